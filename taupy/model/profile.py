@@ -1,0 +1,164 @@
+"""A profile as it was measured: timers, call paths per thread, user events.
+
+A `Profile` is what every source of measurements yields (a run, an importer) and
+the only thing that `profiledb` writes. It is columnar, because a profile may
+hold a million call paths: a call path is a position in the columns of its
+thread's `CallTree`, a timer is a position in `Profile.timers`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Literal
+
+ThreadKind = Literal["host", "stream"]
+TrialState = Literal["complete", "incomplete"]
+
+ROOT_TIMER = ".taupy application"
+"""Name of the timer at the top of every host thread (TAU's `.TAU application`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A named interval: a routine, a C function, a phase, a kernel.
+
+    Attributes:
+        name: the routine's qualified name without its place, `Net.forward`.
+        file: the source file as shown to people, relative to the program's
+            folder, to site-packages or to the standard library where it lies in
+            one of them, so that trials of different machines line up.
+        line: first line of the routine, from 1.
+        groups: TAU's groups, at least one: PYTHON, PYTHON_C, PHASE, USER, ...
+        path: the file as the interpreter knows it (absolute where it could be).
+    """
+
+    name: str
+    file: str | None = None
+    line: int | None = None
+    groups: tuple[str, ...] = ("PYTHON",)
+    path: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        """TAU's spelling, `Net.forward [{mnist.py}{42}]`; unique within a trial."""
+        if self.file is None:
+            return self.name
+        return f"{self.name} [{{{self.file}}}{{{self.line}}}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A quantity summed over intervals. `time` is in nanoseconds."""
+
+    name: str
+    unit: str
+
+
+TIME = Metric("time", "ns")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Thread:
+    """One line of execution: a host thread, or one stream of one GPU.
+
+    Attributes:
+        node: process rank, 0 for a lone process.
+        context: 0 on the host; 1 + device ordinal on a GPU.
+        thread: host thread in order of appearance, or stream, from 0.
+        name: the thread's name where it has one ("MainThread").
+        native_id: the operating system's thread id, 0 where there is none.
+    """
+
+    node: int
+    context: int
+    thread: int
+    kind: ThreadKind = "host"
+    name: str = ""
+    native_id: int = 0
+
+
+def _column() -> array[int]:
+    return array("q")
+
+
+@dataclass(slots=True)
+class CallTree:
+    """The call paths of one thread, as columns of equal length.
+
+    Row 0 is the root. A row's parent stands before it. `inclusive` and
+    `exclusive` hold one column a metric, by the metric's name; values are in the
+    metric's unit. A metric absent here was not measured on this thread.
+    """
+
+    timer: array[int] = field(default_factory=_column)  # position in Profile.timers
+    parent: array[int] = field(default_factory=_column)  # row in this tree, -1 for the root
+    calls: array[int] = field(default_factory=_column)
+    subroutines: array[int] = field(default_factory=_column)
+    inclusive: dict[str, array[int]] = field(default_factory=dict)
+    exclusive: dict[str, array[int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.timer)
+
+
+@dataclass(frozen=True, slots=True)
+class UserEvent:
+    """Values sampled at moments (TAU's atomic event), summed up.
+
+    Attributes:
+        row: the call path they belong to, a row of the thread's tree; None when
+            they belong to the thread as a whole.
+        sum_squares: of the values, so that stddev = sqrt(|sum_squares/count - mean^2|).
+    """
+
+    name: str
+    unit: str
+    count: int
+    minimum: float
+    maximum: float
+    mean: float
+    sum_squares: float
+    row: int | None = None
+
+
+@dataclass(slots=True)
+class ThreadProfile:
+    """All that was measured on one thread."""
+
+    thread: Thread
+    tree: CallTree
+    user_events: list[UserEvent] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Profile:
+    """One trial, or the part of it that some processes contributed.
+
+    Attributes:
+        uuid: identity of the trial, kept through merging and moving (UUIDv7 text).
+            Parts of one trial (ranks of a parallel job) carry the same one.
+        name: the trial's name, None to let the database number it.
+        started_at: seconds since the epoch, UTC.
+        exit_code: as a shell would see it; negative for death by that signal;
+            None when nobody saw the end.
+        state: "incomplete" when some process was cut off, or is still running.
+        metadata: name -> value of the trial.
+        node_metadata: the same for single nodes.
+        source: where it came from: "taupy run", or the imported file.
+    """
+
+    uuid: str
+    application: str
+    experiment: str
+    started_at: float
+    duration_ns: int
+    timers: list[Timer]
+    threads: list[ThreadProfile]
+    metrics: list[Metric] = field(default_factory=lambda: [TIME])
+    name: str | None = None
+    exit_code: int | None = None
+    state: TrialState = "complete"
+    source: str = "taupy run"
+    metadata: dict[str, str] = field(default_factory=dict)
+    node_metadata: dict[int, dict[str, str]] = field(default_factory=dict)

@@ -1,0 +1,92 @@
+"""A profile as it is read: the rows that questions to the database give.
+
+`profiledb.query` makes them, `pprof` shows them, `analysis` turns them into
+frames. Values are in the metric's own unit (`time`: integer nanoseconds).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TrialRow(NamedTuple):
+    """One trial and where it stands. `started_at` is ISO 8601, UTC."""
+
+    id: int
+    uuid: str
+    application: str
+    experiment: str
+    name: str
+    started_at: str
+    duration_ns: int
+    exit_code: int | None
+    state: str
+    source: str
+    tags: tuple[str, ...]
+
+
+class ThreadRow(NamedTuple):
+    """One thread of a trial."""
+
+    node: int
+    context: int
+    thread: int
+    kind: str
+    name: str
+
+
+class FlatRow(NamedTuple):
+    """One timer on one thread, all its call paths summed.
+
+    `inclusive` counts a recursive routine's outermost activations only.
+    `groups` is sorted and joined with "|"; `timer` is the full name.
+    """
+
+    node: int
+    context: int
+    thread: int
+    timer: str
+    short_name: str
+    file: str | None
+    line: int | None
+    groups: str
+    calls: int
+    subroutines: int
+    inclusive: float
+    exclusive: float
+
+
+class TreeRow(NamedTuple):
+    """One call path on one thread; a parent stands before its children."""
+
+    node: int
+    context: int
+    thread: int
+    callpath_id: int
+    parent_id: int | None
+    depth: int
+    timer: str
+    short_name: str
+    file: str | None
+    line: int | None
+    groups: str
+    calls: int
+    subroutines: int
+    inclusive: float
+    exclusive: float
+
+
+class EventRow(NamedTuple):
+    """One user event on one thread; `callpath` is its full path or None."""
+
+    node: int
+    context: int
+    thread: int
+    event: str
+    unit: str
+    callpath: str | None
+    count: int
+    minimum: float
+    maximum: float
+    mean: float
+    stddev: float

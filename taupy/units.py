@@ -1,0 +1,3 @@
+"""How quantities are printed. Nobody else formats numbers."""
+
+from __future__ import annotations
