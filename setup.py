@@ -1,0 +1,76 @@
+"""The build steps that pyproject.toml cannot say.
+
+The extension is optional: without a C compiler the install works and the engine in
+plain Python is used (`taupy doctor` says so); TAUPY_REQUIRE_NATIVE=1 makes a failing
+C build an error. `taupy_boot.pth` goes beside the package, so that an interpreter that
+`taupy run` has started finds the measurement; see docs/decisions.
+"""
+
+import os
+import shutil
+import sys
+import zipfile
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
+from setuptools.command.editable_wheel import editable_wheel
+
+PTH = "taupy_boot.pth"
+
+
+class BuildPyWithPth(build_py):
+    """Puts the .pth at the root of the wheel."""
+
+    def run(self):
+        super().run()
+        if not self.editable_mode:
+            Path(self.build_lib).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(PTH, Path(self.build_lib, PTH))
+
+    def get_outputs(self, include_bytecode=1):
+        outputs = super().get_outputs(include_bytecode)
+        return outputs if self.editable_mode else [*outputs, os.path.join(self.build_lib, PTH)]
+
+
+class EditableWheelWithPth(editable_wheel):
+    """Puts the .pth into the wheel of an editable install, and into its RECORD."""
+
+    def run(self):
+        super().run()
+        (wheel,) = Path(self.dist_dir).glob("taupy_profiler-*.whl")
+        content = Path(PTH).read_bytes()
+        digest = urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
+        changed = wheel.with_suffix(".tmp")
+        with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(changed, "w") as new:
+            for item in old.infolist():
+                data = old.read(item)
+                if item.filename.endswith(".dist-info/RECORD"):
+                    data = f"{PTH},sha256={digest},{len(content)}\n".encode() + data
+                new.writestr(item, data)
+            new.writestr(PTH, content)
+        changed.replace(wheel)
+
+
+native = Extension(
+    "taupy._native.engine",
+    sources=["taupy/_native/engine.c", "taupy/_native/part.c"],
+    depends=[
+        "taupy/_native/calltree.h",
+        "taupy/_native/clock.h",
+        "taupy/_native/part.h",
+        "taupy/_native/process.h",
+        "taupy/_native/routine.h",
+        "taupy/_native/hooks.h",
+    ],
+    extra_compile_args=["-std=gnu11", "-O3", "-fno-plt", "-Wall", "-Wno-missing-field-initializers"],
+    optional=os.environ.get("TAUPY_REQUIRE_NATIVE", "") in ("", "0"),
+)
+usable = sys.platform == "linux" and sys.implementation.name == "cpython"
+
+setup(
+    ext_modules=[native] if usable and not os.environ.get("TAUPY_NO_NATIVE") else [],
+    cmdclass={"build_py": BuildPyWithPth, "editable_wheel": EditableWheelWithPth},
+)
