@@ -1,0 +1,1 @@
+"""Programs run plain and under `taupy run`: nothing may differ, and the profile is kept."""

@@ -1,0 +1,298 @@
+"""Runs a case and looks at it: output, exit status, files, wall time.
+
+The plain and the measured run happen in the same folder, one after the other,
+so that no path has to be normalised. What is left is in `_VARYING`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pty
+import re
+import resource
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cases import Case
+
+TIMEOUT_S = 20.0
+TIMED_OUT = 9999
+"""Status of a run that did not end in time."""
+
+_VARYING = (
+    (re.compile(rb"0x[0-9a-fA-F]{6,}"), b"0xADDRESS"),
+    (re.compile(rb"\bin \d+\.\d+s\b"), b"in TIME s"),
+    (re.compile(rb"\bpid[ =]\d+"), b"pid=PID"),
+)
+_RANDOM_NAMES = re.compile(rb"(pymp-|tmp)[a-z0-9_]{8}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one run; `files` maps paths to a word about each."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    files: dict[bytes, str]
+    wall_s: float
+
+
+class Sandbox:
+    """A folder with all that a run may write to: work, home, tmp; and taupy's db, state."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work = root / "work"
+        self.home = root / "home"
+        self.tmp = root / "tmp"
+        self.state = root / "state"
+        self.database = root / "db" / "x.db"
+        self._groups: list[int] = []
+
+    def renew(self) -> None:
+        for folder in (self.work, self.home, self.tmp, self.state, self.database.parent):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+
+    def environment(self, case: Case | None = None) -> dict[str, str]:
+        variables: dict[str, str | None] = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "HOME": str(self.home),
+            "TMPDIR": str(self.tmp),
+            "XDG_STATE_HOME": str(self.state),
+            "TAUPY_STATE_DIR": str(self.state / "taupy"),
+        }
+        if case is not None:
+            variables.update(case.environment)
+        return {
+            name: value.replace("$WORK", str(self.work))
+            for name, value in variables.items()
+            if value is not None
+        }
+
+    def prepare(self, case: Case) -> None:
+        """Put the case's files into the work folder."""
+        files = dict(case.files)
+        source = textwrap.dedent(case.source)
+        if case.kind == "script" and source and case.target not in files:
+            files[case.target] = source
+        for name, content in files.items():
+            path = os.path.join(os.fsencode(self.work), os.fsencode(name))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if isinstance(content, str) and content.startswith("->"):
+                os.symlink(content[2:], path)
+                continue
+            data = content if isinstance(content, bytes) else textwrap.dedent(content).encode()
+            with open(path, "wb") as file:
+                file.write(data)
+        if case.before:
+            subprocess.run(
+                ["/bin/sh", "-ec", case.before],
+                cwd=self.work,
+                env={**self.environment(), "PYTHON": sys.executable},
+                check=True,
+                timeout=TIMEOUT_S,
+            )
+
+    def run(self, case: Case, launcher: tuple[str, ...]) -> Outcome:
+        """Run the case with `launcher` between the interpreter's options and the target."""
+        self.renew()
+        self.prepare(case)
+        source = textwrap.dedent(case.source)
+        target: list[str | bytes] = {
+            "script": [case.target],
+            "module": ["-m", case.target],
+            "code": ["-c", source],
+            "stdin": ["-"],
+        }[case.kind]
+        command = [sys.executable, *case.options, *launcher, *target, *case.args]
+        stdin = case.stdin
+        if case.kind == "stdin" and stdin != "closed":
+            stdin = source.encode() + stdin
+        begin = time.monotonic()
+        if case.stdout == "terminal":
+            status, out, err = self._run_in_terminal(case, command)
+        else:
+            status, out, err = self._run_in_pipes(case, command, stdin)
+        wall_s = time.monotonic() - begin
+        if case.awaits is not None:
+            _wait_for(self.work / case.awaits)
+        return Outcome(status, _settled(out), _settled(err), self._files(), wall_s)
+
+    def taupy(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, "-m", "taupy", *arguments],
+            cwd=self.root,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+        )
+
+    def sweep(self) -> None:
+        """End what is left of the runs' own sessions."""
+        for group in self._groups:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+
+    def _run_in_pipes(
+        self, case: Case, command: list[str | bytes], stdin: bytes | str
+    ) -> tuple[int, bytes, bytes]:
+        streams = {1: case.stdout, 2: case.stderr}
+        readers: dict[int, int] = {}
+        writers: dict[int, int] = {}
+        for number, stream in streams.items():
+            if stream == "full":
+                writers[number] = os.open("/dev/full", os.O_WRONLY)
+            else:
+                readers[number], writers[number] = os.pipe()
+                if stream == "broken":
+                    os.close(readers.pop(number))
+        # A file, not a pipe: what the program leaves unread must not block us.
+        with open(self.root / "stdin", "w+b") as given:
+            given.write(stdin if isinstance(stdin, bytes) else b"")
+            given.seek(0)
+
+            def become() -> None:
+                _settle_child(case)
+                for number, closed in ((0, stdin == "closed"), *(
+                    (number, stream == "closed") for number, stream in streams.items()
+                )):
+                    if closed:
+                        os.close(number)
+
+            process = subprocess.Popen(
+                command,
+                cwd=self.work,
+                env=self.environment(case),
+                stdin=given,
+                stdout=writers[1],
+                stderr=writers[2],
+                start_new_session=True,
+                preexec_fn=become,
+            )
+        self._groups.append(process.pid)
+        for writer in writers.values():
+            os.close(writer)
+
+        def prompt() -> None:
+            if case.sends is not None:
+                process.send_signal(case.sends)
+
+        said = _read_all(readers, prompt)
+        return _status(process, said is None), *_both(said)
+
+    def _run_in_terminal(
+        self, case: Case, command: list[str | bytes]
+    ) -> tuple[int, bytes, bytes]:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            ["setsid", "--ctty", *command],
+            cwd=self.work,
+            env=self.environment(case),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=lambda: _settle_child(case),
+            start_new_session=False,
+        )
+        os.close(theirs)
+        said = _read_all({1: ours}, lambda: os.write(ours, case.types))
+        return _status(process, said is None), *_both(said)
+
+    def _files(self) -> dict[bytes, str]:
+        found: dict[bytes, str] = {}
+        for top in (self.work, self.home, self.tmp):
+            for folder, folders, names in os.walk(os.fsencode(top)):
+                for name in folders + names:
+                    path = os.path.join(folder, name)
+                    place = os.path.relpath(path, os.fsencode(self.root))
+                    found[_RANDOM_NAMES.sub(rb"\1RANDOM", place)] = _word(path)
+        return found
+
+
+def _settle_child(case: Case) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number in case.ignored:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, case.blocked)
+
+
+def _read_all(readers: dict[int, int], prompt) -> dict[int, bytes] | None:
+    """Read to the end of all; None when that does not come in time."""
+    said = {number: b"" for number in readers}
+    opened = dict(readers)
+    deadline = time.monotonic() + TIMEOUT_S
+    prompted = False
+    while opened and (left := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select(list(opened.values()), [], [], left)
+        for number, reader in list(opened.items()):
+            if reader not in ready:
+                continue
+            try:
+                chunk = os.read(reader, 65536)
+            except OSError:  # a terminal whose last user has gone
+                chunk = b""
+            said[number] += chunk
+            if not chunk:
+                os.close(opened.pop(number))
+        if not prompted and re.search(rb"^ready\r?$", said.get(1, b""), re.MULTILINE):
+            prompted = True
+            time.sleep(0.1)  # until the program sits in its sleep
+            prompt()
+    for reader in opened.values():
+        os.close(reader)
+    return None if opened else said
+
+
+def _both(said: dict[int, bytes] | None) -> tuple[bytes, bytes]:
+    if said is None:
+        return b"", b""
+    return said.get(1, b""), said.get(2, b"")
+
+
+def _status(process: subprocess.Popen, late: bool) -> int:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        if not late:
+            return process.wait(TIMEOUT_S)
+    process.kill()
+    process.wait()
+    return TIMED_OUT
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 8
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.05)
+
+
+def _settled(text: bytes) -> bytes:
+    for pattern, word in _VARYING:
+        text = pattern.sub(word, text)
+    return text
+
+
+def _word(path: bytes) -> str:
+    facts = os.lstat(path)
+    mode = stat.filemode(facts.st_mode)
+    if stat.S_ISLNK(facts.st_mode):
+        return f"{mode} -> {os.readlink(path)!r}"
+    # A .pyc holds its source's time.
+    if not stat.S_ISREG(facts.st_mode) or path.endswith(b".pyc"):
+        return mode
+    with open(path, "rb") as file:
+        content = _settled(file.read())
+    return f"{mode} {hashlib.sha256(content).hexdigest()[:12]} {content[:200]!r}"
