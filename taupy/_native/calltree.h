@@ -1,0 +1,201 @@
+/* The call-path tree: one a thread, entered and left at every call.
+ *
+ * A node is a call path: a routine under its parent's node. There is no stack: the
+ * current node is the stack. Each distinct path has its own node, so recursion cannot
+ * count a node's inclusive time twice; exclusive time is inclusive less the children's,
+ * computed by the reader. A node fills one cache line; with further metrics a second one
+ * follows it, holding pairs (at entry, inclusive) per metric.
+ *
+ * Calls that are not to be recorded (deeper than the depth limit, more call paths than
+ * allowed, a disabled group) are *hidden*: the cursor stands on the thread's `hidden`
+ * node, `hide` counts how deep, and their time stays with the caller. */
+#ifndef TAUPY_CALLTREE_H
+#define TAUPY_CALLTREE_H
+
+#include "clock.h"
+#include "part.h"
+#include <pthread.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define METRICS_AT_MOST 4
+
+typedef struct Node {
+    void *key;           /* what was entered, see routine.h; NULL for the root */
+    struct Node *parent; /* NULL for the root */
+    struct Node *last;   /* the child entered most recently, never NULL */
+    uint64_t t0;         /* ticks at the last entry */
+    uint64_t inclusive;  /* ticks, of activations that have ended */
+    uint64_t calls;
+    uint64_t resumes;    /* entries that are no calls: a generator going on */
+    uint32_t depth;      /* 0 for the root */
+    uint32_t unused;
+} Node;
+_Static_assert(sizeof(Node) == 64, "a node is one cache line");
+
+typedef struct Thread {
+    Node root;
+    uint64_t root_metrics[8];
+    Node hidden;
+    uint64_t hidden_metrics[8];
+    Node *cursor;
+    uint64_t hide;
+    uint64_t index, native_id;
+    uint64_t ended_ticks; /* 0 while the thread lives */
+    int64_t cpu_start_ns, cpu_ns;
+    uint64_t sampled_ticks, resident_kib;
+    char name[64];
+    /* private to the process, of no use to a reader */
+    Node **table;
+    uint64_t mask, count;
+    Node *free_node;
+    uint64_t free_count, block_count;
+    char *stack_low;
+    pthread_t pthread;
+    struct Thread *next;
+    uint64_t unused[3];
+} Thread;
+
+static PartHeader *part;
+static Thread *threads; /* newest first */
+static __thread Thread *this_thread __attribute__((tls_model("initial-exec")));
+static Node nowhere; /* key NULL: no look-up matches; also the answer "do not record" */
+static uint64_t callpath_count, callpath_limit = 8u << 20;
+static uint64_t depth_limit;   /* 0: none */
+static int metric_count;       /* further metrics */
+static uint64_t node_stride = 1;
+
+static inline uint64_t *node_metrics(Node *node) { return (uint64_t *)(node + 1); }
+
+static inline uint64_t node_hash(const Node *parent, const void *key)
+{
+    return (((uint64_t)parent >> 6) * 31 + ((uint64_t)key >> 3)) * 0x9E3779B97F4A7C15ull >> 20;
+}
+
+static Node *node_find(Thread *thread, const Node *parent, const void *key)
+{
+    Node *node;
+    for (uint64_t i = node_hash(parent, key) & thread->mask; (node = thread->table[i]) != NULL;
+         i = (i + 1) & thread->mask)
+        if (node->key == key && node->parent == parent)
+            return node;
+    return NULL;
+}
+
+static void table_put(Node **table, uint64_t mask, Node *node)
+{
+    uint64_t i = node_hash(node->parent, node->key) & mask;
+    while (table[i] != NULL)
+        i = (i + 1) & mask;
+    table[i] = node;
+}
+
+static int table_grow(Thread *thread)
+{
+    uint64_t mask = thread->mask * 2 + 1;
+    Node **table = calloc(mask + 1, sizeof *table);
+    if (table == NULL)
+        return -1;
+    for (uint64_t i = 0; i <= thread->mask; i++)
+        if (thread->table[i] != NULL)
+            table_put(table, mask, thread->table[i]);
+    free(thread->table);
+    thread->table = table;
+    thread->mask = mask;
+    return 0;
+}
+
+/* A node for (parent, key), which must not exist. NULL when no more can be had. */
+static Node *node_new(Thread *thread, Node *parent, void *key)
+{
+    if (callpath_count >= callpath_limit)
+        return NULL;
+    if (thread->count * 3 > thread->mask * 2 && table_grow(thread) != 0)
+        return NULL;
+    if (thread->free_count == 0) {
+        /* Small first blocks, since a program may have thousands of short threads. */
+        uint64_t count = thread->block_count ? thread->block_count : 31;
+        Block *block = part_block(part, BLOCK_NODES, (uint32_t)thread->index,
+                                  count * node_stride * sizeof(Node));
+        if (block == NULL)
+            return NULL;
+        thread->free_node = (Node *)(block + 1);
+        thread->free_count = count;
+        thread->block_count = count < 1000 ? count * 2 + 1 : count;
+    }
+    Node *node = thread->free_node;
+    thread->free_node += node_stride;
+    thread->free_count--;
+    node->parent = parent;
+    node->last = &nowhere;
+    node->depth = parent->depth + 1;
+    node->key = key; /* last: a reader takes a node with a key as whole */
+    table_put(thread->table, thread->mask, node);
+    thread->count++;
+    callpath_count++;
+    return node;
+}
+
+static inline Node *visible(Thread *thread)
+{
+    return thread->cursor == &thread->hidden ? thread->hidden.parent : thread->cursor;
+}
+
+/* Enter something that is not recorded. */
+static inline void hide(Thread *thread)
+{
+    if (thread->cursor == &thread->hidden) {
+        thread->hide++;
+        return;
+    }
+    thread->hidden.parent = thread->cursor;
+    thread->hidden.depth = thread->cursor->depth;
+    thread->cursor = &thread->hidden;
+    thread->hide = 1;
+}
+
+static inline void unhide(Thread *thread)
+{
+    if (--thread->hide == 0)
+        thread->cursor = thread->hidden.parent;
+}
+
+static inline void metrics_read(uint64_t *values)
+{
+    /* The one further metric so far: CPU time of the thread. */
+    values[0] = (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static void metrics_enter(Node *node)
+{
+    uint64_t values[METRICS_AT_MOST] = {0};
+    metrics_read(values);
+    for (int i = 0; i < metric_count; i++)
+        node_metrics(node)[2 * i] = values[i];
+}
+
+static void metrics_leave(Node *node)
+{
+    uint64_t values[METRICS_AT_MOST] = {0};
+    metrics_read(values);
+    for (int i = 0; i < metric_count; i++)
+        node_metrics(node)[2 * i + 1] += values[i] - node_metrics(node)[2 * i];
+}
+
+/* Close `node` and all that is open below it. The caller has read `now` and, if there
+ * are further metrics, this reads them again: they are exact for the innermost node. */
+static void close_down_to(Thread *thread, Node *node, uint64_t now)
+{
+    for (Node *open = visible(thread);; open = open->parent) {
+        open->inclusive += now - open->t0;
+        if (metric_count)
+            metrics_leave(open);
+        if (open == node)
+            break;
+        part->repairs++;
+    }
+    thread->hide = 0;
+    thread->cursor = node->parent;
+}
+
+#endif

@@ -1,0 +1,480 @@
+/* The compiled engine's Python face: start, stop, and what the in-code API calls.
+ *
+ * All state is the process's, in static variables: the program may import this module
+ * again after boot has taken it out of sys.modules, and must find the same engine. */
+#define _GNU_SOURCE
+#define Py_BUILD_CORE_MODULE 1
+#include <Python.h>
+#include <stddef.h>
+#include "hooks.h"
+
+static NamedTimer **timers;
+static size_t timers_count;
+static PyObject *timer_keys; /* (name, group) -> key as an int */
+static PyObject *disabled_groups;
+static int installed_at_exit;
+
+/* ------------------------------------------------------------------ options */
+
+static PyObject *option(PyObject *options, const char *name)
+{
+    return PyDict_GetItemString(options, name); /* borrowed; NULL if absent */
+}
+
+static long long int_option(PyObject *options, const char *name, long long otherwise)
+{
+    PyObject *value = option(options, name);
+    return value == NULL || value == Py_None ? otherwise : PyLong_AsLongLong(value);
+}
+
+/* A list of str or bytes as C strings, ended by NULL; NULL for an absent or empty list. */
+static char **strings_option(PyObject *options, const char *name)
+{
+    PyObject *list = option(options, name);
+    if (list == NULL || !PyList_Check(list) || PyList_GET_SIZE(list) == 0)
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    char **strings = calloc((size_t)n + 1, sizeof *strings);
+    for (Py_ssize_t i = 0; strings != NULL && i < n; i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        strings[i] = PyBytes_Check(item) ? strdup(PyBytes_AS_STRING(item)) : text_of(item);
+    }
+    return strings;
+}
+
+static void open_ended_thread_key(void)
+{
+    static int made;
+    if (!made) {
+        pthread_key_create(&thread_key, thread_ended);
+        pthread_atfork(NULL, NULL, fork_child);
+        made = 1;
+    }
+}
+
+PyDoc_STRVAR(start_doc,
+"start(options: dict) -> None\n\n"
+"Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, c_calls,\n"
+"depth, include, exclude, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
+"cpu_time, sample_ms, wait_for_main, early (ticks, ns), storer_argv, storer_env.");
+
+static PyObject *start(PyObject *module, PyObject *options)
+{
+    (void)module;
+    if (!PyDict_Check(options)) {
+        PyErr_SetString(PyExc_TypeError, "start() takes a dict of options");
+        return NULL;
+    }
+    if (active) {
+        PyErr_SetString(PyExc_RuntimeError, "the engine is running already");
+        return NULL;
+    }
+    clock_choose();
+    open_ended_thread_key();
+    generation++;
+    PyObject *folder = option(options, "run_folder");
+    free(run_folder);
+    run_folder = folder != NULL && PyBytes_Check(folder) ? strdup(PyBytes_AS_STRING(folder)) : NULL;
+    root_pid = (pid_t)int_option(options, "root_pid", 0);
+    record_c_calls = int_option(options, "c_calls", 0) != 0;
+    depth_limit = (uint64_t)int_option(options, "depth", 0);
+    include_patterns = strings_option(options, "include");
+    exclude_patterns = strings_option(options, "exclude");
+    throttling = int_option(options, "throttle", 0) != 0;
+    throttle_calls = (uint64_t)int_option(options, "throttle_calls", 100000);
+    callpath_limit = (uint64_t)int_option(options, "max_callpaths", 8 << 20);
+    metric_count = int_option(options, "cpu_time", 0) != 0;
+    node_stride = metric_count ? 2 : 1;
+    waiting = int_option(options, "wait_for_main", 0) != 0;
+    storer_argv = strings_option(options, "storer_argv");
+    storer_env = strings_option(options, "storer_env");
+    has_first_stderr = fstat(2, &first_stderr) == 0;
+    ClockPair now = clock_pair();
+    PyObject *pair = option(options, "early");
+    early = now;
+    if (pair != NULL && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2) {
+        early.ticks = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 0));
+        early.ns = PyLong_AsLongLong(PyTuple_GET_ITEM(pair, 1));
+    }
+    /* Ticks a millisecond: from the launcher's reading if there is one. */
+    double ticks_per_ms = 1e6;
+    if (clock_uses_tsc) {
+        ClockPair before = early;
+        if (now.ns - early.ns < 2000000) {
+            before = now;
+            while (clock_ns(CLOCK_MONOTONIC) - before.ns < 2000000)
+                ;
+            now = clock_pair();
+            if (pair == NULL)
+                early = before;
+        }
+        ticks_per_ms = (double)(now.ticks - before.ticks) * 1e6 / (double)(now.ns - before.ns);
+    }
+    throttle_ticks =
+        (uint64_t)((double)int_option(options, "throttle_ns_per_call", 10000) * ticks_per_ms / 1e6);
+    sample_ticks = (uint64_t)((double)int_option(options, "sample_ms", 0) * ticks_per_ms);
+    resident_before = 0;
+    if (PyErr_Occurred())
+        return NULL;
+    for (uint64_t i = 0; routines != NULL && i <= routines_mask; i++)
+        if (routines[i] != NULL) /* selection may have changed; names stay */
+            routines[i]->flags = 0;
+    thread_count = 0;
+    forked = 0;
+    if (part_begin() != 0)
+        return PyErr_NoMemory();
+    active = 1;
+    if (hooks_install() != 0) {
+        active = 0;
+        return NULL;
+    }
+    if (run_folder != NULL) {
+        if (!installed_at_exit) {
+            installed_at_exit = 1;
+            Py_AtExit(python_ended);
+            on_exit(process_exits, NULL);
+            wrap_ways_out();
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(stop_doc, "stop() -> None\n\nStop recording and close the part; nothing is stored.");
+
+static PyObject *stop(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    if (!active)
+        Py_RETURN_NONE;
+    if (hooks_remove() != 0)
+        return NULL;
+    uint64_t now = clock_ticks();
+    for (Thread *thread = threads; thread != NULL; thread = thread->next)
+        if (visible(thread)->parent != NULL) {
+            Node *outermost = visible(thread);
+            while (outermost->parent->parent != NULL)
+                outermost = outermost->parent;
+            uint64_t repairs = part->repairs;
+            close_down_to(thread, outermost, now);
+            part->repairs = repairs;
+        }
+    finish(0, 0, PART_ENDED);
+    active = 0;
+    this_thread = NULL; /* other threads' stay, but the hooks that use them are gone */
+    pthread_setspecific(thread_key, NULL);
+    threads = NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_active(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyBool_FromLong(active);
+}
+
+static PyObject *describe(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    clock_choose();
+    return Py_BuildValue("{ssss}", "hook", hooks_name(), "clock",
+                         clock_uses_tsc ? "time-stamp counter" : "CLOCK_MONOTONIC");
+}
+
+static PyObject *read_clock(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    clock_choose();
+    ClockPair now = clock_pair();
+    return Py_BuildValue("KL", (unsigned long long)now.ticks, (long long)now.ns);
+}
+
+/* ------------------------------------------------------------------ in-code API */
+
+static void *timer_key(const char *name, const char *group)
+{
+    if (timer_keys == NULL && (timer_keys = PyDict_New()) == NULL)
+        return NULL;
+    PyObject *pair = Py_BuildValue("ss", name, group);
+    PyObject *known = pair ? PyDict_GetItemWithError(timer_keys, pair) : NULL;
+    void *key = known ? PyLong_AsVoidPtr(known) : NULL;
+    if (pair != NULL && known == NULL && !PyErr_Occurred()) {
+        NamedTimer *timer = aligned_alloc(16, 16);
+        NamedTimer **more = realloc(timers, (timers_count + 1) * sizeof *more);
+        if (timer == NULL || more == NULL) {
+            free(timer);
+            PyErr_NoMemory();
+        } else {
+            timer->name = strdup(name);
+            timer->group = strdup(group);
+            timers = more;
+            timers[timers_count++] = timer;
+            key = (char *)timer + KEY_TIMER;
+            known = PyLong_FromVoidPtr(key);
+            if (known == NULL || PyDict_SetItem(timer_keys, pair, known) != 0)
+                key = NULL;
+            Py_XDECREF(known);
+        }
+    }
+    Py_XDECREF(pair);
+    return key;
+}
+
+static int group_disabled(const char *group)
+{
+    if (disabled_groups == NULL)
+        return 0;
+    PyObject *name = PyUnicode_FromString(group);
+    int found = name ? PySet_Contains(disabled_groups, name) : 0;
+    Py_XDECREF(name);
+    return found > 0;
+}
+
+static Thread *thread_here(void)
+{
+    if (!active || waiting)
+        return NULL;
+    return this_thread != NULL ? this_thread : thread_new();
+}
+
+static PyObject *timer_enter(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *group;
+    if (!PyArg_ParseTuple(args, "ss", &name, &group))
+        return NULL;
+    if (thread_here() == NULL || group_disabled(group))
+        Py_RETURN_NONE;
+    void *key = timer_key(name, group);
+    if (key == NULL)
+        return NULL;
+    enter(key, 0, Py_None, NULL, 1);
+    Py_RETURN_NONE;
+}
+
+static PyObject *timer_leave(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *group;
+    if (!PyArg_ParseTuple(args, "ss", &name, &group))
+        return NULL;
+    Thread *thread = thread_here();
+    if (thread == NULL || group_disabled(group))
+        Py_RETURN_TRUE;
+    void *key = timer_key(name, group);
+    if (key == NULL)
+        return NULL;
+    if (thread->cursor == &thread->hidden) {
+        unhide(thread);
+        Py_RETURN_TRUE;
+    }
+    /* Open here, with no routine in between that has not returned? */
+    Node *node = thread->cursor;
+    while (node->parent != NULL && node->key != key)
+        node = node->parent;
+    if (node->parent == NULL) {
+        part->overlaps++;
+        Py_RETURN_FALSE;
+    }
+    if (node != thread->cursor) {
+        /* Timers that began later are closed with it; a routine cannot be. */
+        for (Node *open = thread->cursor; open != node; open = open->parent)
+            if (KEY_KIND(open->key) != KEY_TIMER) {
+                part->overlaps++;
+                Py_RETURN_FALSE;
+            }
+        part->overlaps++;
+        close_down_to(thread, node, clock_ticks());
+        Py_RETURN_TRUE;
+    }
+    leave(key, 1);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *event(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *unit;
+    double value;
+    if (!PyArg_ParseTuple(args, "ssd", &name, &unit, &value))
+        return NULL;
+    Thread *thread = thread_here();
+    if (thread != NULL) {
+        Node *node = visible(thread);
+        if (sample(name, unit, value, thread, node->parent == NULL ? NULL : node) != 0)
+            part->calls_over_limit++;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_metadata(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *value;
+    if (!PyArg_ParseTuple(args, "ss", &name, &value))
+        return NULL;
+    if (thread_here() != NULL)
+        metadata_write(name, value);
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_node(PyObject *module, PyObject *number)
+{
+    (void)module;
+    long node = PyLong_AsLong(number);
+    if (node == -1 && PyErr_Occurred())
+        return NULL;
+    if (node < 0) {
+        PyErr_SetString(PyExc_ValueError, "a node number is 0 or more");
+        return NULL;
+    }
+    if (thread_here() != NULL)
+        part->node = node;
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_group(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *group;
+    int enabled;
+    if (!PyArg_ParseTuple(args, "sp", &group, &enabled))
+        return NULL;
+    if (!active)
+        Py_RETURN_NONE;
+    if (strcmp(group, "PYTHON") == 0) {
+        if (enabled == python_disabled) /* else it stands so already */
+            hooks_python_enabled(enabled);
+        Py_RETURN_NONE;
+    }
+    if (disabled_groups == NULL && (disabled_groups = PySet_New(NULL)) == NULL)
+        return NULL;
+    PyObject *name = PyUnicode_FromString(group);
+    if (name == NULL ||
+        (enabled ? PySet_Discard(disabled_groups, name) : PySet_Add(disabled_groups, name)) < 0) {
+        Py_XDECREF(name);
+        return NULL;
+    }
+    Py_DECREF(name);
+    Py_RETURN_NONE;
+}
+
+static PyObject *snapshot(PyObject *module, PyObject *label)
+{
+    (void)module;
+    static unsigned count;
+    char path[4096];
+    const char *text = PyUnicode_AsUTF8(label);
+    if (text == NULL)
+        return NULL;
+    if (thread_here() == NULL || run_folder == NULL)
+        Py_RETURN_NONE;
+    snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), ++count);
+    metadata_write("taupy.snapshot", text);
+    if (part_copy(part, path, PART_SNAPSHOT) != 0)
+        metadata_write("taupy.health.snapshot", "a snapshot could not be written");
+    Py_RETURN_NONE;
+}
+
+/* [(name, calls, inclusive_ns, exclusive_ns)] of all threads so far; a routine inside
+ * itself counts its outermost activations' inclusive time. Open activations count up to
+ * now. */
+static PyObject *flat(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    PyObject *rows = PyDict_New();
+    if (rows == NULL || !active || part == NULL)
+        goto out;
+    ClockPair now = clock_pair();
+    double ns_per_tick = !clock_uses_tsc || now.ticks == early.ticks
+                             ? 1.0
+                             : (double)(now.ns - early.ns) / (double)(now.ticks - early.ticks);
+    for (Thread *thread = threads; thread != NULL; thread = thread->next)
+        for (uint64_t i = 0; i <= thread->mask; i++) {
+            Node *node = thread->table[i];
+            if (node == NULL)
+                continue;
+            Routine *routine = routine_find((void *)((uint64_t)node->key & ~KEY_THROTTLED));
+            int outermost = 1, open = 0;
+            for (Node *up = node->parent; up != NULL; up = up->parent)
+                outermost &= up->key != node->key;
+            for (Node *at = thread->ended_ticks ? &thread->root : visible(thread); at != NULL;
+                 at = at->parent)
+                open |= at == node;
+            double ticks = (double)node->inclusive + (open ? (double)(now.ticks - node->t0) : 0);
+            double of_parent = ticks; /* taken off the parent's exclusive time */
+            for (int mine = 1; mine >= 0; mine--) {
+                Routine *who = mine ? routine
+                               : node->parent->parent != NULL
+                                   ? routine_find((void *)((uint64_t)node->parent->key & ~KEY_THROTTLED))
+                                   : NULL;
+                if (who == NULL)
+                    continue;
+                PyObject *name = PyUnicode_DecodeUTF8(who->name, (Py_ssize_t)strlen(who->name),
+                                                      "replace");
+                PyObject *old = name ? PyDict_GetItem(rows, name) : NULL;
+                double calls = 0, inclusive = 0, exclusive = 0;
+                if (old != NULL)
+                    PyArg_ParseTuple(old, "ddd", &calls, &inclusive, &exclusive);
+                PyObject *row = mine ? Py_BuildValue("ddd", calls + (double)node->calls,
+                                                     inclusive + (outermost ? ticks : 0),
+                                                     exclusive + ticks)
+                                     : Py_BuildValue("ddd", calls, inclusive, exclusive - of_parent);
+                if (row == NULL || name == NULL || PyDict_SetItem(rows, name, row) != 0)
+                    PyErr_Clear();
+                Py_XDECREF(row);
+                Py_XDECREF(name);
+            }
+        }
+    {
+        PyObject *list = PyList_New(0), *name, *row;
+        Py_ssize_t at = 0;
+        while (list != NULL && PyDict_Next(rows, &at, &name, &row)) {
+            double calls, inclusive, exclusive;
+            if (!PyArg_ParseTuple(row, "ddd", &calls, &inclusive, &exclusive))
+                break;
+            PyObject *item = Py_BuildValue("OLLL", name, (long long)calls,
+                                           (long long)(inclusive * ns_per_tick),
+                                           (long long)(exclusive * ns_per_tick));
+            if (item == NULL || PyList_Append(list, item) != 0)
+                PyErr_Clear();
+            Py_XDECREF(item);
+        }
+        Py_DECREF(rows);
+        return list;
+    }
+out:
+    Py_XDECREF(rows);
+    return PyList_New(0);
+}
+
+static PyMethodDef methods[] = {
+    {"start", start, METH_O, start_doc},
+    {"stop", stop, METH_NOARGS, stop_doc},
+    {"active", is_active, METH_NOARGS, "Is the engine recording?"},
+    {"describe", describe, METH_NOARGS, "The hook and the clock in use, as a dict."},
+    {"read_clock", read_clock, METH_NOARGS, "(ticks, CLOCK_MONOTONIC ns) of one moment."},
+    {"timer_enter", timer_enter, METH_VARARGS, "timer_enter(name, group): begin a timer."},
+    {"timer_leave", timer_leave, METH_VARARGS, "timer_leave(name, group) -> was it open?"},
+    {"event", event, METH_VARARGS, "event(name, unit, value): sample a user event."},
+    {"set_metadata", set_metadata, METH_VARARGS, "set_metadata(name, value)"},
+    {"set_node", set_node, METH_O, "set_node(number): this process's node."},
+    {"set_group", set_group, METH_VARARGS, "set_group(group, enabled)"},
+    {"snapshot", snapshot, METH_O, "snapshot(label): keep a copy of the profile so far."},
+    {"flat", flat, METH_NOARGS, "[(name, calls, inclusive_ns, exclusive_ns)] so far."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* Single-phase initialisation on purpose: one state a process. */
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "taupy._native.engine", "taupy's call-path engine.", -1, methods,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_engine(void)
+{
+#ifdef Py_GIL_DISABLED
+    PyErr_SetString(PyExc_ImportError, "taupy's compiled engine needs an interpreter with a GIL");
+    return NULL;
+#endif
+    return PyModule_Create(&definition);
+}

@@ -1,0 +1,634 @@
+/* The interpreter's hooks over the call-path tree, one way per Python version.
+ *
+ * 3.11: the frame-evaluation hook (PEP 523): called instead of the interpreter's loop, so
+ *       entry and return are one C function. C functions come by the profile function.
+ * 3.12: sys.monitoring (PEP 669) with callables of a type of our own, whose vectorcall
+ *       is a C function. It sees all threads, and others may use it at the same time.
+ *
+ * Every callback leaves the interpreter's error state and errno alone. */
+#ifndef TAUPY_HOOKS_H
+#define TAUPY_HOOKS_H
+
+#include "process.h"
+
+#define IS_GENERATOR_LIKE (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
+
+static int throttling;
+static uint64_t throttle_calls = 100000, throttle_ticks;
+static int python_disabled; /* the program disabled the group PYTHON */
+static int record_c_calls;
+
+/* May recording begin on this thread? The interpreter's own start-up is not the program:
+ * it begins with the first frame of __main__, or of runpy, which -m goes through. */
+static Thread *thread_begin(PyObject *globals)
+{
+    if (!active)
+        return NULL;
+    if (waiting) {
+        PyObject *name = globals == NULL ? NULL : PyDict_GetItemString(globals, "__name__");
+        if (name == NULL || !PyUnicode_Check(name) ||
+            (PyUnicode_CompareWithASCIIString(name, "__main__") != 0 &&
+             PyUnicode_CompareWithASCIIString(name, "runpy") != 0))
+            return NULL;
+        waiting = 0;
+    }
+    return thread_new();
+}
+
+/* The name of a Python thread, looked up without running any of the program's code. */
+static void name_thread(Thread *thread)
+{
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
+    PyObject *module = modules ? PyDict_GetItemString(modules, "threading") : NULL;
+    if (module == NULL || !PyModule_Check(module))
+        return;
+    PyObject *living = PyDict_GetItemString(PyModule_GetDict(module), "_active");
+    if (living == NULL || !PyDict_CheckExact(living))
+        return;
+    PyObject *id = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+    PyObject *object = id ? PyDict_GetItem(living, id) : NULL;
+    Py_XDECREF(id);
+    PyObject *attributes = object ? PyObject_GenericGetDict(object, NULL) : NULL;
+    PyObject *name = attributes ? PyDict_GetItemString(attributes, "_name") : NULL;
+    if (name != NULL && PyUnicode_Check(name)) {
+        char *text = text_of(name);
+        if (text != NULL)
+            snprintf(thread->name, sizeof thread->name, "%s", text);
+        free(text);
+    }
+    Py_XDECREF(attributes);
+}
+
+/* The child `key` of `parent` where the last child is another. NULL: hidden, and counted
+ * as such; &nowhere: not to be recorded at all, its callees go to `parent`. */
+static __attribute__((noinline)) Node *child_slow(Thread *thread, Node *parent, void *key,
+                                                  PyObject *callable, PyObject *globals)
+{
+    Routine *routine;
+    if (unlikely(parent == &thread->hidden)) {
+        if ((routine = routine_find(key)) != NULL && routine->flags)
+            return &nowhere;
+        hide(thread);
+        return NULL;
+    }
+    Node *node = node_find(thread, parent, key);
+    if (likely(node != NULL))
+        return parent->last = node;
+    if ((routine = routine_find(key)) != NULL && routine->flags)
+        return &nowhere;
+    int saved = errno;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (routine == NULL)
+        routine = routine_new(key, callable, globals);
+    if (thread->name[0] == 0 && thread->count > 1 && thread->count < 64)
+        name_thread(thread);
+    PyErr_Restore(type, value, trace);
+    if (routine == NULL || routine->flags) {
+        errno = saved;
+        return &nowhere;
+    }
+    if (depth_limit != 0 && parent->depth >= depth_limit) {
+        hide(thread);
+        errno = saved;
+        return NULL;
+    }
+    if (routine->generation != generation)
+        routine_record(routine);
+    if (sample_ticks) {
+        uint64_t now = clock_ticks();
+        if (now - thread->sampled_ticks > sample_ticks)
+            sample_resident(thread, now);
+    }
+    node = node_new(thread, parent, key);
+    if (node == NULL) {
+        part->calls_over_limit++;
+        hide(thread);
+    } else
+        parent->last = node;
+    errno = saved;
+    return node;
+}
+
+enum { ENTERED = 0, UNRECORDED = 1 };
+
+/* `full` is a constant where this is inlined: further metrics and throttling cost nothing
+ * where nobody asked for them. */
+static inline __attribute__((always_inline)) int enter(void *key, int resume, PyObject *callable,
+                                                       PyObject *globals, int full)
+{
+    Thread *thread = this_thread;
+    if (unlikely(thread == NULL)) {
+        if (globals == NULL && callable == NULL)
+            globals = PyEval_GetGlobals();
+        if ((thread = thread_begin(globals)) == NULL)
+            return ENTERED;
+    }
+    Node *parent = thread->cursor;
+    Node *node = parent->last;
+    if (unlikely(node->key != key)) {
+        node = child_slow(thread, parent, key, callable,
+                          globals == NULL && (include_patterns || exclude_patterns)
+                              ? PyEval_GetGlobals() : globals);
+        if (unlikely(node == NULL))
+            return ENTERED;
+        if (unlikely(node == &nowhere))
+            return UNRECORDED;
+    }
+    thread->cursor = node;
+    if (resume)
+        node->resumes++;
+    else
+        node->calls++;
+    if (full && metric_count)
+        metrics_enter(node);
+    node->t0 = clock_ticks();
+    return ENTERED;
+}
+
+static __attribute__((noinline)) int leave_slow(Thread *thread, void *key, uint64_t now)
+{
+    Routine *routine;
+    if (thread->cursor == &thread->hidden) {
+        if ((routine = routine_find(key)) != NULL && routine->flags)
+            return UNRECORDED;
+        unhide(thread);
+        return ENTERED;
+    }
+    if ((routine = routine_find(key)) != NULL && routine->flags)
+        return UNRECORDED;
+    Node *node = thread->cursor;
+    while (node->parent != NULL && node->key != key)
+        node = node->parent;
+    if (node->parent == NULL)
+        part->unmatched++; /* it began before we did */
+    else
+        close_down_to(thread, node, now);
+    return ENTERED;
+}
+
+/* TAU's rule: many calls, little time each. Nothing more is recorded of the routine; its
+ * nodes keep what they have, under keys that no look-up finds. Not while it is open. */
+static __attribute__((noinline)) void throttle(void *key, uint64_t took)
+{
+    Routine *routine = routine_find(key);
+    if (routine == NULL)
+        return;
+    routine->ticks += took;
+    if (++routine->calls <= throttle_calls || routine->ticks >= routine->calls * throttle_ticks)
+        return;
+    for (Thread *t = threads; t != NULL; t = t->next)
+        for (Node *node = t->ended_ticks ? &t->root : visible(t); node != NULL; node = node->parent)
+            if (node->key == key)
+                return;
+    routine->flags |= ROUTINE_THROTTLED;
+    if (routine->record != NULL && routine->generation == generation)
+        routine->record->flags = routine->flags;
+    for (Thread *t = threads; t != NULL; t = t->next)
+        for (uint64_t i = 0; i <= t->mask; i++)
+            if (t->table[i] != NULL && t->table[i]->key == key)
+                t->table[i]->key = (void *)((uint64_t)key | KEY_THROTTLED);
+}
+
+static inline __attribute__((always_inline)) int leave(void *key, int full)
+{
+    uint64_t now = clock_ticks();
+    Thread *thread = this_thread;
+    if (unlikely(thread == NULL)) {
+        if (!active || waiting || forked_path == NULL || (thread = thread_new()) == NULL)
+            return ENTERED;
+    }
+    Node *node = thread->cursor;
+    if (unlikely(node->key != key))
+        return leave_slow(thread, key, now);
+    uint64_t took = now - node->t0;
+    node->inclusive += took;
+    if (full && metric_count)
+        metrics_leave(node);
+    thread->cursor = node->parent;
+    if (full && throttling && KEY_KIND(key) != KEY_TIMER)
+        throttle(key, took);
+    return ENTERED;
+}
+
+static inline void *key_of_c(PyObject *callable)
+{
+    if (PyCFunction_Check(callable))
+        return (char *)((PyCFunctionObject *)callable)->m_ml + KEY_C;
+    if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
+        return (char *)((PyMethodDescrObject *)callable)->d_method + KEY_C;
+    return NULL;
+}
+
+#if PY_VERSION_HEX < 0x030C0000
+/* ------------------------------------------------------------------ Python 3.11 */
+
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+static _PyFrameEvalFunction next_eval;
+
+static int c_event(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
+{
+    (void)unused;
+    void *key;
+    if (what == PyTrace_C_CALL) {
+        if ((key = key_of_c(arg)) != NULL && this_thread != NULL)
+            enter(key, 0, arg, frame->f_frame->f_globals, 1);
+    } else if (what == PyTrace_C_RETURN || what == PyTrace_C_EXCEPTION) {
+        if ((key = key_of_c(arg)) != NULL)
+            leave(key, 1);
+    }
+    return 0;
+}
+
+static void hook_c_calls(PyThreadState *state)
+{
+    /* As PyEval_SetProfile does, without its audit event: the program may refuse that. */
+    state->c_profilefunc = c_event;
+    state->cframe->use_tracing = 255;
+}
+
+/* The hook runs each Python frame on the C stack, where plain Python 3.11 would not: a
+ * program that recurses deeply must not run out of it. Near the stack's end, evaluation
+ * goes on on a stack of its own. */
+#define STACK_MARGIN (256 * 1024)
+#define STACK_SEGMENT (64ull << 20)
+
+typedef struct Segment {
+    PyThreadState *state;
+    struct _PyInterpreterFrame *frame;
+    int throwing;
+    PyObject *result;
+    ucontext_t caller, callee;
+} Segment;
+
+static void segment_run(unsigned low, unsigned high)
+{
+    Segment *segment = (Segment *)((uint64_t)low | (uint64_t)high << 32);
+    segment->result = _PyEval_EvalFrameDefault(segment->state, segment->frame, segment->throwing);
+}
+
+static __attribute__((noinline)) char *stack_low_of(Thread *thread)
+{
+    pthread_attr_t attributes;
+    void *low = NULL;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &low, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    /* A small thread stack gets a small margin: half of it is for the program. */
+    size_t margin = size / 4 < STACK_MARGIN ? size / 4 : STACK_MARGIN;
+    return thread->stack_low = low == NULL ? (char *)1 : (char *)low + margin;
+}
+
+static __attribute__((noinline)) PyObject *eval_on_new_stack(Thread *thread, PyThreadState *state,
+                                                             struct _PyInterpreterFrame *frame,
+                                                             int throwing)
+{
+    char *here = __builtin_frame_address(0), *low = thread->stack_low;
+    char *stack = low > here + STACK_SEGMENT || low == (char *)1
+                      ? MAP_FAILED
+                      : mmap(NULL, STACK_SEGMENT, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
+        return _PyEval_EvalFrameDefault(state, frame, throwing);
+    Segment segment = {.state = state, .frame = frame, .throwing = throwing};
+    getcontext(&segment.callee);
+    segment.callee.uc_stack.ss_sp = stack;
+    segment.callee.uc_stack.ss_size = STACK_SEGMENT;
+    segment.callee.uc_link = &segment.caller;
+    makecontext(&segment.callee, (void (*)(void))segment_run, 2, (unsigned)(uint64_t)&segment,
+                (unsigned)((uint64_t)&segment >> 32));
+    thread->stack_low = stack + STACK_MARGIN;
+    swapcontext(&segment.caller, &segment.callee);
+    if (this_thread == thread)
+        thread->stack_low = low;
+    else if (this_thread != NULL)
+        this_thread->stack_low = low;
+    munmap(stack, STACK_SEGMENT);
+    return segment.result;
+}
+
+static inline __attribute__((always_inline)) PyObject *
+evaluate(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    if (unlikely(next_eval != _PyEval_EvalFrameDefault))
+        return next_eval(state, frame, throwing);
+    char *here = __builtin_frame_address(0);
+    if (unlikely(here < thread->stack_low)) {
+        if (thread->stack_low - here < (ptrdiff_t)STACK_MARGIN)
+            return eval_on_new_stack(thread, state, frame, throwing);
+    }
+    return _PyEval_EvalFrameDefault(state, frame, throwing);
+}
+
+static inline __attribute__((always_inline)) PyObject *
+eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing, int full)
+{
+    PyCodeObject *code = frame->f_code;
+    int resume = 0;
+    if (unlikely(code->co_flags & IS_GENERATOR_LIKE)) {
+        if (frame->owner != FRAME_OWNED_BY_GENERATOR) /* makes the generator, runs nothing */
+            return next_eval(state, frame, throwing);
+        int unstarted = (int)(frame->prev_instr - _PyCode_CODE(code)) < code->_co_firsttraceable;
+        if (unstarted && throwing) /* ends before it began: nothing of it runs */
+            return next_eval(state, frame, throwing);
+        resume = !unstarted;
+    }
+    Thread *thread = this_thread;
+    if (unlikely(thread == NULL)) {
+        if ((thread = thread_begin(frame->f_globals)) == NULL)
+            return next_eval(state, frame, throwing);
+        if (record_c_calls)
+            hook_c_calls(state);
+    }
+    if (unlikely(thread->stack_low == NULL))
+        stack_low_of(thread);
+    Node *parent = thread->cursor;
+    Node *node = parent->last;
+    PyObject *result;
+    if (unlikely(python_disabled)) {
+        hide(thread);
+        node = NULL;
+    } else if (unlikely(node->key != (void *)code))
+        node = child_slow(thread, parent, code, NULL, frame->f_globals);
+    if (unlikely(node == NULL || node == &nowhere)) {
+        result = evaluate(thread, state, frame, throwing);
+        if (node == NULL) {
+            thread = this_thread;
+            if (thread == NULL && forked_path != NULL)
+                thread = thread_new();
+            if (thread != NULL && thread->cursor == &thread->hidden)
+                unhide(thread);
+        }
+        return result;
+    }
+    thread->cursor = node;
+    if (resume)
+        node->resumes++;
+    else
+        node->calls++;
+    if (full && metric_count)
+        metrics_enter(node);
+    node->t0 = clock_ticks();
+    result = evaluate(thread, state, frame, throwing);
+    uint64_t now = clock_ticks();
+    if (unlikely(this_thread != thread || thread->cursor != node)) {
+        /* A fork's child, a timer left open, or a greenlet switched in between. */
+        thread = this_thread;
+        if (thread == NULL && (forked_path == NULL || (thread = thread_new()) == NULL))
+            return result;
+        leave_slow(thread, code, now);
+        return result;
+    }
+    uint64_t took = now - node->t0;
+    node->inclusive += took;
+    if (full && metric_count)
+        metrics_leave(node);
+    thread->cursor = parent;
+    if (full && throttling)
+        throttle(code, took);
+    return result;
+}
+
+static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    return eval_frame(state, frame, throwing, 0);
+}
+
+static PyObject *eval_full(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    return eval_frame(state, frame, throwing, 1);
+}
+
+static int hooks_install(void)
+{
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    next_eval = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+    _PyInterpreterState_SetEvalFrameFunc(interpreter,
+                                         throttling || metric_count ? eval_full : eval_plain);
+    return 0;
+}
+
+static int hooks_remove(void)
+{
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), next_eval);
+    PyThreadState *state = PyThreadState_Get();
+    if (record_c_calls && state->c_profilefunc == c_event) {
+        state->c_profilefunc = NULL;
+        state->cframe->use_tracing = state->c_tracefunc != NULL ? 255 : 0;
+    }
+    return 0;
+}
+
+static void hooks_python_enabled(int enabled) { python_disabled = !enabled; }
+
+static const char *hooks_name(void) { return "frame evaluation (PEP 523)"; }
+
+#else
+/* ------------------------------------------------------------------ Python 3.12 and later */
+
+typedef struct Callback {
+    PyObject_HEAD
+    vectorcallfunc call;
+} Callback;
+
+static PyTypeObject callback_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "taupy.callback",
+    .tp_basicsize = sizeof(Callback),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Callback, call),
+    .tp_call = PyVectorcall_Call,
+};
+
+static int tool = -1;
+static PyObject *disable; /* sys.monitoring.DISABLE: no such event here again */
+
+#define CALLBACK(name)                                                                             \
+    static PyObject *name(PyObject *self, PyObject *const *args, size_t n, PyObject *names)
+
+#define CALLBACKS(suffix, full)                                                                    \
+    CALLBACK(on_start##suffix)                                                                     \
+    {                                                                                              \
+        return Py_NewRef(likely(enter(args[0], 0, NULL, NULL, full) == ENTERED) ? Py_None          \
+                                                                                : disable);        \
+    }                                                                                              \
+    CALLBACK(on_resume##suffix)                                                                    \
+    {                                                                                              \
+        return Py_NewRef(likely(enter(args[0], 1, NULL, NULL, full) == ENTERED) ? Py_None          \
+                                                                                : disable);        \
+    }                                                                                              \
+    CALLBACK(on_return##suffix)                                                                    \
+    {                                                                                              \
+        return Py_NewRef(likely(leave(args[0], full) == ENTERED) ? Py_None : disable);             \
+    }                                                                                              \
+    CALLBACK(on_throw##suffix)                                                                     \
+    {                                                                                              \
+        enter(args[0], 1, NULL, NULL, full);                                                       \
+        Py_RETURN_NONE;                                                                            \
+    }                                                                                              \
+    CALLBACK(on_unwind##suffix)                                                                    \
+    {                                                                                              \
+        leave(args[0], full);                                                                      \
+        Py_RETURN_NONE;                                                                            \
+    }                                                                                              \
+    CALLBACK(on_call##suffix)                                                                      \
+    {                                                                                              \
+        void *key = key_of_c(args[2]);                                                             \
+        if (key != NULL)                                                                           \
+            enter(key, 0, args[2], NULL, full);                                                    \
+        Py_RETURN_NONE;                                                                            \
+    }                                                                                              \
+    CALLBACK(on_c_return##suffix)                                                                  \
+    {                                                                                              \
+        void *key = key_of_c(args[2]);                                                             \
+        if (key != NULL)                                                                           \
+            leave(key, full);                                                                      \
+        Py_RETURN_NONE;                                                                            \
+    }
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+CALLBACKS(_plain, 0)
+CALLBACKS(_full, 1)
+
+/* The group PYTHON is disabled: what starts is hidden, what returns as ever. */
+CALLBACK(on_start_hidden)
+{
+    Thread *thread = this_thread;
+    if (thread != NULL)
+        hide(thread);
+    Py_RETURN_NONE;
+}
+#pragma GCC diagnostic pop
+
+static const struct {
+    const char *event;
+    vectorcallfunc plain, full;
+} callbacks[] = {
+    {"PY_START", on_start_plain, on_start_full},
+    {"PY_RESUME", on_resume_plain, on_resume_full},
+    {"PY_THROW", on_throw_plain, on_throw_full},
+    {"PY_RETURN", on_return_plain, on_return_full},
+    {"PY_YIELD", on_return_plain, on_return_full},
+    {"PY_UNWIND", on_unwind_plain, on_unwind_full},
+    {"CALL", on_call_plain, on_call_full},
+    {"C_RETURN", on_c_return_plain, on_c_return_full},
+    {"C_RAISE", on_c_return_plain, on_c_return_full},
+};
+#define CALLBACK_COUNT 9
+#define CALLBACKS_WITHOUT_C 6
+#define FIRST_UNSETTABLE 7 /* C_RETURN and C_RAISE come along with CALL */
+
+static int register_callback(PyObject *monitoring, PyObject *event, vectorcallfunc function)
+{
+    PyObject *callback = Py_NewRef(Py_None);
+    if (function != NULL) {
+        Callback *object = PyObject_New(Callback, &callback_type);
+        if (object == NULL)
+            return -1;
+        object->call = function;
+        callback = (PyObject *)object;
+    }
+    PyObject *result =
+        PyObject_CallMethod(monitoring, "register_callback", "iOO", tool, event, callback);
+    Py_DECREF(callback);
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
+
+static int set_events(PyObject *monitoring, long set)
+{
+    PyObject *result = PyObject_CallMethod(monitoring, "set_events", "il", tool, set);
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
+
+static int each_callback(PyObject *monitoring, int install, long *set)
+{
+    PyObject *all = PyObject_GetAttrString(monitoring, "events");
+    int full = throttling || metric_count;
+    if (all == NULL)
+        return -1;
+    for (int i = 0; i < (record_c_calls ? CALLBACK_COUNT : CALLBACKS_WITHOUT_C); i++) {
+        PyObject *event = PyObject_GetAttrString(all, callbacks[i].event);
+        if (event == NULL ||
+            register_callback(monitoring, event,
+                              !install ? NULL : full ? callbacks[i].full : callbacks[i].plain)) {
+            Py_XDECREF(event);
+            Py_DECREF(all);
+            return -1;
+        }
+        if (i < FIRST_UNSETTABLE)
+            *set |= PyLong_AsLong(event);
+        Py_DECREF(event);
+    }
+    Py_DECREF(all);
+    return 0;
+}
+
+static int hooks_install(void)
+{
+    static const int tools[] = {4, 3, 5, 1, 0}; /* 2 is cProfile's: it must find it free */
+    PyObject *monitoring = PySys_GetObject("monitoring"); /* borrowed */
+    long set = 0;
+    if (monitoring == NULL || PyType_Ready(&callback_type) != 0)
+        return -1;
+    if (disable == NULL && (disable = PyObject_GetAttrString(monitoring, "DISABLE")) == NULL)
+        return -1;
+    for (size_t i = 0; tool < 0 && i < sizeof tools / sizeof *tools; i++) {
+        PyObject *result = PyObject_CallMethod(monitoring, "use_tool_id", "is", tools[i], "taupy");
+        if (result != NULL)
+            tool = tools[i];
+        else
+            PyErr_Clear();
+        Py_XDECREF(result);
+    }
+    if (tool < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "sys.monitoring has no free tool id");
+        return -1;
+    }
+    return each_callback(monitoring, 1, &set) || set_events(monitoring, set) ? -1 : 0;
+}
+
+static int hooks_remove(void)
+{
+    PyObject *monitoring = PySys_GetObject("monitoring");
+    long set = 0;
+    if (monitoring == NULL || tool < 0)
+        return 0;
+    if (set_events(monitoring, 0) || each_callback(monitoring, 0, &set))
+        return -1;
+    PyObject *result = PyObject_CallMethod(monitoring, "free_tool_id", "i", tool);
+    tool = -1;
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
+
+static void hooks_python_enabled(int enabled)
+{
+    PyObject *monitoring = PySys_GetObject("monitoring");
+    PyObject *all = monitoring ? PyObject_GetAttrString(monitoring, "events") : NULL;
+    int full = throttling || metric_count;
+    for (int i = 0; all != NULL && i < 2; i++) { /* PY_START, PY_RESUME */
+        PyObject *event = PyObject_GetAttrString(all, callbacks[i].event);
+        if (event != NULL)
+            register_callback(monitoring, event,
+                              !enabled ? on_start_hidden
+                              : full   ? callbacks[i].full
+                                       : callbacks[i].plain);
+        Py_XDECREF(event);
+    }
+    Py_XDECREF(all);
+    PyErr_Clear();
+    python_disabled = !enabled;
+}
+
+static const char *hooks_name(void) { return "sys.monitoring (PEP 669)"; }
+#endif
+
+#endif

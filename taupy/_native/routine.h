@@ -1,0 +1,235 @@
+/* What was entered: the meaning of a node's key.
+ *
+ *     code object      a Python routine                     low bits 000
+ *     PyMethodDef*     a C function                         low bits 001
+ *     NamedTimer*      a timer or phase of the in-code API  low bits 010
+ *
+ * A throttled routine's nodes get the bit 100 on top, so that no look-up finds them.
+ * Code objects are held for ever: a freed one's address could be another's tomorrow. */
+#ifndef TAUPY_ROUTINE_H
+#define TAUPY_ROUTINE_H
+
+#include "calltree.h"
+#include <Python.h>
+#include <fnmatch.h>
+
+#define KEY_C 1ull
+#define KEY_TIMER 2ull
+#define KEY_THROTTLED 4ull
+#define KEY_KIND(key) ((uint64_t)(key) & 3ull)
+#define KEY_POINTER(key) ((void *)((uint64_t)(key) & ~7ull))
+
+enum RoutineFlags { ROUTINE_EXCLUDED = 1, ROUTINE_THROTTLED = 2 };
+
+typedef struct NamedTimer {
+    char *name, *group;
+} NamedTimer;
+
+/* In the part: followed by name, file, group, each ended by a zero byte. */
+typedef struct RoutineRecord {
+    uint64_t key;
+    uint32_t kind; /* as KEY_KIND */
+    uint32_t flags;
+    int64_t line;
+    uint64_t name_size, file_size, group_size; /* without the zero byte */
+} RoutineRecord;
+
+typedef struct Routine {
+    void *key;
+    char *name, *file, *group;
+    int64_t line;
+    uint32_t flags;
+    uint64_t generation;   /* of the part that has its record */
+    RoutineRecord *record;
+    uint64_t calls, ticks; /* for throttling */
+} Routine;
+
+static Routine **routines;
+static uint64_t routines_mask, routines_count;
+static uint64_t generation = 1; /* counts the parts of this process image */
+static char **include_patterns, **exclude_patterns; /* NULL-terminated, or NULL */
+
+static char *text_of(PyObject *object)
+{
+    /* Never fails on lone surrogates, never leaves an exception. */
+    char *text = NULL;
+    PyObject *bytes = NULL;
+    if (object != NULL && PyUnicode_Check(object))
+        bytes = PyUnicode_AsEncodedString(object, "utf-8", "backslashreplace");
+    if (bytes != NULL)
+        text = strdup(PyBytes_AS_STRING(bytes)); /* stops at a NUL, which no name needs */
+    else
+        PyErr_Clear();
+    Py_XDECREF(bytes);
+    return text != NULL ? text : strdup("");
+}
+
+static int matches(const char *pattern, const char *name, const char *file, int64_t line,
+                   const char *module)
+{
+    if (strncmp(pattern, "name:", 5) == 0)
+        return fnmatch(pattern + 5, name, 0) == 0;
+    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    if (strncmp(pattern, "file:", 5) == 0)
+        return fnmatch(pattern + 5, file, 0) == 0 || fnmatch(pattern + 5, base, 0) == 0;
+    if (strncmp(pattern, "module:", 7) == 0)
+        return fnmatch(pattern + 7, module, 0) == 0;
+    char full[1024];
+    snprintf(full, sizeof full, "%s [{%s}{%lld}]", name, file, (long long)line);
+    return fnmatch(pattern, name, 0) == 0 || fnmatch(pattern, file, 0) == 0 ||
+           fnmatch(pattern, base, 0) == 0 || fnmatch(pattern, full, 0) == 0;
+}
+
+static int any_matches(char **patterns, const Routine *routine, const char *module)
+{
+    for (; patterns != NULL && *patterns != NULL; patterns++)
+        if (matches(*patterns, routine->name, routine->file, routine->line, module))
+            return 1;
+    return 0;
+}
+
+static Routine *routine_find(const void *key)
+{
+    if (routines == NULL)
+        return NULL;
+    uint64_t i = ((uint64_t)key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & routines_mask;
+    for (; routines[i] != NULL; i = (i + 1) & routines_mask)
+        if (routines[i]->key == key)
+            return routines[i];
+    return NULL;
+}
+
+static int routine_put(Routine *routine)
+{
+    if (routines == NULL || routines_count * 2 > routines_mask) {
+        uint64_t mask = routines == NULL ? 1023 : routines_mask * 2 + 1;
+        Routine **table = calloc(mask + 1, sizeof *table);
+        if (table == NULL)
+            return -1;
+        for (uint64_t i = 0; routines != NULL && i <= routines_mask; i++)
+            if (routines[i] != NULL) {
+                uint64_t j = ((uint64_t)routines[i]->key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & mask;
+                while (table[j] != NULL)
+                    j = (j + 1) & mask;
+                table[j] = routines[i];
+            }
+        free(routines);
+        routines = table;
+        routines_mask = mask;
+    }
+    uint64_t i = ((uint64_t)routine->key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & routines_mask;
+    while (routines[i] != NULL)
+        i = (i + 1) & routines_mask;
+    routines[i] = routine;
+    routines_count++;
+    return 0;
+}
+
+/* The class that defines a C method: the first base whose table holds it. */
+static const char *owner_of(PyTypeObject *type, const PyMethodDef *method)
+{
+    PyObject *mro = type->tp_mro;
+    for (Py_ssize_t i = 0; mro != NULL && i < PyTuple_GET_SIZE(mro); i++) {
+        PyTypeObject *base = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
+        for (const PyMethodDef *m = base->tp_methods; m != NULL && m->ml_name != NULL; m++)
+            if (m == method)
+                return base->tp_name;
+    }
+    return type->tp_name;
+}
+
+static char *name_of_c_function(PyObject *callable)
+{
+    const char *owner = NULL, *name = "";
+    char *module = NULL, *full = NULL;
+    if (callable != NULL && PyCFunction_Check(callable)) {
+        PyCFunctionObject *function = (PyCFunctionObject *)callable;
+        name = function->m_ml->ml_name;
+        PyObject *self = PyCFunction_GET_SELF(callable);
+        if (self == NULL || PyModule_Check(self)) {
+            if (function->m_module != NULL && PyUnicode_Check(function->m_module))
+                owner = module = text_of(function->m_module);
+        } else if (PyType_Check(self))
+            owner = owner_of((PyTypeObject *)self, function->m_ml);
+        else
+            owner = owner_of(Py_TYPE(self), function->m_ml);
+    } else if (callable != NULL && Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
+        PyMethodDescrObject *method = (PyMethodDescrObject *)callable;
+        name = method->d_method->ml_name;
+        owner = method->d_common.d_type->tp_name;
+    }
+    if (owner == NULL || asprintf(&full, "%s.%s", owner, name) < 0)
+        full = strdup(name);
+    free(module);
+    return full;
+}
+
+static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
+{
+    Routine *routine = calloc(1, sizeof *routine);
+    if (routine == NULL)
+        return NULL;
+    routine->key = key;
+    char *module = NULL;
+    if (KEY_KIND(key) == KEY_TIMER) {
+        NamedTimer *timer = KEY_POINTER(key);
+        routine->name = strdup(timer->name);
+        routine->file = strdup("");
+        routine->group = strdup(timer->group);
+    } else if (KEY_KIND(key) == KEY_C) {
+        routine->name = name_of_c_function(callable);
+        routine->file = strdup("");
+        routine->group = strdup("PYTHON_C");
+    } else {
+        PyCodeObject *code = key;
+        Py_INCREF(code);
+        routine->name = text_of(code->co_qualname);
+        routine->file = text_of(code->co_filename);
+        routine->group = strdup("PYTHON");
+        routine->line = code->co_firstlineno;
+    }
+    if (routine->name == NULL || routine->file == NULL || routine->group == NULL)
+        return NULL; /* out of memory: never seen again, never freed */
+    if (KEY_KIND(key) != KEY_TIMER && (include_patterns != NULL || exclude_patterns != NULL)) {
+        if (globals != NULL && PyDict_Check(globals)) {
+            PyObject *saved_type, *saved_value, *saved_trace;
+            PyErr_Fetch(&saved_type, &saved_value, &saved_trace);
+            PyObject *name = PyDict_GetItemString(globals, "__name__");
+            module = text_of(name);
+            PyErr_Restore(saved_type, saved_value, saved_trace);
+        }
+        const char *module_name = module != NULL ? module : "";
+        if ((include_patterns != NULL && !any_matches(include_patterns, routine, module_name)) ||
+            any_matches(exclude_patterns, routine, module_name))
+            routine->flags |= ROUTINE_EXCLUDED;
+        free(module);
+    }
+    return routine_put(routine) == 0 ? routine : NULL;
+}
+
+static void routine_record(Routine *routine)
+{
+    uint64_t name = strlen(routine->name), file = strlen(routine->file),
+             group = strlen(routine->group);
+    Block *block = part_block(part, BLOCK_ROUTINE, 0,
+                              sizeof(RoutineRecord) + name + file + group + 3);
+    routine->generation = generation;
+    routine->record = NULL;
+    if (block == NULL)
+        return;
+    RoutineRecord *record = (RoutineRecord *)(block + 1);
+    char *text = (char *)(record + 1);
+    memcpy(text, routine->name, name);
+    memcpy(text + name + 1, routine->file, file);
+    memcpy(text + name + file + 2, routine->group, group);
+    record->kind = (uint32_t)KEY_KIND(routine->key);
+    record->flags = routine->flags;
+    record->line = routine->line;
+    record->name_size = name;
+    record->file_size = file;
+    record->group_size = group;
+    record->key = (uint64_t)routine->key; /* last: whole now */
+    routine->record = record;
+}
+
+#endif

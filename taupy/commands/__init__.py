@@ -1,0 +1,70 @@
+"""The table of commands: parse, run, report errors."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from taupy import __version__
+from taupy.errors import TaupyError
+
+COMMANDS = {
+    "run": "run a program and keep its profile as a trial",
+    "pprof": "show where a trial spent its time",
+    "trials": "list, show, rename, tag and delete trials",
+    "query": "ask the database in SQL",
+    "import": "store a run that was kept beside its database",
+    "doctor": "say what works on this machine, and what to do about what does not",
+}
+_MODULES = {"import": "import_"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="taupy",
+        description="Exact profiles of Python programs, kept as trials in one SQLite file.",
+        epilog="`taupy COMMAND --help` tells more about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"taupy {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, text in COMMANDS.items():
+        commands.add_parser(name, help=text, add_help=False)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `taupy`; returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(arguments)
+    except TaupyError as problem:
+        print(f"taupy: {problem}", file=sys.stderr)
+        return problem.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has seen enough; nothing more may be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] not in COMMANDS:
+        parsed = _parser().parse_args(arguments)
+        if parsed.command is None:
+            _parser().print_help(sys.stderr)
+        return 2
+    name = arguments[0]
+    module = importlib.import_module(f"taupy.commands.{_MODULES.get(name, name)}")
+    parser = argparse.ArgumentParser(
+        prog=f"taupy {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    parse = getattr(module, "parse", None)
+    parsed = parse(parser, arguments[1:]) if parse else parser.parse_args(arguments[1:])
+    return int(module.run(parsed))

@@ -1,0 +1,126 @@
+"""Say what works on this machine, and what to do about what does not."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sqlite3
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from taupy import __version__
+from taupy.commands import options
+
+HELP = "say what works on this machine"
+
+_OK, _WARN, _BAD = "ok", "note", "PROBLEM"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_database_argument(parser)
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    checks = [
+        ("taupy", _OK, f"{__version__} in {Path(__file__).parent.parent}"),
+        ("python", _OK, f"{platform.python_version()} {sys.executable}"),
+        _engine(),
+        _boot(),
+        _state(),
+        *_libraries(),
+        ("sqlite", _OK, sqlite3.sqlite_version),
+        _database(options.database_path(args)),
+        *_leftovers(),
+    ]
+    if args.json:
+        import json
+
+        print(json.dumps([dict(zip(("check", "state", "text"), c, strict=True)) for c in checks]))
+    else:
+        for name, state, text in checks:
+            print(f"{state:8}{name:14}{text}")
+    return 1 if any(state == _BAD for _, state, _ in checks) else 0
+
+
+def _engine() -> tuple[str, str, str]:
+    try:
+        from taupy._native import engine
+    except ImportError as problem:
+        return (
+            "engine",
+            _WARN,
+            "plain Python (sys.setprofile): exact, but many times slower; the compiled engine is "
+            f"not here ({problem}). Install a C compiler and Python's headers, then reinstall: "
+            "TAUPY_REQUIRE_NATIVE=1 pip install --force-reinstall taupy-profiler",
+        )
+    facts = engine.describe()
+    return "engine", _OK, f"compiled: {facts['hook']}, clock: {facts['clock']}"
+
+
+def _boot() -> tuple[str, str, str]:
+    from taupy.instrument import launch
+
+    if launch.is_boot_installed([]):
+        return "start-up hook", _OK, f"{launch.PTH} is installed"
+    return (
+        "start-up hook",
+        _WARN,
+        f"{launch.PTH} is not in site-packages: programs are reached through PYTHONPATH instead, "
+        "which -I and -E switch off; `pip install` puts it in place",
+    )
+
+
+def _state() -> tuple[str, str, str]:
+    from taupy.instrument.runfolder import state_folders
+
+    for folder in state_folders():
+        place = folder
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        if os.access(place, os.W_OK | os.X_OK):
+            return "run folders", _OK, str(folder)
+    return "run folders", _BAD, "no folder for running profiles can be made: set TAUPY_STATE_DIR"
+
+
+def _libraries() -> list[tuple[str, str, str]]:
+    checks = []
+    for name, needed_for in (
+        ("sqlite-utils", "to make and migrate databases"),
+        ("rich", "for colour on the terminal"),
+        ("pandas", "for frames in the Python API"),
+    ):
+        try:
+            checks.append((name, _OK, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            checks.append((name, _BAD, f"missing, needed {needed_for}: pip install {name}"))
+    return checks
+
+
+def _database(path: str) -> tuple[str, str, str]:
+    if not os.path.exists(path):
+        return "database", _OK, f"{path} (not made yet)"
+    from taupy.errors import TaupyError
+    from taupy.profiledb.database import ProfileDB
+
+    try:
+        with ProfileDB.open(path) as db:
+            return "database", _OK, f"{path}: {len(db.trials())} trials"
+    except TaupyError as problem:
+        return "database", _BAD, str(problem)
+
+
+def _leftovers() -> list[tuple[str, str, str]]:
+    from taupy.session import leftovers
+
+    return [
+        (
+            "left over",
+            _WARN,
+            f"{folder}: a run of {' '.join(settings.arguments)} for {settings.database} that was "
+            f"never stored; any command with --db {settings.database} stores it",
+        )
+        for folder, settings in leftovers()
+    ]

@@ -1,0 +1,78 @@
+"""What several commands share: where the database is, settings of the project, recovery."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from taupy.errors import UsageError
+
+DEFAULT_DATABASE = "taupy.db"
+
+
+def project_settings() -> dict[str, Any]:
+    """The table [tool.taupy] of the nearest pyproject.toml, here or above.
+
+    Raises:
+        UsageError: that file is no TOML.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:
+        return {}
+    for folder in (here, *here.parents):
+        file = folder / "pyproject.toml"
+        if not file.is_file():
+            continue
+        import tomllib
+
+        try:
+            values = tomllib.loads(file.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+            raise UsageError(f"{file} cannot be read: {problem}") from None
+        table = values.get("tool", {}).get("taupy", {})
+        return table if isinstance(table, dict) else {}
+    return {}
+
+
+def add_database_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--db",
+        metavar="FILE",
+        help="the database (default: $TAUPY_DB, else `db` of [tool.taupy] in pyproject.toml, "
+        f"else ./{DEFAULT_DATABASE})",
+    )
+
+
+def database_path(args: argparse.Namespace) -> str:
+    """Where the database is: option, environment, project, default, in this order."""
+    chosen = getattr(args, "db", None) or os.environ.get("TAUPY_DB")
+    if chosen:
+        return os.path.abspath(chosen)
+    configured = project_settings().get("db")
+    if configured is not None and not isinstance(configured, str):
+        raise UsageError(f"`db` of [tool.taupy] in pyproject.toml is no text: {configured!r}")
+    return os.path.abspath(configured or DEFAULT_DATABASE)
+
+
+def recover_first(database: str) -> None:
+    """Store the runs of killed programs before anything is read; one line for each."""
+    from taupy.instrument.runfolder import state_folders
+
+    if not any(state.is_dir() and any(state.glob("run-*")) for state in state_folders()):
+        return
+    from taupy.session import recover
+
+    for delivery in recover(Path(database)):
+        if delivery.trial_id is not None and delivery.profile is not None:
+            state = " (incomplete)" if delivery.profile.state == "incomplete" else ""
+            print(
+                f"taupy: recovered a run that nobody had stored: trial {delivery.trial_id}, "
+                f"{delivery.name}{state}",
+                file=sys.stderr,
+            )
+        elif delivery.problem:
+            print(f"taupy: a run could not be recovered: {delivery.problem}", file=sys.stderr)

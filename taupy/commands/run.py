@@ -1,0 +1,350 @@
+"""Run a program and keep its exact profile as a trial.
+
+    taupy run [options] script.py args...     a script, a folder or zip with __main__
+    taupy run [options] -m module args...
+    taupy run [options] -c code args...
+    taupy run [options] -                     the script comes from standard input
+
+Options stop at the script; what follows is the program's. All of taupy's own text goes
+to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from taupy.commands import options
+from taupy.errors import TaupyError, UsageError
+
+HELP = "run a program and keep its profile as a trial"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "taupy run [options] {script.py | -m module | -c code | -} [args ...]"
+    where = parser.add_argument_group("where the trial goes")
+    where.add_argument("--db", metavar="FILE", help="the database (default: ./taupy.db)")
+    where.add_argument("--app", metavar="NAME", help="application (default: the script's name)")
+    where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
+    where.add_argument("--trial", metavar="NAME", help="trial (default: the next number)")
+    where.add_argument(
+        "--meta", metavar="KEY=VALUE", action="append", default=[], help="metadata of the trial"
+    )
+    what = parser.add_argument_group("what is measured")
+    what.add_argument("--c-calls", action="store_true", help="C functions, too")
+    what.add_argument(
+        "--include",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="record only routines that match: a glob on name or file, or name:GLOB, "
+        "file:GLOB, module:GLOB; may be repeated",
+    )
+    what.add_argument(
+        "--exclude", metavar="PATTERN", action="append", default=[], help="do not record these"
+    )
+    what.add_argument(
+        "--depth", metavar="N", type=int, default=None, help="call paths of at most N routines"
+    )
+    what.add_argument(
+        "--fold-libraries",
+        action="store_true",
+        help="library code called by library code counts as its caller",
+    )
+    what.add_argument(
+        "--throttle",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="stop recording tiny routines (TAU_THROTTLE's rule); says which",
+    )
+    what.add_argument("--throttle-calls", metavar="N", type=int, default=None)
+    what.add_argument("--throttle-usec", metavar="T", type=float, default=None)
+    what.add_argument(
+        "--compensate",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="store the metric time_compensated, too: time less the cost of measuring",
+    )
+    what.add_argument(
+        "--cpu-time", action="store_true", help="store the metric cpu_time of every routine, too"
+    )
+    what.add_argument(
+        "--max-callpaths", metavar="N", type=int, default=None, help="distinct call paths kept"
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
+    how.add_argument("--quiet", "-q", action="store_true", help="say nothing")
+    parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Split at the target: argparse never sees what belongs to the program."""
+    values = {
+        name: action.nargs is None
+        for action in parser._actions
+        for name in action.option_strings
+    }
+    at = 0
+    while at < len(arguments):
+        word = arguments[at]
+        if word == "--":
+            break
+        if word == "-" or not word.startswith("-") or word[:2] in ("-m", "-c"):
+            break
+        name = word.split("=", 1)[0]
+        if name.startswith("--") and name not in values:
+            fits = [long for long in values if long.startswith(name)]
+            name = fits[0] if len(fits) == 1 else name
+        at += 2 if values.get(name) and "=" not in word else 1
+    parsed = parser.parse_args(arguments[:at])
+    rest = arguments[at:]
+    parsed.target = rest[1:] if rest[:1] == ["--"] else rest
+    return parsed
+
+
+def run(args: argparse.Namespace) -> int:
+    from taupy.instrument import launch, runfolder
+
+    target = _target(args.target)
+    settings = _settings(args, target)
+    try:
+        folder = runfolder.make_run_folder(settings.uuid)
+    except OSError as problem:
+        raise TaupyError(
+            f"no folder for the running profile can be made ({problem}); "
+            "set TAUPY_STATE_DIR to one that can be written"
+        ) from None
+    if not args.quiet:
+        for line in [*settings.notes, *_database_doubts(settings.database)]:
+            print(f"taupy: {line}", file=sys.stderr)
+    try:
+        launch.execute(folder, settings)
+    except OSError as problem:
+        raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
+
+
+def _target(target: list[str]) -> list[str]:
+    if not target:
+        if sys.stdin is not None and not sys.stdin.isatty():
+            return ["-"]
+        raise UsageError(
+            "nothing to run: name a script, -m MODULE, -c CODE, or - for standard input; "
+            "`taupy run --help` tells more"
+        )
+    if target[0] in ("-m", "-c") and len(target) < 2:
+        raise UsageError(f"{target[0]} needs {'a module' if target[0] == '-m' else 'code'}")
+    return target
+
+
+def _names(target: list[str]) -> tuple[str, str]:
+    """(application, folder of the program) for a target."""
+    first = target[0]
+    cwd = _cwd()
+    if first.startswith("-m"):
+        return first[2:] or target[1], cwd
+    if first.startswith("-c"):
+        return "-c", cwd
+    if first == "-":
+        return "stdin", cwd
+    path = os.path.abspath(first)
+    if os.path.isdir(path):
+        return os.path.basename(path.rstrip("/")) or path, path
+    stem = os.path.basename(path)
+    return (stem.rsplit(".", 1)[0] if "." in stem[1:] else stem), os.path.dirname(path)
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def _settings(args: argparse.Namespace, target: list[str]) -> Any:
+    from taupy.instrument import launch, runfolder
+
+    project = options.project_settings()
+    notes: list[str] = []
+    metadata = {}
+    for item in args.meta:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--meta takes KEY=VALUE, got {item!r}")
+        metadata[name] = value
+    engine, early = _engine(args.engine or project.get("engine") or "auto", notes)
+    engine_options = _engine_options(args, project)
+    application, program_folder = _names(target)
+    compensate = args.compensate
+    if compensate is None:
+        compensate = os.environ.get("TAU_COMPENSATE", "") in ("1", "on") or bool(
+            project.get("compensate")
+        )
+    overhead: dict[str, float] = {}
+    if engine == "native":
+        from taupy.instrument.calibrate import calibrate
+
+        overhead = calibrate(early, engine_options)
+    elif compensate:
+        notes.append("--compensate needs the compiled engine: no compensated times are stored")
+    interpreter = [sys.orig_argv[0] or sys.executable, *launch.interpreter_options()]
+    if not launch.is_boot_installed(interpreter[1:]):
+        letters = "".join(part[1:] for part in interpreter[1:] if not part.startswith("--"))
+        if any(letter in letters for letter in "ISE"):
+            notes.append(
+                "the interpreter's options keep it from reading taupy's start-up hook: "
+                "this run is not measured"
+            )
+    rank, world_size, job = _rank()
+    return runfolder.RunSettings(
+        uuid=job or runfolder.new_uuid(),
+        database=options.database_path(args),
+        application=args.app or project.get("app") or application,
+        experiment=args.experiment or project.get("experiment") or "default",
+        trial=args.trial,
+        engine=engine,
+        engine_options=engine_options,
+        metadata=metadata,
+        arguments=target,
+        interpreter=interpreter,
+        cwd=_cwd(),
+        module_path=[path for path in sys.path if path and os.path.abspath(path) != _cwd()]
+        + [str(Path(__file__).parent.parent.parent)],
+        library_folders=launch.library_folders(),
+        program_folder=program_folder,
+        launched_at=time.time(),
+        root_pid=os.getpid(),
+        root_start=runfolder.process_start(os.getpid()),
+        boot_id=runfolder.boot_id(),
+        host=os.uname().nodename,
+        early=early,
+        overhead=overhead,
+        compensate=compensate,
+        fold_libraries=args.fold_libraries or bool(project.get("fold_libraries")),
+        quiet=args.quiet,
+        rank=rank,
+        world_size=world_size,
+        notes=notes,
+    )
+
+
+def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
+    """Which engine to use, and a first reading of its clock."""
+    if asked not in ("auto", "native", "python"):
+        raise UsageError(f"there is no engine {asked!r}: auto, native or python")
+    if asked == "python":
+        return "python", (0, 0)
+    try:
+        from taupy._native import engine
+    except ImportError as problem:
+        if asked == "native":
+            raise TaupyError(
+                f"the compiled engine is not here ({problem}); `taupy doctor` tells more"
+            ) from None
+        notes.append(
+            "the compiled engine is not here: measuring with the slower one in plain Python "
+            "(`taupy doctor` tells more)"
+        )
+        return "python", (0, 0)
+    return "native", engine.read_clock()
+
+
+def _number(name: str, given: Any, environment: str | None, project: dict[str, Any]) -> Any:
+    """An option's number: command line, then environment, then project settings."""
+    if given is not None:
+        return given
+    if environment and (text := os.environ.get(environment)):
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"{environment} is no number: {text!r}") from None
+    value = project.get(name)
+    if value is not None and not isinstance(value, int | float):
+        raise UsageError(f"`{name}` of [tool.taupy] in pyproject.toml is no number: {value!r}")
+    return value
+
+
+def _patterns(name: str, given: list[str], project: dict[str, Any]) -> list[str]:
+    value = given or project.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"`{name}` of [tool.taupy] in pyproject.toml is no list of texts")
+    return value
+
+
+def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[str, Any]:
+    depth = _number("depth", args.depth, "TAU_DEPTH_LIMIT", project)
+    if depth is not None and depth < 1:
+        raise UsageError(f"--depth is at least 1, got {depth}")
+    throttle = args.throttle
+    if throttle is None:
+        throttle = os.environ.get("TAU_THROTTLE", "") in ("1", "on") or bool(
+            project.get("throttle")
+        )
+    calls = _number("throttle_calls", args.throttle_calls, "TAU_THROTTLE_NUMCALLS", project)
+    usec = _number("throttle_usec", args.throttle_usec, "TAU_THROTTLE_PERCALL", project)
+    limit = _number("max_callpaths", args.max_callpaths, None, project)
+    if limit is not None and limit < 1:
+        raise UsageError(f"--max-callpaths is at least 1, got {limit}")
+    chosen: dict[str, Any] = {
+        "c_calls": args.c_calls or bool(project.get("c_calls")),
+        "cpu_time": args.cpu_time or bool(project.get("cpu_time")),
+        "depth": int(depth or 0),
+        "include": _patterns("include", args.include, project),
+        "exclude": _patterns("exclude", args.exclude, project),
+        "throttle": throttle,
+        "throttle_calls": int(calls if calls is not None else 100_000),
+        "throttle_ns_per_call": int((usec if usec is not None else 10) * 1000),
+        "sample_ms": 10,
+    }
+    if limit is not None:
+        chosen["max_callpaths"] = int(limit)
+    return chosen
+
+
+def _rank() -> tuple[int, int, str | None]:
+    """(rank, ranks in all, identity of the job) under torchrun, mpirun or srun.
+
+    All ranks of a job carry the same identity, so that they become one trial.
+    """
+    for rank_name, size_name, job_names in (
+        ("RANK", "WORLD_SIZE", ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri")),
+        ("PMI_RANK", "PMI_SIZE", ("PMI_JOBID", "HYDI_CONTROL_FD")),
+        ("SLURM_PROCID", "SLURM_NTASKS", ("SLURM_JOB_ID", "SLURM_STEP_ID")),
+    ):
+        try:
+            rank, size = int(os.environ[rank_name]), int(os.environ[size_name])
+        except (KeyError, ValueError):
+            continue
+        if size <= 1 or not 0 <= rank < size:
+            continue
+        import hashlib
+
+        from taupy.instrument.runfolder import boot_id, process_start
+
+        text = [os.environ.get(name, "") for name in job_names]
+        if int(os.environ.get("LOCAL_WORLD_SIZE", "0") or 0) == size:
+            # All ranks have one parent here, and it tells this job from the next one.
+            parent = os.getppid()
+            text += [str(parent), str(process_start(parent)), boot_id()]
+        digest = hashlib.blake2b("\0".join([rank_name, *text]).encode(), digest_size=16).hexdigest()
+        return rank, size, f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:]}"
+    return 0, 1, None
+
+
+def _database_doubts(database: str) -> list[str]:
+    """What can be seen now of a database that will not take the trial."""
+    path = Path(database)
+    if path.is_dir():
+        return [f"{database} is a directory: the profile will be kept beside it"]
+    if not path.parent.is_dir():
+        return [f"there is no directory {path.parent} for the database: make it, or use --db"]
+    if path.exists() and not path.is_file():
+        return [f"{database} is no regular file: the profile will be kept beside it"]
+    if path.exists() and not os.access(path, os.W_OK):
+        return [f"{database} cannot be written: the profile will be kept beside it"]
+    return []
+

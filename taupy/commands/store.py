@@ -1,0 +1,69 @@
+"""Store a run whose program has just ended (the storer: no command for people)."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from taupy.session import Delivery, deliver
+
+
+def store(folder: str) -> None:
+    """Deliver the run and say so in one line on stderr. Never raises."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # The program's own limits are not meant for us.
+    for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
+        try:
+            _, hard = resource.getrlimit(limit)
+            if limit != resource.RLIMIT_NOFILE:
+                resource.setrlimit(limit, (hard, hard))
+        except (ValueError, OSError):
+            pass
+    quiet = True
+    try:
+        from taupy.instrument.runfolder import read_settings
+
+        settings = read_settings(Path(folder))
+        quiet = settings is None or settings.quiet
+        line = report(deliver(Path(folder)))
+    except BaseException as problem:  # whatever it is, the run folder is still there
+        line = (
+            f"the run could not be stored ({type(problem).__name__}: {problem}); it is kept in "
+            f"{folder}, and the next taupy command tries again"
+        )
+    if not quiet:
+        try:
+            os.write(2, f"taupy: {line}\n".encode("utf-8", "backslashreplace"))
+        except OSError:
+            pass
+    sys.stderr = None  # type: ignore[assignment]
+
+
+def report(delivery: Delivery) -> str:
+    """What became of a run, in one line."""
+    if delivery.trial_id is not None and delivery.profile is not None:
+        profile = delivery.profile
+        callpaths = sum(len(thread.tree) for thread in profile.threads)
+        text = (
+            f"trial {delivery.trial_id} ({delivery.name}): {len(profile.timers) - 1} routines, "
+            f"{callpaths} call paths, {len(profile.threads)} thread"
+            + ("s" if len(profile.threads) != 1 else "")
+        )
+        if len(profile.node_metadata) > 1:
+            text += f", {len(profile.node_metadata)} processes"
+        if delivery.running:
+            text += f"; {delivery.running} child processes still run and are added later"
+        for name, value in sorted(profile.metadata.items()):
+            if name.startswith("taupy.health.") and "running" not in name:
+                text += f"; {value}"
+        return text
+    if delivery.rescue is not None:
+        return (
+            f"the database could not take the profile ({delivery.problem}); it is kept in "
+            f"{delivery.rescue}: load it with `taupy import {delivery.rescue}`"
+        )
+    return delivery.problem or "nothing was stored"

@@ -1,0 +1,1 @@
+"""Launching a program and timing its routines from inside."""

@@ -1,0 +1,70 @@
+"""Inside the program's interpreter: start the engine, then get out of sight.
+
+Called by `taupy_boot.pth` while `site` runs, before the program. Nothing but built-in
+modules is imported, and afterwards no module, variable or file of ours is to be seen. A
+measurement that cannot start leaves a line in the run folder and never harms the program.
+"""
+
+import marshal
+import posix
+import sys
+
+VARIABLE = "TAUPY_BOOT"
+"""Names the run folder. It stays in the C environment, so that child processes inherit
+it, and is taken out of `os.environ`, so that the program does not see it."""
+
+
+def boot():
+    """Start what the run folder's settings ask for."""
+    folder = posix.environ.pop(VARIABLE.encode(), None)
+    modules = sys.modules
+    if folder is None or b"\0" in folder:
+        return
+    os = modules.get("os")
+    if os is not None:
+        os.environ._data.pop(VARIABLE.encode(), None)
+    try:
+        _start(folder)
+    except BaseException as problem:  # the program must start whatever happens here
+        _note(folder, problem)
+    package = __file__[: -len("instrument/boot.py")]
+    for name in [name for name in modules if name == "taupy" or name.startswith("taupy.")]:
+        del modules[name]
+    for path in [path for path in sys.path_importer_cache if (path + "/").startswith(package)]:
+        del sys.path_importer_cache[path]
+
+
+def _start(folder):
+    try:
+        descriptor = posix.open(folder + b"/run", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return  # the run is over; this is a late child of it
+    try:
+        settings = marshal.loads(posix.read(descriptor, 1 << 24))
+    finally:
+        posix.close(descriptor)
+    if settings["version"] != 1:
+        raise RuntimeError("the run was launched by another version of taupy")
+    options = dict(settings["engine_options"])
+    options["run_folder"] = folder
+    options["wait_for_main"] = 1
+    if settings["engine"] == "native":
+        from taupy._native import engine
+
+        options["early"] = tuple(settings["early"])
+        options["root_pid"] = settings["root_pid"]
+        engine.start(options)
+    else:
+        from taupy.instrument import engine_boot
+
+        engine_boot.start(settings, options)
+
+
+def _note(folder, problem):
+    try:
+        path = folder + b"/%d.problem" % posix.getpid()
+        descriptor = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
+        posix.write(descriptor, f"{type(problem).__name__}: {problem}".encode("utf-8", "replace"))
+        posix.close(descriptor)
+    except BaseException:
+        pass

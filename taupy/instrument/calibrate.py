@@ -1,0 +1,70 @@
+"""What one measured call costs on this machine, now: for compensation, and for the trial.
+
+A call of an empty routine is timed natively and under the engine, in the launcher, just
+before the program takes its place: same interpreter, same engine, same machine.
+
+* `call_ns`: what one call costs altogether, added to the routine's caller and its callers;
+* `inner_ns`: the share of it that the routine's own time contains.
+
+The same way TAU does it (TAU_COMPENSATE): time many empty timers, subtract their cost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+_CALLS = 1000
+_ROUNDS = 7
+
+
+def _empty() -> None:
+    pass
+
+
+def _loop(count: int) -> None:
+    for _ in range(count):
+        _empty()
+
+
+def _bare_loop(count: int) -> None:
+    for _ in range(count):
+        pass
+
+
+def _fastest(loop: Callable[[int], None]) -> float:
+    best = float("inf")
+    for _ in range(_ROUNDS):
+        start = time.perf_counter_ns()
+        loop(_CALLS)
+        best = min(best, time.perf_counter_ns() - start)
+    return best / _CALLS
+
+
+def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, float]:
+    """Cost of one call under the compiled engine, in ns; {} if it cannot be told."""
+    from taupy._native import engine
+
+    bare, native = _fastest(_bare_loop), _fastest(_loop)
+    engine.start(
+        {
+            "early": early,
+            **{name: options.get(name) for name in ("c_calls", "cpu_time", "throttle")},
+        }
+    )
+    try:
+        measured = _fastest(_loop)
+        rows = {name: row for name, *row in engine.flat()}
+    finally:
+        engine.stop()
+    calls, inclusive, _ = rows.get("_empty", (0, 0, 0))
+    if not calls:
+        return {}
+    # Natively, between entry and return of an empty routine, about a third of the whole
+    # call passes; the clock sees it as the routine's own time, and so it is.
+    own = max(0.0, native - bare) / 3
+    return {
+        "call_ns": round(max(0.0, measured - native), 1),
+        "inner_ns": round(max(0.0, inclusive / calls - own), 1),
+    }

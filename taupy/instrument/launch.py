@@ -1,0 +1,117 @@
+"""Launch a program under measurement: exec the real interpreter on the real target.
+
+The program then runs exactly as under plain `python`, in this very process; only an
+environment variable tells the interpreter's `site` step to start the measurement.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from pathlib import Path
+from typing import NoReturn
+
+from taupy.instrument.boot import VARIABLE
+from taupy.instrument.runfolder import RunSettings, write_settings
+
+PTH = "taupy_boot.pth"
+
+# Bootstrap of the storer: an isolated interpreter that finds what this one found.
+_STORER = (
+    "import sys,marshal;"
+    "s=marshal.loads(open(sys.argv[1]+'/run','rb').read());"
+    "sys.path.extend(p for p in s['module_path'] if p not in sys.path);"
+    "from taupy.commands.store import store;"
+    "store(sys.argv[1])"
+)
+
+
+def interpreter_options() -> list[str]:
+    """The options this interpreter was started with, such as -O or -X dev."""
+    options = []
+    arguments = iter(sys.orig_argv[1:])
+    for argument in arguments:
+        if not argument.startswith("-") or argument in ("-", "--"):
+            break
+        if argument.startswith("--"):
+            options.append(argument)
+            if argument == "--check-hash-based-pycs":
+                options.append(next(arguments, ""))
+            continue
+        # Letters may be bundled; -c and -m end the options, -W and -X take a value.
+        kept, ends = "-", False
+        letters = argument[1:]
+        for at, letter in enumerate(letters):
+            if letter in "cm":
+                ends = True
+                break
+            if letter in "WX":
+                value = letters[at + 1 :] or next(arguments, "")
+                kept += letter
+                options.append(kept if kept != "-" else "")
+                options.append(value)
+                kept = "-"
+                break
+            kept += letter
+        if kept != "-":
+            options.append(kept)
+        if ends:
+            break
+    return options
+
+
+def library_folders() -> list[str]:
+    """Folders of installed packages, then of the standard library, longest first."""
+    paths = sysconfig.get_paths()
+    packages = {paths["purelib"], paths["platlib"], *site.getsitepackages()}
+    if site.ENABLE_USER_SITE:
+        packages.add(site.getusersitepackages())
+    standard = {paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__)}
+    standard.add(os.path.join(paths["platstdlib"], "lib-dynload"))
+    both = {os.path.realpath(folder) for folder in packages | standard} | packages | standard
+    return sorted(both, key=len, reverse=True)
+
+
+def is_boot_installed(options: list[str]) -> bool:
+    """Will an interpreter with these options process our .pth?"""
+    letters = "".join(option[1:] for option in options if option[:1] == "-" != option[1:2])
+    if "S" in letters:
+        return False
+    folders = site.getsitepackages()
+    if site.ENABLE_USER_SITE and not ("s" in letters or "I" in letters):
+        folders.append(site.getusersitepackages())
+    return any(os.path.exists(os.path.join(folder, PTH)) for folder in folders)
+
+
+def storer_command(folder: Path) -> list[bytes]:
+    """The command that stores a run when its program has ended."""
+    return [os.fsencode(part) for part in (sys.executable, "-I", "-c", _STORER, str(folder))]
+
+
+def fallback_folder() -> str:
+    """A folder with a `sitecustomize` that does what the .pth would have done."""
+    return str(Path(__file__).with_name("_site"))
+
+
+def execute(folder: Path, settings: RunSettings) -> NoReturn:
+    """Become the program. Does not return.
+
+    Raises:
+        OSError: the interpreter could not be executed.
+    """
+    environment = dict(os.environ)
+    environment.pop(VARIABLE, None)
+    options = settings.engine_options
+    options["storer_argv"] = storer_command(folder)
+    options["storer_env"] = [os.fsencode(f"{k}={v}") for k, v in environment.items()]
+    write_settings(folder, settings)
+    environment[VARIABLE] = str(folder)
+    if not is_boot_installed(settings.interpreter[1:]):
+        before = environment.get("PYTHONPATH")
+        environment["TAUPY_PYTHONPATH"] = "" if before is None else ":" + before
+        environment["PYTHONPATH"] = fallback_folder() + (":" + before if before else "")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [*settings.interpreter, *settings.arguments], environment)

@@ -1,0 +1,138 @@
+"""The run folder: where a run lives between its launch and its storing.
+
+It holds the run's settings (`run`, marshalled: the program's interpreter reads it with
+built-in modules only) and one part a process. The state folder holds all run folders.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass(slots=True)
+class RunSettings:
+    """What was asked for, and where from. Times as in `engine.read_clock()`."""
+
+    uuid: str
+    database: str
+    application: str
+    experiment: str
+    trial: str | None
+    engine: str  # "native" or "python"
+    engine_options: dict[str, Any]
+    metadata: dict[str, str]
+    arguments: list[str]  # the target as the interpreter gets it
+    interpreter: list[str]  # the interpreter and its own options
+    cwd: str
+    module_path: list[str]  # sys.path of the launcher
+    library_folders: list[str]  # site-packages and the like, then the standard library
+    program_folder: str
+    launched_at: float
+    root_pid: int
+    root_start: int
+    boot_id: str
+    host: str
+    early: tuple[int, int] = (0, 0)
+    overhead: dict[str, float] = field(default_factory=dict)
+    compensate: bool = False
+    fold_libraries: bool = False
+    quiet: bool = False
+    rank: int = 0
+    world_size: int = 1
+    notes: list[str] = field(default_factory=list)
+    version: int = VERSION
+
+
+def new_uuid() -> str:
+    """A UUIDv7: its text sorts by time."""
+    ms = time.time_ns() // 1_000_000
+    number = int.from_bytes(os.urandom(10))
+    value = (ms << 80) | (7 << 76) | (number >> 64 & 0xFFF) << 64 | (2 << 62) | number & (1 << 62) - 1
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def state_folders() -> list[Path]:
+    """Where run folders may lie, the preferred one first."""
+    folders = []
+    if chosen := os.environ.get("TAUPY_STATE_DIR"):
+        folders.append(Path(chosen))
+    if base := os.environ.get("XDG_STATE_HOME"):
+        folders.append(Path(base, "taupy"))
+    home = os.environ.get("HOME")
+    if home and os.path.isabs(home):
+        folders.append(Path(home, ".local", "state", "taupy"))
+    folders.append(Path(tempfile.gettempdir(), f"taupy-{os.getuid()}"))
+    return folders
+
+
+def make_run_folder(uuid: str) -> Path:
+    """A new run folder in the first state folder that takes it.
+
+    Raises:
+        OSError: none does.
+    """
+    problem: OSError | None = None
+    for state in state_folders():
+        try:
+            state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = state.stat()
+            if status.st_uid != os.getuid() and os.getuid() != 0:
+                continue  # somebody else's folder in a shared /tmp
+            folder = state.absolute() / f"run-{uuid}-{os.getpid()}"
+            folder.mkdir(mode=0o700)
+            return folder
+        except OSError as failed:
+            problem = problem or failed
+    assert problem is not None
+    raise problem
+
+
+def write_settings(folder: Path, settings: RunSettings) -> None:
+    """Write or replace the settings in one step."""
+    new = folder / "run.new"
+    new.write_bytes(marshal.dumps(asdict(settings)))
+    new.replace(folder / "run")
+
+
+def read_settings(folder: Path) -> RunSettings | None:
+    """The settings of a run folder; None if it has none that this version can read."""
+    try:
+        values = marshal.loads((folder / "run").read_bytes())
+        if not isinstance(values, dict) or values.get("version") != VERSION:
+            return None
+        values["early"] = tuple(values["early"])
+        return RunSettings(**values)
+    except (OSError, EOFError, ValueError, TypeError, KeyError):
+        return None
+
+
+def boot_id() -> str:
+    """Identity of this boot of this host, "" where the kernel does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def process_start(pid: int) -> int:
+    """Start time of a living process in clock ticks since boot, 0 if there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return 0
+    fields = text[text.rindex(")") + 2 :].split()
+    return 0 if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """Is the process that had `pid` and began at `start` still running here?"""
+    return start != 0 and process_start(pid) == start

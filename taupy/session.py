@@ -1,0 +1,309 @@
+"""A run from its launch to its trial: prepare, deliver, recover.
+
+Delivering is the same work whoever does it: the storer right after the program, the
+next command after a kill, or `taupy import` from a rescue file. It may be repeated at
+any point: nodes that are stored already are not stored twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import marshal
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from taupy.collectors import host
+from taupy.errors import DatabaseError, FormatError, TaupyError
+from taupy.instrument.parts import Part, peek_process, read_part
+from taupy.instrument.record import assign_nodes, profile_of
+from taupy.instrument.runfolder import (
+    RunSettings,
+    boot_id,
+    is_alive,
+    read_settings,
+    state_folders,
+)
+from taupy.model.profile import Profile
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+
+RESCUE_SUFFIX = ".taupy-run"
+_PART_SUFFIXES = (".part", ".pypart")
+_RESCUE_MEMBER_LIMIT = 16 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of a run.
+
+    Attributes:
+        trial_id: the trial it is now, None if it is none (yet).
+        rescue: the file it was kept in instead.
+        running: processes of the run that still go on; their parts follow later.
+        problem: why there is no trial, in one line.
+        profile: what was stored.
+    """
+
+    trial_id: int | None = None
+    rescue: Path | None = None
+    running: int = 0
+    problem: str | None = None
+    profile: Profile | None = None
+    name: str = ""
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Only one process delivers a run at a time; a folder that is gone is no error."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        raise FormatError(f"the run in {folder} was delivered meanwhile") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _part_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in _PART_SUFFIXES)
+
+
+def _is_running(path: Path, settings: RunSettings) -> bool:
+    """Does the process of this part go on? Only this host's processes can be asked."""
+    pid, start, closed = peek_process(path)
+    if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
+        return False
+    return is_alive(pid, start)
+
+
+def _clock_now(settings: RunSettings) -> tuple[int, int] | None:
+    if settings.boot_id != boot_id():
+        return None
+    try:
+        from taupy._native import engine
+    except ImportError:
+        return None
+    return engine.read_clock()
+
+
+def deliver(folder: Path, database: str | None = None, *, rescue: bool = True) -> Delivery:
+    """Store what a run folder holds, and remove what is stored.
+
+    Args:
+        folder: the run folder.
+        database: instead of the one that the run names.
+        rescue: keep the run beside the database if that cannot take it.
+    """
+    settings = read_settings(folder)
+    if settings is None:
+        return Delivery(problem=f"{folder} holds no run that this version of taupy can read")
+    with _locked(folder):
+        return _deliver(folder, settings, Path(database or settings.database), rescue)
+
+
+def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) -> Delivery:
+    parts: list[Part] = []
+    done: list[Path] = []
+    running = 0
+    clock_now = _clock_now(settings)
+    for path in _part_files(folder):
+        try:
+            if path.stat().st_size and _is_running(path, settings):
+                running += 1
+                continue
+            part = read_part(path, clock_now)
+        except FormatError as problem:
+            settings.notes.append(str(problem))
+            path.rename(path.with_suffix(".damaged"))
+            continue
+        done.append(path)
+        if part is not None:
+            parts.append(part)
+    for path in sorted(folder.glob("*.problem")):
+        settings.notes.append(f"not measured in one process: {path.read_text('utf-8', 'replace')}")
+    if not parts:
+        if not running:
+            _remove(folder)
+        reason = "; ".join(settings.notes) or "the program ended before its first routine"
+        return Delivery(problem=f"nothing was measured: {reason}", running=running)
+    nodes_file = folder / "nodes"
+    known: dict[str, int] = marshal.loads(nodes_file.read_bytes()) if nodes_file.exists() else {}
+    nodes = assign_nodes(settings, parts, known)
+    new = nodes_file.with_suffix(".new")
+    new.write_bytes(marshal.dumps(known))
+    new.replace(nodes_file)
+    profile = profile_of(settings, nodes, finished=not running)
+    if running:
+        profile.metadata["taupy.health.running"] = (
+            f"{running} child processes were still running when this was stored; "
+            "the next taupy command adds what they measured"
+        )
+    _describe(profile, settings)
+    try:
+        with ProfileDB.open(database, create=True, readonly=False) as db:
+            trial_id = add_profile(db, profile)
+            name = _trial_name(db, trial_id)
+    except (DatabaseError, OSError) as problem:
+        reason = str(problem)
+        kept = _rescue(folder, settings, database) if rescue and not running else folder
+        return Delivery(rescue=kept, running=running, problem=reason, profile=profile)
+    for path in done:
+        path.unlink(missing_ok=True)
+    if not running:
+        _remove(folder)
+    return Delivery(trial_id, running=running, profile=profile, name=name)
+
+
+def _trial_name(db: ProfileDB, trial_id: int) -> str:
+    for row in db.trials():
+        if row.id == trial_id:
+            return f"{row.application}/{row.experiment}/{row.name}"
+    return ""
+
+
+def _describe(profile: Profile, settings: RunSettings) -> None:
+    """The facts of machine, program and measurement that a trial carries."""
+    facts = dict(host.host_metadata())
+    facts.update(
+        host.program_metadata(
+            [*settings.interpreter, *settings.arguments], settings.cwd, settings.program_folder
+        )
+    )
+    for name, value in settings.overhead.items():
+        facts[f"taupy.overhead.{name}"] = f"{value:.1f}"
+    engines = sorted({data["Engine"] for data in profile.node_metadata.values()})
+    facts["taupy.engine"] = ", ".join(engines)
+    for name in ("c_calls", "depth", "include", "exclude", "throttle", "max_callpaths"):
+        value = settings.engine_options.get(name)
+        if value:
+            facts[f"taupy.option.{name}"] = str(value)
+    profile.metadata = {**facts, **profile.metadata}
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rescue(folder: Path, settings: RunSettings, database: Path) -> Path:
+    """Pack the run into one file beside the database, or leave it where it lies."""
+    name = f"{database.name}-{settings.uuid}{RESCUE_SUFFIX}"
+    for place in (database.parent, Path(settings.cwd), folder.parent):
+        target = place / name
+        try:
+            with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                for path in sorted(folder.iterdir()):
+                    if path.name == "run" or path.name == "nodes" or path.suffix in _PART_SUFFIXES:
+                        archive.write(path, path.name)
+        except OSError:
+            try:
+                if target.is_file() and target.stat().st_size < 1 << 40:
+                    target.unlink()
+            except OSError:
+                pass
+            continue
+        _remove(folder)
+        return target
+    return folder
+
+
+def import_rescue(path: Path, database: str) -> Delivery:
+    """Store a rescue file as the trial that it should have become.
+
+    Raises:
+        FormatError: the file is no rescue file, or damaged.
+        TaupyError: the database refuses it.
+    """
+    from taupy.instrument.runfolder import make_run_folder
+
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as problem:
+        raise FormatError(f"{path} is no run that taupy has kept ({problem})") from None
+    with archive:
+        members = archive.infolist()
+        total = sum(member.file_size for member in members)
+        if "run" not in archive.namelist() or total > _RESCUE_MEMBER_LIMIT:
+            raise FormatError(f"{path} is no run that taupy has kept")
+        folder = make_run_folder("import")
+        try:
+            for member in members:
+                suffix = Path(member.filename).suffix
+                if member.filename not in ("run", "nodes") and suffix not in _PART_SUFFIXES:
+                    continue
+                with archive.open(member) as source, open(
+                    folder / Path(member.filename).name, "wb"
+                ) as target:
+                    shutil.copyfileobj(source, target)
+            delivery = deliver(folder, database, rescue=False)
+        except (zipfile.BadZipFile, EOFError, OSError) as problem:
+            raise FormatError(f"{path} is damaged ({problem})") from None
+        finally:
+            _remove(folder)
+    if delivery.trial_id is None:
+        raise TaupyError(delivery.problem or f"{path} holds nothing that can be stored")
+    return delivery
+
+
+def leftovers(database: Path | None = None) -> list[tuple[Path, RunSettings]]:
+    """Runs of this user whose program is gone and that nobody has stored yet.
+
+    Args:
+        database: only those meant for this database.
+    """
+    found = []
+    for state in state_folders():
+        try:
+            folders = sorted(state.glob("run-*"))
+        except OSError:
+            continue
+        for folder in folders:
+            settings = read_settings(folder)
+            if settings is None:
+                continue
+            if database is not None and os.path.realpath(settings.database) != os.path.realpath(
+                database
+            ):
+                continue
+            if settings.host != os.uname().nodename:
+                continue
+            if settings.boot_id == boot_id() and is_alive(settings.root_pid, settings.root_start):
+                continue
+            found.append((folder, settings))
+    return found
+
+
+def recover(database: Path) -> list[Delivery]:
+    """Store all leftovers of a database; a run that others are storing is waited for."""
+    deliveries = []
+    for folder, _ in leftovers(database):
+        try:
+            if not _has_news(folder):
+                continue
+            delivery = deliver(folder, rescue=False)
+        except (TaupyError, OSError):
+            continue
+        if delivery.trial_id is not None or delivery.problem:
+            deliveries.append(delivery)
+    return deliveries
+
+
+def _has_news(folder: Path) -> bool:
+    """Is there a part that can be stored now, or nothing left to wait for?"""
+    settings = read_settings(folder)
+    if settings is None:
+        return False
+    files = _part_files(folder)
+    for path in files:
+        try:
+            if not path.stat().st_size or not _is_running(path, settings):
+                return True
+        except (FormatError, OSError):
+            return True
+    return not files
