@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from taupy import __version__
+from taupy.commands import options
 from taupy.errors import TaupyError
 
 COMMANDS = {
@@ -67,4 +68,7 @@ def _run(arguments: list[str]) -> int:
     module.add_arguments(parser)
     parse = getattr(module, "parse", None)
     parsed = parse(parser, arguments[1:]) if parse else parser.parse_args(arguments[1:])
+    if name != "run":
+        # Whatever is asked, runs that were killed are stored first.
+        options.recover_first(options.database_path(parsed))
     return int(module.run(parsed))

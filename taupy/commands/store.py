@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sys
 from pathlib import Path
 
-from taupy.session import Delivery, deliver
+from taupy.session import Delivery, deliver, recover
 
 
 def store(folder: str) -> None:
@@ -30,6 +29,8 @@ def store(folder: str) -> None:
         settings = read_settings(Path(folder))
         quiet = settings is None or settings.quiet
         line = report(deliver(Path(folder)))
+        if settings is not None:
+            recover(Path(settings.database))
     except BaseException as problem:  # whatever it is, the run folder is still there
         line = (
             f"the run could not be stored ({type(problem).__name__}: {problem}); it is kept in "
@@ -40,11 +41,10 @@ def store(folder: str) -> None:
             os.write(2, f"taupy: {line}\n".encode("utf-8", "backslashreplace"))
         except OSError:
             pass
-    sys.stderr = None  # type: ignore[assignment]
 
 
 def report(delivery: Delivery) -> str:
-    """What became of a run, in one line."""
+    """What became of a run: one line, and one for each thing that was not as it should be."""
     if delivery.trial_id is not None and delivery.profile is not None:
         profile = delivery.profile
         callpaths = sum(len(thread.tree) for thread in profile.threads)
@@ -59,7 +59,7 @@ def report(delivery: Delivery) -> str:
             text += f"; {delivery.running} child processes still run and are added later"
         for name, value in sorted(profile.metadata.items()):
             if name.startswith("taupy.health.") and "running" not in name:
-                text += f"; {value}"
+                text += f"\ntaupy: note: {value}"
         return text
     if delivery.rescue is not None:
         return (

@@ -124,6 +124,7 @@ def profile_of(settings: RunSettings, parts: dict[int, Part], *, finished: bool)
         key=lambda part: part.start_ns,
     )
     complete = finished
+    cut_off: list[int] = []
     for node, part in sorted(parts.items()):
         timer_of = [timers.of(routine) for routine in part.routines]
         for number, thread in enumerate(part.threads):
@@ -143,11 +144,14 @@ def profile_of(settings: RunSettings, parts: dict[int, Part], *, finished: bool)
         for name, text in part.health.items():
             health[f"taupy.health.{name}" + (f".node{node}" if len(parts) > 1 else "")] = text
         if not part.complete:
-            complete = False
-            health[f"taupy.health.cut_off.node{node}"] = (
-                "the process was killed, or ended where it could not be seen: what it had "
-                "counted is here, open routines count up to the last moment that left a trace"
-            )
+            cut_off.append(node)
+            complete = complete and part.pid != settings.root_pid
+    if cut_off:
+        nodes = ", ".join(map(str, cut_off[:20])) + (", ..." if len(cut_off) > 20 else "")
+        health["taupy.health.cut_off"] = (
+            f"{len(cut_off)} of {len(parts)} processes (node {nodes}) were killed: what they had "
+            "counted is here, their open routines count up to the last moment that left a trace"
+        )
     throttled = sorted(t.full_name for t in timers.timers if "THROTTLED" in t.groups)
     if throttled:
         health["taupy.health.throttled"] = (

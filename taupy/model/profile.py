@@ -142,7 +142,7 @@ class Profile:
         started_at: seconds since the epoch, UTC.
         exit_code: as a shell would see it; negative for death by that signal;
             None when nobody saw the end.
-        state: "incomplete" when some process was cut off, or is still running.
+        state: "incomplete" when the launched process was cut off, or a child still runs.
         metadata: name -> value of the trial.
         node_metadata: the same for single nodes.
         source: where it came from: "taupy run", or the imported file.
