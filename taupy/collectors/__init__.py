@@ -1,0 +1,1 @@
+"""Facts and measurements of the machine."""

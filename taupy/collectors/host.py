@@ -1,0 +1,218 @@
+"""Facts of the machine and of the program, under the names that TAU and ParaProf use.
+
+Read from /proc, `os.uname` and `git`; nothing here runs in the measured process. A fact
+that this machine does not tell is left out, never guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+GIT_TIMEOUT_S = 2.0
+
+ENVIRONMENT_NAMES = frozenset(
+    """
+    CONDA_DEFAULT_ENV CUDA_DEVICE_MAX_CONNECTIONS CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING
+    CUDA_MODULE_LOADING CUDA_VISIBLE_DEVICES GOMP_CPU_AFFINITY KMP_AFFINITY KMP_BLOCKTIME
+    LANG LC_ALL LOCAL_RANK LOCAL_WORLD_SIZE LSB_JOBID MALLOC_ARENA_MAX MKL_DYNAMIC
+    MKL_ENABLE_INSTRUCTIONS MKL_NUM_THREADS MKL_THREADING_LAYER NUMEXPR_MAX_THREADS
+    NUMEXPR_NUM_THREADS NUMBA_NUM_THREADS OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_RANK
+    OMPI_COMM_WORLD_SIZE OMP_DISPLAY_ENV OMP_DYNAMIC OMP_NUM_THREADS OMP_PLACES
+    OMP_PROC_BIND OMP_SCHEDULE OMP_WAIT_POLICY OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS
+    PBS_JOBID PMI_RANK PMI_SIZE PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONMALLOC
+    PYTHONOPTIMIZE PYTHONUNBUFFERED PYTHON_GIL RANK GROUP_RANK ROLE_RANK
+    PYTORCH_CUDA_ALLOC_CONF SLURM_CPUS_PER_TASK SLURM_JOB_ID SLURM_JOB_NAME
+    SLURM_JOB_NUM_NODES SLURM_JOB_PARTITION SLURM_LOCALID SLURM_NODEID SLURM_NTASKS
+    SLURM_NTASKS_PER_NODE SLURM_PROCID SLURM_STEP_ID TF_NUM_INTEROP_THREADS
+    TF_NUM_INTRAOP_THREADS TORCH_CUDNN_DETERMINISTIC TORCH_NUM_THREADS TZ
+    VECLIB_MAXIMUM_THREADS WORLD_SIZE
+    """.split()
+)
+"""What a trial keeps of the environment: settings that change how a program performs.
+All else may hold a secret and is left out."""
+
+
+def hostname() -> str:
+    """This machine's name, as `uname -n` says it."""
+    return os.uname().nodename
+
+
+def host_metadata(proc: Path = Path("/proc")) -> dict[str, str]:
+    """Facts of this machine and this interpreter; `proc` is given by tests."""
+    system = os.uname()
+    facts = {
+        "Hostname": system.nodename,
+        "OS Name": system.sysname,
+        "OS Release": system.release,
+        "OS Version": system.version,
+        "OS Machine": system.machine,
+        "Python Version": platform.python_version(),
+        "Python Implementation": sys.implementation.name,
+        "Python Compiler": platform.python_compiler(),
+        "Python Executable": sys.executable,
+    }
+    if distribution := _distribution(Path("/etc/os-release")):
+        facts["OS Distribution"] = distribution
+    facts.update(_cpu(_text(proc / "cpuinfo")))
+    if size := _field(_text(proc / "meminfo"), "MemTotal"):
+        facts["Memory Size"] = size
+    facts["CPU Cores"] = str(os.cpu_count() or 1)
+    if hasattr(os, "sched_getaffinity"):
+        facts["CPU Cores Allowed"] = str(len(os.sched_getaffinity(0)))
+    return facts
+
+
+def program_metadata(
+    argv: Sequence[str],
+    cwd: str,
+    path: str,
+    started_at: float | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Facts of one run of a program.
+
+    Args:
+        argv: the command, its interpreter first.
+        cwd: where it ran.
+        path: the program's file or folder; its git commit is told if it has one.
+        started_at: seconds since the epoch, if known.
+        environ: of the program; only `ENVIRONMENT_NAMES` are taken from it.
+    """
+    facts = {"Command Line": _command_line(argv), "CWD": cwd}
+    if argv:
+        facts["Executable"] = argv[0]
+    if started_at is not None:
+        facts.update(time_metadata(started_at))
+    facts.update(git_metadata(path))
+    facts.update(environment_metadata(environ or {}))
+    return facts
+
+
+def time_metadata(started_at: float) -> dict[str, str]:
+    """The start of a run, as TAU spells it: microseconds, local time, UTC."""
+    local, utc = time.localtime(started_at), time.gmtime(started_at)
+    return {
+        "Starting Timestamp": str(round(started_at * 1_000_000)),
+        "Local Time": time.strftime("%Y-%m-%dT%H:%M:%S%z", local),
+        "UTC Time": time.strftime("%Y-%m-%dT%H:%M:%SZ", utc),
+    }
+
+
+def environment_metadata(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `environ` that are on the allow-list, in order of their names."""
+    return {name: environ[name] for name in sorted(ENVIRONMENT_NAMES & environ.keys())}
+
+
+def git_metadata(path: str) -> dict[str, str]:
+    """Commit, branch and dirtiness of the work tree that `path` lies in.
+
+    Empty where there is no git, no repository, or no answer within `GIT_TIMEOUT_S`.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        folder = folder.parent
+    answer = _git(folder, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+    if answer is None or len(lines := answer.splitlines()) != 2:
+        return {}
+    facts = {"Git Commit": lines[0]}
+    if lines[1] != "HEAD":
+        facts["Git Branch"] = lines[1]
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    if status is not None:
+        facts["Git Dirty"] = "yes" if status.strip() else "no"
+    return facts
+
+
+def package_versions(modules: Iterable[str]) -> dict[str, str]:
+    """Versions of the installed packages that top-level modules belong to.
+
+    Args:
+        modules: names of imported top-level modules.
+
+    Returns:
+        distribution's name -> version. Modules of the standard library and those that
+        no installed package claims give nothing.
+    """
+    from importlib import metadata
+
+    wanted = {name for name in modules if name not in sys.stdlib_module_names}
+    if not wanted:
+        return {}
+    owners = metadata.packages_distributions()
+    versions: dict[str, str] = {}
+    for name in sorted({owner for module in wanted for owner in owners.get(module, ())}):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue  # half removed: its files are there, its record is not
+    return versions
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _field(text: str, name: str) -> str | None:
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon and key.strip() == name:
+            return value.strip()
+    return None
+
+
+def _cpu(cpuinfo: str) -> dict[str, str]:
+    """x86 names the model, Arm only codes of it, Power and z other fields again."""
+    facts = {}
+    for fact, fields in (
+        ("CPU Vendor", ("vendor_id", "CPU implementer")),
+        ("CPU Type", ("model name", "cpu", "Processor", "CPU part")),
+        ("CPU MHz", ("cpu MHz", "clock")),
+        ("Cache Size", ("cache size",)),
+    ):
+        for field in fields:
+            if value := _field(cpuinfo, field):
+                facts[fact] = value
+                break
+    return facts
+
+
+def _distribution(path: Path) -> str | None:
+    for line in _text(path).splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip("\"'")
+    return None
+
+
+def _command_line(argv: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(argv)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    # The repository's own settings must not make git run anything for us.
+    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+    } | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=GIT_TIMEOUT_S,
+            env=environ,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
