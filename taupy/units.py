@@ -1,3 +1,101 @@
-"""How quantities are printed. Nobody else formats numbers."""
+"""How quantities are printed. Nobody else formats numbers.
+
+Two families: TAU's own cells, digit for digit (`tau_*`), and plain ones for
+people (`duration`, `size`, `count`). All take nanoseconds where time is meant.
+"""
 
 from __future__ import annotations
+
+_STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
+_SIZES = ("KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def tau_time(ns: float) -> str:
+    """TAU's time cell, in msec: three digits below 1 ms, then whole ms.
+
+    From a second on it reads `s,mmm`, then `m:ss.mmm`, then `h:mm:ss.mmm`; like
+    TAU's, it cuts off what is below a millisecond there.
+    """
+    if ns < 0:
+        return "-" + tau_time(-ns)
+    if ns < 1_000_000:
+        return f"{ns / 1_000_000:.3G}"
+    seconds, milliseconds = divmod(int(ns // 1_000_000), 1000)
+    if seconds == 0:
+        return str(milliseconds)
+    if seconds < 60:
+        return f"{seconds},{milliseconds:03d}"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes}:{seconds:02d}.{milliseconds:03d}"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}.{milliseconds:03d}"
+
+
+def tau_per_call(ns: float) -> str:
+    """TAU's usec/call cell, in whole microseconds; three digits below 10 us.
+
+    TAU shows 0 for a short routine; we know its nanoseconds and show them.
+    """
+    microseconds = ns / 1000
+    if ns == 0 or abs(microseconds) >= 10:
+        return f"{microseconds:.0f}"
+    return f"{microseconds:.3G}"
+
+
+def tau_count(value: float) -> str:
+    """TAU's cell for a metric that is not a time: four significant digits."""
+    return f"{value:.4G}"
+
+
+def percent(value: float) -> str:
+    """A share in percent, 0 to 100, with one decimal: `12.5`."""
+    return f"{value:.1f}"
+
+
+def duration(ns: float) -> str:
+    """A time for people: `0 ns`, `417 ns`, `1.23 ms`, `59.9 s`, `2 min 03 s`, `1 h 00 min`."""
+    if ns < 0:
+        return "-" + duration(-ns)
+    if ns >= 59_950_000_000:
+        minutes, seconds = divmod(round(ns / 1_000_000_000), 60)
+        if minutes < 60:
+            return f"{minutes} min {seconds:02d} s"
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    for step, unit in _STEPS:
+        # 999.6 us is 1 ms: a value that rounds up to the next unit is shown in it.
+        if ns >= step * 0.9995:
+            return f"{_three_digits(ns / step)} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def size(count: float) -> str:
+    """A number of bytes for people: `512 B`, `1.5 KiB`, `34.0 MiB`."""
+    if count < 0:
+        return "-" + size(-count)
+    if count < 1024:
+        return f"{count:.0f} B"
+    value = count / 1024
+    for unit in _SIZES:
+        if value < 1023.95:
+            return f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value * 1024:.1f} {_SIZES[-1]}"
+
+
+def number(value: float) -> str:
+    """A real number for people: whole ones whole, others with six digits."""
+    if abs(value) < 1e15 and value == int(value):
+        return str(int(value))
+    return f"{value:.6g}"
+
+
+def count(value: int) -> str:
+    """A count for people in running text: `12,345`."""
+    return f"{value:,}"
+
+
+def _three_digits(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
