@@ -133,7 +133,7 @@ static PyObject *start(PyObject *module, PyObject *options)
             installed_at_exit = 1;
             Py_AtExit(python_ended);
             on_exit(process_exits, NULL);
-            wrap_ways_out();
+            wrap_functions();
         }
     }
     Py_RETURN_NONE;

@@ -449,37 +449,106 @@ static void process_exits(int status, void *unused)
     }
 }
 
-/* ------------------------------------------------- leaving without Python's end
+/* ------------------------------------------------- wrapped functions
  *
- * os._exit and os.exec* never return, so the functions behind them are wrapped: the
- * method table keeps its object, its name and its address, only the C function that it
- * points to is ours, which closes the part and calls the real one. */
+ * os._exit and os.exec* never return, so the part must be closed before; and a program
+ * that hands a child an environment made from os.environ, where our variable is not to be
+ * seen, would lose that child's profile. The functions behind them are wrapped: the method
+ * table keeps its object, its name and its address, only the C function that it points to
+ * is ours, which does its bit and calls the real one. */
 
-static PyCFunction real_exit, real_execv, real_execve;
+typedef PyObject *(*FastCall)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+
+static PyCFunction real_exit, real_execv, real_execve, real_fork_exec, real_spawn, real_spawnp;
+
+#define BOOT_VARIABLE "TAUPY_BOOT"
+#define ARGUMENTS_AT_MOST 32
 
 static PyObject *wrapped_exit(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    PyObject *status = n == 1 ? args[0] : n == 0 && names && PyTuple_GET_SIZE(names) == 1 ? args[0] : NULL;
-    if (status != NULL && PyLong_CheckExact(status)) {
+    Py_ssize_t total = n + (names != NULL ? PyTuple_GET_SIZE(names) : 0);
+    if (total == 1 && PyLong_CheckExact(args[0])) {
         int overflow;
-        long value = PyLong_AsLongAndOverflow(status, &overflow);
+        long value = PyLong_AsLongAndOverflow(args[0], &overflow);
         if (!overflow && value >= INT_MIN && value <= INT_MAX) {
             finish(1, value & 0xff, PART_ENDED);
             store();
         }
     }
-    return ((PyObject * (*)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *))(void *)real_exit)(
-        module, args, n, names);
+    return ((FastCall)(void *)real_exit)(module, args, n, names);
+}
+
+/* Is this path, bytes or text, that of a Python interpreter? Others get the environment
+ * exactly as the program made it. */
+static int is_python(PyObject *path)
+{
+    const char *text = NULL;
+    if (path != NULL && PyBytes_Check(path))
+        text = PyBytes_AS_STRING(path);
+    else if (path != NULL && PyUnicode_Check(path))
+        text = PyUnicode_AsUTF8(path);
+    if (text == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    const char *name = strrchr(text, '/');
+    return strncmp(name != NULL ? name + 1 : text, "python", 6) == 0;
+}
+
+/* A copy of the mapping with our variable, or NULL if it is to stay as it is. */
+static PyObject *mapping_with_variable(PyObject *path, PyObject *environment)
+{
+    PyObject *copy = NULL;
+    if (!active || run_folder == NULL || !is_python(path) || environment == Py_None ||
+        !PyMapping_Check(environment))
+        return NULL;
+    if ((copy = PyDict_New()) != NULL) {
+        PyObject *folder = PyUnicode_DecodeFSDefault(run_folder);
+        if (folder == NULL || PyDict_Update(copy, environment) != 0 || PyDict_GET_SIZE(copy) == 0 ||
+            PyDict_SetItemString(copy, BOOT_VARIABLE, folder) != 0)
+            Py_CLEAR(copy); /* the real function reports what is wrong with it */
+        Py_XDECREF(folder);
+    }
+    PyErr_Clear();
+    return copy;
+}
+
+static PyObject *list_with_variable(PyObject *paths, PyObject *environment)
+{
+    if (!active || run_folder == NULL || !PyList_Check(environment) ||
+        PyList_GET_SIZE(environment) == 0 || !PyTuple_Check(paths) || PyTuple_GET_SIZE(paths) == 0 ||
+        !is_python(PyTuple_GET_ITEM(paths, 0)))
+        return NULL;
+    PyObject *copy = PyList_GetSlice(environment, 0, PyList_GET_SIZE(environment));
+    PyObject *item = PyBytes_FromFormat(BOOT_VARIABLE "=%s", run_folder);
+    if (copy == NULL || item == NULL || PyList_Append(copy, item) != 0)
+        Py_CLEAR(copy);
+    Py_XDECREF(item);
+    PyErr_Clear();
+    return copy;
+}
+
+static PyObject *call_with(PyCFunction real, PyObject *module, PyObject *const *args, Py_ssize_t n,
+                           PyObject *names, Py_ssize_t at, PyObject *changed)
+{
+    PyObject *result, *with[ARGUMENTS_AT_MOST];
+    Py_ssize_t total = n + (names != NULL ? PyTuple_GET_SIZE(names) : 0);
+    if (changed != NULL && total <= ARGUMENTS_AT_MOST) {
+        memcpy(with, args, (size_t)total * sizeof *with);
+        with[at] = changed;
+        args = with;
+    }
+    result = ((FastCall)(void *)real)(module, args, n, names);
+    Py_XDECREF(changed);
+    return result;
 }
 
 static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *args, Py_ssize_t n,
-                           PyObject *names)
+                           PyObject *names, PyObject *environment)
 {
     pid_t root = root_pid;
     finish(0, 0, PART_EXEC);
-    PyObject *result =
-        ((PyObject * (*)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *))(void *)real)(
-            module, args, n, names);
+    PyObject *result = call_with(real, module, args, n, names, 2, environment);
     root_pid = root; /* still here: it failed */
     if (active && part != NULL)
         part->state = PART_RUNNING;
@@ -488,21 +557,73 @@ static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *
 
 static PyObject *wrapped_execv(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    return exec_with(real_execv, module, args, n, names);
+    return exec_with(real_execv, module, args, n, names, NULL);
 }
 
 static PyObject *wrapped_execve(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    return exec_with(real_execve, module, args, n, names);
+    return exec_with(real_execve, module, args, n, names,
+                     n >= 3 ? mapping_with_variable(args[0], args[2]) : NULL);
 }
 
-static void wrap(PyObject *module, const char *name, PyCFunction *real, void *ours, int keywords)
+static PyObject *wrapped_spawn(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    return call_with(real_spawn, module, args, n, names, 2,
+                     n >= 3 ? mapping_with_variable(args[0], args[2]) : NULL);
+}
+
+static PyObject *wrapped_spawnp(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    return call_with(real_spawnp, module, args, n, names, 2,
+                     n >= 3 ? mapping_with_variable(args[0], args[2]) : NULL);
+}
+
+#define ENVIRONMENT_OF_FORK_EXEC 5 /* args, executables, close_fds, pass_fds, cwd, env, ... */
+
+#if PY_VERSION_HEX < 0x030C0000
+static PyObject *wrapped_fork_exec(PyObject *module, PyObject *args)
+{
+    PyObject *changed = NULL, *result;
+    if (PyTuple_Check(args) && PyTuple_GET_SIZE(args) > ENVIRONMENT_OF_FORK_EXEC)
+        changed = list_with_variable(PyTuple_GET_ITEM(args, 1),
+                                     PyTuple_GET_ITEM(args, ENVIRONMENT_OF_FORK_EXEC));
+    if (changed == NULL)
+        return real_fork_exec(module, args);
+    PyObject *with = PyTuple_GetSlice(args, 0, PyTuple_GET_SIZE(args));
+    if (with == args || with == NULL) { /* a whole slice is the tuple itself: copy by hand */
+        Py_XDECREF(with);
+        if ((with = PyTuple_New(PyTuple_GET_SIZE(args))) == NULL) {
+            Py_DECREF(changed);
+            return NULL;
+        }
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++)
+            PyTuple_SET_ITEM(with, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+    }
+    Py_DECREF(PyTuple_GET_ITEM(with, ENVIRONMENT_OF_FORK_EXEC));
+    PyTuple_SET_ITEM(with, ENVIRONMENT_OF_FORK_EXEC, changed);
+    result = real_fork_exec(module, with);
+    Py_DECREF(with);
+    return result;
+}
+#define FLAGS_OF_FORK_EXEC METH_VARARGS
+#else
+static PyObject *wrapped_fork_exec(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *changed = n > ENVIRONMENT_OF_FORK_EXEC
+                            ? list_with_variable(args[1], args[ENVIRONMENT_OF_FORK_EXEC])
+                            : NULL;
+    return call_with(real_fork_exec, module, args, n, NULL, ENVIRONMENT_OF_FORK_EXEC, changed);
+}
+#define FLAGS_OF_FORK_EXEC METH_FASTCALL
+#endif
+
+static void wrap(PyObject *module, const char *name, PyCFunction *real, void *ours, int flags)
 {
     PyObject *function = PyObject_GetAttrString(module, name);
     if (function != NULL && PyCFunction_Check(function) && *real == NULL) {
         PyMethodDef *method = ((PyCFunctionObject *)function)->m_ml;
-        int flags = method->ml_flags & (METH_FASTCALL | METH_KEYWORDS | METH_VARARGS | METH_O);
-        if (flags == (keywords ? METH_FASTCALL | METH_KEYWORDS : METH_FASTCALL)) {
+        int convention = METH_FASTCALL | METH_KEYWORDS | METH_VARARGS | METH_O | METH_NOARGS;
+        if ((method->ml_flags & convention) == flags) {
             *real = method->ml_meth;
             method->ml_meth = (PyCFunction)ours;
         }
@@ -511,17 +632,31 @@ static void wrap(PyObject *module, const char *name, PyCFunction *real, void *ou
     Py_XDECREF(function);
 }
 
-static void wrap_ways_out(void)
+static void wrap_functions(void)
 {
     PyObject *posix = PyImport_ImportModule("posix");
-    if (posix == NULL) {
-        PyErr_Clear();
-        return;
+    if (posix != NULL) {
+        wrap(posix, "_exit", &real_exit, (void *)wrapped_exit, METH_FASTCALL | METH_KEYWORDS);
+        wrap(posix, "execv", &real_execv, (void *)wrapped_execv, METH_FASTCALL);
+        wrap(posix, "execve", &real_execve, (void *)wrapped_execve, METH_FASTCALL | METH_KEYWORDS);
+        wrap(posix, "posix_spawn", &real_spawn, (void *)wrapped_spawn,
+             METH_FASTCALL | METH_KEYWORDS);
+        wrap(posix, "posix_spawnp", &real_spawnp, (void *)wrapped_spawnp,
+             METH_FASTCALL | METH_KEYWORDS);
+        Py_DECREF(posix);
     }
-    wrap(posix, "_exit", &real_exit, (void *)wrapped_exit, 1);
-    wrap(posix, "execv", &real_execv, (void *)wrapped_execv, 0);
-    wrap(posix, "execve", &real_execve, (void *)wrapped_execve, 1);
-    Py_DECREF(posix);
+    PyErr_Clear();
+    PyObject *modules = PyImport_GetModuleDict();
+    int known = PyDict_GetItemString(modules, "_posixsubprocess") != NULL;
+    PyObject *subprocess = PyImport_ImportModule("_posixsubprocess");
+    if (subprocess != NULL) {
+        wrap(subprocess, "fork_exec", &real_fork_exec, (void *)wrapped_fork_exec,
+             FLAGS_OF_FORK_EXEC);
+        if (!known)
+            PyDict_DelItemString(modules, "_posixsubprocess");
+        Py_DECREF(subprocess);
+    }
+    PyErr_Clear();
 }
 
 #endif
