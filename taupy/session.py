@@ -77,7 +77,7 @@ def _part_files(folder: Path) -> list[Path]:
 
 def _is_running(path: Path, settings: RunSettings) -> bool:
     """Does the process of this part go on? Only this host's processes can be asked."""
-    pid, start, closed = peek_process(path)
+    pid, start, closed, _ = peek_process(path)
     if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
         return False
     return is_alive(pid, start)
@@ -115,9 +115,12 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     clock_now = _clock_now(settings)
     for path in _part_files(folder):
         try:
-            if path.stat().st_size and _is_running(path, settings):
-                running += 1
-                continue
+            if path.stat().st_size:
+                if peek_process(path)[3]:
+                    continue
+                if _is_running(path, settings):
+                    running += 1
+                    continue
             part = read_part(path, clock_now)
         except FormatError as problem:
             settings.notes.append(str(problem))
@@ -299,11 +302,14 @@ def _has_news(folder: Path) -> bool:
     settings = read_settings(folder)
     if settings is None:
         return False
-    files = _part_files(folder)
-    for path in files:
+    found = False
+    for path in _part_files(folder):
         try:
+            if path.stat().st_size and peek_process(path)[3]:
+                continue
+            found = True
             if not path.stat().st_size or not _is_running(path, settings):
                 return True
         except (FormatError, OSError):
             return True
-    return not files
+    return not found

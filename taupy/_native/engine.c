@@ -56,7 +56,7 @@ PyDoc_STRVAR(start_doc,
 "start(options: dict) -> None\n\n"
 "Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, c_calls,\n"
 "depth, include, exclude, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
-"cpu_time, sample_ms, wait_for_main, early (ticks, ns), storer_argv, storer_env.");
+"cpu_time, sample_ms, wait_for_main, helper, early (ticks, ns), storer_argv, storer_env.");
 
 static PyObject *start(PyObject *module, PyObject *options)
 {
@@ -85,6 +85,7 @@ static PyObject *start(PyObject *module, PyObject *options)
     callpath_limit = (uint64_t)int_option(options, "max_callpaths", 8 << 20);
     metric_count = int_option(options, "cpu_time", 0) != 0;
     node_stride = metric_count ? 2 : 1;
+    helper = int_option(options, "helper", 0) != 0;
     waiting = int_option(options, "wait_for_main", 0) != 0;
     storer_argv = strings_option(options, "storer_argv");
     storer_env = strings_option(options, "storer_env");

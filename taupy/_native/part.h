@@ -61,7 +61,7 @@ typedef struct PartHeader {
     uint64_t overlaps;         /* timers stopped out of order */
     uint64_t calls_over_limit; /* calls folded into their caller: too many call paths */
     uint64_t unmapped_bytes;   /* bytes that no file stands behind */
-    uint64_t lost_hooks;       /* the program took our hook away, times seen */
+    uint64_t helper;           /* a process of multiprocessing's own, not a node */
     uint64_t greenlets;        /* greenlets seen: call paths may be mixed */
     uint64_t last_ticks;       /* last moment noted: the best end of a killed process */
     uint64_t throttle_calls, throttle_ticks;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 static int active;            /* started, and not stopped */
+static int helper;            /* this process serves multiprocessing; its forks do not */
 static int waiting;           /* recording begins with the program's first frame */
 static char *run_folder;      /* NULL: no file, anonymous memory (calibration, tests) */
 static pid_t root_pid;        /* the process that stores the run when it ends; 0: nobody */
@@ -65,6 +66,7 @@ static int part_begin(void)
     part->early_ticks = early.ticks;
     part->early_ns = early.ns;
     part->forked = (uint64_t)forked;
+    part->helper = helper && !forked;
     part->start_ticks = forked ? fork_pair.ticks : now.ticks;
     part->start_ns = forked ? fork_pair.ns : now.ns;
     part->start_epoch_ns = forked ? fork_epoch_ns : clock_ns(CLOCK_REALTIME);

@@ -48,6 +48,10 @@ def _start(folder):
     options = dict(settings["engine_options"])
     options["run_folder"] = folder
     options["wait_for_main"] = 1
+    code = " ".join(sys.orig_argv)
+    if "from multiprocessing.resource_tracker import" in code:
+        return  # not the program's: it only waits for the program's end
+    options["helper"] = int("from multiprocessing.forkserver import" in code)
     if settings["engine"] == "native":
         from taupy._native import engine
 

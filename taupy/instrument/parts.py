@@ -33,7 +33,7 @@ _HEADER_FIELDS = (
     "exit_status has_exit_status uses_tsc early_ticks start_ticks end_ticks early_ns start_ns "
     "end_ns start_epoch_ns cpu_user_ns cpu_system_ns peak_resident_kib minor_faults major_faults "
     "voluntary_switches involuntary_switches node forked repairs unmatched overlaps "
-    "calls_over_limit unmapped_bytes lost_hooks greenlets last_ticks throttle_calls throttle_ticks"
+    "calls_over_limit unmapped_bytes helper greenlets last_ticks throttle_calls throttle_ticks"
 ).split()
 
 
@@ -125,8 +125,10 @@ def read_part(path: Path, clock_now: tuple[int, int] | None = None) -> Part | No
     return _NativePart(path, data).decode(clock_now)
 
 
-def peek_process(path: Path) -> tuple[int, int, bool]:
-    """(pid, its start time, has it closed the part?) without decoding the part.
+def peek_process(path: Path) -> tuple[int, int, bool, bool]:
+    """(pid, its start time, has it closed the part?, is it a helper?), not decoding more.
+
+    A helper is a process of multiprocessing's own: its part is no node of the trial.
 
     Raises:
         FormatError: the file is no part.
@@ -134,12 +136,14 @@ def peek_process(path: Path) -> tuple[int, int, bool]:
     if path.suffix == ".pypart":
         try:
             values = marshal.loads(path.read_bytes())
-            return values["pid"], values.get("process_start", 0), values["state"] != "running"
+            start = values.get("process_start", 0)
+            return values["pid"], start, values["state"] != "running", False
         except (EOFError, ValueError, TypeError, KeyError) as problem:
             raise FormatError(f"{path} is no part of a run ({problem})") from None
     with open(path, "rb") as file:
         header = _header(path, file.read(_HEADER.size))
-    return header["pid"], header["process_start"], header["state"] in (ENDED, EXEC, SNAPSHOT)
+    closed = header["state"] in (ENDED, EXEC, SNAPSHOT)
+    return header["pid"], header["process_start"], closed, bool(header["helper"])
 
 
 def _header(path: Path, data: bytes) -> dict[str, Any]:
