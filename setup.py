@@ -65,7 +65,13 @@ native = Extension(
         "taupy/_native/routine.h",
         "taupy/_native/hooks.h",
     ],
-    extra_compile_args=["-std=gnu11", "-O3", "-fno-plt", "-Wall", "-Wno-missing-field-initializers"],
+    extra_compile_args=[
+        "-std=gnu11",
+        "-O3",
+        "-fno-plt",
+        "-Wall",
+        "-Wno-missing-field-initializers",
+    ],
     optional=os.environ.get("TAUPY_REQUIRE_NATIVE", "") in ("", "0"),
 )
 usable = sys.platform == "linux" and sys.implementation.name == "cpython"

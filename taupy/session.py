@@ -179,8 +179,8 @@ def _describe(profile: Profile, settings: RunSettings) -> None:
             [*settings.interpreter, *settings.arguments], settings.cwd, settings.program_folder
         )
     )
-    for name, value in settings.overhead.items():
-        facts[f"taupy.overhead.{name}"] = f"{value:.1f}"
+    for name, cost in settings.overhead.items():
+        facts[f"taupy.overhead.{name}"] = f"{cost:.1f}"
     engines = sorted({data["Engine"] for data in profile.node_metadata.values()})
     facts["taupy.engine"] = ", ".join(engines)
     for name in ("c_calls", "depth", "include", "exclude", "throttle", "max_callpaths"):
@@ -240,9 +240,10 @@ def import_rescue(path: Path, database: str) -> Delivery:
                 suffix = Path(member.filename).suffix
                 if member.filename not in ("run", "nodes") and suffix not in _PART_SUFFIXES:
                     continue
-                with archive.open(member) as source, open(
-                    folder / Path(member.filename).name, "wb"
-                ) as target:
+                with (
+                    archive.open(member) as source,
+                    open(folder / Path(member.filename).name, "wb") as target,
+                ):
                     shutil.copyfileobj(source, target)
             delivery = deliver(folder, database, rescue=False)
         except (zipfile.BadZipFile, EOFError, OSError) as problem:

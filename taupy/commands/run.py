@@ -84,9 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
     """Split at the target: argparse never sees what belongs to the program."""
     values = {
-        name: action.nargs is None
-        for action in parser._actions
-        for name in action.option_strings
+        name: action.nargs is None for action in parser._actions for name in action.option_strings
     }
     at = 0
     while at < len(arguments):
@@ -311,7 +309,11 @@ def _rank() -> tuple[int, int, str | None]:
     """
     for rank_name, size_name, job_names in (
         ("RANK", "WORLD_SIZE", ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")),
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri")),
+        (
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            ("PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"),
+        ),
         ("PMI_RANK", "PMI_SIZE", ("PMI_JOBID", "HYDI_CONTROL_FD")),
         ("SLURM_PROCID", "SLURM_NTASKS", ("SLURM_JOB_ID", "SLURM_STEP_ID")),
     ):
@@ -331,7 +333,11 @@ def _rank() -> tuple[int, int, str | None]:
             parent = os.getppid()
             text += [str(parent), str(process_start(parent)), boot_id()]
         digest = hashlib.blake2b("\0".join([rank_name, *text]).encode(), digest_size=16).hexdigest()
-        return rank, size, f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:]}"
+        return (
+            rank,
+            size,
+            f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:]}",
+        )
     return 0, 1, None
 
 
@@ -347,4 +353,3 @@ def _database_doubts(database: str) -> list[str]:
     if path.exists() and not os.access(path, os.W_OK):
         return [f"{database} cannot be written: the profile will be kept beside it"]
     return []
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -37,10 +38,8 @@ def store(folder: str) -> None:
             f"{folder}, and the next taupy command tries again"
         )
     if not quiet:
-        try:
+        with contextlib.suppress(OSError):
             os.write(2, f"taupy: {line}\n".encode("utf-8", "backslashreplace"))
-        except OSError:
-            pass
 
 
 def report(delivery: Delivery) -> str:

@@ -3,6 +3,7 @@
 Called by `taupy_boot.pth` while `site` runs, before the program. Nothing but built-in
 modules is imported, and afterwards no module, variable or file of ours is to be seen. A
 measurement that cannot start leaves a line in the run folder and never harms the program.
+(No `from __future__` here: that would be an import.)
 """
 
 import marshal
@@ -14,7 +15,7 @@ VARIABLE = "TAUPY_BOOT"
 it, and is taken out of `os.environ`, so that the program does not see it."""
 
 
-def boot():
+def boot() -> None:
     """Start what the run folder's settings ask for."""
     folder = posix.environ.pop(VARIABLE.encode(), None)
     modules = sys.modules
@@ -34,7 +35,7 @@ def boot():
         del sys.path_importer_cache[path]
 
 
-def _start(folder):
+def _start(folder: bytes) -> None:
     try:
         descriptor = posix.open(folder + b"/run", posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
@@ -64,7 +65,7 @@ def _start(folder):
         engine_boot.start(settings, options)
 
 
-def _note(folder, problem):
+def _note(folder: bytes, problem: BaseException) -> None:
     try:
         path = folder + b"/%d.problem" % posix.getpid()
         descriptor = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600)

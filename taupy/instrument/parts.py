@@ -25,10 +25,8 @@ NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES = 1, 2, 3, 4, 5, 6
 RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 KIND_NAMES = ("python", "c", "timer")
 
-_HEADER = struct.Struct(
-    "<8sII QQQ qq QQ qQ Q QQQ qqq q qq qqqqq q QQQQQQQQQQQ".replace(" ", "")
-)
-_HEADER_FIELDS = (
+_HEADER = struct.Struct("<8sII QQQ qq QQ qQ Q QQQ qqq q qq qqqqq q QQQQQQQQQQQ".replace(" ", ""))
+_HEADER_FIELDS = (  # noqa: SIM905
     "magic version header_size base used mapped pid parent_pid process_start state "
     "exit_status has_exit_status uses_tsc early_ticks start_ticks end_ticks early_ns start_ns "
     "end_ns start_epoch_ns cpu_user_ns cpu_system_ns peak_resident_kib minor_faults major_faults "
@@ -234,7 +232,6 @@ class _NativePart:
         if not thread_blocks:
             return None
         closed = header["state"] in (ENDED, EXEC, SNAPSHOT)
-        # A snapshot's file has the threads as they stood, so they are read as if killed then.
         end_ticks = header["end_ticks"] if closed else self.last_ticks(thread_blocks, node_blocks)
         per_tick = self.ns_per_tick(closed, clock_now)
         threads = [
@@ -250,8 +247,10 @@ class _NativePart:
             for index, start in sorted(thread_blocks)
         ]
         start_ns = header["start_ns"]
-        end_ns = header["end_ns"] if closed else start_ns + int(
-            max(0, end_ticks - header["start_ticks"]) * per_tick
+        end_ns = (
+            header["end_ns"]
+            if closed
+            else start_ns + int(max(0, end_ticks - header["start_ticks"]) * per_tick)
         )
         metadata.update(self.usage(closed))
         return Part(
@@ -297,12 +296,9 @@ class _NativePart:
         for blocks in node_blocks.values():
             for start, end in blocks:
                 last = max(last, max(view[start:end].cast("Q")[3 :: 8 * self.stride], default=0))
-                # An entry read before its node's latest exit: inclusive time tells more.
         return last
 
-    def sample(
-        self, start: int, events: dict[int, tuple[str, str]]
-    ) -> tuple[int, Sampled]:
+    def sample(self, start: int, events: dict[int, tuple[str, str]]) -> tuple[int, Sampled]:
         event, _, node, count, low, high, total, squares = struct.unpack_from(
             "<QQQQdddd", self.data, start
         )
@@ -337,8 +333,8 @@ class _NativePart:
         for block_start, block_end in blocks:
             first_address.append(base + block_start)
             first_row.append(len(keys))
-            words = view[block_start : block_start + (block_end - block_start) // (8 * step) * 8 * step]
-            columns = words.cast("Q")
+            whole = (block_end - block_start) // (8 * step) * (8 * step)
+            columns = view[block_start : block_start + whole].cast("Q")
             block_keys = columns[0::step].tolist()
             used = block_keys.index(0) if 0 in block_keys else len(block_keys)
             keys += block_keys[:used]

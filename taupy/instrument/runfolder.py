@@ -54,8 +54,8 @@ class RunSettings:
 def new_uuid() -> str:
     """A UUIDv7: its text sorts by time."""
     ms = time.time_ns() // 1_000_000
-    number = int.from_bytes(os.urandom(10))
-    value = (ms << 80) | (7 << 76) | (number >> 64 & 0xFFF) << 64 | (2 << 62) | number & (1 << 62) - 1
+    number = int.from_bytes(os.urandom(10), "big")
+    value = ms << 80 | 7 << 76 | (number >> 64 & 0xFFF) << 64 | 2 << 62 | number & (1 << 62) - 1
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 

@@ -85,7 +85,7 @@ class EventRow(NamedTuple):
     event: str
     unit: str
     callpath: str | None
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     minimum: float
     maximum: float
     mean: float

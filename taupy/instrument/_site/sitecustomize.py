@@ -9,13 +9,14 @@ import posix
 import sys
 
 
-def _start():
+def _start() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     root = os.path.dirname(os.path.dirname(os.path.dirname(here)))
-    before = os.environ._data.pop(b"TAUPY_PYTHONPATH", None)
+    copied: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+    before = copied.pop(b"TAUPY_PYTHONPATH", None)
     posix.environ.pop(b"TAUPY_PYTHONPATH", None)
     # Only Python's copies change: child processes inherit the C environment and start too.
-    for environ in (os.environ._data, posix.environ):
+    for environ in (copied, posix.environ):
         if not before:
             environ.pop(b"PYTHONPATH", None)
         else:
@@ -35,7 +36,7 @@ def _start():
 
 _start()
 try:
-    import sitecustomize  # noqa: F401  # the user's own
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401  # the user's own
 except ImportError as problem:
     if problem.name != "sitecustomize":
         raise
