@@ -1,0 +1,160 @@
+"""What the plain-Python engine leaves behind: its part, and the storer at the very end.
+
+A part (`*.pypart`, read by parts.py) is a marshalled dict, replaced as a whole about once
+a second, so that a reader always finds a whole one:
+
+    format, version, engine, pid, ppid, process_start, forked, state ("running" | "ended"),
+    started_at [s since the epoch], start_ns, end_ns [CLOCK_MONOTONIC], exit_status, node,
+    routines  [(name, file, line, kind, group, throttled)]
+              with kind "python" | "c" | "timer"
+    threads   [{native_id, name, cpu_ns, and the columns routine, parent, calls, resumes,
+              inclusive_ns; events [(name, unit, row | None, count, min, max, mean,
+              sum of squares)]}]; row 0 is the root, a parent stands before its children
+    metadata, health, overhead: name -> text
+
+Runs inside the measured process: built-in modules only, and nothing raises.
+"""
+
+import marshal
+import posix
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from taupy.instrument.engine import Engine
+    from taupy.instrument.engine_tree import ThreadTree
+
+_open, _write, _read, _close = posix.open, posix.write, posix.read, posix.close
+_replace, _getpid, _fstat = posix.replace, posix.getpid, posix.fstat
+_dumps = marshal.dumps
+_FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
+
+
+def document(engine: "Engine", state: str) -> "dict[str, Any]":
+    """The part as it stands; open activations count up to now, the trees stay as they are."""
+    now = engine.clock()
+    return {
+        "format": "taupy-part",
+        "version": 1,
+        "engine": "python",
+        "pid": engine.pid,
+        "ppid": posix.getppid(),
+        "process_start": engine.process_start,
+        "forked": engine.forked,
+        "state": state,
+        "started_at": engine.started_at,
+        "start_ns": engine.start_ns,
+        "end_ns": now,
+        "exit_status": engine.exit_status,
+        "node": engine.node,
+        "threads": [_thread(engine, thread, now) for thread in engine.threads.copy()],
+        # After the threads: none of their routines is missing.
+        "routines": [tuple(record) for record in engine.routines.records.copy()],
+        "metadata": {**engine.metadata, **(_usage() if state == "ended" else {})},
+        "health": engine.health(),
+        "overhead": {},
+    }
+
+
+def _thread(engine: "Engine", thread: "ThreadTree", now: int) -> "dict[str, Any]":
+    rows = len(thread.parents)
+    return {
+        "native_id": thread.native_id,
+        "name": thread.name,
+        "cpu_ns": thread.cpu_ns,
+        "parent": thread.parents[:rows],
+        "routine": thread.routines[:rows],
+        "calls": thread.calls[:rows],
+        "resumes": thread.resumes[:rows],
+        "inclusive_ns": thread.inclusive_until(now, rows),
+        "events": [
+            (name, unit, row or None, int(count), low, high, total / count, squares)
+            for (name, unit, row), (count, low, high, total, squares) in [
+                (key, tuple(sums)) for key, sums in thread.events.copy().items()
+            ]
+            if row < rows
+        ],
+    }
+
+
+def write(engine: "Engine", path: bytes, state: str) -> bool:
+    """Write or replace a part in one step. False if that could not be done."""
+    try:
+        data = _dumps(document(engine, state))
+        temporary = path + b".new"
+        descriptor = _open(temporary, _FLAGS, 0o600)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[_write(descriptor, view) :]
+        finally:
+            _close(descriptor)
+        _replace(temporary, path)
+        return True
+    except Exception:  # disk full, or the program's audit hook refuses it: it goes on
+        return False
+
+
+def process_start_time() -> int:
+    """Field 22 of /proc/self/stat, 0 where there is none: tells a reused process id."""
+    text = _file(b"/proc/self/stat")
+    fields = text[text.rfind(b")") + 2 :].split()
+    return int(fields[19]) if len(fields) > 19 else 0
+
+
+def _usage() -> dict[str, str]:
+    times = posix.times()
+    facts = {
+        "CPU Time User (s)": f"{times.user:.6f}",
+        "CPU Time System (s)": f"{times.system:.6f}",
+    }
+    for line in _file(b"/proc/self/status").splitlines():
+        if line.startswith(b"VmHWM:"):
+            facts["Peak Resident Memory (KiB)"] = line.split()[1].decode()
+    return facts
+
+
+def _file(path: bytes) -> bytes:
+    try:
+        descriptor = _open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+        try:
+            return _read(descriptor, 1 << 16)
+        finally:
+            _close(descriptor)
+    except OSError:
+        return b""
+
+
+def identity_of_stderr() -> "tuple[int, int] | None":
+    """What stderr was at the start: the storer speaks to no other file."""
+    try:
+        status = _fstat(2)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] | None") -> None:
+    """Run the storer and wait for it."""
+    signals: Any = sys.modules.get("_signal")
+    numbers = signals.valid_signals() if signals is not None else ()
+    variables = dict(item.split(b"=", 1) for item in environment if b"=" in item)
+    actions = [
+        (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
+        (posix.POSIX_SPAWN_OPEN, 1, "/dev/null", posix.O_WRONLY, 0),
+    ]
+    if stderr is None or identity_of_stderr() != stderr:
+        actions.append((posix.POSIX_SPAWN_OPEN, 2, "/dev/null", posix.O_WRONLY, 0))
+    before = signals.pthread_sigmask(signals.SIG_BLOCK, numbers) if signals is not None else ()
+    try:
+        child = posix.posix_spawn(
+            argv[0], argv, variables, file_actions=actions, setsigmask=(), setsigdef=numbers
+        )
+        posix.waitpid(child, 0)
+    except OSError:
+        pass  # the run folder stays, and the next taupy command stores it
+    finally:
+        if signals is not None:
+            signals.pthread_sigmask(signals.SIG_SETMASK, before)

@@ -1,0 +1,164 @@
+"""What the plain-Python engine has met: code objects, C functions and timers, numbered.
+
+A routine is known by (file, qualified name, first line), however many code objects have
+these. Code objects are held for ever, because the engine knows them by their address.
+Names of C functions are found without running any of the program's code: no attribute of
+an object or class of the program is looked up through its own `__getattribute__`.
+
+Runs inside the measured process: built-in modules only.
+"""
+
+import sys
+
+from taupy.instrument.selection import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+    from typing import Any
+
+NOT_RECORDED = -1  # excluded or throttled: its time is its caller's
+OURS = -2  # the in-code API and this engine: not even noticed
+RESUMABLE = 0x20 | 0x80 | 0x200  # CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+_RESUME = compile("0", "", "eval").co_code[0]
+_HEAP_TYPE = 1 << 9
+
+_builtin = type(len)
+_module = type(sys)
+_mro_of = type.__dict__["__mro__"].__get__
+_dict_of = type.__dict__["__dict__"].__get__
+_qualname_of = type.__dict__["__qualname__"].__get__
+_module_of = type.__dict__["__module__"].__get__
+_flags_of = type.__dict__["__flags__"].__get__
+_c_attributes = (
+    type(list.append),
+    type(list.__len__),
+    type(dict.__dict__["fromkeys"]),
+    _builtin,
+    staticmethod,
+)
+
+
+def start_offset(code: "CodeType") -> int:
+    """Where in the bytecode the body begins; a generator that is resumed stands behind."""
+    instructions = code.co_code
+    for at in range(0, len(instructions), 2):
+        if instructions[at] == _RESUME and instructions[at + 1] == 0:
+            return at
+    return 0
+
+
+class Routines:
+    """The routines of this process.
+
+    Attributes:
+        of_code: id of a code object -> number of its routine, or NOT_RECORDED, or OURS.
+        start_of: id of a code object of a generator or coroutine -> `start_offset`.
+        records: number -> [name, file, line, kind, group, throttled].
+        on_new_code: called whenever a code object is met for the first time.
+    """
+
+    def __init__(self, selection: "Selection | None", home: str) -> None:
+        self.of_code: dict[int, int] = {}
+        self.start_of: dict[int, int] = {}
+        self.records: list[list[Any]] = []
+        self.calls: list[int] = []  # of one routine, for throttling
+        self.took_ns: list[int] = []
+        self._selection = selection
+        self._home = home
+        self._codes: list[CodeType] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._c_names: dict[tuple[int, str], str] = {}
+        self.on_new_code: Any = lambda: None
+
+    def add_code(self, code: "CodeType", frame: "FrameType") -> int:
+        """The number of a code object that has not been met before."""
+        self.on_new_code()
+        file, name, line = code.co_filename, code.co_qualname, code.co_firstlineno
+        if file.startswith(self._home):
+            number = OURS
+        else:
+            number = self._number(("python", name, file, line), "PYTHON", frame)
+        if code.co_flags & RESUMABLE:
+            self.start_of[id(code)] = start_offset(code)
+        self._codes.append(code)
+        self.of_code[id(code)] = number
+        return number
+
+    def of_c_function(self, function: object, frame: "FrameType") -> int:
+        """The number of a C function."""
+        key = ("c", self.name_of_c_function(function), None, None)
+        number = self._numbers.get(key)
+        return self._number(key, "PYTHON_C", frame) if number is None else number
+
+    def of_timer(self, name: str, group: str) -> int:
+        """The number of a timer or phase of the in-code API."""
+        key = ("timer", name, None, group)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._add("timer", name, None, None, group)
+        return number
+
+    def _number(self, key: "tuple[Any, ...]", group: str, frame: "FrameType") -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            kind, name, file, line = key
+            if kind == "c":
+                module = name.rpartition(".")[0]
+            else:
+                module = dict.get(frame.f_globals, "__name__")
+            if self._selection is not None and not self._selection.selected(
+                name, file, line, module if type(module) is str else ""
+            ):
+                number = NOT_RECORDED
+            else:
+                number = self._add(kind, name, file, line, group)
+            self._numbers[key] = number
+        return number
+
+    def _add(self, kind: str, name: str, file: "str | None", line: "int | None", group: str) -> int:
+        self.records.append([name, file, line, kind, group, False])
+        self.calls.append(0)
+        self.took_ns.append(0)
+        return len(self.records) - 1
+
+    def throttle(self, number: int) -> None:
+        """From now on the routine's calls are not recorded."""
+        self.records[number][5] = True
+        for key, known in self._numbers.items():
+            if known == number:
+                self._numbers[key] = NOT_RECORDED
+        for code_id, known in self.of_code.items():
+            if known == number:
+                self.of_code[code_id] = NOT_RECORDED
+
+    def name_of_c_function(self, function: "Any") -> str:
+        """`builtins.len`, `list.append`, `numpy.ndarray.sum`: where it is defined."""
+        if not issubclass(type(function), _builtin):
+            return _class_name(type(function))
+        name: str = function.__name__
+        owner = function.__self__
+        kind = type(owner)
+        if owner is None or kind is _module or _module in _mro_of(kind):
+            module = function.__module__
+            return f"{module}.{name}" if type(module) is str else name
+        if type in _mro_of(kind):
+            kind = owner  # a class method
+        if _flags_of(kind) & _HEAP_TYPE:
+            return _defining_class(kind, name)  # may go away, so not to be remembered
+        known = self._c_names.get((id(kind), name))
+        if known is None:
+            known = self._c_names[id(kind), name] = _defining_class(kind, name)
+        return known
+
+
+def _defining_class(kind: type, name: str) -> str:
+    for base in _mro_of(kind):
+        if type(_dict_of(base).get(name)) in _c_attributes:
+            return f"{_class_name(base)}.{name}"
+    return f"{_class_name(kind)}.{name}"
+
+
+def _class_name(kind: type) -> str:
+    module, name = _module_of(kind), _qualname_of(kind)
+    return name if module == "builtins" or type(module) is not str else f"{module}.{name}"
