@@ -60,6 +60,7 @@ native = Extension(
     depends=[
         "taupy/_native/calltree.h",
         "taupy/_native/clock.h",
+        "taupy/_native/greenlets.h",
         "taupy/_native/part.h",
         "taupy/_native/process.h",
         "taupy/_native/routine.h",

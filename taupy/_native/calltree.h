@@ -53,7 +53,9 @@ typedef struct Thread {
     char *stack_low;
     pthread_t pthread;
     struct Thread *next;
-    uint64_t unused[3];
+    struct Stacks *stacks; /* of greenlets; NULL until the first switch */
+    uint64_t greenlet_seen;
+    uint64_t unused[1];
 } Thread;
 
 static PartHeader *part;

@@ -9,7 +9,7 @@
 #ifndef TAUPY_HOOKS_H
 #define TAUPY_HOOKS_H
 
-#include "process.h"
+#include "greenlets.h"
 
 #define IS_GENERATOR_LIKE (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
 
@@ -34,6 +34,10 @@ static Thread *thread_begin(PyObject *globals)
     }
     return thread_new();
 }
+
+#if PY_VERSION_HEX < 0x030C0000
+static int c_event(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg);
+#endif
 
 /* The name of a Python thread, looked up without running any of the program's code. */
 static void name_thread(Thread *thread)
@@ -83,6 +87,12 @@ static __attribute__((noinline)) Node *child_slow(Thread *thread, Node *parent, 
         routine = routine_new(key, callable, globals);
     if (thread->name[0] == 0 && thread->count > 1 && thread->count < 64)
         name_thread(thread);
+    if (unlikely(greenlet_loaded && !thread->greenlet_seen))
+        greenlet_take(thread);
+#if PY_VERSION_HEX < 0x030C0000
+    if (record_c_calls && PyThreadState_Get()->c_profilefunc != c_event)
+        part->profile_taken = 1;
+#endif
     PyErr_Restore(type, value, trace);
     if (routine == NULL || routine->flags) {
         errno = saved;

@@ -62,9 +62,10 @@ typedef struct PartHeader {
     uint64_t calls_over_limit; /* calls folded into their caller: too many call paths */
     uint64_t unmapped_bytes;   /* bytes that no file stands behind */
     uint64_t helper;           /* a process of multiprocessing's own, not a node */
-    uint64_t greenlets;        /* greenlets seen: call paths may be mixed */
+    uint64_t greenlets;        /* switches between greenlets */
     uint64_t last_ticks;       /* last moment noted: the best end of a killed process */
-    uint64_t throttle_calls, throttle_ticks;
+    uint64_t greenlets_untraced; /* the program traces them itself: call paths are mixed */
+    uint64_t profile_taken;    /* the program took the profile function: C calls are missing */
     uint64_t metric_count;     /* further metrics a node has (BLOCK_METRICS) */
 } PartHeader;
 

@@ -47,6 +47,7 @@ typedef struct Routine {
 static Routine **routines;
 static uint64_t routines_mask, routines_count;
 static uint64_t generation = 1; /* counts the parts of this process image */
+static int greenlet_loaded; /* the module greenlet is being imported, or is there */
 static char **include_patterns, **exclude_patterns; /* NULL-terminated, or NULL */
 
 static char *text_of(PyObject *object)
@@ -187,6 +188,8 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
         routine->file = text_of(code->co_filename);
         routine->group = strdup("PYTHON");
         routine->line = code->co_firstlineno;
+        if (routine->file != NULL && strstr(routine->file, "/greenlet/__init__.py") != NULL)
+            greenlet_loaded = 1;
     }
     if (routine->name == NULL || routine->file == NULL || routine->group == NULL)
         return NULL; /* out of memory: never seen again, never freed */

@@ -31,7 +31,7 @@ _HEADER_FIELDS = (  # noqa: SIM905
     "exit_status has_exit_status uses_tsc early_ticks start_ticks end_ticks early_ns start_ns "
     "end_ns start_epoch_ns cpu_user_ns cpu_system_ns peak_resident_kib minor_faults major_faults "
     "voluntary_switches involuntary_switches node forked repairs unmatched overlaps "
-    "calls_over_limit unmapped_bytes helper greenlets last_ticks throttle_calls throttle_ticks"
+    "calls_over_limit unmapped_bytes helper greenlets last_ticks greenlets_untraced profile_taken"
 ).split()
 
 
@@ -424,8 +424,15 @@ class _NativePart:
             found["timers"] = (
                 f"{count} timers were stopped out of order or without having been started"
             )
-        if header["greenlets"]:
-            found["greenlets"] = "greenlets switched stacks: call paths across switches are mixed"
+        if header["greenlets_untraced"]:
+            found["greenlets"] = (
+                "the program traces greenlets itself: call paths across their switches are mixed"
+            )
+        if header["profile_taken"]:
+            found["c_calls"] = (
+                "the program set a profile function of its own: calls of C functions are missing "
+                "from then on"
+            )
         if count := header["unmapped_bytes"]:
             found["part"] = f"{count} bytes had no room in the run folder and were kept in memory"
         return found

@@ -146,11 +146,17 @@ def profile_of(settings: RunSettings, parts: dict[int, Part], *, finished: bool)
         if not part.complete:
             cut_off.append(node)
             complete = complete and part.pid != settings.root_pid
-    if cut_off:
-        nodes = ", ".join(map(str, cut_off[:20])) + (", ..." if len(cut_off) > 20 else "")
+    killed = [node for node in cut_off if parts[node].pid != settings.root_pid]
+    if len(killed) < len(cut_off):
         health["taupy.health.cut_off"] = (
-            f"{len(cut_off)} of {len(parts)} processes (node {nodes}) were killed: what they had "
-            "counted is here, their open routines count up to the last moment that left a trace"
+            "the program was killed, or ended where it could not be seen: what it had counted "
+            "is here, open routines count up to the last moment that left a trace"
+        )
+    if killed:
+        nodes = ", ".join(map(str, killed[:20])) + (", ..." if len(killed) > 20 else "")
+        health["taupy.health.children_killed"] = (
+            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed by others: what "
+            "they had counted is here, open routines count up to the last moment that left a trace"
         )
     throttled = sorted(t.full_name for t in timers.timers if "THROTTLED" in t.groups)
     if throttled:
