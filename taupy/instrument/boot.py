@@ -53,16 +53,17 @@ def _start(folder: bytes) -> None:
     if "from multiprocessing.resource_tracker import" in code:
         return  # not the program's: it only waits for the program's end
     options["helper"] = int("from multiprocessing.forkserver import" in code)
+    options["early"] = tuple(settings["early"])
+    options["root_pid"] = settings["root_pid"]
     if settings["engine"] == "native":
-        from taupy._native import engine
+        from taupy._native import engine as native
 
-        options["early"] = tuple(settings["early"])
-        options["root_pid"] = settings["root_pid"]
-        engine.start(options)
+        native.start(options)
     else:
-        from taupy.instrument import engine_boot
+        from taupy.instrument import engine as plain
 
-        engine_boot.start(settings, options)
+        plain.start(options)
+        sys.modules["_taupy_engine"] = plain  # for the in-code API to find
 
 
 def _note(folder: bytes, problem: BaseException) -> None:
