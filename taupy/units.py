@@ -48,6 +48,11 @@ def tau_count(value: float) -> str:
     return f"{value:.4G}"
 
 
+def milliseconds(ns: float) -> str:
+    """A time in plain msec, every nanosecond of it: `40229.000000`."""
+    return f"{ns / 1_000_000:.6f}"
+
+
 def percent(value: float) -> str:
     """A share in percent, 0 to 100, with one decimal: `12.5`."""
     return f"{value:.1f}"

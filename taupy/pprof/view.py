@@ -17,6 +17,7 @@ Kind = Literal[
     "float",
     "percent",  # 0 to 100
     "time_ns",  # "1.23 ms"
+    "milliseconds",  # nanoseconds in, "1.230000" out
     "bytes",  # "1.5 MiB"
     "tau_time",  # nanoseconds in, TAU's msec cell out
     "tau_per_call",  # nanoseconds in, TAU's usec/call cell out

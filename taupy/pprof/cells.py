@@ -1,0 +1,70 @@
+"""How each kind of value looks to people, and which columns they see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from taupy import units
+from taupy.pprof import text
+from taupy.pprof.view import Audience, Cell, Column, Kind, View
+
+Shown = Callable[[Cell], str]
+
+_SAMPLE = 500
+
+
+def _any(value: Cell) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return text.visible(value)
+    if isinstance(value, bytes):
+        return hexadecimal(value)
+    return repr(value)
+
+
+def hexadecimal(value: bytes) -> str:
+    return f"x'{value.hex()}'"
+
+
+def _numeric(shown: Callable[[float], str]) -> Callable[[Cell], str]:
+    def format_cell(value: Cell) -> str:
+        if isinstance(value, int | float):
+            # inf and nan have no digits to cut.
+            return shown(value) if abs(value) < float("inf") else str(value)
+        return _any(value)
+
+    return format_cell
+
+
+FORMATS: dict[Kind, Callable[[Cell], str]] = {
+    "any": _any,
+    "text": _any,
+    "int": _any,
+    "float": _numeric(units.number),
+    "percent": _numeric(units.percent),
+    "time_ns": _numeric(units.duration),
+    "bytes": _numeric(units.size),
+    "milliseconds": _numeric(units.milliseconds),
+    "tau_time": _numeric(units.tau_time),
+    "tau_per_call": _numeric(units.tau_per_call),
+    "tau_count": _numeric(units.tau_count),
+}
+
+
+def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
+    positions = [
+        at for at, column in enumerate(view.columns) if column.audience in ("all", audience)
+    ]
+    return [view.columns[at] for at in positions], positions
+
+
+def heading(column: Column) -> list[str]:
+    """Its lines. A name may come from a user's query, and hold anything."""
+    return column.heading.split("\n") if column.heading else [text.visible(column.name)]
+
+
+def stands_right(column: Column, view: View, position: int) -> bool:
+    if column.kind == "any":
+        return any(isinstance(row[position], int | float) for row in view.rows[:_SAMPLE])
+    return column.kind != "text"

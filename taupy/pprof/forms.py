@@ -1,0 +1,99 @@
+"""Views for other programs: CSV, JSON; and for pages: Markdown.
+
+CSV and JSON hold values unrounded. JSON is exact; in CSV a text that a spreadsheet
+would take for a formula gets a `'` in front.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+
+from taupy.pprof import cells, text
+from taupy.pprof.view import Cell, View
+
+
+class _Line:
+    """What a csv.writer writes to: it keeps the last line."""
+
+    def __init__(self) -> None:
+        self.last = ""
+
+    def write(self, line: str) -> int:
+        self.last = line
+        return len(line)
+
+
+def csv_lines(views: Iterable[View]) -> Iterator[str]:
+    line = _Line()
+    writer = csv.writer(line, lineterminator="\n")
+    header: list[str] | None = None
+    for view in views:
+        columns, positions = cells.seen_by(view, "machines")
+        names = [column.name for column in columns]
+        if names != header:
+            if header is not None:
+                yield "\n"
+            header = names
+            writer.writerow([_csv_cell(name) for name in names])
+            yield line.last
+        for row in view.rows:
+            writer.writerow([_csv_cell(row[position]) for position in positions])
+            yield line.last
+
+
+def _csv_cell(value: Cell) -> Cell:
+    if isinstance(value, str):
+        # As text, whatever a spreadsheet makes of a cell that looks like a formula.
+        return text.visible("'" + value if value.startswith(("=", "+", "-", "@")) else value)
+    return cells.hexadecimal(value) if isinstance(value, bytes) else value
+
+
+def json_lines(views: Iterable[View], alone: bool) -> Iterator[str]:
+    if not alone:
+        yield "[\n"
+    for number, view in enumerate(views):
+        if number:
+            yield ",\n"
+        columns, positions = cells.seen_by(view, "machines")
+        yield '{"title": ' + _json_value(view.title) + ',\n "rows": ['
+        keys = [_json_value(column.name) for column in columns]
+        for at, row in enumerate(view.rows):
+            values = (_json_value(row[position]) for position in positions)
+            pairs = ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True))
+            yield (",\n  {" if at else "\n  {") + pairs + "}"
+        yield '],\n "notes": [' + ", ".join(_json_value(note) for note in view.notes) + "]}"
+    yield "\n" if alone else "\n]\n"
+
+
+def _json_value(value: Cell) -> str:
+    if isinstance(value, bytes):
+        value = cells.hexadecimal(value)
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return "null"
+    if isinstance(value, str):
+        return text.json_visible(json.dumps(value, ensure_ascii=False))
+    return json.dumps(value)
+
+
+def markdown_lines(views: Iterable[View]) -> Iterator[str]:
+    for number, view in enumerate(views):
+        if number:
+            yield "\n"
+        columns, positions = cells.seen_by(view, "people")
+        if view.title:
+            yield f"### {text.markdown(text.visible(view.title))}\n\n"
+        headings = [" ".join(cells.heading(column)).strip() for column in columns]
+        right = [
+            cells.stands_right(column, view, at)
+            for column, at in zip(columns, positions, strict=True)
+        ]
+        yield "| " + " | ".join(text.markdown(heading) for heading in headings) + " |\n"
+        yield "|" + "|".join(" ---: " if side else " --- " for side in right) + "|\n"
+        formats = [cells.FORMATS[column.kind] for column in columns]
+        for row in view.rows:
+            shown = [formats[at](row[position]) for at, position in enumerate(positions)]
+            yield "| " + " | ".join(text.markdown(cell) for cell in shown) + " |\n"
+        for note in view.notes:
+            yield f"\n{text.markdown(text.visible(note))}\n"
