@@ -24,6 +24,7 @@ from taupy.instrument.record import assign_nodes, profile_of
 from taupy.instrument.runfolder import (
     RunSettings,
     boot_id,
+    derived_uuid,
     is_alive,
     read_settings,
     state_folders,
@@ -153,6 +154,7 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
         with ProfileDB.open(database, create=True, readonly=False) as db:
             trial_id = add_profile(db, profile)
             name = _trial_name(db, trial_id)
+            _store_snapshots(db, folder, settings, name, clock_now)
     except (DatabaseError, OSError) as problem:
         reason = str(problem)
         kept = _rescue(folder, settings, database) if rescue and not running else folder
@@ -162,6 +164,28 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     if not running:
         _remove(folder)
     return Delivery(trial_id, running=running, profile=profile, name=name)
+
+
+def _store_snapshots(
+    db: ProfileDB,
+    folder: Path,
+    settings: RunSettings,
+    trial: str,
+    clock_now: tuple[int, int] | None,
+) -> None:
+    """Each snapshot that the program took is a trial of its own, `TRIAL@LABEL`."""
+    for path in sorted(folder.glob("*snapshot")):
+        part = read_part(path, clock_now)
+        if part is None:
+            continue
+        label = part.metadata.get("taupy.snapshot", path.stem)
+        profile = profile_of(settings, {settings.rank: part}, finished=True)
+        profile.uuid = derived_uuid(f"{settings.uuid}/{path.name}")
+        profile.name = f"{trial.rsplit('/', 1)[-1]}@{label}"
+        profile.metadata["taupy.snapshot"] = label
+        _describe(profile, settings)
+        add_profile(db, profile)
+        path.unlink()
 
 
 def _trial_name(db: ProfileDB, trial_id: int) -> str:

@@ -323,21 +323,14 @@ def _rank() -> tuple[int, int, str | None]:
             continue
         if size <= 1 or not 0 <= rank < size:
             continue
-        import hashlib
-
-        from taupy.instrument.runfolder import boot_id, process_start
+        from taupy.instrument.runfolder import boot_id, derived_uuid, process_start
 
         text = [os.environ.get(name, "") for name in job_names]
         if int(os.environ.get("LOCAL_WORLD_SIZE", "0") or 0) == size:
             # All ranks have one parent here, and it tells this job from the next one.
             parent = os.getppid()
             text += [str(parent), str(process_start(parent)), boot_id()]
-        digest = hashlib.blake2b("\0".join([rank_name, *text]).encode(), digest_size=16).hexdigest()
-        return (
-            rank,
-            size,
-            f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:]}",
-        )
+        return rank, size, derived_uuid("\0".join([rank_name, *text]))
     return 0, 1, None
 
 

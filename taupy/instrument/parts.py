@@ -118,7 +118,7 @@ def read_part(path: Path, clock_now: tuple[int, int] | None = None) -> Part | No
     data = path.read_bytes()
     if not data.strip(b"\0"):
         return None
-    if path.suffix == ".pypart":
+    if path.suffix in (".pypart", ".pysnapshot"):
         return _read_python_part(path, data)
     return _NativePart(path, data).decode(clock_now)
 

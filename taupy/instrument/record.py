@@ -28,6 +28,8 @@ from taupy.model.profile import (
 
 CPU_TIME = Metric("cpu_time", "ns")
 COMPENSATED = Metric("time_compensated", "ns")
+HEALTH = "taupy.health."
+"""Metadata of these names say what is missing or degraded in a measurement."""
 
 
 class FileNames:
@@ -141,8 +143,9 @@ def profile_of(settings: RunSettings, parts: dict[int, Part], *, finished: bool)
             "Engine": part.engine,
             **part.metadata,
         }
-        for name, text in part.health.items():
-            health[f"taupy.health.{name}" + (f".node{node}" if len(parts) > 1 else "")] = text
+        said = {n[len(HEALTH) :]: t for n, t in part.metadata.items() if n.startswith(HEALTH)}
+        for name, text in {**part.health, **said}.items():
+            health[HEALTH + name + (f".node{node}" if len(parts) > 1 else "")] = text
         if not part.complete:
             cut_off.append(node)
             complete = complete and part.pid != settings.root_pid

@@ -6,6 +6,7 @@ built-in modules only) and one part a process. The state folder holds all run fo
 
 from __future__ import annotations
 
+import hashlib
 import marshal
 import os
 import tempfile
@@ -56,8 +57,17 @@ def new_uuid() -> str:
     ms = time.time_ns() // 1_000_000
     number = int.from_bytes(os.urandom(10), "big")
     value = ms << 80 | 7 << 76 | (number >> 64 & 0xFFF) << 64 | 2 << 62 | number & (1 << 62) - 1
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return _as_uuid(f"{value:032x}")
+
+
+def derived_uuid(text: str) -> str:
+    """The UUID (version 8) of a text: the same text has the same one everywhere."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    return _as_uuid(f"{digest[:12]}8{digest[13:16]}8{digest[17:]}")
+
+
+def _as_uuid(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def state_folders() -> list[Path]:
