@@ -8,7 +8,9 @@ import resource
 import signal
 from pathlib import Path
 
-from taupy.session import Delivery, deliver, recover
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taupy.session import Delivery
 
 
 def store(folder: str) -> None:
@@ -26,6 +28,7 @@ def store(folder: str) -> None:
     quiet = True
     try:
         from taupy.instrument.runfolder import read_settings
+        from taupy.session import deliver, recover
 
         settings = read_settings(Path(folder))
         quiet = settings is None or settings.quiet
