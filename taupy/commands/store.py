@@ -28,10 +28,11 @@ def store(folder: str) -> None:
     quiet = True
     try:
         from taupy.instrument.runfolder import read_settings
-        from taupy.session import deliver, recover
 
         settings = read_settings(Path(folder))
         quiet = settings is None or settings.quiet
+        from taupy.session import deliver, recover
+
         line = report(deliver(Path(folder)))
         if settings is not None:
             recover(Path(settings.database))

@@ -1,0 +1,210 @@
+"""The laws of summed measurements, and how a profile that breaks one is still kept.
+
+`check` says in words what is wrong. `mended` puts right what could not be stored at
+all (columns of different lengths, a parent after its child, an unknown timer); it
+never changes a value that can be stored. Everything here is iterative and linear:
+a tree may hold a million rows and be a hundred thousand deep.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from operator import le
+
+from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEvent
+
+UNKNOWN_TIMER = Timer("(unknown timer)", groups=("TAUPY_UNKNOWN",))
+"""Stands in where a row names a timer that the profile does not have."""
+
+
+def check(profile: Profile) -> list[str]:
+    """Say which laws the profile breaks, one line for each law and thread.
+
+    The laws: every row has a timer and a parent that stands before it; columns have
+    equal lengths; there is one root; 0 <= exclusive <= inclusive; and on a host
+    thread a call path's inclusive is its exclusive plus its children's inclusive,
+    its subroutines are its children's calls. A lawful profile gives an empty list.
+    """
+    broken: list[str] = []
+    for measured in profile.threads:
+        where = _place(measured)
+        shape = _shape_faults(measured.tree, len(profile.timers))
+        broken += [f"thread {where}: {fault}" for fault in shape]
+        if not shape:
+            summed = measured.thread.kind == "host"
+            broken += [f"thread {where}: {fault}" for fault in _value_faults(measured.tree, summed)]
+        if stray := sum(_is_stray(event, measured.tree) for event in measured.user_events):
+            broken.append(f"thread {where}: {stray} user events name a row that is not there")
+    places = {_place(measured) for measured in profile.threads}
+    if len(places) < len(profile.threads):
+        broken.append("two threads have the same place")
+    return broken
+
+
+def mended(profile: Profile) -> Profile:
+    """A profile that can be stored: the same one if its shape is lawful.
+
+    Otherwise missing cells become 0, unknown timers `(unknown timer)`, rows are put
+    in an order with parents first, and a row whose parent is not there, or who is
+    its own ancestor, becomes a root. Threads of the same place are moved to the next
+    free thread number.
+    """
+    sound = all(
+        not _shape_faults(measured.tree, len(profile.timers), roots=False)
+        and not any(_is_stray(event, measured.tree) for event in measured.user_events)
+        for measured in profile.threads
+    )
+    distinct = len({_place(measured) for measured in profile.threads}) == len(profile.threads)
+    if sound and distinct:
+        return profile
+    taken: set[tuple[int, int, int]] = set()
+    threads = []
+    for measured in profile.threads:
+        thread = measured.thread
+        while (thread.node, thread.context, thread.thread) in taken:
+            thread = replace(thread, thread=thread.thread + 1)
+        taken.add((thread.node, thread.context, thread.thread))
+        tree, moved = _mended_tree(measured.tree, len(profile.timers))
+        events = [
+            replace(event, row=None if event.row is None else moved.get(event.row))
+            for event in measured.user_events
+        ]
+        threads.append(ThreadProfile(thread, tree, events))
+    return replace(profile, timers=[*profile.timers, UNKNOWN_TIMER], threads=threads)
+
+
+def _place(measured: ThreadProfile) -> str:
+    thread = measured.thread
+    return f"{thread.node}.{thread.context}.{thread.thread}"
+
+
+def _is_stray(event: UserEvent, tree: CallTree) -> bool:
+    return event.row is not None and not 0 <= event.row < len(tree)
+
+
+def _shape_faults(tree: CallTree, timers: int, *, roots: bool = True) -> list[str]:
+    """What keeps the tree from being walked; `roots`: also ask for exactly one root."""
+    rows = len(tree.timer)
+    columns = [tree.parent, tree.calls, tree.subroutines]
+    columns += [*tree.inclusive.values(), *tree.exclusive.values()]
+    if any(len(column) != rows for column in columns):
+        return ["columns have different lengths"]
+    faults = []
+    if tree.inclusive.keys() != tree.exclusive.keys():
+        odd = ", ".join(sorted(tree.inclusive.keys() ^ tree.exclusive.keys()))
+        faults.append(f"metrics without both inclusive and exclusive: {odd}")
+    if rows == 0:
+        return faults
+    if min(tree.timer) < 0 or max(tree.timer) >= timers:
+        faults.append("a row names a timer that is not there")
+    if min(tree.parent) < -1 or any(map(le, range(rows), tree.parent)):
+        faults.append("a row's parent does not stand before it")
+    elif roots and (count := tree.parent.count(-1)) != 1:
+        faults.append(f"{count} roots instead of one")
+    return faults
+
+
+def _value_faults(tree: CallTree, summed: bool) -> list[str]:
+    faults = []
+    if len(tree) and min(tree.calls) < 0:
+        faults.append("calls below 0")
+    if summed:
+        law = "subroutines are not the children's calls"
+        entered = _sums_over_children(tree.parent, tree.calls)
+        faults += _differences(law, entered, tree.subroutines)
+    for metric, inclusive in tree.inclusive.items():
+        exclusive = tree.exclusive[metric]
+        if len(exclusive) and min(exclusive) < 0:
+            faults.append(f"{metric}: exclusive below 0")
+        if not all(map(le, exclusive, inclusive)):
+            faults.append(f"{metric}: exclusive above inclusive")
+        if summed:
+            expected = _sums_over_children(tree.parent, inclusive, exclusive)
+            faults += _differences(
+                f"{metric}: inclusive is not exclusive plus the children's inclusive",
+                expected,
+                inclusive,
+            )
+    return faults
+
+
+def _sums_over_children(
+    parent: array[int], values: array[int], start: array[int] | None = None
+) -> list[int]:
+    """For each row, the sum of its children's values, added to `start`."""
+    sums = start.tolist() if start is not None else [0] * len(parent)
+    sums.append(0)  # where roots, whose parent is -1, add up
+    for above, value in zip(parent, values, strict=True):
+        sums[above] += value
+    sums.pop()
+    return sums
+
+
+def _differences(law: str, expected: list[int], found: array[int]) -> list[str]:
+    values = found.tolist()
+    if expected == values:
+        return []
+    wrong = [
+        row
+        for row, (one, other) in enumerate(zip(expected, values, strict=True))
+        if one != other and not _nearly(one, other)
+    ]
+    if not wrong:
+        return []
+    first = wrong[0]
+    return [f"{law} on {len(wrong)} rows (row {first}: {values[first]}, not {expected[first]})"]
+
+
+def _nearly(one: float, other: float) -> bool:
+    """Sums of real-valued metrics differ in their last digits; whole numbers do not."""
+    if isinstance(one, int) and isinstance(other, int):
+        return False
+    return abs(one - other) <= 1e-9 * max(abs(one), abs(other))
+
+
+def _mended_tree(tree: CallTree, timers: int) -> tuple[CallTree, dict[int, int]]:
+    """The tree in a lawful shape, and where each of its rows went."""
+    rows = len(tree.timer)
+    parent = [above if 0 <= above < rows else -1 for above in tree.parent[:rows]]
+    parent += [-1] * (rows - len(parent))
+    order = _parents_first(parent)
+    moved = {row: position for position, row in enumerate(order)}
+
+    def column(values: array[int]) -> array[int]:
+        whole = values.tolist()[:rows] + [0] * (rows - len(values))
+        return array(values.typecode, [whole[row] for row in order])
+
+    metrics = sorted(tree.inclusive.keys() | tree.exclusive.keys())
+    empty = array("q")
+    result = CallTree(
+        timer=array("q", [t if 0 <= t < timers else timers for t in column(tree.timer)]),
+        parent=array("q", [moved[parent[row]] if parent[row] >= 0 else -1 for row in order]),
+        calls=column(tree.calls),
+        subroutines=column(tree.subroutines),
+        inclusive={name: column(tree.inclusive.get(name, empty)) for name in metrics},
+        exclusive={name: column(tree.exclusive.get(name, empty)) for name in metrics},
+    )
+    return result, moved
+
+
+def _parents_first(parent: list[int]) -> list[int]:
+    """The rows, parents before children; breaks cycles in `parent` by making roots."""
+    placed = [False] * len(parent)
+    order: list[int] = []
+    for row in range(len(parent)):
+        climb: list[int] = []
+        seen: set[int] = set()
+        here = row
+        while here >= 0 and not placed[here]:
+            if here in seen:
+                parent[climb[-1]] = -1
+                break
+            seen.add(here)
+            climb.append(here)
+            here = parent[here]
+        for step in reversed(climb):
+            if not placed[step]:
+                placed[step] = True
+                order.append(step)
+    return order

@@ -1,0 +1,1 @@
+"""The trial database: one SQLite file that keeps every measurement. The only room with SQL."""

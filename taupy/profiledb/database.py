@@ -1,0 +1,271 @@
+"""The database file: looked at, opened, made, and the trials in it managed.
+
+What a trial holds is written by `writer.py` and asked for by `query.py`; what is no
+trial database is refused by `files.py`. Writers use a rollback journal, which also
+works on network file systems, and one transaction a trial.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+from taupy.errors import DatabaseError, NoSuchTrial
+from taupy.model.rows import TrialRow
+from taupy.profiledb import migrations
+from taupy.profiledb.files import (
+    PATIENCE_S,
+    checked_version,
+    file_identity,
+    look,
+    reading_connection,
+    refusing,
+    wait_for_locks,
+    writing_connection,
+)
+from taupy.profiledb.text import shown, storable
+
+_TRIALS = """
+    SELECT trial.id, trial.uuid, application.name, experiment.name, trial.name,
+           trial.started_at, trial.duration_ns, trial.exit_code, trial.state, trial.source
+      FROM trial
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+     WHERE {condition}
+     ORDER BY trial.id
+"""
+
+_TAGS = "SELECT trial_id, name FROM tag ORDER BY trial_id, name"
+
+# Run in this order, with the trial's row gone and the rows that hang on it still there.
+_ORPHANS = (
+    """DELETE FROM callpath
+        WHERE id IN (SELECT callpath_id FROM call WHERE trial_id = :trial)
+          AND NOT EXISTS (SELECT 1 FROM trial CROSS JOIN call
+                           WHERE call.trial_id = trial.id AND call.callpath_id = callpath.id)""",
+    """DELETE FROM timer
+        WHERE id IN (SELECT timer_id FROM trial_timer WHERE trial_id = :trial)
+          AND NOT EXISTS (SELECT 1 FROM trial CROSS JOIN trial_timer
+                           WHERE trial_timer.trial_id = trial.id
+                             AND trial_timer.timer_id = timer.id)""",
+    "DELETE FROM timer_group WHERE timer_id NOT IN (SELECT id FROM timer)",
+)
+_ORPHANS_AFTERWARDS = (
+    "DELETE FROM user_event WHERE id NOT IN (SELECT user_event_id FROM user_event_value)",
+    "DELETE FROM metric WHERE id NOT IN (SELECT metric_id FROM thread_metric)",
+    "DELETE FROM experiment WHERE id NOT IN (SELECT experiment_id FROM trial)",
+    "DELETE FROM application WHERE id NOT IN (SELECT application_id FROM experiment)",
+)
+
+_TABLES_OF_A_TRIAL = """
+    SELECT m.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
+     WHERE m.type = 'table' AND c.name = 'trial_id'
+"""
+
+
+class ProfileDB:
+    """One open trial database.
+
+    Attributes:
+        path: as it was given.
+        connection: in autocommit mode; `transaction` begins and ends transactions.
+        readonly: no write through this object is possible.
+    """
+
+    _open_here: ClassVar[WeakSet[ProfileDB]] = WeakSet()  # in this process
+
+    def __init__(self, path: str, connection: sqlite3.Connection, *, readonly: bool) -> None:
+        self.path = path
+        self.connection = connection
+        self.readonly = readonly
+        self._file = file_identity(path)
+        ProfileDB._open_here.add(self)
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], *, create: bool = False, readonly: bool = True
+    ) -> ProfileDB:
+        """Open a trial database, by default for reading.
+
+        A file of an older schema is brought up to date, also for a reader.
+
+        Args:
+            path: a plain file name, whatever characters it holds.
+            create: make the database if there is none; implies writing.
+            readonly: False to write.
+
+        Raises:
+            DatabaseError: it is not a trial database, or cannot be opened as asked.
+        """
+        name = os.fsdecode(path)
+        if sqlite3.sqlite_version_info < (3, 37):
+            raise DatabaseError(
+                f"SQLite {sqlite3.sqlite_version} is too old for strict tables; "
+                "use a Python with SQLite 3.37 or newer"
+            )
+        held = {other._file for other in cls._open_here}
+        version = look(name, create=create, held=held)
+        if create or not readonly or 0 <= version < migrations.SCHEMA_VERSION:
+            database = cls(name, writing_connection(name, create=create), readonly=False)
+            try:
+                database._bring_up_to_date()
+            except BaseException:
+                database.close()
+                raise
+            if create or not readonly:
+                return database
+            database.close()
+        return cls(name, reading_connection(name), readonly=True)
+
+    def close(self) -> None:
+        """Close the file; closing twice does no harm."""
+        ProfileDB._open_here.discard(self)
+        self.connection.close()
+
+    def __enter__(self) -> ProfileDB:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it is stored, or nothing.
+
+        Waits for other writers, `PATIENCE_S` in all. Within another transaction it is
+        a part of that one.
+
+        Raises:
+            DatabaseError: the file cannot be written now; nothing has changed.
+        """
+        if self.readonly:
+            raise DatabaseError(f"{shown(self.path)} is open for reading only")
+        connection = self.connection
+        if connection.in_transaction:
+            yield connection
+            return
+        with refusing(self.path):
+            began = time.monotonic()
+            wait_for_locks(connection, PATIENCE_S)
+            connection.execute("BEGIN IMMEDIATE")
+            left = max(PATIENCE_S - (time.monotonic() - began), 1.0)
+            try:
+                # A full cache tries for the exclusive lock again at each page; it
+                # must not wait there each time, the commit waits once.
+                wait_for_locks(connection, 0)
+                yield connection
+                wait_for_locks(connection, left)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        """All rows that a query gives, as tuples."""
+        with refusing(self.path):
+            return self.connection.execute(sql, parameters).fetchall()
+
+    def stream(
+        self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()
+    ) -> Iterator[Any]:
+        """The rows one by one, where there may be millions."""
+        with refusing(self.path):
+            yield from self.connection.execute(sql, parameters)
+
+    def trials(self) -> list[TrialRow]:
+        """All trials, in the order they were stored."""
+        return self._trials("1", ())
+
+    def trial(self, trial_id: int) -> TrialRow:
+        """The trial of that number.
+
+        Raises:
+            NoSuchTrial: there is none.
+        """
+        found = self._trials("trial.id = ?", (min(trial_id, 2**63 - 1),))
+        if not found:
+            raise NoSuchTrial(f"{shown(self.path)} has no trial {trial_id}")
+        return found[0]
+
+    def latest(self) -> TrialRow | None:
+        """The trial stored last, None where there is none."""
+        found = self._trials("trial.id = (SELECT max(id) FROM trial)", ())
+        return found[0] if found else None
+
+    def _trials(self, condition: str, parameters: Sequence[object]) -> list[TrialRow]:
+        tags: dict[int, list[str]] = {}
+        for trial_id, name in self.rows(_TAGS):
+            tags.setdefault(trial_id, []).append(name)
+        found = self.rows(_TRIALS.format(condition=condition), parameters)
+        return [TrialRow._make((*row, tuple(tags.get(row[0], ())))) for row in found]
+
+    def rename(self, trial_id: int, name: str) -> None:
+        """Give a trial another name."""
+        self.trial(trial_id)
+        with self.transaction() as connection:
+            connection.execute("UPDATE trial SET name = ? WHERE id = ?", (storable(name), trial_id))
+
+    def tag(self, trial_id: int, name: str) -> None:
+        """Put a tag on a trial; a tag that is there already stays."""
+        self.trial(trial_id)
+        with self.transaction() as connection:
+            connection.execute(
+                "INSERT INTO tag (trial_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (trial_id, storable(name)),
+            )
+
+    def untag(self, trial_id: int, name: str) -> None:
+        """Take a tag off a trial.
+
+        Raises:
+            NoSuchTrial: the trial does not have that tag.
+        """
+        tags = self.trial(trial_id).tags
+        if storable(name) not in tags:
+            has = ", ".join(map(shown, tags)) or "none"
+            raise NoSuchTrial(f"trial {trial_id} has no tag '{shown(name)}' (tags: {has})")
+        with self.transaction() as connection:
+            connection.execute(
+                "DELETE FROM tag WHERE trial_id = ? AND name = ?", (trial_id, storable(name))
+            )
+
+    def delete(self, trial_id: int) -> None:
+        """Delete a trial, and the timers and call paths that no other trial has."""
+        self.trial(trial_id)
+        with self.transaction() as connection:
+            trial = {"trial": trial_id}
+            connection.execute("DELETE FROM trial WHERE id = :trial", trial)
+            for statement in _ORPHANS:
+                used = trial if ":trial" in statement else {}
+                connection.execute(statement, used)
+            for (table,) in connection.execute(_TABLES_OF_A_TRIAL).fetchall():
+                connection.execute(f'DELETE FROM "{table}" WHERE trial_id = :trial', trial)
+            for statement in _ORPHANS_AFTERWARDS:
+                connection.execute(statement)
+
+    def compact(self) -> None:
+        """Give the room of deleted trials back to the file system."""
+        with refusing(self.path):
+            wait_for_locks(self.connection, PATIENCE_S)
+            self.connection.execute("VACUUM")
+
+    def verify(self) -> list[str]:
+        """What is wrong with the file, in SQLite's words; nothing gives an empty list."""
+        faults = [text for (text,) in self.rows("PRAGMA integrity_check") if text != "ok"]
+        for table, row, parent, _ in self.rows("PRAGMA foreign_key_check"):
+            faults.append(f"{table} row {row} refers to a missing row of {parent}")
+        return faults
+
+    def _bring_up_to_date(self) -> None:
+        with refusing(self.path):
+            version = checked_version(self.connection, self.path)
+            if version < migrations.SCHEMA_VERSION:
+                with self.transaction() as connection:
+                    # Another process may have come first.
+                    if checked_version(connection, self.path) < migrations.SCHEMA_VERSION:
+                        migrations.migrate(connection)

@@ -1,0 +1,254 @@
+"""The database file before it is a database: looked at, connected to, refused in words.
+
+A file is looked at before SQLite gets it: what is not a trial database is refused in
+one line and stays as it was, byte for byte. What SQLite itself says is put into one
+line, too. Trials are the matter of `database.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from urllib.parse import quote_from_bytes
+
+from taupy.errors import DatabaseError
+from taupy.profiledb import migrations
+from taupy.profiledb.schema import APPLICATION_ID
+from taupy.profiledb.text import shown
+
+PATIENCE_S = 28.0
+"""So long one transaction waits for the locks of others, all in all."""
+
+_WRITER_CACHE_KIB = 256 * 1024
+_INTERRUPTIBLE_EVERY = 50_000  # steps of SQLite's machine, a few milliseconds
+
+
+@contextmanager
+def refusing(path: str) -> Iterator[None]:
+    """Turn what SQLite says into one line, and its interruption into Ctrl-C's own."""
+    try:
+        yield
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        code = getattr(error, "sqlite_errorname", "") or ""
+        if code.startswith("SQLITE_INTERRUPT"):
+            raise KeyboardInterrupt from None
+        raise DatabaseError(f"{shown(path)} {_reason(code, error)}") from error
+    except OverflowError as error:
+        raise DatabaseError(
+            f"{shown(path)} cannot hold a number beyond 64 bits ({error})"
+        ) from error
+
+
+def reading_connection(path: str) -> sqlite3.Connection:
+    """A connection that cannot write, and that Ctrl-C interrupts."""
+    with refusing(path):
+        connection = _connect(path, "ro")
+        try:
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
+                    raise
+                _roll_back(path)  # a writer was killed and left its journal
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            version = checked_version(connection, path)
+            if version < migrations.SCHEMA_VERSION:
+                raise DatabaseError(
+                    f"{shown(path)} has the older schema {version} and must be written to "
+                    f"to become {migrations.SCHEMA_VERSION}"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def writing_connection(path: str, *, create: bool) -> sqlite3.Connection:
+    with refusing(path):
+        connection = _connect(path, "rwc" if create else "rw")
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+                # Somebody else's doing; where others have it open it stays so.
+                connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _connect(path: str, mode: str) -> sqlite3.Connection:
+    place = quote_from_bytes(os.fsencode(os.path.abspath(path)))
+    connection = sqlite3.connect(
+        f"file://{place}?mode={mode}", uri=True, timeout=PATIENCE_S, isolation_level=None
+    )
+    connection.set_progress_handler(_do_nothing, _INTERRUPTIBLE_EVERY)
+    return connection
+
+
+def _do_nothing() -> int:
+    """Being called is all: Python then runs its signal handlers."""
+    return 0
+
+
+def _roll_back(path: str) -> None:
+    connection = _connect(path, "rw")
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    finally:
+        connection.close()
+
+
+def wait_for_locks(connection: sqlite3.Connection, seconds: float) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+
+
+def checked_version(connection: sqlite3.Connection, path: str) -> int:
+    """The schema's version, once the file has turned out to be ours and not too new."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if application != APPLICATION_ID and (application or version or tables):
+        raise DatabaseError(_foreign(path))
+    _refuse_newer(path, version)
+    return version
+
+
+def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) -> int:
+    """The file's schema version from its first bytes, 0 for none yet, -1 for not looked at.
+
+    Never opens what could block or what is not a regular file.
+
+    Args:
+        create: a file that is not there, or empty, is welcome.
+        held: identities of files that SQLite has open in this process. They are not
+            read: closing any descriptor of a file drops the process's locks on it.
+    """
+    name = shown(path)
+    if not path or "\0" in path:
+        raise DatabaseError(f"'{name}' is not a file name; name the database with --db FILE")
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise DatabaseError(
+                f"{name} is a link to a file that does not exist; remove it or name another "
+                "database with --db FILE"
+            ) from None
+        if not create:
+            raise DatabaseError(
+                f"there is no database {name}; `taupy run SCRIPT` makes one, "
+                "--db FILE names another"
+            ) from None
+        folder = os.path.dirname(path) or os.curdir
+        if not os.path.isdir(folder):
+            raise DatabaseError(
+                f"{name} cannot be made: there is no folder {shown(folder)}"
+            ) from None
+        return 0
+    except OSError as error:
+        raise DatabaseError(f"{name} cannot be looked at: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise DatabaseError(
+            f"{name} is {_kind(found.st_mode)}, not a database; name a file with --db FILE"
+        )
+    if found.st_size == 0:
+        if not create:
+            raise DatabaseError(f"{name} is empty: it holds no trials; `taupy run SCRIPT` adds one")
+        return 0
+    if (found.st_dev, found.st_ino) in held:
+        return -1
+    return _version_in_header(path)
+
+
+def _version_in_header(path: str) -> int:
+    name = shown(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            header = os.read(descriptor, 100)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise DatabaseError(f"{name} cannot be read: {error.strerror}") from error
+    if not header.startswith(b"SQLite format 3\0"):
+        raise DatabaseError(
+            f"{name} is not a trial database (nor any SQLite file); name another with --db FILE"
+        )
+    if len(header) < 100:
+        raise DatabaseError(f"{name} {_DAMAGED}")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise DatabaseError(_foreign(path))
+    version = int.from_bytes(header[60:64], "big")
+    _refuse_newer(path, version)
+    return version
+
+
+def _refuse_newer(path: str, version: int) -> None:
+    if version > migrations.SCHEMA_VERSION:
+        raise DatabaseError(
+            f"{shown(path)} was written by a newer taupy (schema {version}, this one reads up to "
+            f"{migrations.SCHEMA_VERSION}); upgrade taupy or name another database with --db FILE"
+        )
+
+
+def _foreign(path: str) -> str:
+    return (
+        f"{shown(path)} is the SQLite database of another application; name another with --db FILE"
+    )
+
+
+def _kind(mode: int) -> str:
+    kinds = (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    return next((words for is_kind, words in kinds if is_kind(mode)), "not a regular file")
+
+
+_DAMAGED = (
+    "is damaged (cut short or overwritten); move it away, or save what is left with: "
+    "sqlite3 FILE .recover"
+)
+
+_REASONS = (
+    ("SQLITE_BUSY", f"is locked by another program (waited {PATIENCE_S:.0f} s); try again later"),
+    ("SQLITE_LOCKED", "is locked by another program; try again later"),
+    ("SQLITE_CORRUPT", _DAMAGED),
+    ("SQLITE_NOTADB", _DAMAGED),
+    ("SQLITE_FULL", "cannot be written: the disk is full"),
+    (
+        "SQLITE_READONLY_ROLLBACK",
+        "holds an interrupted write that must be undone, and is read-only; make it writable",
+    ),
+    ("SQLITE_READONLY", "is read-only, or its folder is"),
+    ("SQLITE_CANTOPEN", "cannot be opened; look at the permissions of it and of its folder"),
+    ("SQLITE_PERM", "may not be accessed"),
+    ("SQLITE_IOERR_LOCK", "lies on a file system without locks; use one on a local disk"),
+    ("SQLITE_PROTOCOL", "lies on a file system without locks; use one on a local disk"),
+    ("SQLITE_IOERR", "cannot be read or written: the disk gave an error"),
+    ("SQLITE_TOOBIG", "cannot hold a text or number that large"),
+)
+
+
+def _reason(code: str, error: Exception) -> str:
+    for beginning, words in _REASONS:
+        if code.startswith(beginning):
+            return words
+    return f"refused: {shown(str(error))}"
+
+
+def file_identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

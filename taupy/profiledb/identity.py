@@ -1,0 +1,59 @@
+"""Ids made from content, so that databases merge without renumbering.
+
+A timer is its full name with its groups; a call path is its timer under its
+parent's id. Both are 63 bits of BLAKE2b: among ten million call paths the chance
+that any two share an id is 5 in a million.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from struct import Struct
+
+from taupy.model.profile import Timer
+from taupy.profiledb.text import storable
+
+_POSITIVE = (1 << 63) - 1
+
+
+def timer_id(timer: Timer) -> int:
+    """The timer's id; where its file lies on this machine does not count."""
+    return _text_id([storable(timer.full_name), *groups_of(timer)])
+
+
+def user_event_id(name: str, unit: str) -> int:
+    """The id of a user event."""
+    return _text_id([storable(name), storable(unit)])
+
+
+def groups_of(timer: Timer) -> list[str]:
+    """The timer's groups as they are stored: each once, sorted."""
+    return sorted({storable(group) for group in timer.groups})
+
+
+def callpath_ids(parent: Sequence[int], timers: Iterable[int]) -> array[int]:
+    """Ids of the rows of a tree.
+
+    Args:
+        parent: each row's parent row, which stands before it; -1 for a root.
+        timers: each row's timer id.
+    """
+    ids: array[int] = array("q")
+    add = ids.append
+    link = Struct("<qq").pack
+    number = Struct("<Q").unpack
+    for above, timer in zip(parent, timers, strict=True):
+        identity = link(ids[above] if above >= 0 else 0, timer)
+        add(number(blake2b(identity, digest_size=8).digest())[0] & _POSITIVE)
+    return ids
+
+
+def _text_id(texts: Iterable[str]) -> int:
+    digest = blake2b(digest_size=8)
+    for text in texts:
+        data = text.encode("utf-8")
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return int.from_bytes(digest.digest(), "little") & _POSITIVE

@@ -1,0 +1,72 @@
+"""The schema is made, and older files are brought up to date, by sqlite-utils.
+
+`PRAGMA user_version` says how many steps a file has taken. Everything happens in
+the transaction that the caller has begun: a file is of one version or of the next.
+Only a writer that meets an old or an empty file imports sqlite-utils.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from taupy.errors import DatabaseError
+from taupy.profiledb.schema import APPLICATION_ID, TABLES, VIEWS
+
+Step = Callable[[Any], None]
+"""Takes a `sqlite_utils.Database` from one version to the next."""
+
+
+def make_tables(database: Any) -> None:
+    """Version 0, an empty file, to version 1."""
+    for statement in TABLES:
+        database.execute(statement)
+
+
+STEPS: tuple[Step, ...] = (make_tables,)
+"""Step n leads from version n to version n + 1. A step that has been released stays."""
+
+SCHEMA_VERSION = len(STEPS)
+"""The version that this taupy reads and writes."""
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
+    """Take the steps that the file lacks, then make the views anew.
+
+    Does nothing to a file that has them all. A transaction must be open; when a step
+    fails, the caller rolls it back.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version >= len(steps):
+        return
+    with _sqlite_utils() as sqlite_utils:
+        database = sqlite_utils.Database(connection, execute_plugins=False)
+        for name in database.view_names():
+            database[name].drop()
+        for step in steps[version:]:
+            step(database)
+        for name, query in VIEWS.items():
+            database.create_view(name, query.strip())
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {len(steps)}")
+
+
+@contextmanager
+def _sqlite_utils() -> Iterator[Any]:
+    """sqlite-utils, imported without pandas and NumPy, which it would bring along (1 s)."""
+    kept_out = [name for name in ("pandas", "numpy") if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(kept_out))  # type: ignore[arg-type]
+    try:
+        import sqlite_utils
+    except ImportError as error:
+        raise DatabaseError(
+            f"sqlite-utils cannot be imported ({error}), so the database cannot be made or "
+            "brought up to date; install it with: pip install sqlite-utils"
+        ) from error
+    finally:
+        for name in kept_out:
+            del sys.modules[name]
+    yield sqlite_utils

@@ -1,0 +1,190 @@
+"""One thread's rows, worked out before the database is locked, and put in afterwards.
+
+Rows go in by plain `executemany`, sorted by the keys of their tables.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from operator import eq
+
+from taupy.model.profile import CallTree, Thread, ThreadProfile, UserEvent
+from taupy.profiledb.identity import callpath_ids, user_event_id
+from taupy.profiledb.summary import FlatSums, flat_sums
+from taupy.profiledb.text import storable
+
+
+@dataclass(slots=True)
+class PreparedThread:
+    """A thread's rows, ready for the database."""
+
+    thread: Thread
+    tree: CallTree
+    timers: array[int]  # ids, one a row
+    callpaths: array[int]  # ids, one a row
+    depth: array[int]
+    order: list[int]  # rows by call-path id, the order of the tables' keys
+    flat: dict[int, FlatSums]
+    user_events: list[UserEvent]
+
+    @classmethod
+    def of(cls, measured: ThreadProfile, timers: list[int]) -> PreparedThread:
+        """Prepare a thread; `timers` are the ids of its profile's timers."""
+        tree, user_events = measured.tree, measured.user_events
+        timer_column = array("q", map(timers.__getitem__, tree.timer))
+        callpaths = callpath_ids(tree.parent, timer_column)
+        order = sorted(range(len(callpaths)), key=callpaths.__getitem__)
+        in_order = array("q", map(callpaths.__getitem__, order))
+        if any(map(eq, in_order, in_order[1:])):
+            tree, moved = _with_each_path_once(tree, callpaths)
+            user_events = [_moved(event, moved) for event in user_events]
+            return cls.of(ThreadProfile(measured.thread, tree, user_events), timers)
+        depth: array[int] = array("q")
+        for above in tree.parent:
+            depth.append(depth[above] + 1 if above >= 0 else 0)
+        flat = {id: sums for id, sums in flat_sums(tree, timer_column).items() if not sums.is_empty}
+        return cls(measured.thread, tree, timer_column, callpaths, depth, order, flat, user_events)
+
+    def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
+        """Put the thread's rows in; its timers are there, `metrics` gives metric ids."""
+        thread = self._add_thread(connection, trial)
+        connection.executemany(
+            "INSERT INTO callpath (id, timer_id, parent_id, depth) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            zip(
+                self._sorted(self.callpaths),
+                self._sorted(self.timers),
+                self._parents(),
+                self._sorted(self.depth),
+                strict=True,
+            ),
+        )
+        connection.executemany(
+            "INSERT INTO call (trial_id, callpath_id, thread_id, calls, subroutines)"
+            f" VALUES ({trial}, ?, {thread}, ?, ?)",
+            zip(
+                self._sorted(self.callpaths),
+                self._sorted(self.tree.calls),
+                self._sorted(self.tree.subroutines),
+                strict=True,
+            ),
+        )
+        flat = sorted(self.flat.items())
+        connection.executemany(
+            "INSERT INTO timer_call (trial_id, thread_id, timer_id, calls, subroutines)"
+            f" VALUES ({trial}, {thread}, ?, ?, ?)",
+            ((timer, sums.calls, sums.subroutines) for timer, sums in flat),
+        )
+        for name, inclusive in self.tree.inclusive.items():
+            metric = metrics[name]
+            connection.executemany(
+                "INSERT INTO interval_value"
+                " (trial_id, metric_id, callpath_id, thread_id, inclusive, exclusive)"
+                f" VALUES ({trial}, {metric}, ?, {thread}, ?, ?)",
+                zip(
+                    self._sorted(self.callpaths),
+                    self._sorted(inclusive),
+                    self._sorted(self.tree.exclusive[name]),
+                    strict=True,
+                ),
+            )
+            connection.executemany(
+                "INSERT INTO timer_value"
+                " (trial_id, metric_id, thread_id, timer_id, inclusive, exclusive)"
+                f" VALUES ({trial}, {metric}, {thread}, ?, ?, ?)",
+                ((timer, sums.inclusive[name], sums.exclusive[name]) for timer, sums in flat),
+            )
+            largest = max((sums.inclusive[name] for _, sums in flat), default=0)
+            connection.execute(
+                "INSERT INTO thread_metric (trial_id, metric_id, thread_id, largest_inclusive)"
+                " VALUES (?, ?, ?, ?)",
+                (trial, metric, thread, largest),
+            )
+        self._add_user_events(connection, trial, thread)
+
+    def _sorted(self, column: array[int]) -> Iterator[int]:
+        return map(column.__getitem__, self.order)
+
+    def _parents(self) -> Iterator[int | None]:
+        for row in self.order:
+            above = self.tree.parent[row]
+            yield self.callpaths[above] if above >= 0 else None
+
+    def _add_thread(self, connection: sqlite3.Connection, trial: int) -> int:
+        thread = self.thread
+        cursor = connection.execute(
+            "INSERT INTO thread (trial_id, node, context, thread, kind, name, native_id)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                trial,
+                thread.node,
+                thread.context,
+                thread.thread,
+                thread.kind,
+                storable(thread.name),
+                thread.native_id,
+            ),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def _add_user_events(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
+        ids = [user_event_id(event.name, event.unit) for event in self.user_events]
+        connection.executemany(
+            "INSERT INTO user_event (id, name, unit) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+            (
+                (id, storable(event.name), storable(event.unit))
+                for id, event in zip(ids, self.user_events, strict=True)
+            ),
+        )
+        connection.executemany(
+            "INSERT INTO user_event_value (trial_id, thread_id, user_event_id, callpath_id,"
+            " count, minimum, maximum, mean, sum_squares)"
+            f" VALUES ({trial}, {thread}, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    id,
+                    None if event.row is None else self.callpaths[event.row],
+                    event.count,
+                    event.minimum,
+                    event.maximum,
+                    event.mean,
+                    event.sum_squares,
+                )
+                for id, event in zip(ids, self.user_events, strict=True)
+            ),
+        )
+
+
+def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTree, dict[int, int]]:
+    """The tree with rows of the same call path added up, and where each row went."""
+    position: dict[int, int] = {}
+    moved = {row: position.setdefault(id, len(position)) for row, id in enumerate(callpaths)}
+    first = {new: row for row, new in reversed(moved.items())}
+
+    def summed(column: array[int]) -> array[int]:
+        sums = [0] * len(position)
+        for row, value in enumerate(column):
+            sums[moved[row]] += value
+        return array(column.typecode, sums)
+
+    rows = [first[new] for new in range(len(position))]
+    parents = [tree.parent[row] for row in rows]
+    return (
+        CallTree(
+            timer=array("q", [tree.timer[row] for row in rows]),
+            parent=array("q", [moved[above] if above >= 0 else -1 for above in parents]),
+            calls=summed(tree.calls),
+            subroutines=summed(tree.subroutines),
+            inclusive={name: summed(column) for name, column in tree.inclusive.items()},
+            exclusive={name: summed(column) for name, column in tree.exclusive.items()},
+        ),
+        moved,
+    )
+
+
+def _moved(event: UserEvent, moved: dict[int, int]) -> UserEvent:
+    return event if event.row is None else replace(event, row=moved[event.row])

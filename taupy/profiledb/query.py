@@ -1,0 +1,252 @@
+"""Questions to a trial, answered as the rows of `model/rows.py`.
+
+Values come as they are stored, thread by thread; sums and means over threads are
+made by whoever shows them. Free SQL of users is in `sql.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from taupy.errors import MissingMetric, NoSuchTrial
+from taupy.model.profile import Metric
+from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.schema import LONGEST_PATH
+from taupy.profiledb.text import shown
+from taupy.profiledb.tree import preorder, stored_trees
+
+_METRICS = """
+    SELECT id, name, unit FROM metric
+     WHERE id IN (SELECT metric_id FROM thread_metric WHERE trial_id = ?)
+     ORDER BY name <> 'time', name, unit
+"""
+
+_THREADS = """
+    SELECT id, node, context, thread, kind, name
+      FROM thread WHERE trial_id = ? ORDER BY node, context, thread
+"""
+
+_TIMERS = """
+    SELECT timer.id, timer.name, timer.short_name, timer.file, timer.line,
+           (SELECT coalesce(group_concat(name, '|'), '') FROM timer_group
+             WHERE timer_group.timer_id = timer.id)
+      FROM trial_timer JOIN timer ON timer.id = trial_timer.timer_id
+     WHERE trial_timer.trial_id = ?
+"""
+
+_FLAT = """
+    SELECT value.thread_id, value.timer_id, timer_call.calls, timer_call.subroutines,
+           value.inclusive, value.exclusive
+      FROM timer_value AS value
+      CROSS JOIN timer_call
+              ON timer_call.trial_id = value.trial_id
+             AND timer_call.thread_id = value.thread_id
+             AND timer_call.timer_id = value.timer_id
+     WHERE value.trial_id = ? AND value.metric_id = ?
+"""
+
+_EVENTS = """
+    SELECT value.thread_id, user_event.name, user_event.unit, value.callpath_id,
+           value.count, value.minimum, value.maximum, value.mean, value.sum_squares
+      FROM user_event_value AS value
+      JOIN user_event ON user_event.id = value.user_event_id
+     WHERE value.trial_id = ?
+"""
+
+_METADATA = """
+    SELECT node, name, value FROM metadata WHERE trial_id = ?
+     ORDER BY ifnull(node, -1), name COLLATE NOCASE, name
+"""
+
+_CALLPATH = """
+    SELECT timer.name, callpath.parent_id
+      FROM callpath JOIN timer ON timer.id = callpath.timer_id
+     WHERE callpath.id = ?
+"""
+
+
+class MetadataRow(NamedTuple):
+    """One fact of a trial, or of one of its nodes."""
+
+    node: int | None
+    name: str
+    value: str
+
+
+def metrics(db: ProfileDB, trial_id: int) -> list[Metric]:
+    """The metrics that some thread of the trial has, `time` first."""
+    db.trial(trial_id)
+    return [Metric(name, unit) for _, name, unit in db.rows(_METRICS, (trial_id,))]
+
+
+def threads(db: ProfileDB, trial_id: int) -> list[ThreadRow]:
+    """The trial's threads, by place."""
+    db.trial(trial_id)
+    return [ThreadRow(*row) for _, *row in db.rows(_THREADS, (trial_id,))]
+
+
+def trial_metadata(db: ProfileDB, trial_id: int) -> list[MetadataRow]:
+    """The trial's metadata, then that of its nodes, by name."""
+    db.trial(trial_id)
+    return [MetadataRow(*row) for row in db.rows(_METADATA, (trial_id,))]
+
+
+def flat_profile(db: ProfileDB, trial_id: int, metric: str = "time") -> list[FlatRow]:
+    """Each timer on each thread that has the metric.
+
+    By place of the thread, then inclusive from large to small, then name.
+
+    Raises:
+        NoSuchTrial: there is no such trial.
+        MissingMetric: no thread of the trial has the metric.
+    """
+    metric_id = _metric_id(db, trial_id, metric)
+    facts = _timer_facts(db, trial_id)
+    places = _places(db, trial_id)
+    found = [
+        FlatRow._make(
+            (*places[thread], *facts[timer], calls, subroutines, _number(one), _number(other))
+        )
+        for thread, timer, calls, subroutines, one, other in db.stream(_FLAT, (trial_id, metric_id))
+    ]
+    found.sort(key=lambda row: (row.node, row.context, row.thread, -row.inclusive, row.timer))
+    return found
+
+
+def call_tree(
+    db: ProfileDB,
+    trial_id: int,
+    metric: str = "time",
+    thread: tuple[int, int, int] | None = None,
+) -> list[TreeRow]:
+    """Each call path on each thread that has the metric, or on one thread.
+
+    A row stands directly before its descendants; siblings come with inclusive from
+    large to small, then by name.
+
+    Args:
+        thread: node, context, thread; None for all.
+
+    Raises:
+        NoSuchTrial: there is no such trial, or it has no such thread.
+        MissingMetric: no thread of the trial has the metric.
+    """
+    metric_id = _metric_id(db, trial_id, metric)
+    facts = _timer_facts(db, trial_id)
+    places = _places(db, trial_id)
+    chosen = None
+    if thread is not None:
+        chosen = next((id for id, place in places.items() if place == tuple(thread)), None)
+        if chosen is None:
+            there = ", ".join(".".join(map(str, place)) for place in places.values())
+            asked = ".".join(map(str, thread))
+            raise NoSuchTrial(f"trial {trial_id} has no thread {asked} (it has: {there})")
+    trees = stored_trees(db, trial_id, [metric_id], chosen)
+    found: list[TreeRow] = []
+    for thread_id, place in places.items():
+        tree = trees.get(thread_id)
+        if tree is None or metric_id not in tree.inclusive:
+            continue
+        inclusive, exclusive = tree.inclusive[metric_id], tree.exclusive[metric_id]
+        parent = tree.parents()
+        keys = [(-inclusive[row], facts[timer][0]) for row, timer in enumerate(tree.timer)]
+        depth = [0] * len(parent)
+        for row in preorder(parent, keys.__getitem__):
+            above = parent[row]
+            if above >= 0:
+                depth[row] = depth[above] + 1
+            found.append(
+                TreeRow._make(
+                    (
+                        *place,
+                        tree.callpath[row],
+                        tree.callpath[above] if above >= 0 else None,
+                        depth[row],
+                        *facts[tree.timer[row]],
+                        tree.calls[row],
+                        tree.subroutines[row],
+                        inclusive[row],
+                        exclusive[row],
+                    )
+                )
+            )
+    return found
+
+
+def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
+    """The trial's user events: by place of the thread, event, call path.
+
+    A call path deeper than `LONGEST_PATH` is given by its end, after `... => `.
+    """
+    db.trial(trial_id)
+    places = _places(db, trial_id)
+    paths = _Paths(db)
+    found = []
+    for thread, name, unit, callpath, count, *values in db.rows(_EVENTS, (trial_id,)):
+        minimum, maximum, mean, sum_squares = map(_number, values)
+        found.append(
+            EventRow(
+                *places[thread],
+                name,
+                unit,
+                None if callpath is None else paths.text(callpath),
+                count,
+                minimum,
+                maximum,
+                mean,
+                math.sqrt(abs(sum_squares / count - mean * mean)) if count else 0.0,
+            )
+        )
+    found.sort(key=lambda row: (row[:3], row.event, row.callpath or ""))
+    return found
+
+
+class _Paths:
+    """Call paths as text, each call path read once."""
+
+    def __init__(self, db: ProfileDB) -> None:
+        self._db = db
+        self._known: dict[int, tuple[str, int | None]] = {}
+
+    def text(self, callpath: int) -> str:
+        names: list[str] = []
+        here: int | None = callpath
+        while here is not None and len(names) < LONGEST_PATH:
+            name, here = self._step(here)
+            names.append(name)
+        if here is not None:
+            names.append("...")
+        return " => ".join(reversed(names))
+
+    def _step(self, callpath: int) -> tuple[str, int | None]:
+        if callpath not in self._known:
+            found = self._db.rows(_CALLPATH, (callpath,))
+            self._known[callpath] = found[0] if found else ("(missing)", None)
+        return self._known[callpath]
+
+
+def _metric_id(db: ProfileDB, trial_id: int, metric: str) -> int:
+    db.trial(trial_id)
+    there = {name: id for id, name, _ in db.rows(_METRICS, (trial_id,))}
+    if metric not in there:
+        names = ", ".join(map(shown, there)) or "none"
+        raise MissingMetric(f"trial {trial_id} has no metric '{shown(metric)}' (it has: {names})")
+    return int(there[metric])
+
+
+def _places(db: ProfileDB, trial_id: int) -> dict[int, tuple[int, int, int]]:
+    """Thread id -> node, context, thread, in the order of places."""
+    rows = db.rows(_THREADS, (trial_id,))
+    return {id: (node, context, thread) for id, node, context, thread, _, _ in rows}
+
+
+def _timer_facts(db: ProfileDB, trial_id: int) -> dict[int, tuple[Any, ...]]:
+    """Timer id -> timer, short_name, file, line, groups."""
+    return {id: tuple(facts) for id, *facts in db.rows(_TIMERS, (trial_id,))}
+
+
+def _number(value: float | None) -> float:
+    """What is not a number is stored as NULL."""
+    return math.nan if value is None else value

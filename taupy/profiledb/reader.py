@@ -1,0 +1,166 @@
+"""One trial back into one profile: what was written, timers and rows in a fixed order."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from datetime import datetime
+from typing import Any
+
+from taupy.model.profile import (
+    CallTree,
+    Metric,
+    Profile,
+    Thread,
+    ThreadProfile,
+    Timer,
+    UserEvent,
+)
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.tree import StoredTree, preorder, stored_trees
+
+_TIMERS = """
+    SELECT timer.id, timer.short_name, timer.file, timer.line, trial_timer.path,
+           timer.name, timer_group.name
+      FROM trial_timer
+      JOIN timer ON timer.id = trial_timer.timer_id
+      LEFT JOIN timer_group ON timer_group.timer_id = timer.id
+     WHERE trial_timer.trial_id = ?
+     ORDER BY timer.name, timer.id, timer_group.name
+"""
+
+_METRICS = """
+    SELECT id, name, unit FROM metric
+     WHERE id IN (SELECT metric_id FROM thread_metric WHERE trial_id = ?)
+     ORDER BY name, unit
+"""
+
+_THREADS = """
+    SELECT id, node, context, thread, kind, name, native_id
+      FROM thread WHERE trial_id = ? ORDER BY node, context, thread
+"""
+
+_THREAD_METRICS = "SELECT thread_id, metric_id FROM thread_metric WHERE trial_id = ?"
+
+_EVENTS = """
+    SELECT value.thread_id, user_event.name, user_event.unit, value.callpath_id,
+           value.count, value.minimum, value.maximum, value.mean, value.sum_squares
+      FROM user_event_value AS value
+      JOIN user_event ON user_event.id = value.user_event_id
+     WHERE value.trial_id = ?
+     ORDER BY value.id
+"""
+
+_METADATA = "SELECT node, name, value FROM metadata WHERE trial_id = ? ORDER BY name"
+
+
+def read_profile(db: ProfileDB, trial_id: int) -> Profile:
+    """Read a trial.
+
+    Timers come sorted by full name and groups, threads by place, and the rows of a
+    tree in preorder with siblings in the order of their timers.
+
+    Raises:
+        NoSuchTrial: there is no such trial.
+    """
+    trial = db.trial(trial_id)
+    timers = _timers(db, trial_id)
+    metrics = {id: Metric(name, unit) for id, name, unit in db.rows(_METRICS, (trial_id,))}
+    measured = set(db.rows(_THREAD_METRICS, (trial_id,)))
+    trees = stored_trees(db, trial_id, metrics)
+    position = {id: place for place, id in enumerate(timers)}
+    threads: dict[int, ThreadProfile] = {}
+    rows: dict[int, dict[int, int]] = {}
+    for thread_id, *thread in db.rows(_THREADS, (trial_id,)):
+        stored = trees.get(thread_id, StoredTree())
+        has = {id: metric.name for id, metric in metrics.items() if (thread_id, id) in measured}
+        tree, rows[thread_id] = _call_tree(stored, position, has)
+        threads[thread_id] = ThreadProfile(Thread(*thread), tree)
+    for thread_id, event in _user_events(db, trial_id, rows):
+        threads[thread_id].user_events.append(event)
+    for one in threads.values():
+        one.user_events.sort(key=_event_order)
+    metadata: dict[str, str] = {}
+    node_metadata: dict[int, dict[str, str]] = {}
+    for node, name, value in db.rows(_METADATA, (trial_id,)):
+        (metadata if node is None else node_metadata.setdefault(node, {}))[name] = value
+    return Profile(
+        uuid=trial.uuid,
+        application=trial.application,
+        experiment=trial.experiment,
+        started_at=datetime.fromisoformat(trial.started_at).timestamp(),
+        duration_ns=trial.duration_ns,
+        timers=list(timers.values()),
+        threads=list(threads.values()),
+        metrics=list(metrics.values()),
+        name=trial.name,
+        exit_code=trial.exit_code,
+        state="complete" if trial.state == "complete" else "incomplete",
+        source=trial.source,
+        metadata=metadata,
+        node_metadata=node_metadata,
+    )
+
+
+def _timers(db: ProfileDB, trial_id: int) -> dict[int, Timer]:
+    found: dict[int, tuple[tuple[Any, ...], list[str]]] = {}
+    for id, short_name, file, line, path, full_name, group in db.rows(_TIMERS, (trial_id,)):
+        _, groups = found.setdefault(id, ((full_name, short_name, file, line, path), []))
+        if group is not None:
+            groups.append(group)
+    ordered = sorted(found.items(), key=lambda item: (item[1][0][0], item[1][1]))
+    return {
+        id: Timer(short_name, file, line, tuple(groups), path)
+        for id, ((_, short_name, file, line, path), groups) in ordered
+    }
+
+
+def _call_tree(
+    stored: StoredTree, position: dict[int, int], metrics: dict[int, str]
+) -> tuple[CallTree, dict[int, int]]:
+    """The tree, and the row of each of its call paths."""
+    parent = stored.parents()
+    timer = [position[id] for id in stored.timer]
+    order = preorder(parent, timer.__getitem__)
+    moved = {row: place for place, row in enumerate(order)}
+    tree = CallTree(
+        timer=array("q", [timer[row] for row in order]),
+        parent=array("q", [moved[parent[row]] if parent[row] >= 0 else -1 for row in order]),
+        calls=array("q", [stored.calls[row] for row in order]),
+        subroutines=array("q", [stored.subroutines[row] for row in order]),
+        inclusive={
+            name: _column(stored.inclusive.get(id, []), order) for id, name in metrics.items()
+        },
+        exclusive={
+            name: _column(stored.exclusive.get(id, []), order) for id, name in metrics.items()
+        },
+    )
+    return tree, {stored.callpath[row]: place for place, row in enumerate(order)}
+
+
+def _column(values: list[float], order: list[int]) -> array[int]:
+    """Whole numbers stay whole numbers."""
+    chosen = [values[row] for row in order]
+    try:
+        return array("q", chosen)  # type: ignore[arg-type]
+    except TypeError:
+        return array("d", chosen)  # type: ignore[return-value]
+
+
+def _user_events(
+    db: ProfileDB, trial_id: int, rows: dict[int, dict[int, int]]
+) -> list[tuple[int, UserEvent]]:
+    events = []
+    for thread_id, name, unit, callpath, count, *values in db.rows(_EVENTS, (trial_id,)):
+        minimum, maximum, mean, sum_squares = (
+            math.nan if value is None else value for value in values
+        )
+        row = None if callpath is None else rows[thread_id].get(callpath)
+        events.append(
+            (thread_id, UserEvent(name, unit, count, minimum, maximum, mean, sum_squares, row))
+        )
+    return events
+
+
+def _event_order(event: UserEvent) -> tuple[str, str, int]:
+    return event.name, event.unit, -1 if event.row is None else event.row

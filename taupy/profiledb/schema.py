@@ -1,0 +1,328 @@
+"""Every table and view of the trial database, version 1.
+
+Tables hold what was measured, views what people ask for. Timers, call paths and
+user events are shared by all trials and have ids made from their content
+(`identity.py`); everything else hangs on a trial and goes with it. Keys begin with
+the trial, so that a trial's rows lie side by side in the file.
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x54415550  # "TAUP"
+"""What `PRAGMA application_id` says of our files."""
+
+TABLES = (
+    """CREATE TABLE application (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE
+    ) STRICT""",
+    """CREATE TABLE experiment (
+        id INTEGER PRIMARY KEY,
+        application_id INTEGER NOT NULL REFERENCES application ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        UNIQUE (application_id, name)
+    ) STRICT""",
+    # AUTOINCREMENT: the number of a deleted trial never comes to mean another one.
+    """CREATE TABLE trial (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        uuid TEXT NOT NULL UNIQUE,
+        experiment_id INTEGER NOT NULL REFERENCES experiment ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        duration_ns INTEGER NOT NULL,
+        exit_code INTEGER,
+        state TEXT NOT NULL CHECK (state IN ('complete', 'incomplete')),
+        source TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX trial_by_experiment ON trial (experiment_id, name)",
+    """CREATE TABLE tag (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        PRIMARY KEY (trial_id, name)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE metadata (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        node INTEGER,
+        name TEXT NOT NULL,
+        value TEXT NOT NULL
+    ) STRICT""",
+    "CREATE UNIQUE INDEX metadata_identity ON metadata (trial_id, name, ifnull(node, -1))",
+    """CREATE TABLE thread (
+        id INTEGER PRIMARY KEY,
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        node INTEGER NOT NULL,
+        context INTEGER NOT NULL,
+        thread INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        native_id INTEGER NOT NULL,
+        UNIQUE (trial_id, node, context, thread)
+    ) STRICT""",
+    """CREATE TABLE timer (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL,
+        short_name TEXT NOT NULL,
+        file TEXT,
+        line INTEGER
+    ) STRICT""",
+    "CREATE INDEX timer_by_name ON timer (name)",
+    """CREATE TABLE timer_group (
+        timer_id INTEGER NOT NULL REFERENCES timer ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        PRIMARY KEY (timer_id, name)
+    ) STRICT, WITHOUT ROWID""",
+    # The path differs between machines that share a timer, so it belongs to the trial.
+    """CREATE TABLE trial_timer (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        timer_id INTEGER NOT NULL REFERENCES timer,
+        path TEXT,
+        PRIMARY KEY (trial_id, timer_id)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE callpath (
+        id INTEGER PRIMARY KEY,
+        timer_id INTEGER NOT NULL REFERENCES timer,
+        parent_id INTEGER REFERENCES callpath,
+        depth INTEGER NOT NULL
+    ) STRICT""",
+    """CREATE TABLE metric (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL,
+        unit TEXT NOT NULL,
+        expression TEXT,
+        UNIQUE (name, unit)
+    ) STRICT""",
+    # Which metrics a thread has, and what 100 % is there.
+    """CREATE TABLE thread_metric (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        metric_id INTEGER NOT NULL REFERENCES metric,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        largest_inclusive ANY,
+        PRIMARY KEY (trial_id, metric_id, thread_id)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE call (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        callpath_id INTEGER NOT NULL REFERENCES callpath,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        calls INTEGER NOT NULL,
+        subroutines INTEGER NOT NULL,
+        PRIMARY KEY (trial_id, callpath_id, thread_id)
+    ) STRICT, WITHOUT ROWID""",
+    # Values are ANY: integers stay integers (time is integer nanoseconds), reals reals.
+    """CREATE TABLE interval_value (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        metric_id INTEGER NOT NULL REFERENCES metric,
+        callpath_id INTEGER NOT NULL REFERENCES callpath,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        inclusive ANY,
+        exclusive ANY,
+        PRIMARY KEY (trial_id, metric_id, callpath_id, thread_id)
+    ) STRICT, WITHOUT ROWID""",
+    # The flat profile, summed up once when the trial is written.
+    """CREATE TABLE timer_call (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        timer_id INTEGER NOT NULL REFERENCES timer,
+        calls INTEGER NOT NULL,
+        subroutines INTEGER NOT NULL,
+        PRIMARY KEY (trial_id, thread_id, timer_id)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE timer_value (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        metric_id INTEGER NOT NULL REFERENCES metric,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        timer_id INTEGER NOT NULL REFERENCES timer,
+        inclusive ANY,
+        exclusive ANY,
+        PRIMARY KEY (trial_id, metric_id, thread_id, timer_id)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE user_event (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL,
+        unit TEXT NOT NULL
+    ) STRICT""",
+    # NULL where a value is not a number.
+    """CREATE TABLE user_event_value (
+        id INTEGER PRIMARY KEY,
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        user_event_id INTEGER NOT NULL REFERENCES user_event,
+        callpath_id INTEGER REFERENCES callpath,
+        count INTEGER NOT NULL,
+        minimum REAL,
+        maximum REAL,
+        mean REAL,
+        sum_squares REAL
+    ) STRICT""",
+    "CREATE INDEX user_event_value_by_trial ON user_event_value (trial_id, thread_id)",
+)
+
+_NAMES = """
+           trial.id AS trial_id, application.name AS application,
+           experiment.name AS experiment, trial.name AS trial"""
+
+_GROUPS = """(SELECT group_concat(timer_group.name, '|') FROM timer_group
+                WHERE timer_group.timer_id = timer.id) AS "groups" """
+
+LONGEST_PATH = 100
+"""So many routines of a call path are spelled out, counted from its end."""
+
+# Climbs from a call path to its root, and joins the names on the way back.
+_PATH = f"""(
+        WITH RECURSIVE above (steps, timer_id, parent_id) AS (
+            SELECT 0, start.timer_id, start.parent_id FROM callpath AS start
+             WHERE start.id = callpath.id
+            UNION ALL
+            SELECT above.steps + 1, next.timer_id, next.parent_id
+              FROM above CROSS JOIN callpath AS next ON next.id = above.parent_id
+             WHERE above.steps < {LONGEST_PATH - 1}
+        )
+        SELECT iif(max(steps) < callpath.depth, '... => ', '')
+               || group_concat(name, ' => ')
+          FROM (SELECT above.steps, routine.name FROM above
+                  JOIN timer AS routine ON routine.id = above.timer_id
+                 ORDER BY above.steps DESC)
+    ) AS path"""
+
+VIEWS = {
+    "trials": """
+    SELECT trial.id AS trial_id, application.name AS application,
+           experiment.name AS experiment, trial.name AS trial,
+           trial.started_at, trial.duration_ns / 1e9 AS duration_s,
+           trial.exit_code, trial.state,
+           (SELECT count(DISTINCT thread.node) FROM thread
+             WHERE thread.trial_id = trial.id) AS nodes,
+           (SELECT count(*) FROM thread WHERE thread.trial_id = trial.id) AS threads,
+           (SELECT group_concat(tag.name, ', ') FROM tag WHERE tag.trial_id = trial.id) AS tags,
+           trial.source, trial.uuid
+      FROM trial
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+     ORDER BY trial.id""",
+    "pprof": f"""
+    SELECT {_NAMES},
+           metric.name AS metric, metric.unit,
+           thread.node, thread.context, thread.thread,
+           round(100.0 * value.inclusive / nullif(thread_metric.largest_inclusive, 0), 2)
+               AS percent,
+           iif(metric.unit = 'ns', value.exclusive / 1e6, NULL) AS exclusive_ms,
+           iif(metric.unit = 'ns', value.inclusive / 1e6, NULL) AS inclusive_ms,
+           timer_call.calls, timer_call.subroutines,
+           iif(metric.unit = 'ns', value.inclusive / 1e3 / nullif(timer_call.calls, 0), NULL)
+               AS usec_per_call,
+           timer.name AS timer, {_GROUPS},
+           value.exclusive, value.inclusive
+      FROM trial
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+      CROSS JOIN thread_metric ON thread_metric.trial_id = trial.id
+      CROSS JOIN metric ON metric.id = thread_metric.metric_id
+      CROSS JOIN thread ON thread.id = thread_metric.thread_id
+      CROSS JOIN timer_value AS value
+              ON value.trial_id = trial.id AND value.metric_id = metric.id
+             AND value.thread_id = thread.id
+      CROSS JOIN timer_call
+              ON timer_call.trial_id = trial.id AND timer_call.thread_id = thread.id
+             AND timer_call.timer_id = value.timer_id
+      CROSS JOIN timer ON timer.id = value.timer_id
+     ORDER BY trial.id, metric.id, thread.node, thread.context, thread.thread,
+              value.inclusive DESC, timer.name""",
+    # Means, minima and deviations count a thread without the timer as 0, as TAU's do.
+    "function_summary": f"""
+    SELECT {_NAMES},
+           metric.name AS metric, metric.unit,
+           timer.name AS timer, {_GROUPS},
+           summed.threads, summed.calls, summed.subroutines,
+           summed.exclusive, summed.inclusive,
+           iif(metric.unit = 'ns', summed.exclusive / 1e6, NULL) AS exclusive_ms,
+           iif(metric.unit = 'ns', summed.inclusive / 1e6, NULL) AS inclusive_ms,
+           iif(metric.unit = 'ns', summed.inclusive / 1e3 / nullif(summed.calls, 0), NULL)
+               AS usec_per_call,
+           1.0 * summed.calls / measured.threads AS calls_mean,
+           1.0 * summed.exclusive / measured.threads AS exclusive_mean,
+           iif(summed.threads < measured.threads, min(0, summed.exclusive_minimum),
+               summed.exclusive_minimum) AS exclusive_minimum,
+           summed.exclusive_maximum,
+           sqrt(abs(summed.exclusive_squares / measured.threads
+                    - (1.0 * summed.exclusive / measured.threads)
+                      * (1.0 * summed.exclusive / measured.threads))) AS exclusive_stddev,
+           1.0 * summed.inclusive / measured.threads AS inclusive_mean,
+           iif(summed.threads < measured.threads, min(0, summed.inclusive_minimum),
+               summed.inclusive_minimum) AS inclusive_minimum,
+           summed.inclusive_maximum,
+           sqrt(abs(summed.inclusive_squares / measured.threads
+                    - (1.0 * summed.inclusive / measured.threads)
+                      * (1.0 * summed.inclusive / measured.threads))) AS inclusive_stddev
+      FROM (SELECT value.trial_id, value.metric_id, value.timer_id,
+                   count(*) AS threads,
+                   sum(timer_call.calls) AS calls,
+                   sum(timer_call.subroutines) AS subroutines,
+                   sum(value.exclusive) AS exclusive,
+                   min(value.exclusive) AS exclusive_minimum,
+                   max(value.exclusive) AS exclusive_maximum,
+                   sum(1.0 * value.exclusive * value.exclusive) AS exclusive_squares,
+                   sum(value.inclusive) AS inclusive,
+                   min(value.inclusive) AS inclusive_minimum,
+                   max(value.inclusive) AS inclusive_maximum,
+                   sum(1.0 * value.inclusive * value.inclusive) AS inclusive_squares
+              FROM timer_value AS value
+              CROSS JOIN timer_call
+                      ON timer_call.trial_id = value.trial_id
+                     AND timer_call.thread_id = value.thread_id
+                     AND timer_call.timer_id = value.timer_id
+             GROUP BY value.trial_id, value.metric_id, value.timer_id) AS summed
+      JOIN (SELECT trial_id, metric_id, count(*) AS threads FROM thread_metric
+             GROUP BY trial_id, metric_id) AS measured
+        ON measured.trial_id = summed.trial_id AND measured.metric_id = summed.metric_id
+      JOIN trial ON trial.id = summed.trial_id
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+      JOIN metric ON metric.id = summed.metric_id
+      JOIN timer ON timer.id = summed.timer_id
+     ORDER BY summed.trial_id, summed.metric_id, summed.inclusive DESC, timer.name""",
+    "callpaths": f"""
+    SELECT {_NAMES},
+           metric.name AS metric, metric.unit,
+           thread.node, thread.context, thread.thread,
+           iif(metric.unit = 'ns', value.exclusive / 1e6, NULL) AS exclusive_ms,
+           iif(metric.unit = 'ns', value.inclusive / 1e6, NULL) AS inclusive_ms,
+           call.calls, call.subroutines, {_PATH}, timer.name AS timer, {_GROUPS},
+           callpath.depth, callpath.id AS callpath_id, callpath.parent_id,
+           value.exclusive, value.inclusive
+      FROM interval_value AS value
+      CROSS JOIN call
+              ON call.trial_id = value.trial_id AND call.callpath_id = value.callpath_id
+             AND call.thread_id = value.thread_id
+      CROSS JOIN callpath ON callpath.id = value.callpath_id
+      CROSS JOIN timer ON timer.id = callpath.timer_id
+      CROSS JOIN thread ON thread.id = value.thread_id
+      CROSS JOIN metric ON metric.id = value.metric_id
+      CROSS JOIN trial ON trial.id = value.trial_id
+      CROSS JOIN experiment ON experiment.id = trial.experiment_id
+      CROSS JOIN application ON application.id = experiment.application_id""",
+    "user_events": f"""
+    SELECT {_NAMES},
+           thread.node, thread.context, thread.thread,
+           user_event.name AS event, user_event.unit,
+           value.count, value.minimum, value.maximum, value.mean,
+           sqrt(abs(value.sum_squares / nullif(value.count, 0) - value.mean * value.mean))
+               AS stddev,
+           {_PATH}
+      FROM user_event_value AS value
+      JOIN user_event ON user_event.id = value.user_event_id
+      JOIN thread ON thread.id = value.thread_id
+      JOIN trial ON trial.id = value.trial_id
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+      LEFT JOIN callpath ON callpath.id = value.callpath_id
+     ORDER BY value.trial_id, thread.node, thread.context, thread.thread,
+              user_event.name""",
+    "trial_metadata": f"""
+    SELECT {_NAMES},
+           metadata.node, metadata.name, metadata.value
+      FROM metadata
+      JOIN trial ON trial.id = metadata.trial_id
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+     ORDER BY metadata.trial_id, ifnull(metadata.node, -1), metadata.name""",
+}
+"""Views named for people, made anew at every migration."""

@@ -1,0 +1,136 @@
+"""Free SQL from users: one statement, reading only, within limits, interruptible.
+
+It runs on a connection of its own that cannot write, under an authorizer that lets
+nothing but reading through, with limits on the size of values and of the answer.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from taupy.errors import DatabaseError, UsageError
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.files import reading_connection, refusing
+from taupy.profiledb.text import shown
+
+LONGEST_VALUE = 16 * 1024 * 1024
+"""The largest text or blob that a query may make, in bytes."""
+
+LARGEST_ANSWER = 256 * 1024 * 1024
+"""Texts and blobs of an answer may have so many characters in all."""
+
+_LIMITS = (
+    (sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE),
+    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 1024 * 1024),
+    (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
+    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+    (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
+)
+
+_PRAGMAS = frozenset(
+    {
+        "table_info",
+        "table_xinfo",
+        "table_list",
+        "index_list",
+        "index_info",
+        "index_xinfo",
+        "foreign_key_list",
+        "function_list",
+        "compile_options",
+    }
+)
+_BARE_PRAGMAS = frozenset(
+    {"user_version", "application_id", "page_count", "page_size", "freelist_count", "encoding"}
+)
+
+
+def run_sql(
+    db: ProfileDB, sql: str, parameters: Mapping[str, object] | None = None
+) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """Ask the database in SQL.
+
+    Args:
+        sql: one statement that only reads.
+        parameters: values of `:name` in it.
+
+    Returns:
+        The names of the columns, and the rows as they are asked for. The connection
+        is closed with the last row, or with the iterator.
+
+    Raises:
+        UsageError: the statement is no SQL, more than one, or would write.
+        DatabaseError: an answer beyond the limits (while iterating, too).
+        KeyboardInterrupt: Ctrl-C, also while SQLite works.
+    """
+    connection = reading_connection(db.path)
+    try:
+        for limit, value in _LIMITS:
+            connection.setlimit(limit, value)
+        connection.set_authorizer(_authorize)
+        try:
+            cursor = connection.execute(sql, dict(parameters or {}))
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+            if _is_users_fault(error):
+                raise UsageError(_complaint(error)) from error
+            with refusing(db.path):
+                raise
+        if cursor.description is None:
+            raise UsageError("the query gives no columns; write SELECT ...")
+    except BaseException:
+        connection.close()
+        raise
+    names = [column[0] for column in cursor.description]
+    return names, _rows(db.path, connection, cursor)
+
+
+def _rows(
+    path: str, connection: sqlite3.Connection, cursor: sqlite3.Cursor
+) -> Iterator[tuple[Any, ...]]:
+    size = 0
+    try:
+        with refusing(path):
+            for row in cursor:
+                size += sum(len(value) for value in row if isinstance(value, str | bytes))
+                if size > LARGEST_ANSWER:
+                    raise DatabaseError(
+                        f"the answer is larger than {LARGEST_ANSWER >> 20} MiB; "
+                        "ask for less with WHERE or LIMIT"
+                    )
+                yield row
+    finally:
+        connection.close()
+
+
+def _authorize(
+    action: int, first: str | None, second: str | None, database: str | None, inside: str | None
+) -> int:
+    if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE):
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_FUNCTION:
+        return sqlite3.SQLITE_DENY if second == "load_extension" else sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_PRAGMA and first is not None:
+        name = first.lower()
+        if name in _PRAGMAS or (name in _BARE_PRAGMAS and second is None):
+            return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def _is_users_fault(error: Exception) -> bool:
+    """Of the statement, not of the file; SQLite calls all that it cannot parse an error."""
+    code = getattr(error, "sqlite_errorname", None)
+    return code in (None, "SQLITE_ERROR", "SQLITE_AUTH", "SQLITE_RANGE", "SQLITE_MISUSE")
+
+
+def _complaint(error: Exception) -> str:
+    text = shown(str(error))
+    code = getattr(error, "sqlite_errorname", None)
+    if code == "SQLITE_AUTH":
+        return f"queries may only read ({text})"
+    if "one statement at a time" in text:
+        return "a query is one statement; this is more than one"
+    if text.startswith("You did not supply a value for binding"):
+        return f"{text.rstrip('.')}; give it with --param NAME=VALUE"
+    return f"the query is not understood: {text}"

@@ -1,0 +1,103 @@
+"""A thread's tree summed up by timer: the flat profile, written with each trial.
+
+Reading a flat profile then costs as many rows as there are timers, however many
+call paths there were.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from taupy.model.profile import CallTree
+
+
+@dataclass(slots=True)
+class FlatSums:
+    """What one timer did on one thread, all its call paths together."""
+
+    calls: int = 0
+    subroutines: int = 0
+    inclusive: dict[str, int] = field(default_factory=dict)
+    exclusive: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing happened: the timer is only the place under which others hang."""
+        return not (
+            self.calls
+            or self.subroutines
+            or any(self.inclusive.values())
+            or any(self.exclusive.values())
+        )
+
+
+def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
+    """Sum a tree up by timer.
+
+    Calls, subroutines and exclusive are summed over all rows of a timer, inclusive
+    over the outermost ones only: a recursive call's time already lies inside them.
+
+    Args:
+        tree: in a lawful shape.
+        timers: each row's timer id; rows with equal ids are summed up.
+    """
+    sums: dict[int, FlatSums] = {timer: FlatSums() for timer in timers}
+    for timer, calls, subroutines in zip(timers, tree.calls, tree.subroutines, strict=True):
+        flat = sums[timer]
+        flat.calls += calls
+        flat.subroutines += subroutines
+    outermost = outermost_rows(tree.parent, timers)
+    for metric, column in tree.exclusive.items():
+        totals = dict.fromkeys(sums, 0)
+        for timer, value in zip(timers, column, strict=True):
+            totals[timer] += value
+        for timer, total in totals.items():
+            sums[timer].exclusive[metric] = total
+    for metric, column in tree.inclusive.items():
+        totals = dict.fromkeys(sums, 0)
+        for row in outermost:
+            totals[timers[row]] += column[row]
+        for timer, total in totals.items():
+            sums[timer].inclusive[metric] = total
+    return sums
+
+
+def outermost_rows(parent: Sequence[int], timers: Sequence[int]) -> array[int]:
+    """Rows that have no ancestor of the same timer."""
+    rows = len(parent)
+    first_child, next_sibling = children_links(parent)
+    outermost: array[int] = array("q")
+    active = dict.fromkeys(timers, 0)
+    stack = [row for row in range(rows) if parent[row] < 0]
+    push, pop = stack.append, stack.pop
+    while stack:
+        row = pop()
+        if row < 0:  # all below row ~row is done
+            active[timers[~row]] -= 1
+            continue
+        timer = timers[row]
+        if not active[timer]:
+            outermost.append(row)
+        child = first_child[row]
+        if child >= 0:
+            active[timer] += 1
+            push(~row)
+            while child >= 0:
+                push(child)
+                child = next_sibling[child]
+    return outermost
+
+
+def children_links(parent: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Each row's first child and next sibling, -1 for none; siblings in order of rows."""
+    rows = len(parent)
+    first_child = [-1] * rows
+    next_sibling = [-1] * rows
+    for row in range(rows - 1, -1, -1):
+        above = parent[row]
+        if above >= 0:
+            next_sibling[row] = first_child[above]
+            first_child[above] = row
+    return first_child, next_sibling

@@ -1,0 +1,116 @@
+"""A trial's call trees as columns, straight from the tables.
+
+Shared by the questions about call paths (`query.py`) and by `reader.py`. One pass
+over the calls and one over each metric's values, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from taupy.profiledb.database import ProfileDB
+
+_CALLS = """
+    SELECT call.thread_id, call.callpath_id, callpath.timer_id, callpath.parent_id,
+           call.calls, call.subroutines
+      FROM call CROSS JOIN callpath ON callpath.id = call.callpath_id
+     WHERE call.trial_id = :trial AND (:thread IS NULL OR call.thread_id = :thread)
+     ORDER BY call.callpath_id, call.thread_id
+"""
+
+_VALUES = """
+    SELECT thread_id, callpath_id, inclusive, exclusive
+      FROM interval_value
+     WHERE trial_id = :trial AND metric_id = :metric
+       AND (:thread IS NULL OR thread_id = :thread)
+     ORDER BY callpath_id, thread_id
+"""
+
+
+@dataclass(slots=True)
+class StoredTree:
+    """The call paths of one thread, in no particular order.
+
+    Attributes:
+        callpath, timer: ids.
+        parent_id: id of the parent call path, None for a root.
+        row: call-path id -> row.
+        inclusive, exclusive: by metric id, one column for each metric asked for.
+    """
+
+    callpath: array[int] = field(default_factory=lambda: array("q"))
+    timer: array[int] = field(default_factory=lambda: array("q"))
+    parent_id: list[int | None] = field(default_factory=list)
+    calls: array[int] = field(default_factory=lambda: array("q"))
+    subroutines: array[int] = field(default_factory=lambda: array("q"))
+    row: dict[int, int] = field(default_factory=dict)
+    inclusive: dict[int, list[float]] = field(default_factory=dict)
+    exclusive: dict[int, list[float]] = field(default_factory=dict)
+
+    def parents(self) -> list[int]:
+        """Each row's parent row, -1 for a root (and where the parent is not there)."""
+        find = self.row.get
+        return [-1 if above is None else find(above, -1) for above in self.parent_id]
+
+
+def stored_trees(
+    db: ProfileDB, trial_id: int, metrics: Iterable[int], thread_id: int | None = None
+) -> dict[int, StoredTree]:
+    """The trees of a trial's threads, or of one of them, by thread id."""
+    which = {"trial": trial_id, "thread": thread_id}
+    trees: dict[int, StoredTree] = {}
+    for thread, callpath, timer, parent, calls, subroutines in db.stream(_CALLS, which):
+        tree = trees.get(thread)
+        if tree is None:
+            tree = trees[thread] = StoredTree()
+        tree.row[callpath] = len(tree.callpath)
+        tree.callpath.append(callpath)
+        tree.timer.append(timer)
+        tree.parent_id.append(parent)
+        tree.calls.append(calls)
+        tree.subroutines.append(subroutines)
+    for metric in metrics:
+        _add_values(db, trees, {**which, "metric": metric}, metric)
+    return trees
+
+
+def _add_values(
+    db: ProfileDB, trees: dict[int, StoredTree], which: dict[str, int | None], metric: int
+) -> None:
+    for thread, callpath, inclusive, exclusive in db.stream(_VALUES, dict(which)):
+        tree = trees[thread]
+        if metric not in tree.inclusive:
+            tree.inclusive[metric] = [0] * len(tree.callpath)
+            tree.exclusive[metric] = [0] * len(tree.callpath)
+        row = tree.row[callpath]
+        tree.inclusive[metric][row] = math.nan if inclusive is None else inclusive
+        tree.exclusive[metric][row] = math.nan if exclusive is None else exclusive
+
+
+def preorder(parent: Sequence[int], key: Callable[[int], object]) -> list[int]:
+    """The rows with each one directly before its descendants, siblings sorted by `key`."""
+    rows = len(parent)
+    first_child = [-1] * rows
+    next_sibling = [-1] * rows
+    roots = []
+    # Last first: a stack turns the order of siblings round.
+    for row in sorted(range(rows), key=key):  # type: ignore[arg-type]
+        above = parent[row]
+        if above < 0:
+            roots.append(row)
+        else:
+            next_sibling[row] = first_child[above]
+            first_child[above] = row
+    order: list[int] = []
+    stack = roots[::-1]
+    while stack:
+        row = stack.pop()
+        order.append(row)
+        child = first_child[row]  # the last of the siblings
+        while child >= 0:
+            stack.append(child)
+            child = next_sibling[child]
+    return order

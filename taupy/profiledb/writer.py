@@ -1,0 +1,255 @@
+"""One profile becomes one trial, in one transaction.
+
+Ids, sort orders and the flat summary are worked out before the lock is taken
+(`prepared.py`). A profile that breaks a law of `model/invariants.py` is stored
+nevertheless, with the law named in its metadata.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+
+from taupy.model import invariants
+from taupy.model.profile import Profile, Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.identity import groups_of, timer_id
+from taupy.profiledb.prepared import PreparedThread
+from taupy.profiledb.text import storable
+
+INVARIANTS = "taupy.invariants"
+"""Name of the metadata that lists the laws a profile broke, one a line."""
+
+HEALTH = "taupy.health."
+"""Remarks on a measurement: metadata of these names add up where others stay as they are."""
+
+RUNNING = "taupy.health.running"
+"""Says that processes of the trial will deliver later; goes when they have."""
+
+CUT_OFF = "taupy.health.cut_off"
+"""Says that a process of the trial was killed: the trial stays incomplete for good."""
+
+_FACT = """
+    INSERT INTO metadata (trial_id, node, name, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+
+_REMARK = """
+    INSERT INTO metadata (trial_id, node, name, value) VALUES (?, ?, ?, ?)
+    ON CONFLICT (trial_id, name, ifnull(node, -1)) DO UPDATE
+       SET value = value || char(10) || excluded.value
+     WHERE value <> excluded.value
+"""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def add_profile(db: ProfileDB, profile: Profile) -> int:
+    """Store a profile.
+
+    The database numbers a trial without a name: one more than the largest number in
+    its experiment. When it has a trial of the same uuid, the profile's nodes join that
+    one: a late child, another rank. Nodes that it has already are left alone, so that
+    storing the same profile again changes nothing.
+
+    Returns:
+        The trial's id.
+
+    Raises:
+        DatabaseError: it could not be stored; the database is as it was.
+    """
+    broken = invariants.check(profile)
+    if broken:
+        profile = invariants.mended(profile)
+    timers = [timer_id(timer) for timer in profile.timers]
+    prepared = [PreparedThread.of(measured, timers) for measured in profile.threads]
+    with db.transaction() as connection:
+        trial, new_nodes = _trial(connection, profile)
+        prepared = [one for one in prepared if one.thread.node in new_nodes]
+        _add_metadata(connection, trial, profile, broken, new_nodes)
+        if prepared:
+            _add_timers(connection, trial, profile.timers, timers)
+            metrics = _metric_ids(connection, profile)
+            for one in prepared:
+                one.add(connection, trial, metrics)
+    return trial
+
+
+def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[int]]:
+    """The profile's trial, made or found, and the nodes that are new to it."""
+    nodes = {measured.thread.node for measured in profile.threads} | profile.node_metadata.keys()
+    uuid = storable(profile.uuid)
+    found = connection.execute(
+        "SELECT id, started_at, duration_ns, exit_code, state FROM trial WHERE uuid = ?", (uuid,)
+    ).fetchone()
+    if found is None:
+        return _new_trial(connection, profile, uuid), nodes
+    trial, started_at, duration_ns, exit_code, state = found
+    there = connection.execute(
+        "SELECT node FROM thread WHERE trial_id = :trial"
+        " UNION SELECT node FROM metadata WHERE trial_id = :trial",
+        {"trial": trial},
+    )
+    nodes -= {node for (node,) in there}
+    if nodes:
+        state = _joint_state(connection, trial, state, profile)
+        start, duration_ns = _span(
+            (started_at, duration_ns), (_instant(profile.started_at), profile.duration_ns)
+        )
+        connection.execute(
+            "UPDATE trial SET started_at = ?, duration_ns = ?, exit_code = ?, state = ?"
+            " WHERE id = ?",
+            (
+                start,
+                duration_ns,
+                profile.exit_code if exit_code is None else exit_code,
+                state,
+                trial,
+            ),
+        )
+    return trial, nodes
+
+
+def _joint_state(connection: sqlite3.Connection, trial: int, state: str, profile: Profile) -> str:
+    """Incomplete if either is, but for a trial that only waited for running processes."""
+    remarks = {
+        name
+        for (name,) in connection.execute("SELECT name FROM metadata WHERE trial_id = ?", (trial,))
+    }
+    if RUNNING in remarks and RUNNING not in profile.metadata:
+        connection.execute("DELETE FROM metadata WHERE trial_id = ? AND name = ?", (trial, RUNNING))
+        if CUT_OFF not in remarks:
+            state = "complete"
+    return "complete" if state == profile.state == "complete" else "incomplete"
+
+
+def _new_trial(connection: sqlite3.Connection, profile: Profile, uuid: str) -> int:
+    application = _id_of(connection, "application", {"name": storable(profile.application)})
+    experiment = _id_of(
+        connection,
+        "experiment",
+        {"application_id": application, "name": storable(profile.experiment)},
+    )
+    name = _next_name(connection, experiment) if profile.name is None else storable(profile.name)
+    cursor = connection.execute(
+        "INSERT INTO trial (uuid, experiment_id, name, started_at, duration_ns, exit_code,"
+        " state, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            uuid,
+            experiment,
+            name,
+            _instant(profile.started_at),
+            profile.duration_ns,
+            profile.exit_code,
+            profile.state,
+            storable(profile.source),
+        ),
+    )
+    return _row_id(cursor)
+
+
+def _next_name(connection: sqlite3.Connection, experiment: int) -> str:
+    """One more than the largest number among the experiment's trial names."""
+    names = connection.execute("SELECT name FROM trial WHERE experiment_id = ?", (experiment,))
+    numbers = [
+        int(name) for (name,) in names if name.isascii() and name.isdigit() and len(name) < 19
+    ]
+    return str(max(numbers, default=0) + 1)
+
+
+def _id_of(connection: sqlite3.Connection, table: str, key: dict[str, object]) -> int:
+    condition = " AND ".join(f"{name} = :{name}" for name in key)
+    found = connection.execute(f"SELECT id FROM {table} WHERE {condition}", key).fetchone()
+    if found is not None:
+        return int(found[0])
+    names = ", ".join(key)
+    values = ", ".join(f":{name}" for name in key)
+    return _row_id(connection.execute(f"INSERT INTO {table} ({names}) VALUES ({values})", key))
+
+
+def _row_id(cursor: sqlite3.Cursor) -> int:
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def _add_metadata(
+    connection: sqlite3.Connection,
+    trial: int,
+    profile: Profile,
+    broken: list[str],
+    new_nodes: set[int],
+) -> None:
+    """Facts of the trial and its new nodes: a fact that is there stays, remarks add up."""
+    values: list[tuple[int | None, str, str]] = [
+        (None, name, value) for name, value in profile.metadata.items()
+    ]
+    if broken and new_nodes:
+        values.append((None, INVARIANTS, "\n".join(broken)))
+    for new in new_nodes:
+        facts = profile.node_metadata.get(new, {})
+        values += [(new, name, value) for name, value in facts.items()]
+    for node, name, value in values:
+        row = (trial, node, storable(name), storable(value))
+        if new_nodes and node is None and (name.startswith(HEALTH) or name == INVARIANTS):
+            connection.execute(_REMARK, row)
+        else:
+            connection.execute(_FACT, row)
+
+
+def _add_timers(
+    connection: sqlite3.Connection, trial: int, timers: list[Timer], ids: list[int]
+) -> None:
+    by_id = sorted(dict(zip(ids, timers, strict=True)).items(), key=lambda pair: pair[0])
+    connection.executemany(
+        "INSERT INTO timer (id, name, short_name, file, line) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (
+            (id, storable(timer.full_name), storable(timer.name), _stored(timer.file), timer.line)
+            for id, timer in by_id
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO timer_group (timer_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        ((id, group) for id, timer in by_id for group in groups_of(timer)),
+    )
+    connection.executemany(
+        "INSERT INTO trial_timer (trial_id, timer_id, path) VALUES (?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        ((trial, id, _stored(timer.path)) for id, timer in by_id),
+    )
+
+
+def _stored(text: str | None) -> str | None:
+    return None if text is None else storable(text)
+
+
+def _metric_ids(connection: sqlite3.Connection, profile: Profile) -> dict[str, int]:
+    """Ids of the metrics that some thread has; one that the profile does not list has no unit."""
+    units = {metric.name: metric.unit for metric in profile.metrics}
+    measured = {name for one in profile.threads for name in one.tree.inclusive}
+    return {
+        name: _id_of(
+            connection, "metric", {"name": storable(name), "unit": storable(units.get(name, ""))}
+        )
+        for name in sorted(measured)
+    }
+
+
+def _instant(seconds: float) -> str:
+    """ISO 8601, UTC, to the microsecond; what no calendar holds becomes the epoch."""
+    try:
+        instant = _EPOCH + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        instant = _EPOCH
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def _span(one: tuple[str, int], other: tuple[str, int]) -> tuple[str, int]:
+    """Of two (start, duration): the earlier start, and the time from there to the later end."""
+    starts = [_nanoseconds(one[0]), _nanoseconds(other[0])]
+    end = max(starts[0] + one[1], starts[1] + other[1])
+    return min(one[0], other[0]), end - min(starts)
+
+
+def _nanoseconds(text: str) -> int:
+    since = datetime.fromisoformat(text) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000

@@ -1,0 +1,301 @@
+"""Profiles made for tests: small ones by hand, big and odd ones by rule.
+
+    main = call("main", exclusive=10, children=[call("f", calls=2, exclusive=5)])
+    profile = profile_of(host(main))
+
+says what each call path did itself; inclusive and subroutines follow.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from taupy.model.profile import (
+    TIME,
+    CallTree,
+    Metric,
+    Profile,
+    Thread,
+    ThreadProfile,
+    Timer,
+    UserEvent,
+)
+
+UUID = "01900000-0000-7000-8000-00000000000{}"
+STARTED_AT = 1_700_000_000.25
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call path: its timer, what it did itself, and what it called."""
+
+    timer: Timer
+    calls: int
+    exclusive: dict[str, float]
+    children: tuple[Call, ...] = ()
+    events: tuple[UserEvent, ...] = ()
+
+
+def call(
+    timer: str | Timer,
+    calls: int = 1,
+    exclusive: float | dict[str, float] = 0,
+    children: Sequence[Call] = (),
+    events: Sequence[UserEvent] = (),
+) -> Call:
+    """A call path; a number for `exclusive` is of the metric time, in nanoseconds."""
+    named = Timer(timer) if isinstance(timer, str) else timer
+    values = exclusive if isinstance(exclusive, dict) else {"time": exclusive}
+    return Call(named, calls, values, tuple(children), tuple(events))
+
+
+@dataclass(frozen=True)
+class MadeThread:
+    """A thread and its call paths, not yet bound to a profile's timers."""
+
+    thread: Thread
+    root: Call
+    events: tuple[UserEvent, ...] = ()
+
+
+def host(root: Call, node: int = 0, thread: int = 0, events: Sequence[UserEvent] = (), **more: Any):
+    """A host thread."""
+    return MadeThread(Thread(node, 0, thread, **more), root, tuple(events))
+
+
+def event(name: str, values: Sequence[float], unit: str = "bytes") -> UserEvent:
+    """The user event that these samples give."""
+    return UserEvent(
+        name,
+        unit,
+        count=len(values),
+        minimum=min(values),
+        maximum=max(values),
+        mean=sum(values) / len(values),
+        sum_squares=float(sum(value * value for value in values)),
+    )
+
+
+def profile_of(*threads: MadeThread, number: int = 1, **more: Any) -> Profile:
+    """A profile of these threads; `number` makes its uuid."""
+    timers: dict[Timer, int] = {}
+    measured = [_thread_profile(made, timers) for made in threads]
+    metrics = {name for one in measured for name in one.tree.inclusive}
+    known = {"time": TIME}
+    given: dict[str, Any] = {
+        "uuid": UUID.format(number),
+        "application": "app",
+        "experiment": "default",
+        "started_at": STARTED_AT,
+        "duration_ns": 2_000_000_000,
+        "exit_code": 0,
+        "metrics": [known.get(name, Metric(name, "count")) for name in sorted(metrics)],
+    }
+    return Profile(**{**given, "timers": list(timers), "threads": measured, **more})
+
+
+def _thread_profile(made: MadeThread, timers: dict[Timer, int]) -> ThreadProfile:
+    tree = CallTree()
+    metrics = sorted(_metrics(made.root))
+    tree.inclusive = {name: array("q") for name in metrics}
+    tree.exclusive = {name: array("q") for name in metrics}
+    events = list(made.events)
+    stack = [(made.root, -1)]
+    while stack:
+        here, parent = stack.pop()
+        row = len(tree.timer)
+        tree.timer.append(timers.setdefault(here.timer, len(timers)))
+        tree.parent.append(parent)
+        tree.calls.append(here.calls)
+        tree.subroutines.append(sum(child.calls for child in here.children))
+        for name in metrics:
+            value = here.exclusive.get(name, 0)
+            if isinstance(value, float) and tree.exclusive[name].typecode == "q":
+                tree.inclusive[name] = array("d", tree.inclusive[name])
+                tree.exclusive[name] = array("d", tree.exclusive[name])
+            tree.inclusive[name].append(value)
+            tree.exclusive[name].append(value)
+        events += [replace(one, row=row) for one in here.events]
+        stack += [(child, row) for child in reversed(here.children)]
+    for name in metrics:
+        _add_up(tree.parent, tree.inclusive[name])
+    return ThreadProfile(made.thread, tree, events)
+
+
+def _metrics(root: Call) -> set[str]:
+    found: set[str] = set()
+    stack = [root]
+    while stack:
+        here = stack.pop()
+        found |= here.exclusive.keys()
+        stack += here.children
+    return found
+
+
+def _add_up(parent: array[int], inclusive: array[int]) -> None:
+    for row in range(len(parent) - 1, 0, -1):
+        if parent[row] >= 0:
+            inclusive[parent[row]] += inclusive[row]
+
+
+def small_profile(number: int = 1, **more: Any) -> Profile:
+    """Two threads with recursion, two metrics, user events and metadata.
+
+    Thread 0.0.0 (ns):  main 10 [ f 20 x2 [ f 30 x3, g 40 x4 ], g 50 x5 ], in all 150.
+    Thread 0.0.1 (ns):  main 5 [ g 7 ], in all 12. Cache misses on thread 0.0.0 only.
+    """
+    main = Timer("<module>", "app.py", 1, path="/home/u/app.py")
+    f = Timer("f", "app.py", 3, groups=("PYTHON", "USER"), path="/home/u/app.py")
+    g = Timer("g", "app.py", 9, path="/home/u/app.py")
+
+    def at(time: int, misses: int) -> dict[str, float]:
+        return {"time": time, "misses": misses}
+
+    inner = [call(f, 3, at(30, 1)), call(g, 4, at(40, 2), events=[event("read", [1.0, 3.0])])]
+    first = call(main, 1, at(10, 0), [call(f, 2, at(20, 4), inner), call(g, 5, at(50, 8))])
+    second = call(main, 1, 5, [call(g, 1, 7)])
+    given: dict[str, Any] = {
+        "metadata": {"Command": "app.py --fast", "GPU Name": "NVIDIA H200"},
+        "node_metadata": {0: {"PID": "4711"}},
+    }
+    return profile_of(
+        host(first, name="MainThread", native_id=4711, events=[event("memory", [2.0, 4.0, 6.0])]),
+        host(second, thread=1, name="worker", native_id=4712),
+        number=number,
+        **{**given, **more},
+    )
+
+
+def deep_profile(depth: int, number: int = 1) -> Profile:
+    """One routine that calls itself until the tree has `depth` rows, 1 ns each."""
+    rows = range(depth)
+    tree = CallTree(
+        timer=array("q", [min(row, 1) for row in rows]),
+        parent=array("q", [row - 1 for row in rows]),
+        calls=array("q", [1] * depth),
+        subroutines=array("q", [1] * (depth - 1) + [0]),
+        inclusive={"time": array("q", [depth - row for row in rows])},
+        exclusive={"time": array("q", [1] * depth)},
+    )
+    timers = [Timer("<module>", "deep.py", 1), Timer("down", "deep.py", 2)]
+    return _bare(tree, timers, number, application="deep")
+
+
+def wide_profile(
+    paths: int, timers: int = 2000, number: int = 1, thread: int = 0, seed: int = 7
+) -> Profile:
+    """One thread with that many distinct call paths, two below each other one.
+
+    About log2(paths) deep; rows are in order of appearance, not of depth.
+    """
+    random = Random(seed)
+    parent = array("q", [(row - 1) // 2 if row else -1 for row in range(paths)])
+    stride = timers // 2
+    timer = array("q", [2 * (parent[row] * 31 % stride) + row % 2 for row in range(paths)])
+    calls = array("q", [random.randrange(1, 100) for _ in range(paths)])
+    exclusive = array("q", [random.randrange(100, 100_000) for _ in range(paths)])
+    inclusive = exclusive[:]
+    _add_up(parent, inclusive)
+    subroutines = array("q", [0] * paths)
+    for row in range(1, paths):
+        subroutines[parent[row]] += calls[row]
+    tree = CallTree(timer, parent, calls, subroutines, {"time": inclusive}, {"time": exclusive})
+    names = [Timer(f"Class.routine_{n}", f"package/module_{n // 20}.py", n) for n in range(timers)]
+    return _bare(tree, names, number, application="wide", thread=thread)
+
+
+def random_profile(random: Random, number: int = 1, nodes: int = 2) -> Profile:
+    """A lawful profile of no particular shape, with recursion and several threads."""
+    timers = [Timer(f"t{n}", "r.py" if n % 3 else None, n if n % 3 else None) for n in range(6)]
+
+    def grow(depth: int) -> list[Call]:
+        chosen = random.sample(timers, random.randrange(0, 4)) if depth else []
+        return [call(t, random.randrange(9), random.randrange(99), grow(depth - 1)) for t in chosen]
+
+    threads = [
+        host(call("root", 1, random.randrange(99), grow(4)), node=node, thread=thread)
+        for node in range(nodes)
+        for thread in range(random.randrange(1, 4))
+    ]
+    return profile_of(*threads, number=number)
+
+
+def _bare(
+    tree: CallTree, timers: list[Timer], number: int, application: str, thread: int = 0
+) -> Profile:
+    return Profile(
+        uuid=UUID.format(number),
+        application=application,
+        experiment="default",
+        started_at=STARTED_AT,
+        duration_ns=tree.inclusive["time"][0],
+        timers=timers,
+        threads=[ThreadProfile(Thread(0, 0, thread), tree)],
+        exit_code=0,
+    )
+
+
+@dataclass
+class _Order:
+    """Sort keys of timers and rows, so that two spellings of a profile become one."""
+
+    profile: Profile
+    keys: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.keys = [(t.full_name, tuple(sorted(t.groups))) for t in self.profile.timers]
+
+
+def canonical(profile: Profile) -> Profile:
+    """The profile with timers, threads, rows and events in the order that reading gives."""
+    keys = _Order(profile).keys
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    place = {old: new for new, old in enumerate(order)}
+    timers = [replace(profile.timers[old], groups=keys[old][1]) for old in order]
+    threads = [
+        _canonical_thread(one, place.__getitem__)
+        for one in sorted(profile.threads, key=lambda one: one.thread)
+    ]
+    metrics = sorted(profile.metrics, key=lambda metric: metric.name)
+    return replace(profile, timers=timers, threads=threads, metrics=metrics)
+
+
+def _canonical_thread(measured: ThreadProfile, place: Callable[[int], int]) -> ThreadProfile:
+    tree = measured.tree
+    children: dict[int, list[int]] = {}
+    for row, above in enumerate(tree.parent):
+        children.setdefault(above, []).append(row)
+    order: list[int] = []
+    stack = [-1]
+    while stack:
+        row = stack.pop()
+        if row >= 0:
+            order.append(row)
+        stack += sorted(children.get(row, ()), key=lambda r: place(tree.timer[r]), reverse=True)
+    moved = {-1: -1} | {row: position for position, row in enumerate(order)}
+
+    def column(values: array[int]) -> array[int]:
+        return array(values.typecode, [values[row] for row in order])
+
+    return ThreadProfile(
+        measured.thread,
+        CallTree(
+            array("q", [place(tree.timer[row]) for row in order]),
+            array("q", [moved[tree.parent[row]] for row in order]),
+            column(tree.calls),
+            column(tree.subroutines),
+            {name: column(values) for name, values in sorted(tree.inclusive.items())},
+            {name: column(values) for name, values in sorted(tree.exclusive.items())},
+        ),
+        sorted(
+            (
+                one if one.row is None else replace(one, row=moved[one.row])
+                for one in measured.user_events
+            ),
+            key=lambda one: (one.name, one.unit, -1 if one.row is None else one.row),
+        ),
+    )
