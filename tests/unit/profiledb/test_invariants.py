@@ -65,9 +65,7 @@ def test_a_stream_need_not_add_up():
 
 
 def test_columns_of_different_lengths():
-    assert broken(lambda tree: tree.calls.pop()) == [
-        "thread 0.0.0: columns have different lengths"
-    ]
+    assert broken(lambda tree: tree.calls.pop()) == ["thread 0.0.0: columns have different lengths"]
 
 
 def test_a_parent_after_its_child():
@@ -95,9 +93,7 @@ def test_a_metric_with_one_half():
     def change(tree):
         del tree.exclusive["misses"]
 
-    assert broken(change) == [
-        "thread 0.0.0: metrics without both inclusive and exclusive: misses"
-    ]
+    assert broken(change) == ["thread 0.0.0: metrics without both inclusive and exclusive: misses"]
 
 
 def test_mending_cuts_a_circle_of_parents_and_keeps_every_row():

@@ -92,7 +92,9 @@ def test_a_timer_beside_itself_is_summed_from_both_places(db):
 
 def test_values_stay_integer_nanoseconds_and_real_metrics_real(db):
     exact = 2**53 + 1  # no double holds it
-    main = call("main", 1, {"time": exact, "joules": 0.5}, [call("f", 1, {"time": 1, "joules": 2.0})])
+    main = call(
+        "main", 1, {"time": exact, "joules": 0.5}, [call("f", 1, {"time": 1, "joules": 2.0})]
+    )
     profile = profile_of(host(main), metrics=[Metric("joules", "J"), Metric("time", "ns")])
     trial = add_profile(db, profile)
     assert flat(db, trial)[0, "main"] == (1, 1, exact + 1, exact)
@@ -247,7 +249,7 @@ def test_rows_of_the_same_call_path_are_added_up(db):
 
 
 HOSTILE = [
-    "it's \"quoted\"; DROP TABLE trial; --",
+    'it\'s "quoted"; DROP TABLE trial; --',
     "two\nlines\r\x1b[31m",
     "nul\0inside",
     "\N{RIGHT-TO-LEFT OVERRIDE}bidi",
@@ -258,7 +260,10 @@ HOSTILE = [
 
 
 def test_hostile_names_come_back_as_they_were(db):
-    children = [call(Timer(name, name, 1, (name,), name), events=[event(name, [1.0], name)]) for name in HOSTILE]
+    children = [
+        call(Timer(name, name, 1, (name,), name), events=[event(name, [1.0], name)])
+        for name in HOSTILE
+    ]
     profile = profile_of(
         host(call("main", children=children), name=HOSTILE[2]),
         name=HOSTILE[0],
@@ -311,7 +316,9 @@ def test_timers_of_one_name_and_different_groups_are_different(db):
 def test_the_same_metric_name_in_another_unit_is_another_metric(db):
     for number, unit in enumerate(["kB", "MB"], 1):
         profile = profile_of(
-            host(call("main", 1, {"memory": number})), number=number, metrics=[Metric("memory", unit)]
+            host(call("main", 1, {"memory": number})),
+            number=number,
+            metrics=[Metric("memory", unit)],
         )
         add_profile(db, profile)
     assert [query.metrics(db, trial)[0].unit for trial in (1, 2)] == ["kB", "MB"]
