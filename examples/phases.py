@@ -20,7 +20,7 @@ CENTRES: tuple[Point, ...] = ((0.0, 0.0), (8.0, 1.0), (3.0, 7.0))
 def make_points(count: int, seed: int) -> list[Point]:
     source = random.Random(seed)
     return [
-        (source.gauss(x, 1.0), source.gauss(y, 1.0))
+        (source.gauss(x, 2.5), source.gauss(y, 2.5))
         for x, y in (CENTRES[number % len(CENTRES)] for number in range(count))
     ]
 
