@@ -557,9 +557,9 @@ static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *
     return result;
 }
 
-static PyObject *wrapped_execv(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
+static PyObject *wrapped_execv(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    return exec_with(real_execv, module, args, n, names, NULL);
+    return exec_with(real_execv, module, args, n, NULL, NULL); /* it takes no keywords */
 }
 
 static PyObject *wrapped_execve(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
