@@ -19,6 +19,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define METRICS_AT_MOST 4
+#define STACK_UNKNOWN ((char *)UINTPTR_MAX) /* not asked for yet */
 
 typedef struct Node {
     void *key;           /* what was entered, see routine.h; NULL for the root */
@@ -50,7 +51,7 @@ typedef struct Thread {
     uint64_t mask, count;
     Node *free_node;
     uint64_t free_count, block_count;
-    char *stack_low;
+    char *stack_low; /* below it the C stack is nearly used up (3.11) */
     pthread_t pthread;
     struct Thread *next;
     struct Stacks *stacks; /* of greenlets; NULL until the first switch */

@@ -281,7 +281,7 @@ static void segment_run(unsigned low, unsigned high)
     segment->result = _PyEval_EvalFrameDefault(segment->state, segment->frame, segment->throwing);
 }
 
-static __attribute__((noinline)) char *stack_low_of(Thread *thread)
+static void find_stack(Thread *thread)
 {
     pthread_attr_t attributes;
     void *low = NULL;
@@ -290,20 +290,24 @@ static __attribute__((noinline)) char *stack_low_of(Thread *thread)
         pthread_attr_getstack(&attributes, &low, &size);
         pthread_attr_destroy(&attributes);
     }
-    /* A small thread stack gets a small margin: half of it is for the program. */
+    /* A small thread stack gets a small margin: three quarters of it are the program's. */
     size_t margin = size / 4 < STACK_MARGIN ? size / 4 : STACK_MARGIN;
-    return thread->stack_low = low == NULL ? (char *)1 : (char *)low + margin;
+    thread->stack_low = low == NULL ? NULL : (char *)low + margin;
 }
 
-static __attribute__((noinline)) PyObject *eval_on_new_stack(Thread *thread, PyThreadState *state,
-                                                             struct _PyInterpreterFrame *frame,
-                                                             int throwing)
+static __attribute__((noinline)) PyObject *eval_near_end(Thread *thread, PyThreadState *state,
+                                                         struct _PyInterpreterFrame *frame,
+                                                         int throwing)
 {
-    char *here = __builtin_frame_address(0), *low = thread->stack_low;
-    char *stack = low > here + STACK_SEGMENT || low == (char *)1
-                      ? MAP_FAILED
-                      : mmap(NULL, STACK_SEGMENT, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    char *here = __builtin_frame_address(0), *low;
+    if (thread->stack_low == STACK_UNKNOWN)
+        find_stack(thread);
+    low = thread->stack_low;
+    /* Far below our own stack's end: a stack of somebody else's, a greenlet's for one. */
+    if (here >= low || low - here > STACK_MARGIN)
+        return _PyEval_EvalFrameDefault(state, frame, throwing);
+    char *stack = mmap(NULL, STACK_SEGMENT, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED)
         return _PyEval_EvalFrameDefault(state, frame, throwing);
     Segment segment = {.state = state, .frame = frame, .throwing = throwing};
@@ -315,9 +319,7 @@ static __attribute__((noinline)) PyObject *eval_on_new_stack(Thread *thread, PyT
                 (unsigned)((uint64_t)&segment >> 32));
     thread->stack_low = stack + STACK_MARGIN;
     swapcontext(&segment.caller, &segment.callee);
-    if (this_thread == thread)
-        thread->stack_low = low;
-    else if (this_thread != NULL)
+    if (this_thread != NULL) /* another one than `thread` in a fork's child */
         this_thread->stack_low = low;
     munmap(stack, STACK_SEGMENT);
     return segment.result;
@@ -328,16 +330,13 @@ evaluate(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame
 {
     if (unlikely(next_eval != _PyEval_EvalFrameDefault))
         return next_eval(state, frame, throwing);
-    char *here = __builtin_frame_address(0);
-    if (unlikely(here < thread->stack_low)) {
-        if (thread->stack_low - here < (ptrdiff_t)STACK_MARGIN)
-            return eval_on_new_stack(thread, state, frame, throwing);
-    }
+    if (unlikely((char *)__builtin_frame_address(0) < thread->stack_low))
+        return eval_near_end(thread, state, frame, throwing);
     return _PyEval_EvalFrameDefault(state, frame, throwing);
 }
 
 static inline __attribute__((always_inline)) PyObject *
-eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing, int full)
+eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing, int full, int hidden)
 {
     PyCodeObject *code = frame->f_code;
     int resume = 0;
@@ -356,12 +355,10 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
         if (record_c_calls)
             hook_c_calls(state);
     }
-    if (unlikely(thread->stack_low == NULL))
-        stack_low_of(thread);
     Node *parent = thread->cursor;
     Node *node = parent->last;
     PyObject *result;
-    if (unlikely(python_disabled)) {
+    if (hidden) { /* a constant where this is inlined */
         hide(thread);
         node = NULL;
     } else if (unlikely(node->key != (void *)code))
@@ -407,20 +404,30 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
 
 static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
 {
-    return eval_frame(state, frame, throwing, 0);
+    return eval_frame(state, frame, throwing, 0, 0);
 }
 
 static PyObject *eval_full(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
 {
-    return eval_frame(state, frame, throwing, 1);
+    return eval_frame(state, frame, throwing, 1, 0);
+}
+
+/* While the group PYTHON is disabled. */
+static PyObject *eval_hidden(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    return eval_frame(state, frame, throwing, 0, 1);
+}
+
+static _PyFrameEvalFunction our_eval(int enabled)
+{
+    return !enabled ? eval_hidden : throttling || metric_count ? eval_full : eval_plain;
 }
 
 static int hooks_install(void)
 {
     PyInterpreterState *interpreter = PyInterpreterState_Get();
     next_eval = _PyInterpreterState_GetEvalFrameFunc(interpreter);
-    _PyInterpreterState_SetEvalFrameFunc(interpreter,
-                                         throttling || metric_count ? eval_full : eval_plain);
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, our_eval(1));
     return 0;
 }
 
@@ -435,7 +442,15 @@ static int hooks_remove(void)
     return 0;
 }
 
-static void hooks_python_enabled(int enabled) { python_disabled = !enabled; }
+static void hooks_python_enabled(int enabled)
+{
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    /* Another tool (TorchDynamo) may have put its own before ours, and calls ours. */
+    if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == our_eval(!enabled)) {
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, our_eval(enabled));
+        python_disabled = !enabled;
+    }
+}
 
 static const char *hooks_name(void) { return "frame evaluation (PEP 523)"; }
 

@@ -109,6 +109,7 @@ static Thread *thread_new(void)
     thread->index = thread_count++;
     thread->native_id = (uint64_t)syscall(SYS_gettid);
     thread->pthread = pthread_self();
+    thread->stack_low = STACK_UNKNOWN;
     thread->cpu_start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (thread->native_id == (uint64_t)getpid())
         strcpy(thread->name, "MainThread");
