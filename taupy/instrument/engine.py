@@ -8,11 +8,10 @@ call paths, engine_routines.py the names.
 Threads are reached through `threading._profile_hook`, set as soon as the program imports
 threading. Threads made by `_thread` alone or by C are not seen; their number is told.
 
-An audit hook guards the profile hook. The interpreter removes a profile function written
-in Python as soon as it raises, which it does, without a fault of its own, when the program
-reaches its recursion limit or when a signal handler raises in it. Removing it is an
-audited event, and an audit hook that raises forbids it. The hook raises the very exception
-that is under way, so that the program sees what it would have seen.
+The interpreter removes a profile function written in Python as soon as it raises, and it
+raises without a fault of its own when the program reaches its recursion limit, or when a
+signal handler raises in it. Removing it is an audited event, and an audit hook that raises
+forbids it: see `_audit`. It is there from the first deep recursion on, not before.
 
 What plain Python cannot give, and the compiled engine does: what was counted in the last
 second before a SIGKILL, the exit status, the same depth of recursion (programs reach two
@@ -21,7 +20,10 @@ levels less), and a program that finds no function in `sys.getprofile()`.
 Runs inside the measured process: built-in modules only.
 """
 
+import _signal  # type: ignore[import-not-found]
 import _thread
+import atexit
+import gc
 import posix
 import sys
 import time
@@ -45,6 +47,12 @@ _getpid, _getframe = posix.getpid, sys._getframe
 _setprofile, _getprofile = sys.setprofile, sys.getprofile
 _EXITS = (posix._exit, posix.abort)
 _EXECS = (posix.execv, posix.execve)
+_SETTERS = (_setprofile, getattr(sys, "_setprofileallthreads", _setprofile))
+_STARTERS = (
+    _thread.start_new_thread,
+    getattr(_thread, "start_joinable_thread", _thread.start_new_thread),
+)
+_set_handler = _signal.signal
 
 
 class Engine:
@@ -52,7 +60,6 @@ class Engine:
 
     Attributes:
         due: one number, the time after which the part is written again.
-        passing: thread -> exception that is on its way through our hooks.
     """
 
     def __init__(self, options: "dict[str, Any]") -> None:
@@ -74,19 +81,20 @@ class Engine:
         selection = Selection(include, exclude) if include or exclude else None
         self.routines = Routines(selection, _HOME)
         self.routines.on_new_code = self.reach_threads
-        self.ways_out = frozenset((*_EXITS, *_EXECS, posix.kill))
+        self.ways_out = frozenset(
+            (*_EXITS, *_EXECS, *_SETTERS, *_STARTERS, _set_handler, posix.kill)
+        )
         self.stderr = engine_part.identity_of_stderr()
         self.threads: list[ThreadTree] = []
         self.first_thread: ThreadTree | None = None
         self.by_ident: dict[int, ThreadTree] = {}
-        self.passing: dict[int, BaseException] = {}
         self.disabled: set[str] = set()
         self.metadata: dict[str, str] = {}
         self.due = [_NEVER]
         self.running = True
-        self.setting = False  # the profile function is being set by us
-        self.replaced = 0
-        self.lost_calls = self.overlaps = self.row_count = self.calls_over_limit = 0
+        self.guard_depth = _NEVER if _guarded else sys.getrecursionlimit() // 4
+        self.replaced = self.interrupted = 0
+        self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
         self.unseen_threads = self.snapshots = 0
         self.unwritten = self.greenlets = self.threads_replaced = False
         self.exit_status: int | None = None
@@ -106,12 +114,18 @@ class Engine:
 
     # ------------------------------------------------------------ threads and hooks
 
-    def set_profile(self, function: "Any") -> None:
-        self.setting = True
-        try:
-            _setprofile(function)
-        finally:
-            self.setting = False
+    def guard(self) -> None:
+        """Let an audit hook keep our profile function where it is. It costs as much as all
+        the rest, since the interpreter audits every look at a frame's code: only where it
+        is needed."""
+        global _guarded
+        self.guard_depth = _NEVER
+        if not _guarded:
+            _guarded = True
+            try:
+                sys.addaudithook(_audit)
+            except Exception:
+                return  # the program's own audit hook refuses it
 
     def wait(self, frame: "FrameType", event: str, arg: object) -> None:
         """Profile function until the program's first frame starts."""
@@ -122,7 +136,7 @@ class Engine:
     def begin_first_thread(self) -> "Any":
         self.started_at, self.start_ns = time.time(), self.clock()
         thread = self.first_thread = self.add_thread("MainThread")
-        self.set_profile(thread.callback)
+        _setprofile(thread.callback)
         self.reach_threads()
         if self.path is not None and self.real_time:
             self.due[0] = 0  # the first part is written at once
@@ -132,7 +146,7 @@ class Engine:
         """Profile function of a thread of `threading`, until its first event."""
         thread = self.add_thread("")
         self.name_thread(thread)
-        self.set_profile(thread.callback)
+        _setprofile(thread.callback)
         thread.adopt(frame.f_back if event == "call" else frame)
         thread.callback(frame, event, arg)
 
@@ -185,10 +199,23 @@ class Engine:
         thread.shift(cost)
         self.due[0] = before + cost + max(_SAVE_EVERY_NS, 20 * cost)
 
-    def way_out(self, function: object) -> None:
-        """The program is about to leave without Python's own end."""
+    def way_out(self, function: object, frame: "FrameType") -> None:
+        """The program is about to call a C function that we must know of: most of them
+        leave without Python's own end."""
         if function in _EXITS:
             self.end()
+        elif function in _SETTERS:
+            thread = self.by_ident.get(_get_ident())
+            if thread is not None and self.running:
+                thread.replaced = True
+                self.replaced += 1
+        elif function in _STARTERS:
+            # `threading` is the one that starts threads for all others.
+            if frame.f_globals is not _attributes(sys.modules.get("threading")):
+                self.unseen_threads += 1
+        elif function is _set_handler:
+            if _set_again not in gc.callbacks:
+                gc.callbacks.append(_set_again)
         elif self.running:
             # After a successful exec nobody closes this part; a failed one writes it anew.
             self.save("ended" if function in _EXECS else "running")
@@ -212,7 +239,7 @@ class Engine:
         self.due[0] = _NEVER
         ours = [thread.callback for thread in self.threads]
         if _getprofile() in [*ours, self.wait]:
-            self.set_profile(None)
+            _setprofile(None)
         attributes = _attributes(sys.modules.get("threading"))
         if attributes.get("_profile_hook") == self.begin_thread:
             attributes["_profile_hook"] = None
@@ -220,7 +247,10 @@ class Engine:
     def look_after_hooks(self) -> None:
         thread = self.by_ident.get(_get_ident())
         if thread is not None and _getprofile() is not thread.callback:
-            self.replaced = max(self.replaced, 1)
+            if _getprofile() is None and not thread.replaced:
+                self.interrupted += 1
+            else:
+                self.replaced = max(self.replaced, 1)
         hook = _attributes(sys.modules.get("threading")).get("_profile_hook")
         if hook is not None and hook != self.begin_thread:
             self.threads_replaced = True
@@ -243,9 +273,14 @@ class Engine:
                 f"{self.unseen_threads} threads were started past the module threading and are "
                 "missing (the compiled engine sees them)"
             )
-        if self.lost_calls:
+        if self.interrupted:
+            found["signals"] = (
+                f"an exception took our hook away {self.interrupted} times, such as a signal "
+                "handler's: what was called from then to the next garbage collection is missing"
+            )
+        if self.lost_events:
             found["recursion"] = (
-                f"{self.lost_calls} events at the recursion limit were not counted"
+                f"{self.lost_events} events at the recursion limit were not counted"
             )
         if self.calls_over_limit:
             found["callpaths"] = (
@@ -289,7 +324,7 @@ class Engine:
         self.forked = True
         self.begin_part()
         self.exit_status = None
-        self.lost_calls = self.overlaps = self.row_count = self.calls_over_limit = 0
+        self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
         self.replaced = self.unseen_threads = self.snapshots = 0
         self.metadata.clear()
         self.node = None
@@ -318,35 +353,38 @@ def _attributes(thing: object) -> "dict[str, Any]":
 
 
 _engine: "Engine | None" = None
-_hooked = False
+_hooked = _guarded = False
 
 
 def _audit(event: str, arguments: "tuple[Any, ...]") -> None:
+    # All in one frame, which is easily taken out of a traceback, and with as few calls as
+    # can be: at the recursion limit there is no room for them. If one fails that is well:
+    # to raise is what we are here for then.
+    try:
+        if event == "sys.setprofile" and _engine is not None:
+            thread = _engine.by_ident.get(_get_ident())
+            if thread is not None and thread.passing is not None:
+                error, thread.passing = thread.passing, None
+                if _getprofile() is thread.callback:
+                    raise error
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
+
+
+def _set_again(phase: str, information: object) -> None:
+    """Called by every garbage collection once the program has a signal handler.
+
+    A handler that raises in our callback's very first instruction, where that cannot catch
+    it, takes the hook away. Handlers run on the main thread only.
+    """
     engine = _engine
-    if engine is None or not engine.running:
+    if engine is None or not engine.running or engine.first_thread is None:
         return
-    if event == "sys.setprofile":
-        error = engine.passing.pop(_get_ident(), None)
-        if error is not None:
-            trace = error.__traceback__
-            try:
-                raise error
-            except BaseException:
-                error.__traceback__ = trace
-                raise
-        if not engine.setting and not engine.waiting:
-            # `threading` sets the hook that we gave it for each of its threads.
-            code = _getframe(1).f_code
-            if code.co_name != "_bootstrap_inner":
-                engine.replaced += 1
-    elif event in ("_thread.start_new_thread", "_thread.start_joinable_thread"):
-        function: Any = arguments[0] if arguments else None
-        name = getattr(function, "__name__", "") if type(function) is _method else ""
-        if name != "_bootstrap":
-            engine.unseen_threads += 1
-
-
-_method = type(Engine.stop.__get__(object()))
+    thread = engine.first_thread
+    if thread.ident == _get_ident() and not thread.replaced and _getprofile() is None:
+        engine.interrupted += 1
+        _setprofile(thread.callback)
 
 
 def _after_fork() -> None:
@@ -381,18 +419,12 @@ def start(options: "dict[str, Any]") -> None:
     engine = _engine = Engine(options)
     if not _hooked:
         _hooked = True
-        sys.addaudithook(_audit)
         posix.register_at_fork(after_in_child=_after_fork)
-        known = "atexit" in sys.modules
-        import atexit
-
         atexit.register(_at_exit)
-        if not known:
-            del sys.modules["atexit"]
     if options.get("cpu_time"):
         engine.metadata["taupy.health.cpu_time"] = "the plain engine does not measure cpu_time"
     if engine.waiting:
-        engine.set_profile(engine.wait)
+        _setprofile(engine.wait)
     else:
         engine.begin_first_thread()
 

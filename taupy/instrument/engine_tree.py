@@ -56,6 +56,8 @@ class ThreadTree:
         self.cpu_ns = 0
         self.stack: list[Entry] = [(0, 0, self.begun_ns)]
         self.parked: dict[int, list[Entry]] = {}  # of greenlets: owner of the top -> stack
+        self.passing: BaseException | None = None  # on its way from our callback
+        self.replaced = False  # the program has called sys.setprofile here
         self.callback = self._make_callback()
 
     def _make_callback(self) -> "Any":
@@ -95,6 +97,8 @@ class ThreadTree:
                         child = new_row(row, routine)
                     if child < 0:
                         stack.append((id(frame), row, _PYTHON))
+                        if len(stack) > engine.guard_depth:
+                            engine.guard()
                         return
                     stack.append((id(frame), child, clock()))
                     if resumed:
@@ -120,7 +124,7 @@ class ThreadTree:
                 elif c_calls:
                     if event == "c_call":
                         if arg in ways_out:
-                            engine.way_out(arg)
+                            engine.way_out(arg, frame)
                         owner, row, _ = stack[-1]
                         caller = id(frame)
                         if owner != caller and owner != -caller:
@@ -141,30 +145,24 @@ class ThreadTree:
                         if of_code.get(id(frame.f_code)) != OURS:
                             self._close_c(-id(frame), now)
                 elif event == "c_call" and arg in ways_out:
-                    engine.way_out(arg)
-            except RecursionError as error:
-                trace = error.__traceback__
-                if trace is None or trace.tb_next is None or _is_ours(trace.tb_next):
-                    engine.lost_calls += 1  # the program is at its recursion limit: so are we
-                    return
-                self._pass_on(error)
-                raise
+                    engine.way_out(arg, frame)
+            except RecursionError:
+                engine.lost_events += 1  # the program is at its recursion limit: so are we
             except BaseException as error:
-                # A signal handler of the program has raised while we were running.
-                self._pass_on(error)
+                # A signal handler of the program has raised while we were running. Our
+                # frame is not for its traceback.
+                engine.guard()
+                self.passing = error
+                error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
                 raise
 
         return on_event
 
-    def _pass_on(self, error: BaseException) -> None:
-        """Take our frame out of a traceback, and tell the audit hook what is on its way."""
-        trace = error.__traceback__
-        error.__traceback__ = trace.tb_next if trace is not None else None
-        self.engine.passing[self.ident] = error
-
     def _new_row(self, row: int, routine: int) -> int:
         """The row of a call path that is new, or -1 if it is not to be recorded."""
         engine = self.engine
+        if len(self.stack) > engine.guard_depth:
+            engine.guard()
         if self.children[row] is _NO_CHILDREN:
             self.children[row] = {}
         depth = self.depths[row] + 1
@@ -385,9 +383,3 @@ class ThreadTree:
         inclusive[0] = max(0, end - stack[0][2])
         return inclusive
 
-
-def _is_ours(trace: "Any") -> bool:
-    return bool(trace.tb_frame.f_code.co_filename.startswith(_HOME))
-
-
-_HOME = __file__.rpartition("/")[0] + "/"
