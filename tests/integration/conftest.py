@@ -1,0 +1,98 @@
+"""Real runs of small programs through the real command, and what the database then holds."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ENGINES = ("native", "python")
+
+
+@dataclass
+class Runs:
+    """A folder with its own database and state, in which programs are run."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "taupy.db"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    def environ(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TAU", "XDG_STATE"))}
+        return {**kept, "TAUPY_STATE_DIR": str(self.state), **self.environment}
+
+    def taupy(self, *arguments: str, **more) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, "-m", "taupy", *arguments],
+            cwd=self.folder,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            **more,
+        )
+
+    def run(self, source: str, *options: str, arguments: tuple[str, ...] = (), **more):
+        """`taupy run` of a script with this source."""
+        (self.folder / "prog.py").write_text(source)
+        return self.taupy(
+            "run", "--db", str(self.database), *options, "prog.py", *arguments, **more
+        )
+
+    def sql(self, query: str, *values) -> list[tuple]:
+        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as connection:
+            return connection.execute(query, values).fetchall()
+
+    def one(self, query: str, *values):
+        (row,) = self.sql(query, *values)
+        return row[0] if len(row) == 1 else row
+
+    def calls(self, trial: int | None = None) -> dict[str, int]:
+        """Calls of the program's own routines, by qualified name, over all threads."""
+        return dict(
+            self.sql(
+                """SELECT timer.short_name, sum(timer_call.calls) FROM timer_call
+                     JOIN timer ON timer.id = timer_call.timer_id
+                    WHERE timer_call.trial_id = coalesce(?, (SELECT max(id) FROM trial))
+                      AND (timer.file = 'prog.py' OR timer.file IS NULL)
+                    GROUP BY timer.short_name""",
+                trial,
+            )
+        )
+
+    def metadata(self, name: str) -> str | None:
+        rows = self.sql(
+            "SELECT value FROM metadata WHERE name = ? ORDER BY trial_id DESC, node", name
+        )
+        return rows[0][0] if rows else None
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Both engines, one after the other."""
+    if request.param == "native":
+        pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    return request.param
+
+
+@pytest.fixture
+def native() -> str:
+    pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    return "native"

@@ -1,0 +1,502 @@
+"""`taupy run`: from a program to its trial."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import zipfile
+
+import pytest
+
+FIB = """
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+fib(10)
+"""
+
+
+def test_counts_are_exact(runs, engine):
+    done = runs.run(FIB, "--engine", engine)
+    assert done.returncode == 0, done.stderr
+    assert runs.calls()["fib"] == 177  # 2 * 89 - 1 calls for fib(10)
+    assert runs.calls()["<module>"] == 1
+
+
+def test_the_tree_adds_up(runs, engine):
+    runs.run(FIB, "--engine", engine)
+    rows = runs.sql(
+        """SELECT value.callpath_id, callpath.parent_id, value.inclusive, value.exclusive,
+                  call.calls, call.subroutines
+             FROM interval_value AS value JOIN call USING (trial_id, callpath_id, thread_id)
+             JOIN callpath ON callpath.id = value.callpath_id"""
+    )
+    inclusive, calls = {}, {}
+    for _, parent, total, _, times, _ in rows:
+        inclusive[parent] = inclusive.get(parent, 0) + total
+        calls[parent] = calls.get(parent, 0) + times
+    for path, _, total, own, _, subroutines in rows:
+        assert 0 <= own <= total
+        assert total == own + inclusive.get(path, 0)
+        assert subroutines == calls.get(path, 0)
+
+
+def test_recursion_counts_inclusive_time_once(runs, engine):
+    runs.run(
+        "import time\ndef down(n):\n  time.sleep(0.02)\n  if n: down(n - 1)\ndown(4)\n",
+        "--engine",
+        engine,
+    )
+    total, whole = runs.one(
+        """SELECT value.inclusive, (SELECT duration_ns FROM trial) FROM timer_value AS value
+             JOIN timer ON timer.id = timer_id WHERE short_name = 'down'"""
+    )
+    assert 5 * 20_000_000 <= total <= whole
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        ("import sys; sys.exit(7)", 7),
+        ("raise SystemExit('words')", 1),
+        ("import os; os._exit(9)", 9),
+        ("1 / 0", 1),
+        ("pass", 0),
+    ],
+)
+def test_the_exit_code_is_the_programs(runs, native, source, status):
+    done = runs.run("def f(): pass\nf()\n" + source)
+    assert done.returncode == status
+    assert runs.one("SELECT exit_code, state FROM trial") == (status, "complete")
+    assert runs.calls()["f"] == 1
+
+
+def test_an_interrupt_kills_as_it_would_and_the_trial_is_stored_first(runs, native):
+    done = runs.run("def f(): raise KeyboardInterrupt\nf()\n")
+    assert done.returncode == -signal.SIGINT
+    assert "taupy: trial 1" in done.stderr
+    assert runs.one("SELECT exit_code, state FROM trial") == (-2, "complete")
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV", "SIGABRT"])
+def test_a_killed_program_is_recovered_by_the_next_command(runs, native, name):
+    done = runs.run(
+        f"""
+import os, resource, signal
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def f(): pass
+for _ in range(1000): f()
+def last(): os.kill(os.getpid(), signal.{name})
+last()
+"""
+    )
+    assert done.returncode == -getattr(signal, name)
+    assert not runs.database.exists()
+    told = runs.taupy("doctor", "--db", str(runs.database)).stderr
+    assert "recovered" in told and "incomplete" in told
+    assert runs.calls() == {".taupy application": 1, "<module>": 1, "f": 1000, "last": 1}
+    assert runs.one("SELECT exit_code, state FROM trial") == (None, "incomplete")
+    assert list(runs.state.iterdir()) == []
+    again = runs.taupy("doctor", "--db", str(runs.database)).stderr
+    assert "recovered" not in again
+    assert runs.one("SELECT count(*) FROM trial") == 1
+
+
+def test_the_plain_engine_keeps_what_it_wrote_last_before_a_kill(runs):
+    runs.run(
+        """
+import os, time
+def f(): pass
+end = time.time() + 1.6
+while time.time() < end: f()
+os.kill(os.getpid(), 9)
+""",
+        "--engine",
+        "python",
+    )
+    runs.taupy("doctor", "--db", str(runs.database))
+    assert runs.calls()["f"] > 1000
+    assert runs.one("SELECT state FROM trial") == "incomplete"
+
+
+def test_forked_and_spawned_children_become_nodes(runs, native):
+    done = runs.run(
+        """
+import multiprocessing, os, subprocess, sys
+def work(): pass
+def child():
+    for _ in range(5): work()
+if __name__ == "__main__":
+    if os.fork() == 0:
+        child(); os._exit(0)
+    os.wait()
+    for method in ("fork", "spawn", "forkserver"):
+        process = multiprocessing.get_context(method).Process(target=child)
+        process.start(); process.join()
+    for env in (None, dict(os.environ)):
+        subprocess.run([sys.executable, "-c", "def sub(): pass\\nsub()"], env=env, check=True)
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    calls = runs.calls()
+    assert calls["work"] == 4 * 5
+    assert calls["child"] == 4
+    assert runs.one("SELECT count(*) FROM timer WHERE short_name = 'sub'") == 1
+    nodes = [row[0] for row in runs.sql("SELECT DISTINCT node FROM thread ORDER BY 1")]
+    assert nodes == list(range(len(nodes))) and len(nodes) == 7
+    assert runs.one("SELECT state FROM trial") == "complete"
+
+
+def test_a_forked_child_begins_with_the_open_call_path_at_no_calls(runs, engine):
+    runs.run(
+        """
+import os
+def inner():
+    if os.fork() == 0:
+        leaf(); os._exit(0)
+    os.wait()
+def leaf(): pass
+def outer(): inner()
+outer()
+""",
+        "--engine",
+        engine,
+    )
+    rows = dict(
+        runs.sql(
+            """SELECT short_name, timer_call.calls FROM timer_call
+                 JOIN thread ON thread.id = thread_id JOIN timer ON timer.id = timer_id
+                WHERE node = 1"""
+        )
+    )
+    assert rows["outer"] == rows["inner"] == rows["<module>"] == 0
+    assert rows["leaf"] == 1
+
+
+def test_a_program_that_replaces_itself_is_one_trial(runs, native):
+    done = runs.run(
+        """
+import os, sys
+def before(): pass
+before()
+if len(sys.argv) == 1:
+    os.execv(sys.executable, [sys.executable, sys.argv[0], "again"])
+def after(): pass
+after(); sys.exit(4)
+"""
+    )
+    assert done.returncode == 4
+    assert runs.calls()["before"] == 2 and runs.calls()["after"] == 1
+    assert runs.one("SELECT exit_code, state FROM trial") == (4, "complete")
+
+
+def test_exec_of_another_program_keeps_the_profile(runs, native):
+    done = runs.run(
+        "import os\ndef f(): pass\nf()\nos.execvp('echo', ['echo', 'from echo'])\n"
+    )
+    assert done.stdout == "from echo\n"
+    runs.taupy("doctor", "--db", str(runs.database))
+    assert runs.calls()["f"] == 1
+    assert runs.one("SELECT state FROM trial") == "complete"
+
+
+def test_all_threads_are_recorded(runs, engine):
+    runs.run(
+        """
+import threading
+def work(n):
+    for _ in range(n): tick()
+def tick(): pass
+threads = [threading.Thread(target=work, args=(n,), name=f"worker {n}") for n in (10, 20, 30)]
+for t in threads: t.start()
+for t in threads: t.join()
+""",
+        "--engine",
+        engine,
+    )
+    rows = runs.sql(
+        """SELECT thread.name, timer_call.calls FROM timer_call
+             JOIN timer ON timer.id = timer_id JOIN thread ON thread.id = thread_id
+            WHERE short_name = 'tick' ORDER BY 2"""
+    )
+    assert rows == [("worker 10", 10), ("worker 20", 20), ("worker 30", 30)]
+
+
+def test_c_functions_with_c_calls(runs, engine):
+    runs.run("x = []\nfor i in range(7): x.append(len('abc'))\n", "--c-calls", "--engine", engine)
+    names = dict(
+        runs.sql(
+            """SELECT short_name, calls FROM timer_call JOIN timer ON timer.id = timer_id
+                WHERE short_name IN ('list.append', 'builtins.len')"""
+        )
+    )
+    assert names == {"list.append": 7, "builtins.len": 7}
+
+
+SELECTION = """
+def leaf(): pass
+def middle(): leaf(); leaf()
+def top():
+    for _ in range(3): middle()
+top()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "calls"),
+    [
+        ((), {"top": 1, "middle": 3, "leaf": 6}),
+        (("--exclude", "middle"), {"top": 1, "leaf": 6}),
+        (("--exclude", "name:m*e"), {"top": 1, "leaf": 6}),
+        (("--exclude", "module:__main__"), {}),
+        (("--include", "name:leaf"), {"leaf": 6}),
+        (("--depth", "2"), {"top": 1}),
+        (("--depth", "3"), {"top": 1, "middle": 3}),
+        (("--max-callpaths", "2"), {"top": 1}),
+    ],
+)
+def test_selection(runs, engine, options, calls):
+    done = runs.run(SELECTION, "--engine", engine, *options)
+    assert done.returncode == 0, done.stderr
+    found = runs.calls()
+    found.pop(".taupy application"), found.pop("<module>", None)
+    assert found == calls
+
+
+def test_an_excluded_routines_callees_hang_under_its_caller(runs, engine):
+    runs.run(SELECTION, "--engine", engine, "--exclude", "middle")
+    parent = runs.one(
+        """SELECT above.short_name FROM call JOIN callpath ON callpath.id = callpath_id
+             JOIN timer ON timer.id = callpath.timer_id
+             JOIN callpath AS up ON up.id = callpath.parent_id
+             JOIN timer AS above ON above.id = up.timer_id WHERE timer.short_name = 'leaf'"""
+    )
+    assert parent == "top"
+
+
+def test_throttling_says_what_it_throttled(runs, engine):
+    done = runs.run(
+        "def tiny(): pass\ndef run():\n  for _ in range(1000): tiny()\nrun()\n",
+        "--engine",
+        engine,
+        "--throttle",
+        "--throttle-calls",
+        "100",
+        "--throttle-usec",
+        "1000",
+    )
+    assert "throttled" in done.stderr and "tiny" in done.stderr
+    assert runs.calls()["tiny"] == 101
+    groups = {
+        row[0]
+        for row in runs.sql(
+            """SELECT timer_group.name FROM timer_group JOIN timer ON timer.id = timer_id
+                WHERE short_name = 'tiny'"""
+        )
+    }
+    assert groups == {"PYTHON", "THROTTLED"}
+
+
+def test_compensation_is_kept_beside_the_raw_time(runs, native):
+    runs.run(
+        "def tiny(): pass\ndef run():\n  for _ in range(20000): tiny()\nrun()\n", "--compensate"
+    )
+    rows = dict(
+        runs.sql(
+            """SELECT metric.name, exclusive FROM timer_value JOIN metric ON metric.id = metric_id
+                 JOIN timer ON timer.id = timer_id WHERE short_name = 'run'"""
+        )
+    )
+    assert 0 <= rows["time_compensated"] < rows["time"]
+    assert float(runs.metadata("taupy.overhead.call_ns")) > 0
+
+
+def test_a_locked_or_foreign_database_never_costs_the_profile(runs, native):
+    runs.database.write_text("this is somebody's text\n" * 100)
+    before = runs.database.read_bytes()
+    done = runs.run("def f(): pass\nf()\nprint('fine')\nraise SystemExit(3)\n")
+    assert (done.returncode, done.stdout) == (3, "fine\n")
+    assert runs.database.read_bytes() == before
+    (rescue,) = runs.folder.glob("*.taupy-run")
+    assert f"taupy import {rescue}" in done.stderr
+    runs.database.unlink()
+    loaded = runs.taupy("import", "--db", str(runs.database), str(rescue))
+    assert loaded.returncode == 0, loaded.stderr
+    assert runs.calls()["f"] == 1
+    assert runs.one("SELECT exit_code FROM trial") == 3
+    again = runs.taupy("import", "--db", str(runs.database), str(rescue))
+    assert again.returncode == 0
+    assert runs.one("SELECT count(*) FROM trial") == 1
+
+
+def test_a_file_that_is_no_rescue_file_is_refused_in_one_line(runs):
+    for name, data in {"a.taupy-run": b"no zip", "b.taupy-run": b""}.items():
+        (runs.folder / name).write_bytes(data)
+        done = runs.taupy("import", "--db", str(runs.database), name)
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1 and done.stderr.startswith("taupy: ")
+    with zipfile.ZipFile(runs.folder / "c.taupy-run", "w") as archive:
+        archive.writestr("run", b"\xff nonsense")
+        archive.writestr("../1-1.part", b"TAUPYPRT")
+    done = runs.taupy("import", "--db", str(runs.database), "c.taupy-run")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert not runs.database.exists()
+
+
+def test_ranks_of_one_job_become_one_trial(runs, native):
+    (runs.folder / "prog.py").write_text("def f(): pass\nf()\n")
+    processes = []
+    for rank in range(3):
+        environment = {
+            **runs.environ(),
+            "RANK": str(rank),
+            "WORLD_SIZE": "3",
+            "LOCAL_WORLD_SIZE": "3",
+            "MASTER_ADDR": "localhost",
+            "MASTER_PORT": "29500",
+        }
+        command = [sys.executable, "-m", "taupy", "run", "--db", str(runs.database), "prog.py"]
+        processes.append(
+            subprocess.Popen(command, cwd=runs.folder, env=environment, stderr=subprocess.PIPE)
+        )
+    for process in processes:
+        process.communicate(timeout=60)
+    assert runs.sql("SELECT node FROM thread ORDER BY node") == [(0,), (1,), (2,)]
+    assert runs.one("SELECT count(*) FROM trial") == 1
+
+
+def test_child_processes_that_outlive_the_program_are_added_later(runs, native):
+    done = runs.run(
+        """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time\\ndef late(): time.sleep(1)\\nlate()"],
+                 stderr=subprocess.DEVNULL)
+import time; time.sleep(0.4)
+"""
+    )
+    assert "still run" in done.stderr
+    assert runs.one("SELECT state FROM trial") == "incomplete"
+    time.sleep(1.5)
+    runs.taupy("doctor", "--db", str(runs.database))
+    assert runs.one("SELECT count(*) FROM timer WHERE short_name = 'late'") == 1
+    assert runs.one("SELECT state FROM trial") == "complete"
+    assert runs.one("SELECT count(*) FROM trial") == 1
+
+
+def test_metadata_tells_machine_program_and_measurement(runs, native):
+    runs.run("pass", "--meta", "batch_size=32", arguments=("--epochs", "3"))
+    assert runs.metadata("batch_size") == "32"
+    assert "prog.py --epochs 3" in runs.metadata("Command Line")
+    assert runs.metadata("CWD") == str(runs.folder)
+    assert runs.metadata("taupy.engine") == "native"
+    assert int(runs.metadata("Peak Resident Memory (KiB)")) > 1000
+
+
+def test_targets_of_every_kind(runs, native):
+    (runs.folder / "package").mkdir()
+    (runs.folder / "package" / "__main__.py").write_text("def main(): print('main')\nmain()\n")
+    (runs.folder / "package" / "__init__.py").write_text("")
+    with zipfile.ZipFile(runs.folder / "app.zip", "w") as archive:
+        archive.writestr("__main__.py", "def zipped(): print('zip')\nzipped()\n")
+    database = ("--db", str(runs.database))
+    for target, more, out in (
+        (("-m", "package"), {}, "main\n"),
+        (("package",), {}, "main\n"),
+        (("app.zip",), {}, "zip\n"),
+        (("-c", "print('code')"), {}, "code\n"),
+        (("-",), {"input": "print('stdin')"}, "stdin\n"),
+        (("--", "package"), {}, "main\n"),
+    ):
+        done = runs.taupy("run", *database, *target, **more)
+        assert (done.returncode, done.stdout) == (0, out), done.stderr
+    names = [row[0] for row in runs.sql("SELECT name FROM application ORDER BY name")]
+    assert names == ["-c", "app", "package", "stdin"]
+
+
+def test_options_stop_at_the_script(runs, native):
+    done = runs.run("import sys; print(sys.argv[1:])", arguments=("--db", "x", "-m", "--help"))
+    assert done.stdout == "['--db', 'x', '-m', '--help']\n"
+
+
+def test_settings_of_the_project_and_the_environment(runs, native):
+    (runs.folder / "pyproject.toml").write_text('[tool.taupy]\ndb = "here.db"\nexperiment = "e"\n')
+    (runs.folder / "prog.py").write_text("pass")
+    assert runs.taupy("run", "prog.py").returncode == 0
+    with sqlite3.connect(runs.folder / "here.db") as connection:
+        assert connection.execute("SELECT name FROM experiment").fetchall() == [("e",)]
+    runs.environment["TAUPY_DB"] = "there.db"
+    assert runs.taupy("run", "prog.py").returncode == 0
+    assert (runs.folder / "there.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "--meta", "x", "prog.py"), "KEY=VALUE"),
+        (("run", "-m"), "-m needs a module"),
+        (("run", "--depth", "0", "prog.py"), "--depth"),
+        (("pprof",), "taupy.db"),
+        (("import", "none.taupy-run"), "none.taupy-run"),
+    ],
+)
+def test_bad_input_gets_one_line(runs, arguments, words):
+    done = runs.taupy(*arguments)
+    assert done.returncode in (1, 2)
+    assert words in done.stderr and done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_quiet_says_nothing(runs, native):
+    assert runs.run("pass", "--quiet").stderr == ""
+
+
+def test_nothing_is_left_in_the_programs_sight(runs, engine):
+    source = """
+import os, sys, json
+print(json.dumps([
+    sorted(os.environ), sorted(n for n in sys.modules if "taupy" in n and n != "_taupy_engine"),
+    sorted(os.listdir("/proc/self/fd")), sys.gettrace() is None, sys.flags, sys.path]))
+"""
+    (runs.folder / "prog.py").write_text(source)
+    plain = subprocess.run(
+        [sys.executable, "prog.py"],
+        cwd=runs.folder,
+        env=runs.environ(),
+        capture_output=True,
+        text=True,
+    )
+    assert runs.run(source, "--engine", engine).stdout == plain.stdout
+
+
+def test_without_the_start_up_hook_the_program_is_reached_through_the_path(runs, tmp_path):
+    import taupy
+
+    root = os.path.dirname(os.path.dirname(os.path.abspath(taupy.__file__)))
+    import venv
+
+    venv.create(tmp_path / "bare", with_pip=False)
+    python = tmp_path / "bare" / "bin" / "python"
+    (tmp_path / "prog.py").write_text(
+        "import os, sys\ndef f(): pass\nf()\n"
+        "print(os.environ.get('PYTHONPATH'), 'sitecustomize' in sys.modules)\n"
+    )
+    import sqlite_utils
+
+    libraries = os.path.dirname(os.path.dirname(sqlite_utils.__file__))
+    environment = {**runs.environ(), "PYTHONPATH": f"{root}:{libraries}"}
+    plain = subprocess.run(
+        [python, "prog.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    done = subprocess.run(
+        [python, "-m", "taupy", "run", "--db", str(runs.database), "prog.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain.stdout
+    assert runs.calls()["f"] == 1
