@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,25 +33,25 @@ SCHEMA_VERSION = len(STEPS)
 """The version that this taupy reads and writes."""
 
 
-def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
+def migrate(connection: sqlite3.Connection) -> None:
     """Take the steps that the file lacks, then make the views anew.
 
     Does nothing to a file that has them all. A transaction must be open; when a step
     fails, the caller rolls it back.
     """
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version >= len(steps):
+    if version >= SCHEMA_VERSION:
         return
     with _sqlite_utils() as sqlite_utils:
         database = sqlite_utils.Database(connection, execute_plugins=False)
         for name in database.view_names():
             database[name].drop()
-        for step in steps[version:]:
+        for step in STEPS[version:]:
             step(database)
         for name, query in VIEWS.items():
             database.create_view(name, query.strip())
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {len(steps)}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 @contextmanager
