@@ -1,0 +1,74 @@
+# make demo    profile a real training run and show where its time went
+# make test    run the tests, the fast ones first
+# make check   lint, format, types, import floors, docs
+# make bench   measure what measuring costs
+# make clean   remove what the above made
+#
+# PYTHON=python3.12 chooses the interpreter. The demo lives in .venv, installed as users
+# install it; tests live in .venv-test-3.X, an editable install with the core built in place.
+
+PYTHON ?= python3
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+DEMO := .venv
+TEST := .venv-test-$(VERSION)
+
+PIP_INSTALL = -m pip install --disable-pip-version-check -q
+BUILD_FILES := pyproject.toml setup.py taupy_boot.pth $(wildcard taupy/_native/*.c taupy/_native/*.h)
+PACKAGE_FILES := $(BUILD_FILES) $(shell find taupy -name '*.py' -o -name '*.pyi')
+DOCS_TESTS := tests/docs
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: demo test check bench clean python
+
+demo: $(DEMO)/.installed-$(VERSION)
+	$(DEMO)/bin/taupy run examples/mnist.py
+	$(DEMO)/bin/taupy pprof --limit 25
+
+test: $(TEST)/.installed
+	$(TEST)/bin/python -m pytest -q -m "not slow"
+	$(TEST)/bin/python -m pytest -q -m "slow" || [ $$? -eq 5 ]  # 5: there are none
+
+check: $(TEST)/.installed-check
+	$(TEST)/bin/ruff check
+	$(TEST)/bin/ruff format --check
+	$(TEST)/bin/mypy --strict taupy
+	$(TEST)/bin/lint-imports
+	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
+
+bench: $(TEST)/.installed-bench
+	$(TEST)/bin/python -m benchmarks
+
+clean:
+	rm -rf .venv .venv-test-* build dist *.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -f taupy/_native/*.so
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+# A stamp file says that an environment is up to date; `make test` twice installs once.
+
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "taupy needs Python 3.11 or newer, '$(PYTHON)' is not: make PYTHON=python3.12 ..." >&2; exit 1; }
+
+# Only what an earlier make has made is cleared, for another Python.
+$(DEMO)/.made-$(VERSION): | python
+	$(PYTHON) -m venv $(if $(wildcard $(DEMO)/.made-*),--clear) $(DEMO)
+	@touch $@
+
+$(DEMO)/.installed-$(VERSION): $(DEMO)/.made-$(VERSION) $(PACKAGE_FILES)
+	@rm -rf build
+	$(DEMO)/bin/python $(PIP_INSTALL) ".[demo]"
+	@touch $@
+
+$(TEST)/.made: | python
+	$(PYTHON) -m venv --clear $(TEST)
+	@touch $@
+
+$(TEST)/.installed: $(TEST)/.made $(BUILD_FILES)
+	$(TEST)/bin/python $(PIP_INSTALL) -e ".[test]"
+	@touch $@
+
+$(TEST)/.installed-%: $(TEST)/.installed
+	$(TEST)/bin/python $(PIP_INSTALL) -e ".[test,$*]"
+	@touch $@
