@@ -29,7 +29,7 @@ import sys
 import time
 
 from taupy.instrument import engine_part
-from taupy.instrument.engine_routines import OURS, Routines
+from taupy.instrument.engine_routines import Routines, is_ours
 from taupy.instrument.engine_tree import ThreadTree
 from taupy.instrument.selection import Selection
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-_HOME = __file__.rpartition("/")[0] + "/"
 _SAVE_EVERY_NS = 1_000_000_000
 _NEVER = 1 << 63
 _STARTS = ("__main__", "runpy")
@@ -79,7 +78,7 @@ class Engine:
         self.path: bytes | None = options.get("part_path")
         include, exclude = options.get("include") or [], options.get("exclude") or []
         selection = Selection(include, exclude) if include or exclude else None
-        self.routines = Routines(selection, _HOME)
+        self.routines = Routines(selection)
         self.routines.on_new_code = self.reach_threads
         self.ways_out = frozenset(
             (*_EXITS, *_EXECS, *_SETTERS, *_STARTERS, _set_handler, posix.kill)
@@ -462,14 +461,9 @@ def _here() -> "ThreadTree | None":
 def _program_frame() -> "FrameType | None":
     """The innermost frame that is not ours."""
     frame: FrameType | None = _getframe(2)
-    assert _engine is not None
-    of_code = _engine.routines.of_code
-    while frame is not None:
-        code = frame.f_code
-        if of_code.get(id(code)) != OURS and not code.co_filename.startswith(_HOME):
-            return frame
+    while frame is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back
-    return None
+    return frame
 
 
 def timer_enter(name: str, group: str) -> None:

@@ -30,6 +30,9 @@ _dict_of = type.__dict__["__dict__"].__get__
 _qualname_of = type.__dict__["__qualname__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 _flags_of = type.__dict__["__flags__"].__get__
+_HOME = __file__.rpartition("/")[0]
+_PACKAGE = _HOME.rpartition("/")[0]
+_OURS = (_HOME + "/", _PACKAGE + "/__init__.py", _PACKAGE + "/_native/")
 _c_attributes = (
     type(list.append),
     type(list.__len__),
@@ -37,6 +40,11 @@ _c_attributes = (
     _builtin,
     staticmethod,
 )
+
+
+def is_ours(file: str) -> bool:
+    """Does code of this file belong to us? Only what runs in measured processes does."""
+    return file.startswith(_OURS)
 
 
 def start_offset(code: "CodeType") -> int:
@@ -58,14 +66,13 @@ class Routines:
         on_new_code: called whenever a code object is met for the first time.
     """
 
-    def __init__(self, selection: "Selection | None", home: str) -> None:
+    def __init__(self, selection: "Selection | None") -> None:
         self.of_code: dict[int, int] = {}
         self.start_of: dict[int, int] = {}
         self.records: list[list[Any]] = []
         self.calls: list[int] = []  # of one routine, for throttling
         self.took_ns: list[int] = []
         self._selection = selection
-        self._home = home
         self._codes: list[CodeType] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._c_names: dict[tuple[int, str], str] = {}
@@ -75,7 +82,7 @@ class Routines:
         """The number of a code object that has not been met before."""
         self.on_new_code()
         file, name, line = code.co_filename, code.co_qualname, code.co_firstlineno
-        if file.startswith(self._home):
+        if is_ours(file):
             number = OURS
         else:
             number = self._number(("python", name, file, line), "PYTHON", frame)

@@ -1,0 +1,254 @@
+"""The in-code API: timers, phases, user events and metadata, named by the program itself.
+
+Reached as `taupy.timer` and so on; docs/api.md tells how to use it. When the program is not
+being profiled everything here is one shared object that does nothing. When it is, calls go
+to the engine at work, compiled or plain, which does not record the functions of this file.
+
+Runs inside the measured process: built-in modules only. What is wrong with a call is told
+whether or not the program is profiled, or never: profiling must not change the program.
+"""
+
+import _thread
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+_SUSPENDS = 0x20 | 0x80 | 0x200  # CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+_function = type(lambda: None)
+
+
+def active() -> "Any":
+    """The engine that records this process, or None."""
+    engine: Any = sys.modules.get("_taupy_engine")
+    if engine is None:
+        try:
+            from taupy._native import engine
+        except ImportError:
+            return None
+    return engine if engine.active() else None
+
+
+def _text(value: object) -> str:
+    """A name or value that every engine and file takes."""
+    text = value if type(value) is str else str(value)
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
+class Timer:
+    """A named interval: `with`, `start()` and `stop()`, or a decorator of a function."""
+
+    __slots__ = ("group", "name")
+
+    def __init__(self, name: object, group: object) -> None:
+        self.name = _text(name)
+        self.group = _text(group)
+
+    def start(self) -> None:
+        _engine.timer_enter(self.name, self.group)
+
+    def stop(self) -> None:
+        _engine.timer_leave(self.name, self.group)
+
+    def __enter__(self) -> "Timer":
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def __call__(self, function: "Function") -> "Function":
+        _check_function(function)
+        start, stop = self.start, self.stop
+
+        def timed(*arguments: "Any", **names: "Any") -> "Any":
+            start()
+            try:
+                return function(*arguments, **names)
+            finally:
+                stop()
+
+        for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+            setattr(timed, name, getattr(function, name))
+        timed.__dict__.update(function.__dict__)
+        timed.__wrapped__ = function  # type: ignore[attr-defined]
+        return timed  # type: ignore[return-value]
+
+
+class DynamicPhase(Timer):
+    """A phase that is another one every time: `epoch 1`, `epoch 2`, ..."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self, name: object, group: object) -> None:
+        super().__init__(name, group)
+        self._open: dict[int, list[str]] = {}  # thread -> names of those that are open
+
+    def start(self) -> None:
+        with _lock:
+            number = _numbers[self.name] = _numbers.get(self.name, 0) + 1
+        name = f"{self.name} {number}"
+        self._open.setdefault(_thread.get_ident(), []).append(name)
+        _engine.timer_enter(name, self.group)
+
+    def stop(self) -> None:
+        names = self._open.get(_thread.get_ident())
+        _engine.timer_leave(names.pop() if names else self.name, self.group)
+
+
+class UserEvent:
+    """A value sampled at moments: count, minimum, maximum, mean and deviation are kept."""
+
+    __slots__ = ("name", "unit")
+
+    def __init__(self, name: object, unit: object) -> None:
+        self.name = _text(name)
+        self.unit = _text(unit)
+
+    def sample(self, value: "Any") -> None:
+        """Add one value. What is no finite number is left out, and said in the trial."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = _NAN
+        if -_INFINITY < number < _INFINITY:
+            _engine.event(self.name, self.unit, number)
+        else:
+            _engine.set_metadata(
+                "taupy.health.user_event", f"values of {self.name!r} that are no number: left out"
+            )
+
+    trigger = sample
+
+
+class TimerValues:
+    """What a timer has so far, over all threads and call paths; times in nanoseconds."""
+
+    __slots__ = ("calls", "exclusive_ns", "inclusive_ns")
+
+    def __init__(self, calls: int, inclusive_ns: int, exclusive_ns: int) -> None:
+        self.calls = calls
+        self.inclusive_ns = inclusive_ns
+        self.exclusive_ns = exclusive_ns
+
+    def __repr__(self) -> str:
+        return (
+            f"TimerValues(calls={self.calls}, inclusive_ns={self.inclusive_ns}, "
+            f"exclusive_ns={self.exclusive_ns})"
+        )
+
+
+class _Nothing:
+    """Timer, phase and user event of a program that is not being profiled."""
+
+    __slots__ = ()
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def sample(self, value: object) -> None: ...
+
+    trigger = sample
+
+    def __enter__(self) -> "_Nothing":
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def __call__(self, function: "Function") -> "Function":
+        _check_function(function)
+        return function
+
+
+def _check_function(function: object) -> None:
+    if type(function) is not _function:
+        raise TypeError(f"a timer decorates functions, not {type(function).__name__!r} objects")
+    if function.__code__.co_flags & _SUSPENDS:
+        raise TypeError(
+            f"{function.__qualname__!r} is a coroutine or a generator, which one timer cannot "
+            "hold from call to end; its own row in the profile counts it exactly"
+        )
+
+
+_NAN, _INFINITY = float("nan"), float("inf")
+_lock = _thread.allocate_lock()
+_numbers: "dict[str, int]" = {}  # of dynamic phases: the last one given
+_nothing: "Any" = _Nothing()
+_engine: "Any" = active()
+
+
+def timer(name: str, group: str = "USER") -> Timer:
+    """A timer of this name, under the call path that it is used in."""
+    return _nothing if _engine is None else Timer(name, group)
+
+
+def phase(name: str, dynamic: bool = False, group: str = "PHASE") -> Timer:
+    """A stretch of the program, such as a training step.
+
+    Args:
+        name: of the phase.
+        dynamic: every time it begins it is another phase, numbered from 1.
+        group: besides this the same as a timer.
+    """
+    if _engine is None:
+        return _nothing  # type: ignore[no-any-return]
+    return DynamicPhase(name, group) if dynamic else Timer(name, group)
+
+
+def user_event(name: str, unit: str = "") -> UserEvent:
+    """A user event (TAU's atomic event); `sample` gives it values."""
+    return _nothing if _engine is None else UserEvent(name, unit)
+
+
+def metadata(name: str, value: object) -> None:
+    """A fact of the trial, kept beside those that taupy finds itself."""
+    if _engine is not None:
+        _engine.set_metadata(_text(name), _text(value))
+
+
+def snapshot(label: str = "") -> None:
+    """Keep a copy of the profile as it stands, and go on."""
+    if _engine is not None:
+        _engine.snapshot(_text(label))
+
+
+def enable(group: str = "USER") -> None:
+    """Record the timers of this group again. Group PYTHON: all Python routines."""
+    if _engine is not None:
+        _engine.set_group(_text(group), True)
+
+
+def disable(group: str = "USER") -> None:
+    """Do not record the timers of this group from now on."""
+    if _engine is not None:
+        _engine.set_group(_text(group), False)
+
+
+def set_node(number: int) -> None:
+    """This process's node number, such as its rank.
+
+    Raises:
+        ValueError: it is negative, whether or not the program is profiled.
+    """
+    if number < 0:
+        raise ValueError(f"a node number is 0 or more, not {number}")
+    if _engine is not None:
+        _engine.set_node(int(number))
+
+
+def timer_names() -> "list[str]":
+    """Names of all timers and routines so far; empty when not being profiled."""
+    return [] if _engine is None else sorted(row[0] for row in _engine.flat())
+
+
+def timer_values(name: str) -> "TimerValues | None":
+    """What the timer or routine of this name has so far; None if there is none."""
+    for row in [] if _engine is None else _engine.flat():
+        if row[0] == name:
+            return TimerValues(*row[1:])
+    return None
