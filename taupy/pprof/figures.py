@@ -1,0 +1,185 @@
+"""What every view of routines shows: figures of a routine, their order, their columns."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple, get_args
+
+from taupy.model.profile import Metric
+from taupy.pprof.view import Cell, Column, Kind
+
+SortKey = Literal[
+    "inclusive",
+    "exclusive",
+    "calls",
+    "subroutines",
+    "exclusive-per-call",
+    "inclusive-per-call",
+    "stddev",
+    "name",
+]
+SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
+
+OTHERS = "-others-"
+"""TAU's name for the sum of what a limit leaves out."""
+
+
+class Figures(NamedTuple):
+    """One routine on one thread, or over threads.
+
+    None is a figure that does not exist: times of others overlap, so `-others-`
+    has no inclusive; what was never called has nothing per call.
+
+    Attributes:
+        percent: of the largest inclusive in the same table, filtered rows included.
+        stddev: of exclusive over threads, a sort key only.
+    """
+
+    timer: str
+    short_name: str
+    file: str | None
+    line: int | None
+    groups: str
+    calls: float
+    subroutines: float
+    exclusive: float
+    inclusive: float | None
+    percent: float | None = None
+    exclusive_per_call: float | None = None
+    inclusive_per_call: float | None = None
+    stddev: float = 0.0
+
+
+_VALUES: dict[SortKey, Callable[[Figures], float | None]] = {
+    "inclusive": lambda figures: figures.inclusive,
+    "exclusive": lambda figures: figures.exclusive,
+    "calls": lambda figures: figures.calls,
+    "subroutines": lambda figures: figures.subroutines,
+    "exclusive-per-call": lambda figures: figures.exclusive_per_call,
+    "inclusive-per-call": lambda figures: figures.inclusive_per_call,
+    "stddev": lambda figures: figures.stddev,
+}
+
+
+def ordered(
+    found: Iterable[Figures], sort: SortKey = "inclusive", reverse: bool = False
+) -> list[Figures]:
+    """Largest first, names from a to z; `reverse` turns that round. Ties stand by name."""
+    by_name = sorted(found, key=lambda figures: figures.timer)
+    if sort == "name":
+        return by_name[::-1] if reverse else by_name
+    value = _VALUES[sort]
+    return sorted(by_name, key=lambda figures: sortable(value(figures)), reverse=not reverse)
+
+
+def sortable(value: float | None) -> float:
+    """What is absent or not a number stands below all numbers."""
+    return -math.inf if value is None or math.isnan(value) else value
+
+
+def limited(found: Sequence[Figures], limit: int | None) -> list[Figures]:
+    """The first `limit`, and the sum of the others under them."""
+    if limit is None or len(found) <= limit:
+        return list(found)
+    return [*found[:limit], _others(found[limit:])]
+
+
+def _others(rest: Sequence[Figures]) -> Figures:
+    calls = sum(figures.calls for figures in rest)
+    exclusive = sum(figures.exclusive for figures in rest)
+    return Figures(
+        timer=OTHERS,
+        short_name=OTHERS,
+        file=None,
+        line=None,
+        groups="",
+        calls=calls,
+        subroutines=sum(figures.subroutines for figures in rest),
+        exclusive=exclusive,
+        inclusive=None,
+        exclusive_per_call=ratio(exclusive, calls),
+    )
+
+
+def ratio(value: float | None, calls: float) -> float | None:
+    return value / calls if calls and value is not None else None
+
+
+def share(value: float | None, whole: float) -> float | None:
+    """In percent; None where there is no whole to be a share of."""
+    return 100.0 * value / whole if whole and value is not None else None
+
+
+# --- columns -----------------------------------------------------------------
+
+
+def value_kind(metric: Metric, plain: bool) -> Kind:
+    """How a value of the metric is shown; `plain`: without TAU's h:mm:ss.mmm."""
+    if metric.unit != "ns":
+        return "tau_count"
+    return "milliseconds" if plain else "tau_time"
+
+
+def value_name(name: str, metric: Metric) -> str:
+    """A column's name for machines, with its unit: `exclusive_ns`."""
+    unit = re.sub(r"\W+", "_", metric.unit).strip("_")
+    return f"{name}_{unit}" if unit else name
+
+
+def value_columns(metric: Metric, plain: bool = False, counts: Kind = "int") -> list[Column]:
+    """%Time to usec/call: TAU's columns, at TAU's widths."""
+    timed = metric.unit == "ns"
+    unit = "msec" if timed else metric.unit or "counts"
+    per_call = "usec/call" if timed else f"{metric.unit or 'count'}/call"
+    kind = value_kind(metric, plain)
+    return [
+        Column("percent", "percent", "%Time", width=5),
+        Column(value_name("exclusive", metric), kind, f"Exclusive\n{unit}", width=12),
+        Column(value_name("inclusive", metric), kind, f"Inclusive\ntotal {unit}", width=12),
+        Column("calls", counts, "#Call", width=11),
+        Column("subroutines", counts, "#Subrs", width=11),
+        Column(
+            value_name("inclusive", metric) + "_per_call",
+            "tau_per_call" if timed else "tau_count",
+            f"Inclusive\n{per_call}",
+            width=10,
+        ),
+    ]
+
+
+def value_cells(figures: Figures) -> tuple[Cell, ...]:
+    """A row's cells under `value_columns`."""
+    return (
+        figures.percent,
+        figures.exclusive,
+        figures.inclusive,
+        figures.calls,
+        figures.subroutines,
+        figures.inclusive_per_call,
+    )
+
+
+NAME_COLUMNS = (
+    Column("timer", "text", "Name"),
+    Column("short_name", audience="machines"),
+    Column("file", audience="machines"),
+    Column("line", "int", audience="machines"),
+    Column("groups", audience="machines"),
+)
+
+
+def name_cells(figures: Figures) -> tuple[Cell, ...]:
+    """A row's cells under `NAME_COLUMNS`."""
+    return figures.timer, figures.short_name, figures.file, figures.line, figures.groups
+
+
+THREAD_COLUMNS = (
+    Column("table", audience="machines"),
+    Column("node", "int", audience="machines"),
+    Column("context", "int", audience="machines"),
+    Column("thread", "int", audience="machines"),
+    Column("thread_name", audience="machines"),
+)
+"""What the title tells people: `table` is thread, total, mean, min, max or stddev."""

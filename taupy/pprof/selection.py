@@ -1,0 +1,199 @@
+"""Which threads and routines a view is about, as people name them.
+
+threads   0.0.1, 0.*.*, 0 (a whole node), 0.1 (a whole context)
+routines  forward            the short name, or a part of the full name
+          for*, *[{net.py}*  `*` and `?` as in a shell, on either name, whole
+          /^for.*d$/         a regular expression, found anywhere in the full name
+groups    PYTHON_C           letters count the same, large or small
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeVar
+
+from taupy.errors import UsageError
+from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow
+from taupy.pprof.text import visible
+
+Row = TypeVar("Row", FlatRow, TreeRow)
+Place = tuple[int, int, int]
+
+_MOST_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was asked for; empty means all. Values of one kind add up (or), kinds narrow (and)."""
+
+    threads: tuple[str, ...] = ()
+    nodes: tuple[int, ...] = ()
+    groups: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+def selected_threads(threads: Sequence[ThreadRow], selection: Selection) -> list[ThreadRow]:
+    """The threads that are meant.
+
+    Raises:
+        UsageError: a pattern is none, or nothing answers to it; says what there is.
+    """
+    there = [place_text(place_of(thread)) for thread in threads]
+    chosen: set[Place] = set()
+    for pattern in selection.threads:
+        found = {place_of(thread) for thread in threads if _place_matches(pattern, thread)}
+        if not found:
+            raise UsageError(f"there is no thread '{visible(pattern)}' (there is: {_list(there)})")
+        chosen |= found
+    nodes = sorted({thread.node for thread in threads})
+    for node in selection.nodes:
+        if node not in nodes:
+            raise UsageError(f"there is no node {node} (there is: {_list(map(str, nodes))})")
+    return [
+        thread
+        for thread in threads
+        if (not selection.threads or place_of(thread) in chosen)
+        and (not selection.nodes or thread.node in selection.nodes)
+    ]
+
+
+def place_of(row: ThreadRow | FlatRow | TreeRow | EventRow) -> Place:
+    return row.node, row.context, row.thread
+
+
+def place_text(place: Place) -> str:
+    return "{}.{}.{}".format(*place)
+
+
+def on_threads(rows: Iterable[Row], threads: Sequence[ThreadRow]) -> list[Row]:
+    """The rows of these threads."""
+    places = {place_of(thread) for thread in threads}
+    return [row for row in rows if (row.node, row.context, row.thread) in places]
+
+
+def routine_test(rows: Iterable[Row], selection: Selection) -> Callable[[Row], bool] | None:
+    """A test for the rows that are meant; None when all are.
+
+    Args:
+        rows: what there is, for the error.
+
+    Raises:
+        UsageError: no row is in such a group, or has such a name; says what there is.
+    """
+    if not selection.groups and not selection.names:
+        return None
+    rows = list(rows)
+    wanted = {group.upper() for group in selection.groups}
+    groups = {row.groups for row in rows}
+    for group in selection.groups:
+        if not any(_in_groups(joined, {group.upper()}) for joined in groups):
+            known = sorted({name for joined in groups for name in joined.split("|") if name})
+            raise UsageError(f"there is no group '{visible(group)}' (there is: {_list(known)})")
+    tests = [(pattern, name_test(pattern)) for pattern in selection.names]
+    timers = {(row.timer, row.short_name) for row in rows}
+    for pattern, test in tests:
+        if not any(test(*names) for names in timers):
+            raise UsageError(no_such_routine(pattern, timers))
+
+    def meant(row: Row) -> bool:
+        return (not wanted or _in_groups(row.groups, wanted)) and (
+            not tests or any(test(row.timer, row.short_name) for _, test in tests)
+        )
+
+    return meant
+
+
+def name_test(pattern: str) -> Callable[[str, str], bool]:
+    """A test on a full name and a short name.
+
+    Raises:
+        UsageError: the regular expression is none.
+    """
+    if len(pattern) > 1 and pattern[0] == pattern[-1] == "/":
+        try:
+            expression = re.compile(pattern[1:-1])
+        except re.error as problem:
+            raise UsageError(f"{visible(pattern)} is no regular expression: {problem}") from None
+        return lambda timer, short_name: expression.search(timer) is not None
+    if "*" in pattern or "?" in pattern:
+        whole = glob(pattern)
+        return lambda timer, short_name: bool(whole.fullmatch(timer) or whole.fullmatch(short_name))
+    return lambda timer, short_name: pattern in timer
+
+
+def one_routine(rows: Iterable[FlatRow | TreeRow], name: str) -> str:
+    """The full name of the one routine that is meant: by full name, short name or glob.
+
+    Raises:
+        UsageError: it is none, or several; says which there are.
+    """
+    timers = {(row.timer, row.short_name) for row in rows}
+    if any(timer == name for timer, _ in timers):
+        return name
+    test = glob(name)
+    found = sorted({timer for timer, short_name in timers if short_name == name})
+    if not found:
+        found = sorted(
+            {
+                timer
+                for timer, short_name in timers
+                if test.fullmatch(timer) or test.fullmatch(short_name)
+            }
+        )
+    if not found:
+        raise UsageError(no_such_routine(name, timers))
+    if len(found) > 1:
+        raise UsageError(
+            f"'{visible(name)}' may be any of {len(found)} routines: {_list(found)}; "
+            "give the full name of one"
+        )
+    return found[0]
+
+
+def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
+    """The error's text: what was asked, and what comes close."""
+    by_short_name: dict[str, str] = {}
+    for timer, short_name in sorted(timers, reverse=True):
+        by_short_name[short_name] = timer
+    near = get_close_matches(pattern.strip("/*?"), by_short_name, n=3, cutoff=0.5)
+    near = near or sorted(by_short_name)[:_MOST_LISTED]
+    names = _list([by_short_name[name] for name in near])
+    known = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there is none"
+    return f"no routine answers to '{visible(pattern)}' ({known}); `taupy pprof -l` lists them"
+
+
+def glob(pattern: str) -> re.Pattern[str]:
+    """`*` and `?` only: names of routines are full of brackets."""
+    parts = [".*" if letter == "*" else "." if letter == "?" else re.escape(letter)
+             for letter in pattern]  # fmt: skip
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _place_matches(pattern: str, thread: ThreadRow) -> bool:
+    parts = pattern.split(".")
+    if len(parts) > 3 or not all(part == "*" or _is_number(part) for part in parts):
+        raise UsageError(
+            f"'{visible(pattern)}' names no thread: write NODE.CONTEXT.THREAD, as 0.0.1 or 0.*.*"
+        )
+    return all(
+        part == "*" or int(part) == here
+        for part, here in zip(parts, place_of(thread), strict=False)
+    )
+
+
+def _is_number(part: str) -> bool:
+    return part.isascii() and part.isdigit() and len(part) < 20
+
+
+def _in_groups(joined: str, wanted: set[str]) -> bool:
+    return any(name.upper() in wanted for name in joined.split("|"))
+
+
+def _list(names: Iterable[str]) -> str:
+    names = [visible(name) for name in names]
+    shown = ", ".join(names[:_MOST_LISTED])
+    more = len(names) - _MOST_LISTED
+    return (f"{shown} and {more} more" if more > 0 else shown) or "none"
