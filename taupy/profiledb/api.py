@@ -58,7 +58,6 @@ class Database:
             rows = selector.many(db, selectors) if selectors else db.trials()
         frame = _frame(rows, TrialRow._fields)
         frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True, errors="coerce")
-        frame["exit_code"] = frame["exit_code"].astype("Int64")
         return frame
 
     def trial(self, which: str | int = selector.LATEST) -> Trial:
@@ -141,18 +140,12 @@ class Trial:
     def metadata(self) -> pd.DataFrame:
         """Columns: node [missing for facts of the trial as a whole], name, value."""
         with self._database._opened() as db:
-            rows = query.trial_metadata(db, self.row.id)
-        frame = _frame(rows, query.MetadataRow._fields)
-        frame["node"] = frame["node"].astype("Int64")
-        return frame
+            return _frame(query.trial_metadata(db, self.row.id), query.MetadataRow._fields)
 
     def _values(
         self, db: ProfileDB, rows: Iterable[tuple[Any, ...]], columns: Iterable[str], metric: str
     ) -> pd.DataFrame:
         frame = _frame(rows, columns)
-        for name in ("line", "parent_id"):
-            if name in frame:
-                frame[name] = _whole_numbers(frame[name])
         units = {found.name: found.unit for found in query.metrics(db, self.row.id)}
         frame.attrs.update(trial=self.row.id, metric=metric, unit=units[metric])
         return frame
@@ -161,18 +154,19 @@ class Trial:
 def _frame(rows: Iterable[tuple[Any, ...]], columns: Iterable[str]) -> pd.DataFrame:
     import pandas as pd
 
-    # As objects first: a column of ids with gaps must not pass through floats.
     names = list(columns)
     cells = [tuple(row) for row in rows]
-    series = {
-        place: pd.Series([row[place] for row in cells], dtype=object).infer_objects()
-        for place in range(len(names))
-    }
+    series = {place: _series([row[place] for row in cells]) for place in range(len(names))}
     frame = pd.DataFrame(series)
     frame.columns = pd.Index(names)
     return frame
 
 
-def _whole_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Whole numbers with gaps."""
-    return column.astype("Int64")
+def _series(values: list[Any]) -> pd.Series[Any]:
+    """Whole numbers with gaps are `Int64`: ids must not pass through floats."""
+    import pandas as pd
+
+    kinds = set(map(type, values))
+    if kinds == {int, type(None)}:
+        return pd.Series(values, dtype="Int64")
+    return pd.Series(values, dtype=object).infer_objects()

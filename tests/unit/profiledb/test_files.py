@@ -150,7 +150,7 @@ def test_what_is_no_trial_database_is_refused_in_one_line_and_untouched(tmp_path
 
 
 def test_reading_makes_no_database(tmp_path):
-    with pytest.raises(DatabaseError, match="there is no database .*taupy run SCRIPT"):
+    with pytest.raises(DatabaseError, match=r"there is no database .*taupy run SCRIPT"):
         ProfileDB.open(tmp_path / "taupy.db")
     assert list(tmp_path.iterdir()) == []
 

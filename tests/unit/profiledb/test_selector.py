@@ -1,0 +1,117 @@
+"""How trials are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from taupy.errors import NoSuchTrial
+from taupy.profiledb import selector
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, host, profile_of
+
+
+@pytest.fixture
+def trials(db):
+    """1 mnist/lr/1, 2 mnist/lr/2, 3 mnist/batch/big, 4 a/b/resnet/x/1, 5 7/7/7."""
+    made = [
+        ("mnist", "lr", None, "NVIDIA A100-SXM4", "64", "aaaaaaaa-1111"),
+        ("mnist", "lr", None, "NVIDIA H200", "128", "aaaaaaaa-2222"),
+        ("mnist", "batch", "big", "NVIDIA H200", "a=b", "bbbbbbbb-3333"),
+        ("a/b/resnet", "x", None, None, None, "cccccccc-4444"),
+        ("7", "7", "7", None, None, "dddddddd-5555"),
+    ]
+    for application, experiment, name, gpu, size, uuid in made:
+        metadata = {"GPU Name": gpu, "batch size": size, "k=v": "x"} if gpu else {}
+        profile = profile_of(
+            host(call("main")),
+            application=application,
+            experiment=experiment,
+            name=name,
+            metadata=metadata,
+            uuid=uuid,
+        )
+        add_profile(db, profile)
+    db.tag(1, "baseline")
+    db.tag(3, "best of 2026")
+    return db
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("latest", [5]),
+        ("", [5]),
+        ("3", [3]),
+        ("mnist/lr/2", [2]),
+        ("mnist/lr", [1, 2]),
+        ("mnist/*/1", [1]),
+        ("mnist/*", [1, 2, 3]),
+        ("*/*/1", [1, 4]),
+        ("mni?t/batch/b*", [3]),
+        ("mnist", [1, 2, 3]),
+        ("big", [3]),
+        ("a/b/resnet/x/1", [4]),
+        ("a/b/resnet/x", [4]),
+        ("tag:baseline", [1]),
+        ("tag:best*", [3]),
+        ("gpu=H200", [2, 3]),
+        ("gpu=nvidia", [1, 2, 3]),
+        ("meta.batch size=64", [1]),
+        ("meta.batch size=*", [1, 2, 3]),
+        ("meta.batch size=a=b", [3]),
+        ("meta.k=v=x", [1, 2, 3]),
+        ("aaaaaaaa", [1, 2]),
+        ("AAAAAAAA-2", [2]),
+        ("dddddddd-5555", [5]),
+    ],
+)
+def test_a_text_names_trials(trials, text, expected):
+    assert [trial.id for trial in selector.many(trials, [text])] == expected
+    assert selector.one(trials, text).id == expected[-1]
+
+
+def test_several_texts_name_each_trial_once(trials):
+    found = selector.many(trials, ["gpu=H200", "mnist/lr", "3"])
+    assert [trial.id for trial in found] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "99",
+        "9" * 50,
+        "nothing",
+        "mnist/lr/3",
+        "tag:none",
+        "gpu=H100",
+        "meta.batch size=65",
+        "aaaaaaab",
+    ],
+)
+def test_a_miss_lists_what_there_is(trials, text):
+    with pytest.raises(NoSuchTrial) as caught:
+        selector.one(trials, text)
+    assert str(caught.value) == (
+        f"no trial matches '{text}' in {trials.path} (5 trials: 1 mnist/lr/1, 2 mnist/lr/2, "
+        "3 mnist/batch/big, 4 a/b/resnet/x/1, 5 7/7/7); `taupy trials` lists them"
+    )
+
+
+def test_a_miss_among_many_lists_the_last(db):
+    for number in range(1, 9):
+        add_profile(db, profile_of(host(call("main")), number=number))
+    with pytest.raises(
+        NoSuchTrial, match=r"\(8 trials: \.\.\., 4 app/default/4, .* 8 app/default/8\)"
+    ):
+        selector.one(db, "x")
+
+
+@pytest.mark.parametrize("text", ["latest", "1", "x"])
+def test_an_empty_database_says_how_to_fill_it(db, text):
+    with pytest.raises(NoSuchTrial, match="holds no trials; `taupy run SCRIPT` adds one"):
+        selector.one(db, text)
+
+
+def test_a_name_with_brackets_is_itself_before_it_is_a_pattern(db):
+    add_profile(db, profile_of(host(call("main")), application="app[1]"))
+    assert selector.one(db, "app[1]").id == 1
