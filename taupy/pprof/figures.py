@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from taupy.model.profile import Metric
@@ -21,6 +22,22 @@ SortKey = Literal[
     "name",
 ]
 SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """In which order rows stand, and how many.
+
+    Attributes:
+        limit: so many rows a table, the rest summed up as `-others-`.
+        plain: times as msec, without TAU's h:mm:ss.mmm.
+    """
+
+    sort: SortKey = "inclusive"
+    reverse: bool = False
+    limit: int | None = None
+    plain: bool = False
+
 
 OTHERS = "-others-"
 """TAU's name for the sum of what a limit leaves out."""
@@ -63,15 +80,13 @@ _VALUES: dict[SortKey, Callable[[Figures], float | None]] = {
 }
 
 
-def ordered(
-    found: Iterable[Figures], sort: SortKey = "inclusive", reverse: bool = False
-) -> list[Figures]:
+def ordered(found: Iterable[Figures], order: Order) -> list[Figures]:
     """Largest first, names from a to z; `reverse` turns that round. Ties stand by name."""
     by_name = sorted(found, key=lambda figures: figures.timer)
-    if sort == "name":
-        return by_name[::-1] if reverse else by_name
-    value = _VALUES[sort]
-    return sorted(by_name, key=lambda figures: sortable(value(figures)), reverse=not reverse)
+    if order.sort == "name":
+        return by_name[::-1] if order.reverse else by_name
+    value = _VALUES[order.sort]
+    return sorted(by_name, key=lambda figures: sortable(value(figures)), reverse=not order.reverse)
 
 
 def sortable(value: float | None) -> float:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from taupy.model.profile import Metric
 from taupy.model.rows import FlatRow, ThreadRow
 from taupy.pprof import figures
-from taupy.pprof.figures import Figures, SortKey
+from taupy.pprof.figures import Figures, Order
 from taupy.pprof.selection import Place, place_of
 from taupy.pprof.view import Cell, Column, Kind, View
 
@@ -22,23 +22,17 @@ Statistic = Literal["total", "mean", "min", "max", "stddev"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """How tables are made.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Order):
+    """Which tables there are, and their order.
 
     Attributes:
-        limit: so many rows a table, the rest summed up as `-others-`.
         summaries: None for TAU's: total and mean, where there are several threads.
         summary_only: no tables of threads.
-        plain: msec without TAU's h:mm:ss.mmm.
     """
 
-    sort: SortKey = "inclusive"
-    reverse: bool = False
-    limit: int | None = None
     summaries: tuple[Statistic, ...] | None = None
     summary_only: bool = False
-    plain: bool = False
 
 
 def views(
@@ -271,6 +265,6 @@ def _cells(
     prefix: tuple[Cell, ...], found: Sequence[Figures], choice: Choice, sums: bool = True
 ) -> list[tuple[Cell, ...]]:
     """The rows of a table; where values do not add up (`sums`), there are no others."""
-    chosen = figures.ordered(found, choice.sort, choice.reverse)
+    chosen = figures.ordered(found, choice)
     chosen = figures.limited(chosen, choice.limit) if sums else chosen[: choice.limit]
     return [prefix + figures.value_cells(one) + figures.name_cells(one) for one in chosen]

@@ -1,0 +1,52 @@
+"""Library code folded: what a library does inside is summed into the call that enters it.
+
+The boundary stays: a routine of a library that the user's own code calls keeps its
+row, with the time of all library routines below it. User code that a library calls
+back hangs under that boundary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from taupy.model.rows import TreeRow
+from taupy.pprof import paths
+
+# Standard libraries lie in .../lib/python3.11, whoever installed them.
+_LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib(64)?/python\d+(\.\d+t?)?)[/\\]")
+
+
+def is_library(path: str) -> bool:
+    """Does this file belong to the standard library or to an installed package?"""
+    return path.startswith("<frozen") or _LIBRARY.search(path) is not None
+
+
+def libraries_folded(rows: Sequence[TreeRow], path_of: Mapping[str, str | None]) -> list[TreeRow]:
+    """The call paths with libraries folded.
+
+    Calls, inclusive and the sum of all exclusive stay what they were.
+
+    Args:
+        path_of: a timer's full name -> its source file as the interpreter knows it.
+            C functions and code without a file (`<string>`) belong to whoever calls
+            them; other timers without a path (phases, kernels) are the user's.
+    """
+    belongs = {row.timer: _belongs(row, path_of.get(row.timer)) for row in rows}
+    in_library = [False] * len(rows)
+    folded = [False] * len(rows)
+    for at, above in enumerate(paths.parents(rows)):
+        caller = above >= 0 and in_library[above]
+        own = belongs[rows[at].timer]
+        in_library[at] = caller if own is None else own
+        folded[at] = caller and in_library[at]
+    return paths.regrouped(rows, folded)
+
+
+def _belongs(row: TreeRow, path: str | None) -> bool | None:
+    """True for a library, False for the user, None for whoever calls it."""
+    if path is not None and is_library(path):
+        return True
+    if path is None:
+        return None if "PYTHON_C" in row.groups.split("|") else False
+    return None if path.startswith("<") else False
