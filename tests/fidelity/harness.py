@@ -88,6 +88,8 @@ class Sandbox:
         source = textwrap.dedent(case.source)
         if case.kind == "script" and source and case.target not in files:
             files[case.target] = source
+        if case.kind == "module" and source and not files:
+            files[f"{case.target}.py"] = source
         for name, content in files.items():
             path = os.path.join(os.fsencode(self.work), os.fsencode(name))
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -110,6 +112,7 @@ class Sandbox:
         """Run the case with `launcher` between the interpreter's options and the target."""
         self.renew()
         self.prepare(case)
+        given = self._files()
         source = textwrap.dedent(case.source)
         target: list[str | bytes] = {
             "script": [case.target],
@@ -129,7 +132,9 @@ class Sandbox:
         wall_s = time.monotonic() - begin
         if case.awaits is not None:
             _wait_for(self.work / case.awaits)
-        return Outcome(status, _settled(out), _settled(err), self._files(), wall_s)
+        files = self._files()
+        unchanged = {path: "as given" for path, word in files.items() if given.get(path) == word}
+        return Outcome(status, _settled(out), _settled(err), {**files, **unchanged}, wall_s)
 
     def taupy(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(

@@ -52,7 +52,6 @@ CASES = [
         WORK,
         environment={"PYTHONINSPECT": "1"},
         stdin=b"print(work())\n",
-        says="45",
     ),
     Case("no_home", WORK + "import os\nprint(sorted(os.environ))\n", environment={"HOME": None}),
     Case("no_path", WORK + "import os\nprint(sorted(os.environ))\n", environment={"PATH": None}),

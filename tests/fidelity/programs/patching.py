@@ -62,7 +62,7 @@ CASES = [
     ),
     _breaks(
         "audit_hook_ends_the_process",
-        "import os, sys\nsys.stdout.flush()\nleave = os._exit\ndef refuse(event, args):\n    if event not in ('gc.get_objects', 'os.unsetenv', 'cpython._PySys_ClearAuditHooks'): leave(33)\nsys.addaudithook(refuse)\ndef later(): return 1\nlater()\n",
+        "import os, sys\nsys.stdout.flush()\nleave = os._exit\ndef refuse(event, args):\n    if not event.startswith(('cpython.', 'gc.')): leave(33)\nsys.addaudithook(refuse)\ndef later(): return 1\nlater()\n",
         keeps={"work": 1, "later": 1},
         state=None,
     ),

@@ -84,8 +84,7 @@ CASES = [
         """
         import multiprocessing as mp
         def work(): return 1
-        mp.set_start_method("spawn")
-        p = mp.Process(target=work); p.start(); p.join()
+        p = mp.get_context("spawn").Process(target=work); p.start(); p.join()
         print(p.exitcode)
         """,
         says="bootstrapping phase",

@@ -122,8 +122,6 @@ CASES = [
             def __getattribute__(cls, name):
                 seen.append(name)
                 return super().__getattribute__(name)
-            @property
-            def __qualname__(cls): seen.append("qualname"); return "no"
         class Thing(metaclass=Meta):
             def __init__(self): pass
         def work():

@@ -1,13 +1,19 @@
 """fork, exec, spawn and children of every kind."""
 
-import shutil
 import sys
+from pathlib import Path
 
 from ..cases import WORK, Case
 
-_FOREIGN = next(
-    (p for p in map(shutil.which, ("python3.14", "python3.10", "python3.9")) if p), None
-) or "/usr/bin/python3"
+_OTHERS = {
+    f"{path.name[6:]}": str(path)
+    for path in [
+        *Path("/usr/bin").glob("python3.*[0-9]"),
+        *Path(sys.base_prefix).parent.glob("*/bin/python3.*[0-9]"),
+    ]
+    if path.name != f"python{sys.version_info[0]}.{sys.version_info[1]}"
+}
+"""Other Pythons of this machine, by version."""
 
 _START = "import os, sys, time, subprocess, signal\ndef work():\n    return 1\ndef child_work():\n    return 2\ndef flush(): sys.stdout.flush()\n"
 _BOTH = {"work": 1, "child_work": 1}
@@ -45,12 +51,13 @@ CASES = [
     _processes("subprocess_empty_environment", "work(); flush()\np = subprocess.run([sys.executable, '-c', 'import os; print(sorted(os.environ))'], env={}, capture_output=True, text=True)\nprint(p)\n", says="returncode=0", keeps="work"),
     _processes("subprocess_own_environment", "work(); flush()\np = subprocess.run([sys.executable, '-c', 'import os; print(os.environ[\"A\"])'], env={'A': 'mine'}, capture_output=True, text=True)\nprint(p)\n", says="mine", keeps="work"),
     _processes("subprocess_isolated", "work(); flush()\nfor option in ('-I', '-S', '-E', '-s', '-IS'):\n    print(subprocess.run([sys.executable, option, '-c', 'import sys; print(sys.flags)'], capture_output=True, text=True))\n", says="returncode=0", keeps="work"),
-    _processes("subprocess_foreign_python", f"work(); flush()\nprint(subprocess.run([{_FOREIGN!r}, '-c', 'import os, sys; print(sys.version_info[:2], sys.executable, [m for m in sys.modules if \"taupy\" in m])'], capture_output=True, text=True))\n", says="returncode=0", keeps="work", needs=(f"file:{_FOREIGN}",)),
     *(
-        _processes(f"subprocess_python_{version}", f"work(); flush()\nprint(subprocess.run([{path!r}, '-c', 'import os, sys; print(sys.version_info[:2], sys.executable)'], capture_output=True, text=True))\n", says="returncode=0", keeps="work", needs=(f"file:{path}",))
-        for version in ("3.11", "3.12", "3.13")
-        if (path := str(shutil.which(f"python{version}") or f"/nowhere/python{version}"))
-        and not sys.version.startswith(version)
+        _processes(f"subprocess_python_{version}", f"work(); flush()\nprint(subprocess.run([{path!r}, '-c', 'import os, sys; print(sys.version_info[:2], sys.executable, [m for m in sys.modules if \"taupy\" in m])'], capture_output=True, text=True))\n", says="returncode=0", keeps="work")
+        for version, path in sorted(_OTHERS.items())
+    ),
+    *(
+        _processes(f"execs_python_{version}", f"work(); flush()\nos.execv({path!r}, ['python', '-c', 'import os, sys; print(sys.version_info[:2])'])\n", says=version.replace(".", ", "), keeps="work")
+        for version, path in sorted(_OTHERS.items())
     ),
     _processes("subprocess_fails", "work(); flush()\nsubprocess.run([sys.executable, '-c', '1/0'])\nsubprocess.run([sys.executable, '-c', 'raise SystemExit(3)'], check=True)\n", status=1, says="CalledProcessError", keeps="work"),
     _processes("subprocess_killed", "work(); flush()\np = subprocess.Popen([sys.executable, '-c', 'import time\\ndef child_work(): pass\\nchild_work(); print(1, flush=True)\\ntime.sleep(9)'], stdout=-1)\np.stdout.readline(); p.terminate(); print(p.wait())\n", says="-15", keeps=_BOTH),
@@ -71,7 +78,7 @@ CASES = [
     _processes("fork_and_exec", "work(); flush()\nif not os.fork():\n    child_work(); os.execv('/bin/echo', ['echo', 'other'])\nos.wait()\n", says="other", keeps=_BOTH),
     _processes("pipes_between", "r, w = os.pipe(); work()\nif not os.fork():\n    os.close(r); os.write(w, b'from child'); os._exit(0)\nos.close(w); print(os.read(r, 100), os.read(r, 100)); os.wait()\n", says="b'from child' b''", keeps="work"),
     _processes("child_holds_a_lock_file", "import fcntl\nwork()\nf = open('lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX)\nif not os.fork():\n    g = open('lock', 'w')\n    try: fcntl.flock(g, fcntl.LOCK_EX | fcntl.LOCK_NB)\n    except BlockingIOError: os._exit(8)\n    os._exit(0)\nprint(os.wait()[1] >> 8)\n", says="8", keeps="work"),
-    _processes("session_and_group", "work()\nif not os.fork():\n    os.setsid(); os._exit(os.getsid(0) != os.getpid())\nprint(os.wait()[1])\nos.setpgid(0, 0)\n", says="0", keeps="work"),
+    _processes("session_and_group", "work()\nif not os.fork():\n    os.setsid(); os._exit(os.getsid(0) != os.getpid())\nprint(os.wait()[1])\n", says="0", keeps="work"),
     _processes("subreaper_sees_only_its_own", "import ctypes\nwork(); flush()\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\nif not os.fork():\n    if not os.fork(): time.sleep(0.1); os._exit(2)\n    os._exit(1)\nprint(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for i in range(2)))\ntry: os.wait()\nexcept ChildProcessError: print('none')\n", says="[1, 2]\nnone", keeps="work"),
     Case("setuid", WORK + "import os\nos.setgid(65534); os.setuid(65534)\nprint(os.getuid())\n", says="65534", needs=("root",), state=None),
     Case("unshared_root", WORK + "import os\nos.chroot('.')\nprint(os.listdir('/'))\n", says="prog.py", needs=("root",), state=None),

@@ -49,7 +49,7 @@ CASES = [
         status=-SIGPIPE,
         **_HARD,
     ),
-    Case("broken_pipe", WORK + "print('x' * 100, flush=True)\n", stdout="broken", status=1, says="BrokenPipeError"),
+    Case("broken_pipe", WORK + "print('x' * 100, flush=True)\n", stdout="broken", status=120, says="BrokenPipeError"),
     Case("broken_pipe_at_exit", WORK + "print('x')\n", stdout="broken", status=120, says="BrokenPipeError"),
     Case(
         "interval_timer",

@@ -2,7 +2,7 @@
 
 from ..cases import WORK, Case
 
-_WHO = "'''The text.'''\n" + WORK + _WHO
+_WHO = """
 import sys
 print(sys.argv, sys.orig_argv[1:], sys.path[:2])
 print(__name__, globals().get("__file__"), __package__, __spec__, __doc__, __builtins__)
