@@ -1,0 +1,214 @@
+"""Programs are run by `taupy run` under each engine, and read back from the database."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+SEPARATOR = " > "
+
+has_native = importlib.util.find_spec("taupy._native.engine") is not None
+ENGINES = [
+    "python",
+    pytest.param(
+        "native",
+        marks=pytest.mark.skipif(not has_native, reason="the compiled engine is not built"),
+    ),
+]
+
+
+class Path_(NamedTuple):
+    """One call path of one thread; `names` are short names, outermost first."""
+
+    names: tuple[str, ...]
+    files: tuple[str | None, ...]
+    groups: tuple[str, ...]
+    node: int
+    thread: int
+    thread_name: str
+    calls: int
+    subroutines: int
+    inclusive: float
+    exclusive: float
+
+
+class Trial:
+    """The first trial of a database."""
+
+    def __init__(self, database: Path, stderr: str = "", stdout: str = "") -> None:
+        self.stderr, self.stdout = stderr, stdout
+        self.connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+        self._paths: list[Path_] = []
+
+    def sql(self, query: str, *values):
+        return self.connection.execute(query, values).fetchall()
+
+    def paths(self) -> list[Path_]:
+        """All call paths of all threads of the first trial."""
+        if self._paths:
+            return self._paths
+        trial = self.sql("SELECT min(id) FROM trial")[0][0]
+        above = {
+            number: (parent, name, file, groups)
+            for number, parent, name, file, groups in self.sql(
+                """SELECT callpath.id, callpath.parent_id, timer.short_name, timer.file,
+                          (SELECT group_concat(name, '|') FROM timer_group
+                            WHERE timer_id = timer.id)
+                     FROM callpath JOIN timer ON timer.id = callpath.timer_id"""
+            )
+        }
+        found = self._paths
+        for number, *rest in self.sql(
+            """SELECT call.callpath_id, thread.node, thread.thread, thread.name, call.calls,
+                      call.subroutines, value.inclusive, value.exclusive
+                 FROM call JOIN thread ON thread.id = call.thread_id
+                 JOIN interval_value AS value USING (trial_id, callpath_id, thread_id)
+                 JOIN metric ON metric.id = value.metric_id AND metric.name = 'time'
+                WHERE call.trial_id = ? ORDER BY thread.node, thread.thread""",
+            trial,
+        ):
+            names, files, groups = [], [], ""
+            at = number
+            while at is not None:
+                parent, name, file, its_groups = above[at]
+                groups = groups or its_groups
+                names.append(name)
+                files.append(file)
+                at = parent
+            found.append(
+                Path_(
+                    tuple(reversed(names)), tuple(reversed(files)),
+                    tuple(sorted(groups.split("|"))), *rest,
+                )
+            )  # fmt: skip
+        return found
+
+    def counts(self, file: str) -> dict[str, int]:
+        """Call path through this file's routines alone -> calls, all threads summed."""
+        counts: dict[str, int] = {}
+        for path in self.paths():
+            if path.files[-1] == file and path.calls:
+                own = [n for n, f in zip(path.names, path.files, strict=True) if f == file]
+                text = SEPARATOR.join(own)
+                counts[text] = counts.get(text, 0) + path.calls
+        return counts
+
+    def calls(self, file: str | None = None) -> dict[str, int]:
+        """Short name -> calls, all call paths and threads summed."""
+        counts: dict[str, int] = {}
+        for path in self.paths():
+            if (file is None or path.files[-1] == file) and path.calls:
+                counts[path.names[-1]] = counts.get(path.names[-1], 0) + path.calls
+        return counts
+
+    def under(self, *names: str) -> Path_:
+        """The one call path that ends with these names."""
+        found = [path for path in self.paths() if path.names[-len(names) :] == names]
+        assert len(found) == 1, f"{names}: {len(found)} call paths"
+        return found[0]
+
+    def metadata(self) -> dict[str, str]:
+        return dict(self.sql("SELECT name, value FROM metadata WHERE node IS NULL"))
+
+
+class Runner:
+    """Runs programs in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TAUPY_STATE_DIR": str(folder / "state"),
+        }
+        for name in ("TAUPY_DB", "TAU_THROTTLE", "PYTHONHASHSEED"):
+            self.environment.pop(name, None)
+
+    def run(self, program: str | Path, engine: str, *options: str, check: bool = True) -> Trial:
+        self.count += 1
+        if isinstance(program, str):
+            file = self.folder / "prog.py"
+            file.write_text(program)
+        else:
+            file = program
+        database = self.folder / f"{self.count}.db"
+        done = subprocess.run(
+            [
+                sys.executable, "-m", "taupy", "run", "--engine", engine, "--db", str(database),
+                *options, str(file),
+            ],
+            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        if check:
+            assert done.returncode == 0, done.stderr
+        return Trial(database, done.stderr, done.stdout)
+
+
+@pytest.fixture
+def runner(tmp_path) -> Runner:
+    return Runner(tmp_path)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """All programs in one folder, and one that runs them one after another."""
+    from tests.engine.programs import PROGRAMS
+
+    folder = tmp_path_factory.mktemp("corpus")
+    files = []
+    for program in PROGRAMS:
+        file = folder / f"{program.name}.py"
+        file.write_text(program.source)
+        files.append(str(file))
+    (folder / "all.py").write_text(
+        f"""
+import sys
+sys.path.insert(0, {str(HERE)!r})
+from reference import execute
+for file in {files!r}:
+    with open(file) as source:
+        code = compile(source.read(), file, "exec")
+    execute(code, file)
+"""
+    )
+    return folder, files
+
+
+@pytest.fixture(scope="session")
+def reference(corpus) -> dict[str, dict[str, int]]:
+    """What the independent counter says, by file name."""
+    folder, files = corpus
+    output = folder / "reference.json"
+    subprocess.run(
+        [sys.executable, str(HERE / "reference.py"), str(output), *files], check=True, timeout=120
+    )
+    return {Path(file).name: paths for file, paths in json.loads(output.read_text()).items()}
+
+
+@pytest.fixture(scope="session")
+def corpus_trials(corpus) -> dict[str, Trial]:
+    """Filled by `corpus_trial`: engine -> the corpus under it, run once."""
+    return {}
+
+
+@pytest.fixture
+def corpus_trial(corpus, corpus_trials, engine) -> Trial:
+    if engine not in corpus_trials:
+        corpus_trials[engine] = Runner(corpus[0]).run(corpus[0] / "all.py", engine)
+    return corpus_trials[engine]
