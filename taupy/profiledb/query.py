@@ -7,6 +7,7 @@ made by whoever shows them. Free SQL of users is in `sql.py`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from taupy.errors import MissingMetric, NoSuchTrial
@@ -15,7 +16,7 @@ from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.schema import LONGEST_PATH
 from taupy.profiledb.text import shown
-from taupy.profiledb.tree import preorder, stored_trees
+from taupy.profiledb.tree import preorder
 
 _METRICS = """
     SELECT id, name, unit FROM metric
@@ -45,6 +46,21 @@ _FLAT = """
              AND timer_call.thread_id = value.thread_id
              AND timer_call.timer_id = value.timer_id
      WHERE value.trial_id = ? AND value.metric_id = ?
+"""
+
+_TREE = """
+    SELECT value.callpath_id, callpath.parent_id, callpath.timer_id,
+           call.calls, call.subroutines, value.inclusive, value.exclusive, value.thread_id
+      FROM interval_value AS value
+      CROSS JOIN callpath ON callpath.id = value.callpath_id
+      CROSS JOIN call
+              ON call.trial_id = value.trial_id
+             AND call.callpath_id = value.callpath_id
+             AND call.thread_id = value.thread_id
+     WHERE value.trial_id = :trial AND value.metric_id = :metric
+       AND (:thread IS NULL OR value.thread_id = :thread)
+       AND (:least IS NULL OR value.inclusive >= :least)
+       AND (:deepest IS NULL OR callpath.depth <= :deepest)
 """
 
 _EVENTS = """
@@ -120,59 +136,83 @@ def call_tree(
     trial_id: int,
     metric: str = "time",
     thread: tuple[int, int, int] | None = None,
+    *,
+    least: float | None = None,
+    deepest: int | None = None,
 ) -> list[TreeRow]:
     """Each call path on each thread that has the metric, or on one thread.
 
     A row stands directly before its descendants; siblings come with inclusive from
-    large to small, then by name.
+    large to small, then by name. A million rows take seconds; `least` and `deepest`
+    are for whoever shows only the important ones.
 
     Args:
         thread: node, context, thread; None for all.
+        least: leave out call paths whose inclusive is below.
+        deepest: leave out call paths further than this from their root, which is at 0.
 
     Raises:
         NoSuchTrial: there is no such trial, or it has no such thread.
         MissingMetric: no thread of the trial has the metric.
     """
     metric_id = _metric_id(db, trial_id, metric)
-    facts = _timer_facts(db, trial_id)
     places = _places(db, trial_id)
-    chosen = None
-    if thread is not None:
-        chosen = next((id for id, place in places.items() if place == tuple(thread)), None)
-        if chosen is None:
-            there = ", ".join(".".join(map(str, place)) for place in places.values())
-            asked = ".".join(map(str, thread))
-            raise NoSuchTrial(f"trial {trial_id} has no thread {asked} (it has: {there})")
-    trees = stored_trees(db, trial_id, [metric_id], chosen)
+    which = {
+        "trial": trial_id,
+        "metric": metric_id,
+        "thread": None if thread is None else _thread_id(trial_id, places, thread),
+        "least": least,
+        "deepest": deepest,
+    }
+    by_thread: dict[int, list[Any]] = {id: [] for id in places}
+    for path in db.stream(_TREE, which):
+        by_thread[path[-1]].append(path)
+    facts = _timer_facts(db, trial_id)
+    names = sorted(facts, key=lambda timer: (facts[timer][0], timer))
+    ranks = {timer: rank for rank, timer in enumerate(names)}
     found: list[TreeRow] = []
     for thread_id, place in places.items():
-        tree = trees.get(thread_id)
-        if tree is None or metric_id not in tree.inclusive:
-            continue
-        inclusive, exclusive = tree.inclusive[metric_id], tree.exclusive[metric_id]
-        parent = tree.parents()
-        keys = [(-inclusive[row], facts[timer][0]) for row, timer in enumerate(tree.timer)]
-        depth = [0] * len(parent)
-        for row in preorder(parent, keys.__getitem__):
-            above = parent[row]
-            if above >= 0:
-                depth[row] = depth[above] + 1
-            found.append(
-                TreeRow._make(
-                    (
-                        *place,
-                        tree.callpath[row],
-                        tree.callpath[above] if above >= 0 else None,
-                        depth[row],
-                        *facts[tree.timer[row]],
-                        tree.calls[row],
-                        tree.subroutines[row],
-                        inclusive[row],
-                        exclusive[row],
-                    )
-                )
-            )
+        found += _tree_rows(by_thread.pop(thread_id), place, facts, ranks)
     return found
+
+
+def _tree_rows(
+    paths: list[Any],
+    place: tuple[int, int, int],
+    facts: dict[int, tuple[Any, ...]],
+    ranks: dict[int, int],
+) -> Iterator[TreeRow]:
+    """One thread's call paths, in order.
+
+    Args:
+        paths: rows of `_TREE`.
+        ranks: where timers stand among their names.
+    """
+    row_of = {path[0]: row for row, path in enumerate(paths)}
+    parent = [row_of.get(path[1], -1) for path in paths]
+    del row_of
+    rank = [ranks[path[2]] for path in paths]
+    inclusive = [_number(path[5]) for path in paths]
+    order = sorted(range(len(paths)), key=rank.__getitem__)
+    order.sort(key=inclusive.__getitem__, reverse=True)  # keeps the order of equals
+    depth = [0] * len(paths)
+    for row in preorder(parent, order):
+        callpath, above, timer, calls, subroutines, _, exclusive, _ = paths[row]
+        if parent[row] >= 0:
+            depth[row] = depth[parent[row]] + 1
+        yield TreeRow._make(
+            (
+                *place,
+                callpath,
+                above if parent[row] >= 0 else None,
+                depth[row],
+                *facts[timer],
+                calls,
+                subroutines,
+                inclusive[row],
+                _number(exclusive),
+            )
+        )
 
 
 def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
@@ -234,6 +274,17 @@ def _metric_id(db: ProfileDB, trial_id: int, metric: str) -> int:
         names = ", ".join(map(shown, there)) or "none"
         raise MissingMetric(f"trial {trial_id} has no metric '{shown(metric)}' (it has: {names})")
     return int(there[metric])
+
+
+def _thread_id(
+    trial_id: int, places: dict[int, tuple[int, int, int]], wanted: tuple[int, int, int]
+) -> int:
+    for thread_id, place in places.items():
+        if place == tuple(wanted):
+            return thread_id
+    there = ", ".join(".".join(map(str, place)) for place in places.values())
+    asked = ".".join(map(str, wanted))
+    raise NoSuchTrial(f"trial {trial_id} has no thread {asked} (it has: {there})")
 
 
 def _places(db: ProfileDB, trial_id: int) -> dict[int, tuple[int, int, int]]:

@@ -121,7 +121,7 @@ def _call_tree(
     """The tree, and the row of each of its call paths."""
     parent = stored.parents()
     timer = [position[id] for id in stored.timer]
-    order = preorder(parent, timer.__getitem__)
+    order = preorder(parent, sorted(range(len(timer)), key=timer.__getitem__))
     moved = {row: place for place, row in enumerate(order)}
     tree = CallTree(
         timer=array("q", [timer[row] for row in order]),

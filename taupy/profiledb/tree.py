@@ -1,14 +1,14 @@
-"""A trial's call trees as columns, straight from the tables.
+"""A trial's call trees as columns, straight from the tables, and the order of their rows.
 
-Shared by the questions about call paths (`query.py`) and by `reader.py`. One pass
-over the calls and one over each metric's values, whatever the number of threads.
+One pass over the calls and one over each metric's values, whatever the number of
+threads.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from taupy.profiledb.database import ProfileDB
@@ -17,7 +17,7 @@ _CALLS = """
     SELECT call.thread_id, call.callpath_id, callpath.timer_id, callpath.parent_id,
            call.calls, call.subroutines
       FROM call CROSS JOIN callpath ON callpath.id = call.callpath_id
-     WHERE call.trial_id = :trial AND (:thread IS NULL OR call.thread_id = :thread)
+     WHERE call.trial_id = :trial
      ORDER BY call.callpath_id, call.thread_id
 """
 
@@ -25,7 +25,6 @@ _VALUES = """
     SELECT thread_id, callpath_id, inclusive, exclusive
       FROM interval_value
      WHERE trial_id = :trial AND metric_id = :metric
-       AND (:thread IS NULL OR thread_id = :thread)
      ORDER BY callpath_id, thread_id
 """
 
@@ -56,13 +55,12 @@ class StoredTree:
         return [-1 if above is None else find(above, -1) for above in self.parent_id]
 
 
-def stored_trees(
-    db: ProfileDB, trial_id: int, metrics: Iterable[int], thread_id: int | None = None
-) -> dict[int, StoredTree]:
-    """The trees of a trial's threads, or of one of them, by thread id."""
-    which = {"trial": trial_id, "thread": thread_id}
+def stored_trees(db: ProfileDB, trial_id: int, metrics: Iterable[int]) -> dict[int, StoredTree]:
+    """The trees of a trial's threads, by thread id."""
     trees: dict[int, StoredTree] = {}
-    for thread, callpath, timer, parent, calls, subroutines in db.stream(_CALLS, which):
+    for thread, callpath, timer, parent, calls, subroutines in db.stream(
+        _CALLS, {"trial": trial_id}
+    ):
         tree = trees.get(thread)
         if tree is None:
             tree = trees[thread] = StoredTree()
@@ -73,44 +71,45 @@ def stored_trees(
         tree.calls.append(calls)
         tree.subroutines.append(subroutines)
     for metric in metrics:
-        _add_values(db, trees, {**which, "metric": metric}, metric)
+        which = {"trial": trial_id, "metric": metric}
+        for thread, callpath, inclusive, exclusive in db.stream(_VALUES, which):
+            tree = trees[thread]
+            if metric not in tree.inclusive:
+                tree.inclusive[metric] = [0] * len(tree.callpath)
+                tree.exclusive[metric] = [0] * len(tree.callpath)
+            row = tree.row[callpath]
+            tree.inclusive[metric][row] = math.nan if inclusive is None else inclusive
+            tree.exclusive[metric][row] = math.nan if exclusive is None else exclusive
     return trees
 
 
-def _add_values(
-    db: ProfileDB, trees: dict[int, StoredTree], which: dict[str, int | None], metric: int
-) -> None:
-    for thread, callpath, inclusive, exclusive in db.stream(_VALUES, dict(which)):
-        tree = trees[thread]
-        if metric not in tree.inclusive:
-            tree.inclusive[metric] = [0] * len(tree.callpath)
-            tree.exclusive[metric] = [0] * len(tree.callpath)
-        row = tree.row[callpath]
-        tree.inclusive[metric][row] = math.nan if inclusive is None else inclusive
-        tree.exclusive[metric][row] = math.nan if exclusive is None else exclusive
+def preorder(parent: Sequence[int], order: Iterable[int]) -> list[int]:
+    """The rows with each one directly before its descendants.
 
-
-def preorder(parent: Sequence[int], key: Callable[[int], object]) -> list[int]:
-    """The rows with each one directly before its descendants, siblings sorted by `key`."""
+    Args:
+        parent: each row's parent row, -1 for a root.
+        order: all rows; siblings come in this order.
+    """
     rows = len(parent)
-    first_child = [-1] * rows
+    first_child = [-1] * rows  # last in the order, for a stack turns it round
     next_sibling = [-1] * rows
     roots = []
-    # Last first: a stack turns the order of siblings round.
-    for row in sorted(range(rows), key=key):  # type: ignore[arg-type]
+    for row in order:
         above = parent[row]
         if above < 0:
             roots.append(row)
         else:
             next_sibling[row] = first_child[above]
             first_child[above] = row
-    order: list[int] = []
+    result: list[int] = []
+    add = result.append
     stack = roots[::-1]
+    pop, push = stack.pop, stack.append
     while stack:
-        row = stack.pop()
-        order.append(row)
-        child = first_child[row]  # the last of the siblings
+        row = pop()
+        add(row)
+        child = first_child[row]
         while child >= 0:
-            stack.append(child)
+            push(child)
             child = next_sibling[child]
-    return order
+    return result

@@ -67,6 +67,17 @@ def test_a_call_tree_of_another_metric(db, trial):
     ]
 
 
+def test_a_call_tree_without_what_is_small_or_deep(db, trial):
+    def names(**limits):
+        return [row.short_name for row in query.call_tree(db, trial, thread=(0, 0, 0), **limits)]
+
+    assert names(least=50) == ["<module>", "f", "g"]
+    assert names(least=40) == ["<module>", "f", "g", "g"]
+    assert names(deepest=1) == ["<module>", "f", "g"]
+    assert names(deepest=0) == ["<module>"]
+    assert names(least=151) == []
+
+
 def test_a_thread_that_is_not_there_is_an_error_that_names_those_there_are(db, trial):
     with pytest.raises(NoSuchTrial, match=r"no thread 0\.0\.7 \(it has: 0\.0\.0, 0\.0\.1\)"):
         query.call_tree(db, trial, thread=(0, 0, 7))
