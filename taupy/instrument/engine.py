@@ -514,7 +514,9 @@ def set_node(number: int) -> None:
 def set_group(group: str, enabled: bool) -> None:
     """Record a group of timers, or no longer. The group PYTHON is all Python routines."""
     if _engine is not None and _engine.running:
-        if enabled:
+        if group == "PYTHON":
+            _engine.routines.enable(bool(enabled))
+        elif enabled:
             _engine.disabled.discard(group)
         else:
             _engine.disabled.add(group)

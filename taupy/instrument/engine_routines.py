@@ -73,7 +73,8 @@ class Routines:
         self.calls: list[int] = []  # of one routine, for throttling
         self.took_ns: list[int] = []
         self._selection = selection
-        self._codes: list[CodeType] = []
+        self._codes: dict[int, CodeType] = {}
+        self._disabled = False
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._c_names: dict[tuple[int, str], str] = {}
         self.on_new_code: Any = lambda: None
@@ -84,11 +85,13 @@ class Routines:
         file, name, line = code.co_filename, code.co_qualname, code.co_firstlineno
         if is_ours(file):
             number = OURS
+        elif self._disabled:
+            number = NOT_RECORDED
         else:
             number = self._number(("python", name, file, line), "PYTHON", frame)
         if code.co_flags & RESUMABLE:
             self.start_of[id(code)] = start_offset(code)
-        self._codes.append(code)
+        self._codes[id(code)] = code
         self.of_code[id(code)] = number
         return number
 
@@ -128,6 +131,12 @@ class Routines:
         self.calls.append(0)
         self.took_ns.append(0)
         return len(self.records) - 1
+
+    def enable(self, enabled: bool) -> None:
+        """Record Python routines, or none of them from now on."""
+        if enabled is self._disabled:
+            self._disabled = not enabled
+            self.of_code.clear()  # each one is met anew
 
     def throttle(self, number: int) -> None:
         """From now on the routine's calls are not recorded."""

@@ -1,0 +1,413 @@
+"""The in-code API: the same rows under both engines, and nothing without one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def names(trial) -> dict[str, int]:
+    """Short name -> calls of all that is named by the program itself."""
+    return {
+        path.names[-1]: path.calls
+        for path in trial.paths()
+        if path.files[-1] is None and path.calls and path.names[-1] != ".taupy application"
+    }
+
+
+def events(trial, name: str):
+    return trial.sql(
+        """SELECT value.count, value.minimum, value.maximum, value.mean, value.sum_squares,
+                  (SELECT short_name FROM timer JOIN callpath ON timer.id = timer_id
+                    WHERE callpath.id = value.callpath_id)
+             FROM user_event_value AS value JOIN user_event AS event
+               ON event.id = value.user_event_id
+            WHERE event.name = ? AND trial_id = 1""",
+        name,
+    )
+
+
+def test_a_timer_is_a_row_under_the_routine_that_uses_it(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def work(): pass
+def step():
+    with taupy.timer("load"):
+        work()
+        with taupy.timer("decode", group="IO"):
+            work(); work()
+    work()
+for _ in range(3):
+    step()
+""",
+        engine,
+    )
+    assert trial.under("step", "load").calls == 3
+    assert trial.under("step", "load").subroutines == 6
+    assert trial.under("step", "load", "work").calls == 3
+    assert trial.under("step", "load", "decode", "work").calls == 6
+    assert trial.under("step", "work").calls == 3
+    assert trial.under("load").groups == ("USER",)
+    assert trial.under("decode").groups == ("IO",)
+    assert "taupy.health.timers" not in trial.metadata()
+
+
+def test_the_apis_own_functions_are_not_in_the_profile(runner, engine):
+    trial = runner.run(
+        """
+from taupy import metadata, phase, timer, timer_values, user_event
+def use():
+    with phase("p", dynamic=True):
+        user_event("e").sample(1)
+    timer("a").start()
+    metadata("x", 1)
+    timer("a").stop()
+    timer_values("a")
+use()
+""",
+        engine,
+        "--c-calls",
+    )
+    assert trial.under("<module>", "use").subroutines == 2
+    below = [path.names[path.names.index("use") :] for path in trial.paths() if "use" in path.names]
+    assert sorted(below) == [("use",), ("use", "a"), ("use", "p 1")]
+
+
+def test_a_decorated_function_is_timed_and_keeps_its_name(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+@taupy.timer("area")
+def area(w, *, h=2):
+    "width times height"
+    return w * h
+class Net:
+    @taupy.timer("forward")
+    def forward(self): return 1
+    @staticmethod
+    @taupy.timer("static")
+    def static(): raise KeyError
+assert area(3, h=3) == 9 and area(1) == 2
+assert (area.__name__, area.__doc__) == ("area", "width times height")
+Net().forward()
+try: Net.static()
+except KeyError: pass
+""",
+        engine,
+    )
+    assert names(trial) == {"area": 2, "forward": 1, "static": 1}
+    assert trial.under("area", "area").calls == 2
+    assert trial.under("<module>", "static", "Net.static").calls == 1
+
+
+def test_a_dynamic_phase_is_another_one_every_time(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def batch(): pass
+for epoch in range(3):
+    with taupy.phase("epoch", dynamic=True):
+        for _ in range(2):
+            with taupy.phase("batch"):
+                batch()
+""",
+        engine,
+    )
+    assert names(trial)["epoch 1"] == names(trial)["epoch 2"] == names(trial)["epoch 3"] == 1
+    assert trial.under("epoch 2", "batch", "batch").calls == 2
+    assert trial.under("epoch 2").groups == ("PHASE",)
+
+
+def test_a_user_event_belongs_to_the_call_path_it_is_sampled_in(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+loss = taupy.user_event("loss", unit="nat")
+def step(value): loss.sample(value)
+for value in (4, 2, 3): step(value)
+loss.trigger(10)
+""",
+        engine,
+    )
+    rows = {row[-1]: row[:-1] for row in events(trial, "loss")}
+    assert rows == {"step": (3, 2.0, 4.0, 3.0, 29.0), "<module>": (1, 10.0, 10.0, 10.0, 100.0)}
+    assert trial.sql("SELECT unit FROM user_event WHERE name = 'loss'") == [("nat",)]
+
+
+def test_what_is_no_finite_number_is_left_out_and_said(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+event = taupy.user_event("e")
+for value in (1, "x", None, float("nan"), float("inf"), 10 ** 400, 2):
+    event.sample(value)
+""",
+        engine,
+    )
+    assert [row[0] for row in events(trial, "e")] == [2]
+    assert "'e'" in trial.metadata()["taupy.health.user_event"]
+
+
+def test_metadata_of_the_program_stands_in_the_trial(runner, engine):
+    trial = runner.run(
+        "import taupy\ntaupy.metadata('batch size', 32)\ntaupy.metadata('note', 'a\\0b \\udc80 é')\n",
+        engine,
+    )
+    metadata = trial.metadata()
+    assert metadata["batch size"] == "32"
+    assert metadata["note"] == "a\\0b \\udc80 é"
+
+
+def test_a_disabled_group_is_not_recorded(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def work(): pass
+def use(group):
+    with taupy.timer("t", group=group):
+        work()
+use("A"); use("B")
+taupy.disable("A")
+use("A"); use("B")
+taupy.enable("A")
+use("A")
+""",
+        engine,
+    )
+    calls = {path.groups: path.calls for path in trial.paths() if path.names[-1] == "t"}
+    assert calls == {("A",): 2, ("B",): 2}
+    assert trial.under("<module>", "use", "work").calls == 1
+
+
+def test_disabling_python_leaves_out_routines_until_it_is_enabled(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def inner(): pass
+def work(): inner()
+work()
+taupy.disable("PYTHON")
+work(); work()
+taupy.enable("PYTHON")
+work()
+""",
+        engine,
+    )
+    assert trial.calls("prog.py") == {"<module>": 1, "work": 2, "inner": 2}
+
+
+def test_a_timer_left_open_ends_with_the_routine_it_began_in(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def begin():
+    taupy.timer("open").start()
+    inside()
+def inside(): pass
+def after(): pass
+begin()
+after()
+taupy.timer("open").stop()
+taupy.timer("never begun").stop()
+after()
+""",
+        engine,
+    )
+    assert trial.under("begin", "open", "inside").calls == 1
+    assert trial.under("<module>", "after").calls == 2
+    assert trial.metadata()["taupy.health.timers"].startswith("2 timers")
+
+
+def test_stopping_an_outer_timer_stops_the_inner_ones(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def work(): pass
+outer, inner = taupy.timer("outer"), taupy.timer("inner")
+outer.start(); inner.start(); work()
+outer.stop(); work()
+inner.stop(); work()
+""",
+        engine,
+    )
+    assert trial.under("<module>", "outer", "inner", "work").calls == 1
+    assert trial.under("<module>", "work").calls == 2
+    assert "taupy.health.timers" in trial.metadata()
+
+
+def test_a_routine_cannot_stop_its_callers_timer(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def work(): pass
+def stop(timer):
+    timer.stop(); work()
+def use():
+    timer = taupy.timer("t"); timer.start()
+    stop(timer)
+    work()
+use()
+""",
+        engine,
+    )
+    assert trial.under("use", "t", "stop", "work").calls == 1
+    assert trial.under("use", "t", "work").calls == 1
+
+
+def test_a_timer_may_be_inside_itself(runner, engine):
+    trial = runner.run(
+        """
+import taupy, time
+def down(n):
+    with taupy.timer("t"):
+        time.sleep(0.01)
+        if n: down(n - 1)
+down(2)
+values = taupy.timer_values("t")
+assert values.calls == 3, values
+assert 30e6 <= values.inclusive_ns < 45e6, values
+assert 30e6 <= values.exclusive_ns <= values.inclusive_ns, values
+""",
+        engine,
+    )
+    assert trial.under("down", "t", "down", "t", "down", "t").calls == 1
+
+
+def test_a_program_can_ask_for_its_own_values(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def work(): pass
+for _ in range(3): work()
+with taupy.timer("t"):
+    assert taupy.timer_values("t").calls == 1
+values = taupy.timer_values("work")
+print(values.calls, values.inclusive_ns == values.exclusive_ns > 0)
+print(taupy.timer_values("nobody"), "t" in taupy.timer_names(), "work" in taupy.timer_names())
+""",
+        engine,
+    )
+    assert trial.stdout == "3 True\nNone True True\n"
+
+
+def test_threads_have_timers_of_their_own(runner, engine):
+    trial = runner.run(
+        """
+import taupy, threading
+def work():
+    with taupy.timer("t"):
+        leaf()
+def leaf(): pass
+threads = [threading.Thread(target=work, name=f"w{i}") for i in range(3)]
+for t in threads: t.start(); t.join()
+work()
+""",
+        engine,
+    )
+    assert [(p.thread_name, p.calls) for p in trial.paths() if p.names[-1] == "t"] == [
+        ("MainThread", 1), ("w0", 1), ("w1", 1), ("w2", 1),
+    ]  # fmt: skip
+
+
+def test_a_timer_around_an_await_harms_nothing(runner, engine):
+    trial = runner.run(
+        """
+import asyncio, taupy
+async def task(n):
+    with taupy.timer(f"t{n}"):
+        step()
+        await asyncio.sleep(0.001 * n)
+        step()
+def step(): pass
+async def main():
+    await asyncio.gather(*[task(n) for n in range(4)])
+asyncio.run(main())
+def after(): pass
+after()
+""",
+        engine,
+    )
+    assert trial.calls()["step"] == 8
+    assert trial.under("<module>", "after").calls == 1
+    assert all(path.exclusive >= 0 for path in trial.paths())
+    assert {name: calls for name, calls in names(trial).items() if name[0] == "t"} == {
+        f"t{n}": 1 for n in range(4)
+    }
+
+
+def test_the_program_can_name_its_node(runner, engine):
+    trial = runner.run("import taupy\ntaupy.set_node(5)\n", engine)
+    assert trial.sql("SELECT DISTINCT node FROM thread") == [(5,)]
+
+
+def test_a_snapshot_keeps_the_profile_as_it_was(runner, engine):
+    trial = runner.run(
+        """
+import taupy
+def work(): pass
+work(); work()
+taupy.snapshot("early")
+work()
+taupy.snapshot("late")
+work()
+""",
+        engine,
+    )
+    assert trial.calls("prog.py")["work"] == 4
+    counted = trial.sql(
+        """SELECT call.trial_id, sum(call.calls) FROM call
+             JOIN callpath ON callpath.id = call.callpath_id
+             JOIN timer ON timer.id = callpath.timer_id
+            WHERE timer.short_name = 'work' GROUP BY 1 ORDER BY 1"""
+    )
+    assert [calls for _, calls in counted] == [4, 2, 3]
+
+
+MISUSE = """
+import taupy
+def told(call, *arguments):
+    try:
+        call(*arguments)
+    except (TypeError, ValueError) as problem:
+        print(type(problem).__name__, problem)
+    else:
+        print("fine")
+async def coroutine(): pass
+def generator(): yield 1
+told(taupy.timer("t"), coroutine)
+told(taupy.timer("t"), generator)
+told(taupy.phase("p", True), int)
+told(taupy.set_node, -1)
+told(taupy.timer, 5)
+told(taupy.timer("t").stop)
+told(taupy.user_event("e").sample, "no number")
+told(taupy.metadata, "k", object())
+"""
+
+
+def test_misuse_is_told_alike_with_and_without_profiling(runner, engine):
+    trial = runner.run(MISUSE, engine)
+    plain = subprocess.run(
+        [sys.executable, "prog.py"], cwd=runner.folder, env=runner.environment,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert trial.stdout == plain.stdout
+    assert plain.stdout.count("TypeError") == 3 and plain.stdout.count("ValueError") == 1
+
+
+@pytest.mark.parametrize("module", ["taupy.instrument.engine", "threading", "json", "re"])
+def test_the_api_imports_nothing_heavy(runner, module):
+    source = (
+        "import sys; before = set(sys.modules); import taupy\n"
+        "with taupy.timer('t'): taupy.user_event('e').sample(1)\n"
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {runner.environment['PYTHONPATH']!r})\n{source}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert module not in done.stdout
+    assert "taupy" in done.stdout
