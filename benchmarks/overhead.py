@@ -1,0 +1,125 @@
+"""What measuring costs: CPU time over native, for taupy, other tools and the bare hooks.
+
+    python benchmarks/overhead.py                a table, about ten minutes
+    python benchmarks/overhead.py --quick        fewer tools and rounds, about one
+    python benchmarks/overhead.py --workloads recursion,objects --tools native,taupy
+
+All tools run the same workloads in turns, in one session after another, each session in
+fresh processes. A cell is the median over all rounds of CPU time / native CPU time of the
+same round. The goals compare *added* time (that ratio less 1), averaged over the
+call-dense workloads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+
+import tools
+import workloads
+from tools import Session, Tool
+from workloads import Workload
+
+QUICK = ["native", "taupy", "taupy-c-calls", "cprofile", "hook", "hook-clock"]
+
+Ratios = dict[tuple[str, str], float]
+"""(workload, tool) -> CPU time over native"""
+
+
+def measured(
+    chosen: list[Tool], programs: list[Workload], sessions: int, rounds: int
+) -> tuple[Ratios, dict[str, float]]:
+    """The ratios, and the median native seconds of each workload."""
+    times: dict[str, list[dict[str, float]]] = {program.name: [] for program in programs}
+    for number in range(sessions):
+        with Session(chosen) as session:
+            for program in programs:
+                if sys.stderr.isatty():
+                    print(
+                        f"\r\033[Ksession {number + 1} of {sessions}: {program.name}",
+                        end="",
+                        file=sys.stderr,
+                    )
+                times[program.name] += session.rounds(program.name, rounds)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    ratios = {
+        (name, tool.name): statistics.median(taken[tool.name] / taken["native"] for taken in rows)
+        for name, rows in times.items()
+        for tool in chosen
+    }
+    native = {
+        name: statistics.median(taken["native"] for taken in rows) for name, rows in times.items()
+    }
+    return ratios, native
+
+
+def added(ratios: Ratios, programs: list[Workload], tool: str) -> float:
+    """Mean added time over the call-dense workloads, in native times."""
+    return statistics.mean(ratios[p.name, tool] - 1 for p in programs if p.call_dense)
+
+
+def table(
+    chosen: list[Tool], programs: list[Workload], ratios: Ratios, native: dict[str, float]
+) -> None:
+    shown = [tool for tool in chosen if tool.name != "native"]
+    print("| workload | native, s | " + " | ".join(tool.title for tool in shown) + " |")
+    print("| --- | ---: |" + " ---: |" * len(shown))
+    for program in programs:
+        cells = [f"{ratios[program.name, tool.name]:.2f}" for tool in shown]
+        mark = "" if program.call_dense else " *"
+        print(f"| {program.name}{mark} | {native[program.name]:.3f} | {' | '.join(cells)} |")
+    means = [
+        statistics.geometric_mean(ratios[program.name, tool.name] for program in programs)
+        for tool in shown
+    ]
+    print("| **geometric mean** | | " + " | ".join(f"**{mean:.2f}**" for mean in means) + " |")
+    if any(program.call_dense for program in programs):
+        sums = [f"**{added(ratios, programs, tool.name):.2f}**" for tool in shown]
+        print("| **added, call-dense** | | " + " | ".join(sums) + " |")
+    print("\n\\* not counted as call-dense")
+
+
+def goals(chosen: list[Tool], programs: list[Workload], ratios: Ratios) -> None:
+    old = sys.version_info < (3, 12)
+    names = {tool.name for tool in chosen}
+    print("\n| added time, mean over the call-dense workloads | ratio | goal |")
+    print("| --- | ---: | ---: |")
+    for numerator, denominator, text, limit in (
+        ("taupy", "cprofile", "taupy / cProfile", 0.12 if old else 0.22),
+        ("taupy", "hook-clock", "taupy / same hook with one clock reading", 1.5 if old else 1.4),
+        ("taupy", "profile", "taupy / no-op PyEval_SetProfile", 0.25 if old else 0.40),
+        ("taupy-c-calls", "cprofile", "taupy --c-calls / cProfile", 0.6 if old else 0.4),
+    ):
+        if numerator in names and denominator in names:
+            ratio = added(ratios, programs, numerator) / added(ratios, programs, denominator)
+            met = "" if ratio <= limit else " (missed)"
+            print(f"| {text} | {ratio:.3f} | <= {limit}{met} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What measuring costs, beside other tools.")
+    parser.add_argument("--quick", action="store_true", help="fewer tools and rounds")
+    parser.add_argument("--sessions", type=int, default=3, help="fresh processes so many times")
+    parser.add_argument("--rounds", type=int, default=3, help="of each workload in a session")
+    parser.add_argument("--workloads", help="names, separated by commas")
+    parser.add_argument("--tools", help="names, separated by commas")
+    arguments = parser.parse_args()
+    names = arguments.tools.split(",") if arguments.tools else QUICK if arguments.quick else None
+    chosen = tools.available(names)
+    if "native" not in {tool.name for tool in chosen}:
+        chosen.insert(0, tools.by_name("native"))
+    programs = workloads.available()
+    if arguments.workloads:
+        programs = [workloads.by_name(name) for name in arguments.workloads.split(",")]
+    sessions = 1 if arguments.quick else arguments.sessions
+    print(f"{tools.machine()}; {sessions} x {arguments.rounds} rounds\n")
+    ratios, native = measured(chosen, programs, sessions, arguments.rounds)
+    table(chosen, programs, ratios, native)
+    if any(program.call_dense for program in programs):
+        goals(chosen, programs, ratios)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""The tools that are compared, and workers that run workloads under them.
+
+A worker is a fresh process under one tool, from its start to its end; it waits for
+orders on standard input and answers each with the CPU seconds that a workload took:
+
+    python tools.py TOOL          native, cProfile, viztracer and the floors
+    taupy run tools.py native     taupy: what its users type
+
+All workers of a session live at once and work in turns, so that what the machine does
+meanwhile hits all alike.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+OWN_HOOK = "evaluation" if sys.version_info < (3, 12) else "monitoring"
+
+
+class Tool(NamedTuple):
+    name: str
+    title: str
+    taupy_options: tuple[str, ...] | None = None
+    """Of `taupy run`; None: not taupy."""
+    floor: tuple[str, bool, bool] | None = None
+    """hook, clock, C calls"""
+
+
+TOOLS = (
+    Tool("native", "native"),
+    Tool("taupy", "taupy", taupy_options=()),
+    Tool("taupy-c-calls", "taupy --c-calls", taupy_options=("--c-calls",)),
+    Tool("cprofile", "cProfile"),
+    Tool("viztracer", "viztracer"),
+    Tool("viztracer-minimal", "viztracer, no C calls"),
+    Tool("profile", "SetProfile, no-op", floor=("profile", False, False)),
+    Tool("hook", "own hook, no-op", floor=(OWN_HOOK, False, False)),
+    Tool("hook-clock", "own hook, clock", floor=(OWN_HOOK, True, False)),
+    Tool(
+        "hook-c-calls",
+        "own hook, C calls, clock",
+        floor=("profile" if OWN_HOOK == "evaluation" else OWN_HOOK, True, True),
+    ),
+)
+
+
+def by_name(name: str) -> Tool:
+    return next(tool for tool in TOOLS if tool.name == name)
+
+
+def available(names: list[str] | None = None) -> list[Tool]:
+    """Those asked for, or all; without viztracer where it is not installed."""
+    found = [by_name(name) for name in names] if names else list(TOOLS)
+    if importlib.util.find_spec("viztracer") is None:
+        found = [tool for tool in found if not tool.name.startswith("viztracer")]
+    return found
+
+
+def machine() -> str:
+    """Where figures come from, in one line."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    load = os.getloadavg()[0]
+    return (
+        f"CPython {platform.python_version()}, {model}, {os.cpu_count()} CPUs, "
+        f"Linux {platform.release()}, load {load:.1f}"
+    )
+
+
+# ------------------------------------------------------------------ the driver's side
+
+
+def build_floor(folder: Path) -> None:
+    """Compile floor.c into `folder` with the system's compiler."""
+    compiler = os.environ.get("CC", "cc").split()
+    include = sysconfig.get_path("include")
+    subprocess.run(
+        [
+            *compiler,
+            *("-O3", "-fPIC", "-shared", f"-I{include}"),
+            str(HERE / "floor.c"),
+            *("-o", str(folder / "floor.so")),
+        ],
+        check=True,
+    )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """One thread in numerical libraries, one hash seed, all files in `folder`."""
+    return {
+        **os.environ,
+        "PYTHONHASHSEED": "0",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "TAUPY_STATE_DIR": str(folder / "state"),
+        "FLOOR_FOLDER": str(folder),
+    }
+
+
+def taupy_run(folder: Path, *options: str) -> list[str]:
+    """The command line of `taupy run`, into a database in `folder`."""
+    database = str(folder / "taupy.db")
+    return [sys.executable, "-m", "taupy", "run", "--quiet", "--db", database, *options]
+
+
+class Worker:
+    """A process under one tool."""
+
+    def __init__(self, tool: Tool, folder: Path) -> None:
+        self.tool = tool
+        if tool.taupy_options is None:
+            command = [sys.executable, str(HERE / "tools.py"), tool.name]
+        else:
+            command = taupy_run(folder, *tool.taupy_options)
+            command += [str(HERE / "tools.py"), "native"]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(folder),
+            cwd=folder,
+        )
+
+    def seconds(self, workload: str) -> float:
+        """CPU seconds of one run."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(workload + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"the worker under {self.tool.title} died in {workload!r}")
+        return float(answer)
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Session:
+    """One worker for each tool, for as long as the `with` lasts."""
+
+    def __init__(self, tools: list[Tool]) -> None:
+        self.tools = tools
+
+    def __enter__(self) -> Session:
+        self._folder = tempfile.TemporaryDirectory(prefix="taupy-benchmark-")
+        folder = Path(self._folder.name)
+        if any(tool.floor for tool in self.tools):
+            build_floor(folder)
+        self.workers = [Worker(tool, folder) for tool in self.tools]
+        return self
+
+    def rounds(self, workload: str, count: int) -> list[dict[str, float]]:
+        """{tool: CPU seconds} of `count` rounds, after one that warms up."""
+        for worker in self.workers:
+            worker.seconds(workload)
+        results = []
+        for at in range(count):
+            # Another one begins each time: nobody always comes after the same neighbour.
+            turn = self.workers[at % len(self.workers) :] + self.workers[: at % len(self.workers)]
+            results.append({worker.tool.name: worker.seconds(workload) for worker in turn})
+        return results
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.end()
+        self._folder.cleanup()
+
+
+# ------------------------------------------------------------------ the worker's side
+
+
+def start(tool: Tool) -> object:
+    """Switch the tool on, for good. What is returned must be kept."""
+    if tool.floor is not None:
+        sys.path.append(os.environ["FLOOR_FOLDER"])
+        import floor  # type: ignore[import-not-found]
+
+        floor.start(*tool.floor)
+        return floor
+    if tool.name == "cprofile":
+        import cProfile
+
+        profile = cProfile.Profile()
+        profile.enable()
+        return profile
+    if tool.name.startswith("viztracer"):
+        from viztracer import VizTracer
+
+        if tool.name == "viztracer-minimal":
+            tracer = VizTracer(
+                verbose=0, ignore_c_function=True, file_info=False, register_global=False
+            )
+        else:
+            tracer = VizTracer(verbose=0)
+        tracer.start()
+        return tracer
+    return None
+
+
+def work(tool: Tool) -> None:
+    import workloads
+
+    prepared: dict[str, workloads.Run] = {}
+    kept = start(tool)
+    for line in sys.stdin:
+        name = line.strip()
+        if name not in prepared:
+            prepared[name] = workloads.by_name(name).prepare()
+        run = prepared[name]
+        gc.collect()
+        before = time.process_time()
+        run()
+        took = time.process_time() - before
+        print(took, flush=True)
+    if tool.floor is not None:
+        kept.stop()  # type: ignore[attr-defined]
+    os._exit(0)  # viztracer and others would write a report now
+
+
+if __name__ == "__main__":
+    work(by_name(sys.argv[1]))
