@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from taupy.model.rows import EventRow, ThreadRow
 from taupy.pprof import figures
-from taupy.pprof.selection import place_of
+from taupy.pprof.selection import Place, place_of
 from taupy.pprof.view import Column, View
 
 _COLUMNS = (
@@ -27,13 +27,13 @@ def views(
     rows: Sequence[EventRow],
     threads: Sequence[ThreadRow],
     meant: Callable[[str, str], bool] | None = None,
-) -> list[View]:
+) -> dict[Place, View]:
     """One table for each of these threads that has events.
 
     Args:
         meant: a test on the name as shown and on the event's own name.
     """
-    made = []
+    made = {}
     for thread in threads:
         place = place_of(thread)
         found = [
@@ -44,7 +44,7 @@ def views(
         ]  # fmt: skip
         if found:
             title = "USER EVENTS Profile :NODE {}, CONTEXT {}, THREAD {}".format(*place)
-            made.append(View(title, _COLUMNS, found))
+            made[place] = View(title, _COLUMNS, found)
     return made
 
 

@@ -7,7 +7,7 @@ them, and shows one `<module>` for all modules of a program.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -41,6 +41,7 @@ def views(
     metric: Metric,
     choice: Choice | None = None,
     meant: Callable[[FlatRow], bool] | None = None,
+    events: Mapping[Place, View] | None = None,
 ) -> list[View]:
     """The tables of these threads, and the summaries that were chosen.
 
@@ -49,6 +50,7 @@ def views(
         threads: in order; one without rows was not measured in this metric, has no
             table and does not count in a mean.
         meant: the routines to show, None for all.
+        events: a thread's user events, to stand under its table.
     """
     choice = choice or Choice()
     by_thread: dict[Place, list[FlatRow]] = {place_of(thread): [] for thread in threads}
@@ -59,9 +61,13 @@ def views(
     spread = {key: _spread(merged[key].exclusive, len(measured)) for key in merged}
     made: list[View] = []
     if not choice.summary_only:
-        for thread in measured:
-            found = _on_thread(by_thread[place_of(thread)], spread, meant)
-            made.append(_thread_view(thread, found, metric, choice))
+        for thread in threads:
+            if on_thread := by_thread[place_of(thread)]:
+                made.append(
+                    _thread_view(thread, _on_thread(on_thread, spread, meant), metric, choice)
+                )
+            if events and place_of(thread) in events:
+                made.append(events[place_of(thread)])
     for statistic in _summaries(choice, len(measured)):
         summed = [
             _summary(routine, statistic, len(measured), spread[key])

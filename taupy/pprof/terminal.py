@@ -10,13 +10,17 @@ The one place that writes results. It knows nothing of what the views hold.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Literal
 
 from taupy.pprof import forms, table
 from taupy.pprof.view import View
+
+_PATIENCE_SECONDS = 0.7
 
 Form = Literal["text", "csv", "json", "markdown"]
 
@@ -79,6 +83,35 @@ def _lines(
         limit = terminal_width(out) if width is None else width
         lines = table.lines(views, limit, _painter() if colored else None)
     return _encodable(lines, out)
+
+
+@contextlib.contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Say on a terminal's stderr that something takes its time, if it does."""
+    if not _is_terminal(sys.stderr) or os.environ.get("TERM", "") in ("", "dumb"):
+        yield
+        return
+    begun: list[Callable[[], None]] = []
+
+    def begin() -> None:
+        try:
+            from rich.console import Console
+        except ImportError:
+            return
+        status = Console(stderr=True).status(text)
+        status.start()
+        begun.append(status.stop)
+
+    timer = threading.Timer(_PATIENCE_SECONDS, begin)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for end in begun:
+            end()
 
 
 # --- the terminal ------------------------------------------------------------

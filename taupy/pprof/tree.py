@@ -88,9 +88,19 @@ def _view(
              row.depth, row.callpath_id, row.parent_id,
              row.timer, row.short_name, row.file, row.line, row.groups)
         )  # fmt: skip
-    hidden = len(rows) - len(made)
-    notes = [f"{units.count(hidden)} of {units.count(len(rows))} call paths are not shown"]
-    return View(title, _columns(metric, choice.plain), made, notes if hidden else ())
+    return View(title, _columns(metric, choice.plain), made, _notes(choice))
+
+
+def _notes(choice: Choice) -> list[str]:
+    """What is left out, and how to see it."""
+    left_out = []
+    if choice.min_percent > 0:
+        left_out.append(f"call paths below {units.number(choice.min_percent)} % (--min-percent)")
+    if choice.depth is not None:
+        left_out.append(f"those more than {choice.depth} levels down (--depth)")
+    if choice.limit is not None:
+        left_out.append(f"all but the {choice.limit} largest (--limit)")
+    return ["not shown: " + ", ".join(left_out)] if left_out else []
 
 
 def _columns(metric: Metric, plain: bool) -> list[Column]:

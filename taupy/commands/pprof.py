@@ -1,0 +1,405 @@
+"""Show where a trial spent its time: TAU's pprof.
+
+taupy pprof                          the trial stored last, thread by thread
+taupy pprof 12 --sort exclusive -n 20
+taupy pprof latest --tree --depth 5
+taupy pprof --callers forward --thread 0.0.0
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from taupy.commands import options
+from taupy.errors import MissingMetric, TaupyError, UsageError
+from taupy.model.profile import Metric
+from taupy.model.rows import FlatRow, ThreadRow, TreeRow
+from taupy.pprof import callgraph, events, flat, fold, grouping, paths, selection, terminal, tree
+from taupy.pprof.figures import SORT_KEYS, Order
+from taupy.pprof.text import visible
+from taupy.pprof.view import View
+from taupy.profiledb import query, selector, sources
+from taupy.profiledb.database import ProfileDB
+
+Row = TypeVar("Row", FlatRow, TreeRow)
+
+TREE_MIN_PERCENT = 1.0
+"""What a tree for people leaves out, unless --min-percent says otherwise."""
+
+_REMARKS = ("taupy.health", "taupy.invariants")
+"""Metadata of these names are remarks on how the trial was measured."""
+
+_NUMBERS_WIDTH = 44
+"""Columns of a tree before the names."""
+
+
+# --- the command line --------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "selector",
+        nargs="?",
+        default=selector.LATEST,
+        metavar="TRIAL",
+        help="latest (the default), an id, a name, app/experiment/trial, tag:NAME, gpu=MODEL",
+    )
+    options.add_database_argument(parser)
+    parser.add_argument("--metric", default="time", metavar="NAME", help="default: time")
+    _add_order(parser)
+    _add_selection(parser)
+    _add_views(parser)
+    _add_output(parser)
+
+
+def _add_order(parser: argparse.ArgumentParser) -> None:
+    order = parser.add_argument_group("order")
+    order.add_argument(
+        "--sort",
+        choices=SORT_KEYS,
+        default="inclusive",
+        metavar="KEY",
+        help="largest first, by " + ", ".join(SORT_KEYS) + " (default: inclusive)",
+    )
+    for letter, key in (
+        ("t", "inclusive"),
+        ("m", "exclusive"),
+        ("c", "calls"),
+        ("b", "subroutines"),
+        ("e", "exclusive-per-call"),
+        ("i", "inclusive-per-call"),
+        ("v", "stddev"),
+    ):
+        order.add_argument(
+            f"-{letter}", dest="sort", action="store_const", const=key, help=f"--sort {key}"
+        )
+    order.add_argument("--reverse", "-r", action="store_true", help="smallest first")
+    order.add_argument(
+        "--limit", "-n", type=_count, metavar="N", help="N rows a table, the rest as -others-"
+    )
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    chosen = parser.add_argument_group("selection", "each may be given several times")
+    chosen.add_argument(
+        "--thread", action="append", default=[], metavar="N.C.T", help="0.0.1, 0.*.* or 0"
+    )
+    chosen.add_argument("--node", action="append", default=[], type=_count, metavar="N")
+    chosen.add_argument(
+        "--group", action="append", default=[], metavar="NAME", help="PYTHON, PYTHON_C, PHASE, ..."
+    )
+    chosen.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="routines with this in their name; whole names with * and ?; /REGEX/",
+    )
+    chosen.add_argument(
+        "--fold-libraries",
+        action="store_true",
+        help="sum what libraries do inside into the call that enters them",
+    )
+
+
+def _add_views(parser: argparse.ArgumentParser) -> None:
+    views = parser.add_argument_group("views", "without one: TAU's tables, thread by thread")
+    views.add_argument(
+        "--summary-only", "-s", action="store_true", help="all threads together, none by itself"
+    )
+    views.add_argument(
+        "--summary",
+        action="append",
+        default=[],
+        type=_statistics,
+        metavar="WHICH",
+        help=",".join(flat.STATISTICS) + " over threads (default: total,mean)",
+    )
+    views.add_argument("--tree", action="store_true", help="every routine under its caller")
+    views.add_argument("--depth", type=_count, metavar="N", help="of a tree: N levels of callees")
+    views.add_argument(
+        "--min-percent",
+        type=_percent,
+        metavar="P",
+        help=f"of a tree: call paths of at least P %% (default: {TREE_MIN_PERCENT:g}; 0 in CSV "
+        "and JSON)",
+    )
+    views.add_argument("--callers", metavar="ROUTINE", help="who calls it")
+    views.add_argument("--callees", metavar="ROUTINE", help="whom it calls")
+    views.add_argument("--by", choices=("file", "module", "group"), help="sums over routines")
+    views.add_argument("--events", action="store_true", help="user events only")
+    views.add_argument("--list", "-l", action="store_true", help="the names of all routines")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_argument_group("output")
+    forms = output.add_mutually_exclusive_group()
+    for form in ("csv", "json", "markdown"):
+        names = [f"--{form}", "-d"] if form == "csv" else [f"--{form}"]
+        forms.add_argument(*names, dest="form", action="store_const", const=form)
+    output.add_argument("--plain", "-p", action="store_true", help="plain msec, not h:mm:ss.mmm")
+    output.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    # TAU's letters that mean nothing here, each with its own answer.
+    output.add_argument("-a", action="store_true", help=argparse.SUPPRESS)
+    output.add_argument("-f", metavar="PREFIX", help=argparse.SUPPRESS)
+    output.add_argument("-x", action="store_true", help=argparse.SUPPRESS)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no count (0, 1, 2, ...)")
+    return int(text)
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no share from 0 to 100 percent")
+    return value
+
+
+def _statistics(text: str) -> tuple[flat.Statistic, ...]:
+    names = [name.strip() for name in text.split(",")]
+    known: dict[str, flat.Statistic] = {name: name for name in flat.STATISTICS}
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(
+                f"there is no summary {visible(name)!r} (there is: {', '.join(known)})"
+            )
+    return tuple(known[name] for name in names)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what does not go together."""
+    if args.f is not None:
+        raise UsageError(
+            "-f names profile files, and a trial is in the database: choose it with TRIAL, "
+            "and the database with --db"
+        )
+    if args.x:
+        raise UsageError("-x means nothing here; `taupy pprof --help` lists the options")
+    modes = {
+        "--tree": args.tree,
+        "--callers or --callees": args.callers is not None or args.callees is not None,
+        "--by": args.by is not None,
+        "--events": args.events,
+        "--list": args.list,
+    }
+    asked = [name for name, given in modes.items() if given]
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)} are different views: ask for one at a time")
+    if not args.tree and (args.depth is not None or args.min_percent is not None):
+        raise UsageError("--depth and --min-percent are of the call tree: add --tree")
+    if asked and args.summary:
+        raise UsageError(f"--summary is of TAU's tables: it does not go with {asked[0]}")
+    if asked and args.sort == "stddev":
+        raise UsageError(f"stddev over threads orders TAU's tables: it does not go with {asked[0]}")
+
+
+# --- what is shown -----------------------------------------------------------
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    with ProfileDB.open(options.database_path(args)) as db:
+        trial = selector.one(db, args.selector)
+        asked = Asked(db, trial.id, args)
+        with terminal.busy(f"reading trial {trial.id} ..."):
+            views = asked.views()
+        notes = [*views[-1].notes, *_remarks(db, trial.id, trial.state)]
+    views[-1] = replace(views[-1], notes=notes)
+    color = {"auto": None, "always": True, "never": False}[args.color]
+    terminal.show_all(views, args.form or "text", color=color)
+    return 0
+
+
+def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
+    """What must be known of how the trial was measured."""
+    found = [f"trial {trial_id} is {state}"] if state != "complete" else []
+    for row in query.trial_metadata(db, trial_id):
+        if row.name.startswith(_REMARKS):
+            node = f"node {row.node}: " if row.node is not None else ""
+            found += [node + line for line in row.value.splitlines()]
+    return found
+
+
+@dataclass(slots=True)
+class Asked:
+    """The trial, and what was asked of it."""
+
+    db: ProfileDB
+    trial_id: int
+    args: argparse.Namespace
+
+    def views(self) -> list[View]:
+        """At least one view.
+
+        Raises:
+            TaupyError: there is nothing of what was asked; says what there is.
+        """
+        args = self.args
+        threads = selection.selected_threads(query.threads(self.db, self.trial_id), self.selection)
+        if args.events:
+            return self._events(threads)
+        metric = self._metric()
+        order = Order(sort=args.sort, reverse=args.reverse, limit=args.limit, plain=args.plain)
+        if args.tree:
+            return self._tree(threads, metric)
+        if args.by:
+            rows = self._call_paths(threads, metric)
+            return [grouping.view(rows, metric, args.by, order, self._meant(rows))]
+        if args.callers is not None or args.callees is not None:
+            return self._call_graph(threads, metric, order)
+        return self._tables(threads, metric)
+
+    @property
+    def selection(self) -> selection.Selection:
+        args = self.args
+        return selection.Selection(
+            tuple(args.thread), tuple(args.node), tuple(args.group), tuple(args.filter)
+        )
+
+    def _metric(self) -> Metric:
+        there = query.metrics(self.db, self.trial_id)
+        wanted = self.args.metric
+        for metric in there:
+            if metric.name == wanted:
+                return metric
+        for metric in there:
+            if metric.name.lower() == wanted.lower():
+                return metric
+        names = ", ".join(visible(metric.name) for metric in there) or "none"
+        raise MissingMetric(
+            f"trial {self.trial_id} has no metric '{visible(wanted)}' (it has: {names})"
+        )
+
+    def _meant(self, rows: Sequence[Row]) -> Callable[[Row], bool] | None:
+        test = selection.routine_test(rows, self.selection)
+        if test is not None and not any(map(test, rows)):
+            raise UsageError("no routine is both in a group of --group and answers to a --filter")
+        return test
+
+    def _events(self, threads: Sequence[ThreadRow]) -> list[View]:
+        tests = [selection.name_test(pattern) for pattern in self.args.filter]
+        rows = query.user_events(self.db, self.trial_id)
+        found = events.views(
+            rows,
+            threads,
+            (lambda name, event: any(test(name, event) for test in tests)) if tests else None,
+        )
+        if not found:
+            names = ", ".join(sorted({visible(row.event) for row in rows})[:8]) or "none"
+            raise TaupyError(
+                f"trial {self.trial_id} has no such user event on these threads "
+                f"(its user events: {names})"
+            )
+        return list(found.values())
+
+    def _tables(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
+        args = self.args
+        if args.fold_libraries:
+            rows = paths.flattened(self._call_paths(threads, metric))
+        else:
+            rows = selection.on_threads(
+                query.flat_profile(self.db, self.trial_id, metric.name), threads
+            )
+            self._refuse_nothing(rows, metric)
+        meant = self._meant(rows)
+        if args.list:
+            return [flat.names(rows, meant)]
+        found = {}
+        if meant is None and args.form != "csv":
+            found = events.views(query.user_events(self.db, self.trial_id), threads)
+        choice = flat.Choice(
+            sort=args.sort,
+            reverse=args.reverse,
+            limit=args.limit,
+            plain=args.plain,
+            summaries=tuple(dict.fromkeys(sum(args.summary, ()))) or None,
+            summary_only=args.summary_only,
+        )
+        return flat.views(rows, threads, metric, choice, meant, found)
+
+    def _tree(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
+        args = self.args
+        for_people = args.form in (None, "markdown")
+        share = args.min_percent
+        if share is None:
+            share = TREE_MIN_PERCENT if for_people and args.limit is None else 0.0
+        width = terminal.terminal_width(sys.stdout)
+        choice = tree.Choice(
+            sort=args.sort,
+            reverse=args.reverse,
+            limit=args.limit,
+            plain=args.plain,
+            depth=args.depth,
+            min_percent=share,
+            summary_only=args.summary_only,
+            # Half of what a terminal leaves for names may be indentation.
+            indent=max(3, (width - _NUMBERS_WIDTH) // 4) if width else tree.Choice().indent,
+        )
+        rows = self._call_paths(threads, metric, choice)
+        return tree.views(rows, threads, metric, choice, self._meant(rows))
+
+    def _call_graph(self, threads: Sequence[ThreadRow], metric: Metric, order: Order) -> list[View]:
+        args = self.args
+        rows = self._call_paths(threads, metric)
+        found = []
+        if args.callers is not None:
+            routine = selection.one_routine(rows, args.callers)
+            found.append(callgraph.callers(rows, routine, metric, order))
+        if args.callees is not None:
+            routine = selection.one_routine(rows, args.callees)
+            found.append(callgraph.callees(rows, routine, metric, order))
+        return found
+
+    def _call_paths(
+        self, threads: Sequence[ThreadRow], metric: Metric, choice: tree.Choice | None = None
+    ) -> list[TreeRow]:
+        """Call paths of these threads, libraries folded if so asked.
+
+        Args:
+            choice: leave out what this would not show anyway.
+        """
+        args = self.args
+        whole_trees = choice is None or args.fold_libraries or args.filter or args.group
+        rows = query.call_tree(
+            self.db,
+            self.trial_id,
+            metric.name,
+            selection.place_of(threads[0]) if len(threads) == 1 else None,
+            least=None if whole_trees or choice is None else self._least(threads, metric, choice),
+            deepest=None if whole_trees or choice is None else choice.depth,
+        )
+        rows = selection.on_threads(rows, threads)
+        self._refuse_nothing(rows, metric)
+        if args.fold_libraries:
+            rows = fold.libraries_folded(rows, sources.timer_paths(self.db, self.trial_id))
+        return rows
+
+    def _least(
+        self, threads: Sequence[ThreadRow], metric: Metric, choice: tree.Choice
+    ) -> float | None:
+        """The inclusive below which no tree of these threads shows a call path."""
+        if not choice.min_percent or choice.summary_only:
+            return None
+        whole: dict[selection.Place, float] = {}
+        rows = query.flat_profile(self.db, self.trial_id, metric.name)
+        for row in selection.on_threads(rows, threads):
+            place = selection.place_of(row)
+            whole[place] = max(whole.get(place, 0), row.inclusive)
+        return min(whole.values(), default=0) * choice.min_percent / 100
+
+    def _refuse_nothing(self, rows: Sequence[Row], metric: Metric) -> None:
+        if not rows:
+            raise TaupyError(
+                f"trial {self.trial_id} has nothing of the metric '{visible(metric.name)}' on "
+                "these threads; `taupy pprof` without --thread and --node shows all that it has"
+            )

@@ -1,0 +1,17 @@
+"""Where a trial's routines stand: their source files as the interpreter knew them."""
+
+from __future__ import annotations
+
+from taupy.profiledb.database import ProfileDB
+
+_PATHS = """
+    SELECT timer.name, trial_timer.path
+      FROM trial_timer JOIN timer ON timer.id = trial_timer.timer_id
+     WHERE trial_timer.trial_id = ?
+"""
+
+
+def timer_paths(db: ProfileDB, trial_id: int) -> dict[str, str | None]:
+    """Full name of each of the trial's timers -> its file, absolute where it could be."""
+    db.trial(trial_id)
+    return dict(db.rows(_PATHS, (trial_id,)))
