@@ -92,7 +92,7 @@ class Engine:
         self.due = [_NEVER]
         self.running = True
         self.guard_depth = _NEVER if _guarded else sys.getrecursionlimit() // 4
-        self.replaced = self.interrupted = 0
+        self.replaced = 0
         self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
         self.unseen_threads = self.snapshots = 0
         self.unwritten = self.greenlets = self.threads_replaced = False
@@ -247,9 +247,8 @@ class Engine:
         thread = self.by_ident.get(_get_ident())
         if thread is not None and _getprofile() is not thread.callback:
             if _getprofile() is None and not thread.replaced:
-                self.interrupted += 1
-            else:
-                self.replaced = max(self.replaced, 1)
+                self.replaced += 1
+            self.replaced = max(self.replaced, 1)
         hook = _attributes(sys.modules.get("threading")).get("_profile_hook")
         if hook is not None and hook != self.begin_thread:
             self.threads_replaced = True
@@ -259,8 +258,9 @@ class Engine:
         found = {}
         if self.replaced:
             found["profile_hook"] = (
-                f"the program set a profile function of its own {self.replaced} times: "
-                "what ran under it is missing (the compiled engine does not need that hook)"
+                f"our profile function was replaced or taken away {self.replaced} times, by the "
+                "program, another profiler, or an exception of a signal handler: what ran "
+                "meanwhile is missing (the compiled engine does not need it)"
             )
         if self.threads_replaced:
             found["threading_hook"] = (
@@ -271,11 +271,6 @@ class Engine:
             found["threads"] = (
                 f"{self.unseen_threads} threads were started past the module threading and are "
                 "missing (the compiled engine sees them)"
-            )
-        if self.interrupted:
-            found["signals"] = (
-                f"an exception took our hook away {self.interrupted} times, such as a signal "
-                "handler's: what was called from then to the next garbage collection is missing"
             )
         if self.lost_events:
             found["recursion"] = (
@@ -382,7 +377,7 @@ def _set_again(phase: str, information: object) -> None:
         return
     thread = engine.first_thread
     if thread.ident == _get_ident() and not thread.replaced and _getprofile() is None:
-        engine.interrupted += 1
+        engine.replaced += 1
         _setprofile(thread.callback)
 
 
