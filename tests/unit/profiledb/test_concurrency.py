@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
 from tests.builders import canonical, small_profile, wide_profile
+
+ROOT = Path(__file__).parents[3]
 
 STORE_ONE = """
 import sys
@@ -45,7 +48,7 @@ for number in range(10_000):
 
 def start(code, *arguments, **pipes):
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.Popen(command, **pipes)
+    return subprocess.Popen(command, cwd=ROOT, **pipes)  # where tests.builders is found
 
 
 def test_eight_processes_store_into_one_absent_file(tmp_path):

@@ -1,0 +1,94 @@
+"""Ask the database in SQL: one statement that reads.
+
+    taupy query "SELECT * FROM pprof WHERE trial_id = :t LIMIT 20" --param t=3
+
+Views made for this: trials, pprof, function_summary, callpaths, user_events,
+trial_metadata. What they and the tables hold stands in docs/database.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import islice
+
+from taupy.commands import options
+from taupy.commands.trials import add_form_arguments
+from taupy.errors import UsageError
+from taupy.pprof import terminal
+from taupy.pprof.view import Column, View
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sql import run_sql
+from taupy.profiledb.text import shown
+
+HELP = "ask the database in SQL"
+
+_MOST_ROWS = 100_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sql", metavar="SQL", help="one statement; `-` reads it from standard input"
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the value of :NAME; what looks like a number is one",
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_MOST_ROWS,
+        metavar="N",
+        help=f"show N rows at most (default: {_MOST_ROWS})",
+    )
+    options.add_database_argument(parser)
+    add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.limit < 0:
+        raise UsageError("--limit is a number of rows, 0 or more")
+    statement = sys.stdin.read() if args.sql == "-" else args.sql
+    with ProfileDB.open(options.database_path(args)) as db:
+        names, answer = run_sql(db, statement, parameters(args.param))
+        rows = list(islice(answer, args.limit + 1))
+    notes = []
+    if len(rows) > args.limit:
+        rows.pop()
+        notes.append(f"only the first {args.limit} rows; --limit N shows more")
+        if args.form in ("csv", "json"):
+            print(f"taupy: {notes[0]}", file=sys.stderr)
+    columns = [Column(shown(name), "any") for name in names]
+    terminal.show(View("", columns, rows, notes), form=args.form)
+    return 0
+
+
+def parameters(texts: Sequence[str]) -> dict[str, object]:
+    """NAME=VALUE, where whole and real numbers become numbers.
+
+    Raises:
+        UsageError: a text without `=`, or without a name before it.
+    """
+    values: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.lstrip(":"):
+            raise UsageError(f"--param takes NAME=VALUE, not '{shown(text)}'")
+        values[name.lstrip(":")] = _value(value)
+    return values
+
+
+def _value(text: str) -> object:
+    try:
+        number = int(text)
+        return number if -(2**63) <= number < 2**63 else text
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,235 @@
+"""List trials, look at one, rename, tag and delete them.
+
+    taupy trials                     all trials
+    taupy trials mnist gpu=H200      those that a selector names
+    taupy trials show [TRIAL]        one trial with its metadata (default: latest)
+    taupy trials rename TRIAL NAME
+    taupy trials tag TRIAL TAG       put a tag on
+    taupy trials untag TRIAL TAG     take it off
+    taupy trials delete TRIAL...     asks first; --yes does not
+
+TRIAL is `latest`, an id, application/experiment/trial (with * and ?), a name,
+tag:TAG, gpu=MODEL, meta.NAME=VALUE, or the beginning of a uuid. `taupy trials list X`
+lists what X names where X is one of the words above.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from taupy.commands import options
+from taupy.errors import UsageError
+from taupy.model.rows import TrialRow
+from taupy.pprof import terminal
+from taupy.pprof.view import Column, View
+from taupy.profiledb import query, selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.text import shown
+
+HELP = "list, show, rename, tag and delete trials"
+
+_LIST_COLUMNS = (
+    Column("id", "int", "ID"),
+    Column("uuid", audience="machines"),
+    Column("application", heading="Application"),
+    Column("experiment", heading="Experiment"),
+    Column("name", heading="Trial"),
+    Column("started", heading="Started (UTC)", audience="people"),
+    Column("started_at", audience="machines"),
+    Column("duration_ns", "time_ns", "Duration"),
+    Column("exit_code", "int", "Exit"),
+    Column("state", heading="State"),
+    Column("source", audience="machines"),
+    Column("tags", heading="Tags"),
+)
+
+_FACT_COLUMNS = (Column("name", heading="Name"), Column("value", heading="Value"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="ACTION | TRIAL", help="see above")
+    parser.add_argument("--yes", action="store_true", help="delete without asking")
+    parser.add_argument(
+        "--compact",
+        action="store_true",
+        help="after deleting, give the room back to the file system (rewrites the file)",
+    )
+    options.add_database_argument(parser)
+    add_form_arguments(parser)
+
+
+def add_form_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--csv`, `--json`, `--markdown`; without them, text."""
+    forms = parser.add_mutually_exclusive_group()
+    for form, what in (
+        ("csv", "comma-separated values, unrounded"),
+        ("json", "JSON, unrounded"),
+        ("markdown", "a Markdown table"),
+    ):
+        forms.add_argument(
+            f"--{form}", dest="form", action="store_const", const=form, default="text", help=what
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    words = list(args.words)
+    action = words.pop(0) if words and words[0] in _ACTIONS else "list"
+    if (args.yes or args.compact) and action != "delete":
+        raise UsageError("--yes and --compact go with `taupy trials delete TRIAL...`")
+    path = options.database_path(args)
+    with ProfileDB.open(path, readonly=action in ("list", "show")) as db:
+        return _ACTIONS[action](db, words, args)
+
+
+def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    trials = selector.many(db, words) if words else db.trials()
+    notes = () if trials else (f"{db.path} holds no trials; `taupy run SCRIPT` adds one",)
+    rows = [
+        (
+            trial.id,
+            trial.uuid,
+            trial.application,
+            trial.experiment,
+            trial.name,
+            trial.started_at[:19].replace("T", " "),
+            trial.started_at,
+            trial.duration_ns,
+            trial.exit_code,
+            trial.state,
+            trial.source,
+            ", ".join(trial.tags),
+        )
+        for trial in trials
+    ]
+    terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
+    return 0
+
+
+def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    if len(words) > 1:
+        raise UsageError("show one trial at a time: taupy trials show [TRIAL]")
+    trial = selector.one(db, *words)
+    places = query.threads(db, trial.id)
+    facts = [
+        ("Trial ID", str(trial.id)),
+        ("Application", trial.application),
+        ("Experiment", trial.experiment),
+        ("Trial", trial.name),
+        ("Tags", ", ".join(trial.tags)),
+        ("Started (UTC)", trial.started_at),
+        ("Duration (s)", f"{trial.duration_ns / 1e9:.9f}"),
+        ("Exit Code", "unknown" if trial.exit_code is None else str(trial.exit_code)),
+        ("State", trial.state),
+        ("Nodes", str(len({place.node for place in places}))),
+        ("Threads", str(len(places))),
+        ("Metrics", ", ".join(f"{m.name} [{m.unit}]" for m in query.metrics(db, trial.id))),
+        ("Source", trial.source),
+        ("UUID", trial.uuid),
+    ]
+    by_node: dict[int | None, list[tuple[str, str]]] = {None: facts}
+    for node, name, value in query.trial_metadata(db, trial.id):
+        by_node.setdefault(node, []).append((name, value))
+    views = [
+        View(
+            f"TRIAL {trial.id}: {_name(trial)}" if node is None else f"NODE {node}",
+            _FACT_COLUMNS,
+            rows,
+        )
+        for node, rows in by_node.items()
+    ]
+    terminal.show_all(views, form=args.form)
+    return 0
+
+
+def _rename(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    which, name = _two(words, "taupy trials rename TRIAL NAME")
+    trials = selector.many(db, [which])
+    if len(trials) > 1:
+        raise UsageError(
+            f"'{shown(which)}' names {len(trials)} trials ({_listed(trials)}); rename one by its id"
+        )
+    db.rename(trials[0].id, name)
+    _say(f"trial {trials[0].id} is {_name(db.trial(trials[0].id))} now (it was {_name(trials[0])})")
+    return 0
+
+
+def _tag(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    which, tag = _two(words, "taupy trials tag TRIAL TAG")
+    if not tag.strip():
+        raise UsageError("a tag is a word that is not empty")
+    trials = selector.many(db, [which])
+    with db.transaction():
+        for trial in trials:
+            db.tag(trial.id, tag)
+    _say(f"tagged '{shown(tag)}': {_listed(trials)}")
+    return 0
+
+
+def _untag(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    which, tag = _two(words, "taupy trials untag TRIAL TAG")
+    trials = selector.many(db, [which])
+    with db.transaction():
+        for trial in trials:
+            db.untag(trial.id, tag)
+    _say(f"no longer tagged '{shown(tag)}': {_listed(trials)}")
+    return 0
+
+
+def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    if not words:
+        raise UsageError("say which: taupy trials delete TRIAL...")
+    trials = selector.many(db, words)
+    if not args.yes and not _agreed(trials, db.path):
+        _say("nothing was deleted")
+        return 1
+    with db.transaction():
+        for trial in trials:
+            db.delete(trial.id)
+    if args.compact:
+        db.compact()
+    _say(f"deleted: {_listed(trials)}")
+    return 0
+
+
+_ACTIONS = {
+    "list": _list,
+    "show": _show,
+    "rename": _rename,
+    "tag": _tag,
+    "untag": _untag,
+    "delete": _delete,
+}
+
+
+def _agreed(trials: Sequence[TrialRow], path: str) -> bool:
+    if not sys.stdin or not sys.stdin.isatty():
+        raise UsageError(f"would delete {_listed(trials)}; say so with --yes")
+    for trial in trials:
+        _say(f"  {trial.id:>6}  {_name(trial)}  {trial.started_at}  {shown(', '.join(trial.tags))}")
+    count = "this trial" if len(trials) == 1 else f"these {len(trials)} trials"
+    print(
+        f"Delete {count} from {shown(path)} for good? [y/N] ", end="", file=sys.stderr, flush=True
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _two(words: Sequence[str], usage: str) -> tuple[str, str]:
+    if len(words) != 2:
+        raise UsageError(f"write: {usage}")
+    return words[0], words[1]
+
+
+def _name(trial: TrialRow) -> str:
+    return shown(f"{trial.application}/{trial.experiment}/{trial.name}")
+
+
+def _listed(trials: Sequence[TrialRow]) -> str:
+    names = [f"{trial.id} {_name(trial)}" for trial in trials[:10]]
+    more = [f"and {len(trials) - 10} more"] if len(trials) > 10 else []
+    return ", ".join(names + more)
+
+
+def _say(text: str) -> None:
+    print(f"taupy: {text}", file=sys.stderr)
