@@ -200,9 +200,10 @@ def _command_line(argv: Sequence[str]) -> str:
 def _git(folder: Path, *arguments: str) -> str | None:
     # The repository's own settings must not make git run anything for us.
     command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    } | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "LC_ALL": "C",
+    }
     try:
         done = subprocess.run(
             command,

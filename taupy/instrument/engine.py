@@ -71,6 +71,9 @@ class Engine:
         self.throttling = bool(options.get("throttle"))
         self.throttle_calls = int(options.get("throttle_calls") or 100_000)
         self.throttle_ns = int(options.get("throttle_ns_per_call") or 10_000)
+        self.wants_cpu_time = bool(options.get("cpu_time"))
+        self.samples_memory = bool(options.get("sample_ms"))
+        self.resident_kib = 0
         self.waiting = bool(options.get("wait_for_main"))
         self.root_pid = int(options.get("root_pid") or 0)
         self.storer = options.get("storer_argv"), options.get("storer_env") or []
@@ -182,10 +185,22 @@ class Engine:
         for thread in self.threads.copy():
             self.name_thread(thread)
         current = self.by_ident.get(_get_ident())
+        if current is not None and self.samples_memory:
+            self.sample_memory(current)
         if current is not None and state == "ended":
             current.cpu_ns = self.cpu_clock() - current.cpu_start_ns
         if self.path is not None and not engine_part.write(self, self.path, state):
             self.unwritten = True
+
+    def sample_memory(self, thread: ThreadTree) -> None:
+        """Resident memory of the process, and its growth where it is noticed."""
+        kib = engine_part.resident_kib()
+        if kib:
+            thread.add_sample("Resident Memory", "KiB", 0, kib)
+            if 0 < self.resident_kib < kib:
+                row = thread.stack[-1][1]
+                thread.add_sample("Resident Memory Growth", "KiB", row, kib - self.resident_kib)
+            self.resident_kib = kib
 
     def save_now(self, thread: ThreadTree) -> None:
         """From a callback: write, and take the time it took out of all that is open."""
@@ -290,6 +305,8 @@ class Engine:
                 "greenlets switched stacks: call paths were followed, the times of a switch "
                 "may stand at its other side"
             )
+        if self.wants_cpu_time:
+            found["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"
         if self.unwritten:
             found["part"] = "the profile could not be written at some time while it ran"
         return found
@@ -415,8 +432,6 @@ def start(options: "dict[str, Any]") -> None:
         _hooked = True
         posix.register_at_fork(after_in_child=_after_fork)
         atexit.register(_at_exit)
-    if options.get("cpu_time"):
-        engine.metadata["taupy.health.cpu_time"] = "the plain engine does not measure cpu_time"
     if engine.waiting:
         _setprofile(engine.wait)
     else:

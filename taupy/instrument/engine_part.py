@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _open, _write, _read, _close = posix.open, posix.write, posix.read, posix.close
 _replace, _getpid, _fstat = posix.replace, posix.getpid, posix.fstat
 _dumps = marshal.dumps
+_PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
 _FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
 
 
@@ -114,6 +115,12 @@ def _usage() -> dict[str, str]:
         if line.startswith(b"VmHWM:"):
             facts["Peak Resident Memory (KiB)"] = line.split()[1].decode()
     return facts
+
+
+def resident_kib() -> int:
+    """Resident memory of this process, 0 where it cannot be told."""
+    fields = _file(b"/proc/self/statm").split()
+    return int(fields[1]) * _PAGE_BYTES // 1024 if len(fields) > 1 else 0
 
 
 def _file(path: bytes) -> bytes:

@@ -300,7 +300,10 @@ class ThreadTree:
 
     def sample(self, frame: "FrameType | None", name: str, unit: str, value: float) -> None:
         """One value of a user event, at the call path of `frame`."""
-        key = (name, unit, self.find_caller(frame))
+        self.add_sample(name, unit, self.find_caller(frame), value)
+
+    def add_sample(self, name: str, unit: str, row: int, value: float) -> None:
+        key = (name, unit, row)
         sums = self.events.get(key)
         if sums is None:
             self.events[key] = [1, value, value, value, value * value]
@@ -347,9 +350,14 @@ class ThreadTree:
             path.append((row, self.routines[row]))
             row = self.parents[row]
         for column in (
-            self.routines, self.calls, self.resumes, self.inclusive, self.depths,
-            self.children, self.parents,
-        ):  # fmt: skip
+            self.routines,
+            self.calls,
+            self.resumes,
+            self.inclusive,
+            self.depths,
+            self.children,
+            self.parents,
+        ):
             del column[1:]
         self.children[0] = _NO_CHILDREN
         self.inclusive[0] = self.ended_ns = 0
@@ -382,4 +390,3 @@ class ThreadTree:
             end = self.ended_ns
         inclusive[0] = max(0, end - stack[0][2])
         return inclusive
-

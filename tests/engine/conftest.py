@@ -87,10 +87,12 @@ class Trial:
                 at = parent
             found.append(
                 Path_(
-                    tuple(reversed(names)), tuple(reversed(files)),
-                    tuple(sorted(groups.split("|"))), *rest,
+                    tuple(reversed(names)),
+                    tuple(reversed(files)),
+                    tuple(sorted(groups.split("|"))),
+                    *rest,
                 )
-            )  # fmt: skip
+            )
         return found
 
     def counts(self, file: str) -> dict[str, int]:
@@ -145,11 +147,23 @@ class Runner:
         database = self.folder / f"{self.count}.db"
         done = subprocess.run(
             [
-                sys.executable, "-m", "taupy", "run", "--engine", engine, "--db", str(database),
-                *options, str(file),
+                sys.executable,
+                "-m",
+                "taupy",
+                "run",
+                "--engine",
+                engine,
+                "--db",
+                str(database),
+                *options,
+                str(file),
             ],
-            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         if check:
             assert done.returncode == 0, done.stderr
         return Trial(database, done.stderr, done.stdout)

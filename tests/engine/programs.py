@@ -119,8 +119,13 @@ def after(): pass
 use()
 """,
         {
-            "use": 1, "closed": 1, "dropped": 1, "thrown": 1, "stopped": 1,
-            "cleanup": 2, "after": 1,
+            "use": 1,
+            "closed": 1,
+            "dropped": 1,
+            "thrown": 1,
+            "stopped": 1,
+            "cleanup": 2,
+            "after": 1,
         },
     ),
     Program(
@@ -214,8 +219,13 @@ async def main():
 asyncio.run(main())
 """,
         {
-            "main": 1, "total": 1, "early": 1, "ticks": 2, "Manager": 1,
-            "Manager.__aenter__": 1, "Manager.__aexit__": 1,
+            "main": 1,
+            "total": 1,
+            "early": 1,
+            "ticks": 2,
+            "Manager": 1,
+            "Manager.__aenter__": 1,
+            "Manager.__aexit__": 1,
             **_comprehension("total.<locals>.<listcomp>", 1),
         },
     ),
@@ -349,8 +359,13 @@ make()
 Outer().method()
 """,
         {
-            "make": 2, "make.<locals>.Local": 2, "make.<locals>.Local.method": 1,
-            "Outer": 1, "Outer.Inner": 1, "Outer.Inner.<lambda>": 1, "Outer.method": 1,
+            "make": 2,
+            "make.<locals>.Local": 2,
+            "make.<locals>.Local.method": 1,
+            "Outer": 1,
+            "Outer.Inner": 1,
+            "Outer.Inner.<lambda>": 1,
+            "Outer.method": 1,
         },
     ),
     Program(
@@ -366,7 +381,9 @@ def use():
 use()
 """,
         {
-            "use": 1, "f": 3 + 2 + 4 + 5 + 2, "use.<locals>.<genexpr>": 2,
+            "use": 1,
+            "f": 3 + 2 + 4 + 5 + 2,
+            "use.<locals>.<genexpr>": 2,
             **_comprehension("use.<locals>.<listcomp>", 1),
             **_comprehension("use.<locals>.<setcomp>", 1),
             **_comprehension("use.<locals>.<dictcomp>", 1),
@@ -407,9 +424,14 @@ def cached(n): return n
 cached(1); cached(1); cached(2)
 """,
         {
-            "traced": 2, "traced.<locals>.wrapper": 1 + 3, "repeat": 1,
-            "repeat.<locals>.decorate": 1, "repeat.<locals>.decorate.<locals>.again": 1,
-            "one": 1, "two": 3, "cached": 2,
+            "traced": 2,
+            "traced.<locals>.wrapper": 1 + 3,
+            "repeat": 1,
+            "repeat.<locals>.decorate": 1,
+            "repeat.<locals>.decorate.<locals>.again": 1,
+            "one": 1,
+            "two": 3,
+            "cached": 2,
         },
     ),
     Program(
@@ -438,8 +460,12 @@ except KeyError:
     pass
 """,
         {
-            "Manager": 1, "Manager.__enter__": 1, "Manager.__exit__": 1,
-            "managed": 3, "enter": 3, "leave": 3,
+            "Manager": 1,
+            "Manager.__enter__": 1,
+            "Manager.__exit__": 1,
+            "managed": 3,
+            "enter": 3,
+            "leave": 3,
         },
     ),
     Program(
@@ -462,7 +488,9 @@ def generator_closure(v):
 list(generator_closure(1)())
 """,
         {
-            "counter": 2, "counter.<locals>.count": 3, "generator_closure": 1,
+            "counter": 2,
+            "counter.<locals>.count": 3,
+            "generator_closure": 1,
             "generator_closure.<locals>.g": 1,
         },
     ),
@@ -499,7 +527,12 @@ def use():
 use()
 """,
         {
-            "use": 1, "key": 3, "double": 4 + 1, "odd": 5, "add": 5, "replace": 3,
+            "use": 1,
+            "key": 3,
+            "double": 4 + 1,
+            "odd": 5,
+            "add": 5,
+            "replace": 3,
             "use.<locals>.<lambda>": 3,
         },
     ),
@@ -525,9 +558,16 @@ a == b
 len(a); list(a); repr(a); bool(a); a()
 """,
         {
-            "Vector": 1, "Vector.__init__": 3, "Vector.__add__": 1, "Vector.__eq__": 1,
-            "Vector.__hash__": 2, "Vector.__len__": 2, "Vector.__getitem__": 4,
-            "Vector.__repr__": 1, "Vector.__bool__": 1, "Vector.__call__": 1,
+            "Vector": 1,
+            "Vector.__init__": 3,
+            "Vector.__add__": 1,
+            "Vector.__eq__": 1,
+            "Vector.__hash__": 2,
+            "Vector.__len__": 2,
+            "Vector.__getitem__": 4,
+            "Vector.__repr__": 1,
+            "Vector.__bool__": 1,
+            "Vector.__call__": 1,
         },
     ),
     Program(
@@ -572,9 +612,16 @@ t = Thing(); t.size = 3; t.area; t.missing
 Thing.made(); t.other()
 """,
         {
-            "Positive": 1, "Positive.__set_name__": 1, "Positive.__get__": 1,
-            "Positive.__set__": 1, "check": 1, "Thing": 1, "Thing.area": 1, "Thing.made": 1,
-            "Thing.other": 1, "Thing.__getattr__": 1,
+            "Positive": 1,
+            "Positive.__set_name__": 1,
+            "Positive.__get__": 1,
+            "Positive.__set__": 1,
+            "check": 1,
+            "Thing": 1,
+            "Thing.area": 1,
+            "Thing.made": 1,
+            "Thing.other": 1,
+            "Thing.__getattr__": 1,
         },
     ),
     Program(
@@ -594,9 +641,16 @@ class Child(Base):
 Child(); Child()
 """,
         {
-            "Meta": 1, "Meta.__prepare__": 2, "Base": 1, "Child": 1, "Meta.__new__": 2,
-            "Meta.__init__": 2, "Base.__init_subclass__": 1, "registered": 1,
-            "Meta.__call__": 2, "Child.__init__": 2,
+            "Meta": 1,
+            "Meta.__prepare__": 2,
+            "Base": 1,
+            "Child": 1,
+            "Meta.__new__": 2,
+            "Meta.__init__": 2,
+            "Base.__init_subclass__": 1,
+            "registered": 1,
+            "Meta.__call__": 2,
+            "Child.__init__": 2,
         },
     ),
     Program(
@@ -687,8 +741,13 @@ spread(*Count(3), **{"a": 1})
 for _ in Count(2): pass
 first, *rest = Count(4)
 """,
-        {"Count": 1, "Count.__init__": 3, "Count.__iter__": 1 + 1 + 2, "Count.__next__": 4 + 3 + 5,
-         "spread": 1},
+        {
+            "Count": 1,
+            "Count.__init__": 3,
+            "Count.__iter__": 1 + 1 + 2,
+            "Count.__next__": 4 + 3 + 5,
+            "spread": 1,
+        },
     ),
     Program(
         "import_hooks_and_dataclasses",
@@ -707,8 +766,14 @@ class Colour(Enum):
 assert Item(1) < Item(2)
 Colour.RED.shout()
 """,
-        {"Item": 1, "Item.__post_init__": 2, "Item.<lambda>": 2, "checked": 2, "Colour": 1,
-         "Colour.shout": 1},
+        {
+            "Item": 1,
+            "Item.__post_init__": 2,
+            "Item.<lambda>": 2,
+            "checked": 2,
+            "Colour": 1,
+            "Colour.shout": 1,
+        },
     ),
     Program(
         "profile_hooks_left_alone",

@@ -153,7 +153,8 @@ for value in (1, "x", None, float("nan"), float("inf"), 10 ** 400, 2):
 
 def test_metadata_of_the_program_stands_in_the_trial(runner, engine):
     trial = runner.run(
-        "import taupy\ntaupy.metadata('batch size', 32)\ntaupy.metadata('note', 'a\\0b \\udc80 é')\n",
+        "from taupy import metadata\n"
+        "metadata('batch size', 32)\nmetadata('note', 'a\\0b \\udc80 é')\n",
         engine,
     )
     metadata = trial.metadata()
@@ -308,8 +309,11 @@ work()
         engine,
     )
     assert [(p.thread_name, p.calls) for p in trial.paths() if p.names[-1] == "t"] == [
-        ("MainThread", 1), ("w0", 1), ("w1", 1), ("w2", 1),
-    ]  # fmt: skip
+        ("MainThread", 1),
+        ("w0", 1),
+        ("w1", 1),
+        ("w2", 1),
+    ]
 
 
 def test_a_timer_around_an_await_harms_nothing(runner, engine):
@@ -391,9 +395,13 @@ told(taupy.metadata, "k", object())
 def test_misuse_is_told_alike_with_and_without_profiling(runner, engine):
     trial = runner.run(MISUSE, engine)
     plain = subprocess.run(
-        [sys.executable, "prog.py"], cwd=runner.folder, env=runner.environment,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "prog.py"],
+        cwd=runner.folder,
+        env=runner.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert trial.stdout == plain.stdout
     assert plain.stdout.count("TypeError") == 3 and plain.stdout.count("ValueError") == 1
 
@@ -405,9 +413,12 @@ def test_the_api_imports_nothing_heavy(runner, module):
         "with taupy.timer('t'): taupy.user_event('e').sample(1)\n"
         "print(sorted(set(sys.modules) - before))"
     )
+    root = runner.environment["PYTHONPATH"]
     done = subprocess.run(
-        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {runner.environment['PYTHONPATH']!r})\n{source}"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {root!r})\n{source}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert module not in done.stdout
     assert "taupy" in done.stdout

@@ -94,14 +94,14 @@ def test_what_is_excluded_counts_as_its_caller_and_its_callees_stay(runner, engi
 
 def test_only_what_is_included_is_recorded(runner, engine):
     trial = runner.run(LAYERS, engine, "--include", "name:t*", "--include", "four")
-    assert trial.calls() == {
-        ".taupy application": 1, "two": 1, "three": 2, "four": 2
-    }  # fmt: skip
+    assert trial.calls() == {".taupy application": 1, "two": 1, "three": 2, "four": 2}
     assert trial.under("two", "three", "four").calls == 2
 
 
 def test_a_file_may_be_selected(runner, engine):
-    trial = runner.run("import json\ndef f(): json.dumps([])\nf()\n", engine, "--include", "file:*prog.py")
+    trial = runner.run(
+        "import json\ndef f(): json.dumps([])\nf()\n", engine, "--include", "file:*prog.py"
+    )
     assert trial.calls() == {".taupy application": 1, "<module>": 1, "f": 1}
 
 

@@ -21,8 +21,10 @@ work(2)
     )
     leaves = {path.thread_name: path for path in trial.paths() if path.names[-1] == "leaf"}
     assert {name: path.calls for name, path in leaves.items()} == {
-        "MainThread": 2, "w3": 3, "w5": 5,
-    }  # fmt: skip
+        "MainThread": 2,
+        "w3": 3,
+        "w5": 5,
+    }
     assert leaves["w3"].names[1:4] == ("Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run")
     roots = [path for path in trial.paths() if len(path.names) == 1]
     assert [path.thread for path in roots] == [0, 1, 2]
@@ -294,16 +296,31 @@ def test_a_dash_m_program_begins_with_runpy(runner, engine):
     database = runner.folder / "m.db"
     done = subprocess.run(
         [
-            sys.executable, "-m", "taupy", "run", "--engine", engine, "--db", str(database),
-            "-m", "mod",
+            sys.executable,
+            "-m",
+            "taupy",
+            "run",
+            "--engine",
+            engine,
+            "--db",
+            str(database),
+            "-m",
+            "mod",
         ],
-        cwd=runner.folder, env=runner.environment, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=runner.folder,
+        env=runner.environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     from tests.engine.conftest import Trial
 
     trial = Trial(database)
     names = next(path.names for path in trial.paths() if path.names[-1] == "f")
     assert names == (
-        ".taupy application", "_run_module_as_main", "_run_code", "<module>", "f",
-    )  # fmt: skip
+        ".taupy application",
+        "_run_module_as_main",
+        "_run_code",
+        "<module>",
+        "f",
+    )

@@ -1,0 +1,112 @@
+"""The plain engine in a process of its own, under a clock that only the program moves."""
+
+from __future__ import annotations
+
+import marshal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+DRIVER = """
+import sys, marshal
+sys.path.insert(0, {root!r})
+from taupy.instrument import engine, engine_part
+sys.modules["_taupy_engine"] = engine
+class Clock:
+    "now moves only when the program says so; nothing is called for it"
+    now = 1_000_000
+clock = Clock()
+def read(): return clock.now
+def part(state="running"): return engine_part.document(engine._engine, state)
+source = open({program!r}).read()
+code = compile(source, "prog.py", "exec")
+space = {{"__name__": "__main__", "clock": clock, "part": part, "parts": []}}
+engine.start({{"clock": read, "cpu_clock": read, "wait_for_main": 1,
+              "part_path": {output!r}.encode(), **{options!r}}})
+try:
+    exec(code, space)
+finally:
+    engine.stop()
+    final = marshal.loads(open({output!r}, "rb").read())
+    open({output!r}, "wb").write(marshal.dumps([*space["parts"], final]))
+"""
+
+
+class Rows:
+    """A part, asked by names."""
+
+    def __init__(self, part) -> None:
+        self.part = part
+        self.health = part["health"]
+        self.threads = [thread["name"] for thread in part["threads"]]
+
+    def path(self, thread, row) -> str:
+        names = []
+        while row:
+            names.append(self.part["routines"][thread["routine"][row]][0])
+            row = thread["parent"][row]
+        return " > ".join(reversed(names))
+
+    def all(self, number: int = 0) -> dict[str, tuple[int, int, int]]:
+        """Call path -> (calls, resumes, inclusive ns) of one thread."""
+        thread = self.part["threads"][number]
+        return {
+            self.path(thread, row): (
+                thread["calls"][row],
+                thread["resumes"][row],
+                thread["inclusive_ns"][row],
+            )
+            for row in range(len(thread["parent"]))
+        }
+
+    def calls(self, number: int = 0) -> dict[str, int]:
+        return {path: row[0] for path, row in self.all(number).items()}
+
+    def inclusive(self, number: int = 0) -> dict[str, int]:
+        return {path: row[2] for path, row in self.all(number).items()}
+
+    def events(self, number: int = 0):
+        thread = self.part["threads"][number]
+        return [
+            (name, unit, None if row is None else self.path(thread, row), *rest)
+            for name, unit, row, *rest in thread["events"]
+        ]
+
+
+class Measured:
+    def __init__(self, parts, stdout: str, returncode: int) -> None:
+        self.parts = [Rows(part) for part in parts]
+        self.last = self.parts[-1]
+        self.stdout = stdout
+        self.returncode = returncode
+
+
+@pytest.fixture
+def measure(tmp_path):
+    """Run a program under the plain engine; `clock.now += n` spends n ns, and
+    `parts.append(part())` keeps the part as it stands."""
+
+    def run(source: str, check: bool = True, **options) -> Measured:
+        program, output = tmp_path / "prog.py", tmp_path / "part"
+        program.write_text(source)
+        driver = DRIVER.format(
+            root=str(ROOT), program=str(program), output=str(output), options=options
+        )
+        # Under a name of the engine's own folder the driver's functions are not recorded.
+        ours = str(ROOT / "taupy" / "instrument" / "driver")
+        done = subprocess.run(
+            [sys.executable, "-c", f"exec(compile({driver!r}, {ours!r}, 'exec'))"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+        )
+        if check:
+            assert done.returncode == 0, done.stderr
+        return Measured(marshal.loads(output.read_bytes()), done.stdout, done.returncode)
+
+    return run
