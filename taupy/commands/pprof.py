@@ -131,7 +131,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     views.add_argument("--callers", metavar="ROUTINE", help="who calls it")
     views.add_argument("--callees", metavar="ROUTINE", help="whom it calls")
     views.add_argument("--by", choices=("file", "module", "group"), help="sums over routines")
-    views.add_argument("--events", action="store_true", help="user events only")
+    views.add_argument("--events", action="store_true", help="user events, call path by call path")
     views.add_argument("--list", "-l", action="store_true", help="the names of all routines")
 
 
@@ -316,7 +316,8 @@ class Asked:
             return [flat.names(rows, meant)]
         found = {}
         if meant is None and args.form != "csv":
-            found = events.views(query.user_events(self.db, self.trial_id), threads)
+            rows_of_events = query.user_events(self.db, self.trial_id)
+            found = events.views(events.over_callpaths(rows_of_events), threads)
         choice = flat.Choice(
             sort=args.sort,
             reverse=args.reverse,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from taupy.model.rows import EventRow, ThreadRow
 from taupy.pprof import figures
 from taupy.pprof.selection import Place, place_of
 from taupy.pprof.view import Column, View
+
+LONGEST_PATH = 3
+"""So many routines of a call path are spelled out to people, counted from its end."""
 
 _COLUMNS = (
     *figures.THREAD_COLUMNS,
@@ -33,22 +37,69 @@ def views(
     Args:
         meant: a test on the name as shown and on the event's own name.
     """
-    made = {}
-    for thread in threads:
-        place = place_of(thread)
-        found = [
-            ("event", *place, thread.name, row.count, row.maximum, row.minimum, row.mean,
-             row.stddev, event_name(row), row.event, row.unit, row.callpath)
-            for row in rows
-            if place_of(row) == place and (meant is None or meant(event_name(row), row.event))
-        ]  # fmt: skip
-        if found:
-            title = "USER EVENTS Profile :NODE {}, CONTEXT {}, THREAD {}".format(*place)
-            made[place] = View(title, _COLUMNS, found)
-    return made
+    by_thread: dict[Place, list[EventRow]] = {place_of(thread): [] for thread in threads}
+    for row in rows:
+        place = place_of(row)
+        if place in by_thread and (meant is None or meant(event_name(row), row.event)):
+            by_thread[place].append(row)
+    return {
+        place_of(thread): _view(thread, found)
+        for thread in threads
+        if (found := by_thread[place_of(thread)])
+    }
+
+
+def _view(thread: ThreadRow, rows: Sequence[EventRow]) -> View:
+    place = place_of(thread)
+    cells = [
+        ("event", *place, thread.name, row.count, row.maximum, row.minimum, row.mean,
+         row.stddev, event_name(row), row.event, row.unit, row.callpath)
+        for row in rows
+    ]  # fmt: skip
+    return View(
+        "USER EVENTS Profile :NODE {}, CONTEXT {}, THREAD {}".format(*place), _COLUMNS, cells
+    )
+
+
+def over_callpaths(rows: Sequence[EventRow]) -> list[EventRow]:
+    """One row an event and thread, whatever call paths its values belong to."""
+    together: dict[tuple[Place, str, str], list[EventRow]] = {}
+    for row in rows:
+        together.setdefault((place_of(row), row.event, row.unit), []).append(row)
+    return [_summed(found) for found in together.values()]
+
+
+def _summed(rows: Sequence[EventRow]) -> EventRow:
+    if len(rows) == 1:
+        return rows[0]._replace(callpath=None)
+    rows = [row for row in rows if row.count] or rows[:1]
+    count = sum(row.count for row in rows)
+    weights = [row.count / count if count else 0.0 for row in rows]
+    mean = sum(row.mean * weight for row, weight in zip(rows, weights, strict=True))
+    # Each row's own spread, and how far its mean is from the common one.
+    variance = sum(
+        (row.stddev**2 + (row.mean - mean) ** 2) * weight
+        for row, weight in zip(rows, weights, strict=True)
+    )
+    return rows[0]._replace(
+        callpath=None,
+        count=count,
+        minimum=min(row.minimum for row in rows),
+        maximum=max(row.maximum for row in rows),
+        mean=mean,
+        stddev=math.sqrt(variance),
+    )
 
 
 def event_name(row: EventRow) -> str:
-    """TAU's spelling of an event within a call path, and the unit where it has one."""
-    name = row.event if row.callpath is None else f"{row.event} : {row.callpath}"
-    return f"{name} ({row.unit})" if row.unit else name
+    """TAU's spelling of an event within a call path, and the unit where it has one.
+
+    Of a long call path only the end is spelled out.
+    """
+    unit = f" ({row.unit})" if row.unit else ""
+    if row.callpath is None:
+        return row.event + unit
+    routines = row.callpath.split(" => ")
+    if len(routines) > LONGEST_PATH:
+        routines = ["...", *routines[-LONGEST_PATH:]]
+    return f"{row.event}{unit} : {' => '.join(routines)}"

@@ -125,7 +125,9 @@ def name_test(pattern: str) -> Callable[[str, str], bool]:
 
 
 def one_routine(rows: Iterable[FlatRow | TreeRow], name: str) -> str:
-    """The full name of the one routine that is meant: by full name, short name or glob.
+    """The full name of the one routine that is meant.
+
+    By full name, by short name, by its last part (`forward` of `Net.forward`), by glob.
 
     Raises:
         UsageError: it is none, or several; says which there are.
@@ -134,15 +136,13 @@ def one_routine(rows: Iterable[FlatRow | TreeRow], name: str) -> str:
     if any(timer == name for timer, _ in timers):
         return name
     test = glob(name)
-    found = sorted({timer for timer, short_name in timers if short_name == name})
-    if not found:
-        found = sorted(
-            {
-                timer
-                for timer, short_name in timers
-                if test.fullmatch(timer) or test.fullmatch(short_name)
-            }
-        )
+    found: list[str] = []
+    for fits in (
+        lambda timer, short_name: short_name == name,
+        lambda timer, short_name: short_name.endswith("." + name),
+        lambda timer, short_name: test.fullmatch(timer) or test.fullmatch(short_name),
+    ):
+        found = found or sorted({timer for timer, short_name in timers if fits(timer, short_name)})
     if not found:
         raise UsageError(no_such_routine(name, timers))
     if len(found) > 1:

@@ -96,8 +96,9 @@ def _row(shown: Sequence[str], widths: Sequence[int], right: Sequence[bool], lim
     for cell, wide, to_the_right in zip(shown, widths, right, strict=True):
         if limit:
             cell = text.cut(cell, wide)
-        padding = " " * (wide - text.width(cell))
-        parts.append(padding + cell if to_the_right else cell + padding)
+        if not cell.isascii():
+            wide += len(cell) - text.width(cell)  # for rjust all letters are one column wide
+        parts.append(cell.rjust(wide) if to_the_right else cell.ljust(wide))
     return " ".join(parts).rstrip()
 
 

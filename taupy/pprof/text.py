@@ -14,6 +14,8 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
+# Text of these only takes one column a letter: ASCII, Latin, lines of boxes.
+_NARROW = re.compile("[ -~\u00a0-\u02ff\u2026\u2500-\u257f]*")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~#$&])")
 _ELLIPSIS = "\u2026"
 
@@ -37,7 +39,7 @@ def markdown(value: str) -> str:
 
 def width(value: str) -> int:
     """Columns that the text takes on a terminal: two for wide letters."""
-    if value.isascii():
+    if value.isascii() or _NARROW.fullmatch(value):
         return len(value)
     return sum(_letter_width(letter) for letter in value)
 
