@@ -10,15 +10,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from taupy.errors import DatabaseError, NoSuchTrial
 from taupy.model.rows import TrialRow
 from taupy.profiledb import migrations
 from taupy.profiledb.files import (
+    DAMAGED,
     PATIENCE_S,
     checked_version,
     file_identity,
@@ -29,6 +31,9 @@ from taupy.profiledb.files import (
     writing_connection,
 )
 from taupy.profiledb.text import shown, storable
+
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 
 _TRIALS = """
     SELECT trial.id, trial.uuid, application.name, experiment.name, trial.name,
@@ -175,7 +180,8 @@ class ProfileDB:
     ) -> Iterator[Any]:
         """The rows one by one, where there may be millions."""
         with refusing(self.path):
-            yield from self.connection.execute(sql, parameters)
+            for row in self.connection.execute(sql, parameters):  # noqa: UP028 - closes nothing
+                yield row
 
     def trials(self) -> list[TrialRow]:
         """All trials, in the order they were stored."""
@@ -269,3 +275,22 @@ class ProfileDB:
                     # Another process may have come first.
                     if checked_version(connection, self.path) < migrations.SCHEMA_VERSION:
                         migrations.migrate(connection)
+
+
+def of_a_sound_file(
+    question: Callable[Concatenate[ProfileDB, _Arguments], _Answer],
+) -> Callable[Concatenate[ProfileDB, _Arguments], _Answer]:
+    """Say that the file is damaged where its rows do not fit together.
+
+    A row may refer to one that is not there, or hold no number where one must be.
+    """
+
+    @wraps(question)
+    def asked(db: ProfileDB, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
+        try:
+            return question(db, *args, **named)
+        except (KeyError, TypeError, ValueError) as error:
+            what = shown(f"{type(error).__name__}: {error}")
+            raise DatabaseError(f"{shown(db.path)} {DAMAGED} ({what})") from error
+
+    return asked

@@ -36,6 +36,8 @@ def refusing(path: str) -> Iterator[None]:
         if code.startswith("SQLITE_INTERRUPT"):
             raise KeyboardInterrupt from None
         raise DatabaseError(f"{shown(path)} {_reason(code, error)}") from error
+    except UnicodeDecodeError as error:  # a text of SQLite's own, made of damaged parts
+        raise DatabaseError(f"{shown(path)} {DAMAGED}") from error
     except OverflowError as error:
         raise DatabaseError(
             f"{shown(path)} cannot hold a number beyond 64 bits ({error})"
@@ -181,7 +183,7 @@ def _version_in_header(path: str) -> int:
             f"{name} is not a trial database (nor any SQLite file); name another with --db FILE"
         )
     if len(header) < 100:
-        raise DatabaseError(f"{name} {_DAMAGED}")
+        raise DatabaseError(f"{name} {DAMAGED}")
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise DatabaseError(_foreign(path))
     version = int.from_bytes(header[60:64], "big")
@@ -214,7 +216,7 @@ def _kind(mode: int) -> str:
     return next((words for is_kind, words in kinds if is_kind(mode)), "not a regular file")
 
 
-_DAMAGED = (
+DAMAGED = (
     "is damaged (cut short or overwritten); move it away, or save what is left with: "
     "sqlite3 FILE .recover"
 )
@@ -222,8 +224,8 @@ _DAMAGED = (
 _REASONS = (
     ("SQLITE_BUSY", f"is locked by another program (waited {PATIENCE_S:.0f} s); try again later"),
     ("SQLITE_LOCKED", "is locked by another program; try again later"),
-    ("SQLITE_CORRUPT", _DAMAGED),
-    ("SQLITE_NOTADB", _DAMAGED),
+    ("SQLITE_CORRUPT", DAMAGED),
+    ("SQLITE_NOTADB", DAMAGED),
     ("SQLITE_FULL", "cannot be written: the disk is full"),
     (
         "SQLITE_READONLY_ROLLBACK",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from taupy.errors import MissingMetric, NoSuchTrial
 from taupy.model.profile import Metric
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.schema import LONGEST_PATH
 from taupy.profiledb.text import shown
 from taupy.profiledb.tree import preorder
@@ -91,24 +91,28 @@ class MetadataRow(NamedTuple):
     value: str
 
 
+@of_a_sound_file
 def metrics(db: ProfileDB, trial_id: int) -> list[Metric]:
     """The metrics that some thread of the trial has, `time` first."""
     db.trial(trial_id)
     return [Metric(name, unit) for _, name, unit in db.rows(_METRICS, (trial_id,))]
 
 
+@of_a_sound_file
 def threads(db: ProfileDB, trial_id: int) -> list[ThreadRow]:
     """The trial's threads, by place."""
     db.trial(trial_id)
     return [ThreadRow(*row) for _, *row in db.rows(_THREADS, (trial_id,))]
 
 
+@of_a_sound_file
 def trial_metadata(db: ProfileDB, trial_id: int) -> list[MetadataRow]:
     """The trial's metadata, then that of its nodes, by name."""
     db.trial(trial_id)
     return [MetadataRow(*row) for row in db.rows(_METADATA, (trial_id,))]
 
 
+@of_a_sound_file
 def flat_profile(db: ProfileDB, trial_id: int, metric: str = "time") -> list[FlatRow]:
     """Each timer on each thread that has the metric.
 
@@ -131,6 +135,7 @@ def flat_profile(db: ProfileDB, trial_id: int, metric: str = "time") -> list[Fla
     return found
 
 
+@of_a_sound_file
 def call_tree(
     db: ProfileDB,
     trial_id: int,
@@ -215,6 +220,7 @@ def _tree_rows(
         )
 
 
+@of_a_sound_file
 def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
     """The trial's user events: by place of the thread, event, call path.
 

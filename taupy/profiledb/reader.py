@@ -16,7 +16,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.tree import StoredTree, preorder, stored_trees
 
 _TIMERS = """
@@ -54,6 +54,7 @@ _EVENTS = """
 _METADATA = "SELECT node, name, value FROM metadata WHERE trial_id = ? ORDER BY name"
 
 
+@of_a_sound_file
 def read_profile(db: ProfileDB, trial_id: int) -> Profile:
     """Read a trial.
 

@@ -1,0 +1,92 @@
+"""Files with changed bytes: an answer or one clear line, never a traceback, never a hang."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from taupy.errors import TaupyError
+from taupy.profiledb import query, reader, selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sql import run_sql
+from taupy.profiledb.writer import add_profile
+from tests.builders import deep_profile, small_profile
+
+QUESTIONS = [
+    lambda db: selector.one(db, "gpu=H200"),
+    lambda db: query.flat_profile(db, 1),
+    lambda db: query.call_tree(db, 1),
+    lambda db: query.call_tree(db, 2),
+    lambda db: query.user_events(db, 1),
+    lambda db: query.trial_metadata(db, 1),
+    lambda db: reader.read_profile(db, 1),
+    lambda db: reader.read_profile(db, 2),
+    lambda db: list(run_sql(db, "SELECT * FROM callpaths")[1]),
+    lambda db: db.verify(),
+]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sound") / "taupy.db"
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, small_profile(1))
+        add_profile(db, deep_profile(50, 2))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("changes", [1, 10, 100, 1000])
+def test_a_damaged_file_is_answered_or_refused_in_one_line(tmp_path, sound, changes):
+    random = Random(changes)
+    path = tmp_path / "taupy.db"
+    refused = 0
+    for _ in range(12):
+        content = bytearray(sound)
+        for _ in range(changes):
+            content[random.randrange(100, len(content))] = random.randrange(256)
+        path.write_bytes(content)
+        for question in QUESTIONS:
+            try:
+                with ProfileDB.open(path) as db:
+                    question(db)
+            except TaupyError as error:
+                refused += 1
+                assert str(error).isprintable()
+        assert path.read_bytes() == content
+        with suppress(TaupyError), ProfileDB.open(path, create=True) as db:
+            add_profile(db, small_profile(3))
+            db.delete(1)
+    assert refused or changes == 1
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "DELETE FROM thread",
+        "DELETE FROM timer",
+        "DELETE FROM callpath WHERE depth = 1",
+        "DELETE FROM call WHERE trial_id = 1",
+        "UPDATE callpath SET parent_id = id",
+        "UPDATE interval_value SET inclusive = 'many', exclusive = NULL",
+        "UPDATE timer_value SET inclusive = 'many'",
+        "UPDATE trial SET started_at = 'yesterday'",
+        "UPDATE metadata SET value = CAST(x'ff' AS TEXT)",
+    ],
+)
+def test_rows_that_do_not_fit_together_are_answered_or_refused(db, tmp_path, harm):
+    path = tmp_path / "harmed.db"
+    with ProfileDB.open(path, create=True) as harmed:
+        add_profile(harmed, small_profile(1))
+        add_profile(harmed, deep_profile(50, 2))
+        harmed.connection.execute(harm)
+    failures = 0
+    for question in QUESTIONS:
+        with ProfileDB.open(path) as harmed:
+            try:
+                question(harmed)
+            except TaupyError as error:
+                failures += 1
+                assert "is damaged" in str(error) or "refused" in str(error)
+    assert failures < len(QUESTIONS)
