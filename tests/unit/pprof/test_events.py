@@ -1,0 +1,51 @@
+import math
+
+from taupy.model.rows import EventRow
+from taupy.pprof import events
+from tests.unit.pprof.build import thread
+
+THREADS = [thread(), thread(0, 0, 1, "worker")]
+
+
+def event(name, count, low, high, mean, stddev, *, callpath=None, unit="", number=0):
+    return EventRow(0, 0, number, name, unit, callpath, count, low, high, mean, stddev)
+
+
+def test_every_thread_with_events_has_a_table():
+    made = events.views([event("loss", 2, 1.0, 3.0, 2.0, 1.0, number=1)], THREADS)
+    assert list(made) == [(0, 0, 1)]
+    view = made[0, 0, 1]
+    assert view.title == "USER EVENTS Profile :NODE 0, CONTEXT 0, THREAD 1"
+    assert view.rows == [
+        ("event", 0, 0, 1, "worker", 2, 3.0, 1.0, 2.0, 1.0, "loss", "loss", "", None)
+    ]
+
+
+def test_events_of_other_threads_and_other_names_are_left_out():
+    rows = [event("loss", 1, 0, 0, 0, 0), event("bytes", 1, 0, 0, 0, 0)]
+    made = events.views(rows, THREADS, lambda name, _: name == "loss")
+    assert [line[-3] for line in made[0, 0, 0].rows] == ["loss"]
+    assert events.views(rows, THREADS[1:]) == {}
+
+
+def test_an_event_is_named_with_its_unit_and_the_end_of_its_call_path():
+    spelled = [
+        events.event_name(event("heap", 1, 0, 0, 0, 0, unit="KiB", callpath=path))
+        for path in (None, "a => b => c", "a => b => c => d")
+    ]
+    assert spelled == ["heap (KiB)", "heap (KiB) : a => b => c", "heap (KiB) : ... => b => c => d"]
+
+
+def test_over_call_paths_the_spread_is_that_of_all_values():
+    # 1, 3 in one place and 10 in another: mean 14/3, squares 1 + 9 + 100.
+    rows = [
+        event("loss", 2, 1.0, 3.0, 2.0, 1.0, callpath="a"),
+        event("loss", 1, 10.0, 10.0, 10.0, 0.0, callpath="b"),
+        event("loss", 0, 0.0, 0.0, 0.0, 0.0, callpath="c"),
+        event("loss", 1, 7.0, 7.0, 7.0, 0.0, number=1),
+    ]
+    first, second = events.over_callpaths(rows)
+    assert (first.count, first.minimum, first.maximum, first.callpath) == (3, 1.0, 10.0, None)
+    assert math.isclose(first.mean, 14 / 3)
+    assert math.isclose(first.stddev, math.sqrt(110 / 3 - (14 / 3) ** 2))
+    assert second == rows[3]

@@ -1,0 +1,236 @@
+import csv
+import io
+import json
+import math
+import sys
+
+import pytest
+
+from taupy.pprof import terminal, text
+from taupy.pprof.view import Column, View
+
+ROUTINES = View(
+    "A TABLE:",
+    [
+        Column("percent", "percent", "%Time"),
+        Column("exclusive_ns", "tau_time", "Exclusive\nmsec", width=12),
+        Column("calls", "int", "#Call"),
+        Column("outline", "text", "Name", audience="people"),
+        Column("timer", audience="machines"),
+    ],
+    [(99.5, 34_000_000, 1, "└ main", "main"), (1.25, 1_234_567_890, 20, "  └ f", "f")],
+    ["two routines"],
+)
+EVIL = "x\x1b[31m\n\t\u202eevil\x9b\u2028\ud800"
+
+
+def shown(view, form="text", **how):
+    out = io.StringIO()
+    terminal.show(view, form, out, **how)
+    return out.getvalue()
+
+
+def one_text(value, heading="Name"):
+    return View("", [Column("name", "text", heading)], [(value,)])
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _no_color_settings(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+# --- text --------------------------------------------------------------------
+
+
+def test_text_stands_under_its_headings():
+    assert shown(ROUTINES) == (
+        "A TABLE:\n"
+        "-------------------------------\n"
+        "%Time    Exclusive #Call Name\n"
+        "              msec\n"
+        "-------------------------------\n"
+        " 99.5           34     1 └ main\n"
+        "  1.2        1,234    20   └ f\n"
+        "-------------------------------\n"
+        "note: two routines\n"
+    )
+
+
+def test_several_views_are_parted_by_an_empty_line():
+    out = io.StringIO()
+    terminal.show_all([ROUTINES, ROUTINES], stream=out)
+    assert out.getvalue() == shown(ROUTINES) + "\n" + shown(ROUTINES)
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "json", "markdown"])
+def test_no_name_can_reach_the_terminal_with_its_control_characters(form):
+    for view in (one_text(EVIL), one_text("x", heading=""), View(EVIL, [Column(EVIL)], [])):
+        made = shown(view, form)
+        assert not set(made) & {"\x1b", "\t", "\u202e", "\x9b", "\u2028", "\ud800"}
+        made.encode("utf-8")
+    assert "note" in shown(View("", [Column("a")], [], [EVIL])).splitlines()[-1]
+
+
+def test_control_characters_are_shown_as_escapes():
+    assert text.visible(EVIL) == r"x\x1b[31m\n\t\u202eevil\x9b\u2028\ud800"
+    assert text.visible("café ∑ naïve\U000e0041") == r"café ∑ naïve\U000e0041"
+
+
+def test_absent_is_not_zero():
+    view = View("", [Column("a", "tau_time"), Column("b", "int")], [(None, 0)])
+    assert shown(view).splitlines()[-1] == "  0"
+    assert shown(view, "csv") == "a,b\n,0\n"
+    assert json.loads(shown(view, "json"))["rows"] == [{"a": None, "b": 0}]
+
+
+def test_columns_of_free_queries_stand_right_where_they_hold_numbers():
+    view = View("", [Column("name", "any"), Column("n", "any")], [("a", 1), ("b", 20.5)])
+    assert shown(view).splitlines()[-2:] == ["a       1", "b    20.5"]
+    assert shown(View("", [Column("b", "any")], [(b"\x00\xff",)])).endswith("x'00ff'\n")
+
+
+# --- terminal ----------------------------------------------------------------
+
+
+def test_in_a_pipe_there_is_no_color_and_nothing_is_cut():
+    name = "n" * 500
+    made = shown(one_text(name))
+    assert name in made
+    assert "\x1b" not in made
+
+
+def test_on_a_terminal_lines_fit_and_hot_rows_glow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "48")
+    out = Terminal()
+    rows = [(99.5, 1, 1, "f" * 100, ""), (1.0, 1, 1, "g", "")]
+    terminal.show(View("T", ROUTINES.columns, rows), stream=out)
+    lines = out.getvalue().splitlines()
+    assert any("\x1b[1;31m" in line and "…" in line for line in lines)
+    plain = io.StringIO()
+    terminal.show(View("T", ROUTINES.columns, rows), stream=plain, width=48)
+    assert max(map(len, plain.getvalue().splitlines())) == 48
+    assert lines[-1] == plain.getvalue().splitlines()[-1]  # a cold row has no color
+
+
+@pytest.mark.parametrize(
+    ("settings", "terminal_there", "colored"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "0"}, True, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_color_follows_the_terminal_and_the_environment(
+    monkeypatch, settings, terminal_there, colored
+):
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert terminal.wants_color(Terminal() if terminal_there else io.StringIO()) is colored
+
+
+def test_a_long_name_is_cut_in_the_middle_and_keeps_both_ends():
+    assert text.cut("forward [{deep/down/net.py}{12}]", 15) == "forward…y}{12}]"
+    assert text.width(text.cut("長い名前の関数です", 8)) <= 8
+    assert text.cut("ab", 1) == "…"
+    assert text.cut("ab", 2) == "ab"
+
+
+def test_wide_letters_count_twice_and_columns_still_align():
+    view = View("", [Column("name"), Column("n", "int")], [("関数", 1), ("ab", 2)])
+    assert shown(view).splitlines()[-2:] == ["関数 1", "ab   2"]
+
+
+def test_a_narrow_encoding_gets_escapes_and_plain_lines():
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="ascii")
+    terminal.show(one_text("├ │ └ caf\u00e9"), stream=out)
+    assert raw.getvalue().decode("ascii").splitlines()[-1] == r"| | ` caf\xe9"
+
+
+def test_rich_is_not_imported_where_there_is_no_color():
+    import subprocess
+
+    code = (
+        "import sys; from taupy.pprof import terminal; from taupy.pprof.view import *;"
+        "terminal.show(View('', [Column('a')], [('x',)]));"
+        "print(sorted({'rich', 'pandas', 'numpy', 'sqlite_utils'} & set(sys.modules)))"
+    )
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout.endswith("[]\n")
+
+
+def test_a_reader_that_went_away_is_noticed_at_once():
+    class Gone(io.StringIO):
+        def flush(self):
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        terminal.show(ROUTINES, stream=Gone())
+
+
+# --- CSV, JSON, Markdown -----------------------------------------------------
+
+
+def test_csv_holds_whole_values_under_names_with_units():
+    assert shown(ROUTINES, "csv") == (
+        "percent,exclusive_ns,calls,timer\n99.5,34000000,1,main\n1.25,1234567890,20,f\n"
+    )
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_csv_text_is_no_formula(formula):
+    (_, (cell,)) = csv.reader(io.StringIO(shown(one_text(formula), "csv")))
+    assert cell == "'" + formula
+    number = View("", [Column("n", "int")], [(-1,)])
+    assert shown(number, "csv") == "n\n-1\n"
+
+
+def test_csv_of_several_views_has_one_header_where_columns_are_the_same():
+    out = io.StringIO()
+    a = View("A", [Column("x", "int")], [(1,)])
+    b = View("B", [Column("x", "int")], [(2,)])
+    c = View("C", [Column("y", "int")], [(3,)])
+    terminal.show_all([a, b, c], "csv", out)
+    assert out.getvalue() == "x\n1\n2\n\ny\n3\n"
+
+
+def test_json_is_exact():
+    view = View("t", [Column("name"), Column("v", "float")], [(EVIL, 0.1 + 0.2), ("b", math.nan)])
+    made = json.loads(shown(view, "json"))
+    assert made == {
+        "title": "t",
+        "rows": [{"name": EVIL, "v": 0.1 + 0.2}, {"name": "b", "v": None}],
+        "notes": [],
+    }
+    out = io.StringIO()
+    terminal.show_all([ROUTINES, ROUTINES], "json", out)
+    both = json.loads(out.getvalue())
+    assert [one["notes"] for one in both] == [["two routines"]] * 2
+    assert both[0]["rows"][0] == {
+        "percent": 99.5,
+        "exclusive_ns": 34000000,
+        "calls": 1,
+        "timer": "main",
+    }
+    assert shown(View("", [], []), "json") == '{"title": "",\n "rows": [],\n "notes": []}\n'
+
+
+def test_markdown_shows_names_as_they_are():
+    assert shown(View("T_1", [Column("n", "int", "#\nCall"), Column("x")], [(1, "a|b*")]),
+                 "markdown") == (
+        "### T\\_1\n\n| \\# Call | x |\n| ---: | --- |\n| 1 | a\\|b\\* |\n"
+    )  # fmt: skip
