@@ -30,8 +30,8 @@ Row = TypeVar("Row", FlatRow, TreeRow)
 TREE_MIN_PERCENT = 1.0
 """What a tree for people leaves out, unless --min-percent says otherwise."""
 
-_REMARKS = ("taupy.health", "taupy.invariants")
-"""Metadata of these names are remarks on how the trial was measured."""
+_REMARKS = ("taupy.health.", "taupy.invariants")
+"""Metadata whose names begin so are remarks on how the trial was measured."""
 
 _NUMBERS_WIDTH = 44
 """Columns of a tree before the names."""

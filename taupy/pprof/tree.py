@@ -97,9 +97,9 @@ def _notes(choice: Choice) -> list[str]:
     if choice.min_percent > 0:
         left_out.append(f"call paths below {units.number(choice.min_percent)} % (--min-percent)")
     if choice.depth is not None:
-        left_out.append(f"those below level {choice.depth} (--depth)")
+        left_out.append(f"call paths below level {choice.depth} (--depth)")
     if choice.limit is not None:
-        left_out.append(f"all but the {choice.limit} largest (--limit)")
+        left_out.append(f"all but the {choice.limit} largest call paths (--limit)")
     return ["not shown: " + ", ".join(left_out)] if left_out else []
 
 

@@ -1,0 +1,378 @@
+"""`taupy pprof` on a real database, whole pages against golden files.
+
+The trial, in milliseconds of exclusive time (inclusive follows):
+
+    MainThread                                  loader
+      .taupy application      1                   .taupy application   10
+        main            1x    4                     read         5x    30
+          forward      10x   20                       mean       5x     4
+            mean       10x   10                         _reduce  5x     6
+              _reduce  10x   50
+          loss         10x   15
+
+So on MainThread mean has 60 inclusive, forward 80, main 99, the thread 100; on
+loader mean has 10, read 40, the thread 50. `mean` and `_reduce` are a library's.
+
+TAUPY_UPDATE_GOLDEN=1 writes the golden files anew; read them before you commit.
+"""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from taupy.commands import main
+from taupy.model.profile import ROOT_TIMER, Metric, Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, event, host, profile_of, wide_profile
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "pprof"
+MS = 1_000_000
+HOME, SITE = "/home/u/", "/venv/lib/python3.11/site-packages/"
+
+ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
+MAIN = Timer("main", "train.py", 10, path=HOME + "train.py")
+LOSS = Timer("loss", "train.py", 30, path=HOME + "train.py")
+FORWARD = Timer("Net.forward", "net.py", 3, path=HOME + "net.py")
+READ = Timer("read", "data.py", 7, path=HOME + "data.py")
+MEAN = Timer("mean", "numpy/mean.py", 5, path=SITE + "numpy/mean.py")
+REDUCE = Timer("_reduce", "numpy/mean.py", 9, path=SITE + "numpy/mean.py")
+
+
+def training(**more):
+    inside = call(MEAN, 10, 10 * MS, [call(REDUCE, 10, 50 * MS)])
+    losses = [event("Batch loss", [0.5, 1.5], unit="")]
+    steps = [
+        call(FORWARD, 10, 20 * MS, [inside]),
+        call(LOSS, 10, 15 * MS, events=losses),
+    ]
+    first = call(ROOT, 1, 1 * MS, [call(MAIN, 1, 4 * MS, steps)])
+    reading = call(READ, 5, 30 * MS, [call(MEAN, 5, 4 * MS, [call(REDUCE, 5, 6 * MS)])])
+    second = call(ROOT, 1, 10 * MS, [reading])
+    return profile_of(
+        host(first, name="MainThread", events=[event("Resident Memory", [100.0, 300.0], "KiB")]),
+        host(second, thread=1, name="loader"),
+        **more,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch, tmp_path):
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TAUPY_DB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    def store(*profiles):
+        with ProfileDB.open(tmp_path / "taupy.db", create=True, readonly=False) as db:
+            return [add_profile(db, profile) for profile in profiles]
+
+    return store
+
+
+@pytest.fixture
+def pprof(capsys):
+    def run(*arguments):
+        code = main(["pprof", *arguments])
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert code == 0
+        return out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys):
+    def run(*arguments, code=1):
+        try:
+            assert main(["pprof", *arguments]) == code
+        except SystemExit as end:  # argparse's own refusals
+            assert end.code == code == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        return err.strip().splitlines()[-1]
+
+    return run
+
+
+# --- pages -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("golden", "arguments"),
+    [
+        ("page.txt", []),
+        ("exclusive.txt", ["--sort", "exclusive", "--limit", "2", "--thread", "0.0.0"]),
+        ("summaries.txt", ["-s", "--summary", "total,mean,min,max,stddev"]),
+        ("tree.txt", ["--tree"]),
+        ("tree_folded.txt", ["--tree", "--fold-libraries", "--summary-only"]),
+        ("callgraph.txt", ["--callers", "mean", "--callees", "forward"]),
+        ("modules.txt", ["--by", "module"]),
+        ("plain.txt", ["-p", "--thread", "0.0.1"]),
+        ("events.txt", ["--events"]),
+        ("names.txt", ["-l"]),
+        ("page.csv", ["--csv"]),
+        ("page.json", ["--json", "--thread", "0.0.1", "-n", "1"]),
+        ("tree.json", ["--json", "--tree", "--thread", "0.0.1", "--depth", "1"]),
+        ("page.md", ["--markdown", "--thread", "0.0.1"]),
+    ],
+)
+def test_a_page_is_as_it_was_read_and_approved(stored, pprof, golden, arguments):
+    stored(
+        training(
+            state="incomplete",
+            metadata={"taupy.health.throttled": "1 routine was throttled", "Command": "train.py"},
+        )
+    )
+    page = pprof(*arguments)
+    if os.environ.get("TAUPY_UPDATE_GOLDEN"):
+        GOLDEN.mkdir(parents=True, exist_ok=True)
+        (GOLDEN / golden).write_text(page, "utf-8")
+    assert page == (GOLDEN / golden).read_text("utf-8")
+
+
+def test_machines_get_whole_numbers_and_what_the_titles_tell(stored, pprof):
+    stored(training())
+    rows = list(csv.DictReader(io.StringIO(pprof("--csv"))))
+    reduce = [row for row in rows if row["short_name"] == "_reduce"]
+    assert [(row["table"], row["thread"], row["exclusive_ns"]) for row in reduce] == [
+        ("thread", "0", "50000000"),
+        ("thread", "1", "6000000"),
+        ("total", "", "56000000"),
+        ("mean", "", "28000000.0"),
+    ]
+    views = json.loads(pprof("--json"))
+    assert [view["title"] for view in views] == [
+        "NODE 0;CONTEXT 0;THREAD 0: MainThread",
+        "USER EVENTS Profile :NODE 0, CONTEXT 0, THREAD 0",
+        "NODE 0;CONTEXT 0;THREAD 1: loader",
+        "FUNCTION SUMMARY (total):",
+        "FUNCTION SUMMARY (mean):",
+    ]
+    assert views[0]["rows"][1]["groups"] == "PYTHON"
+    assert all(view["notes"] == [] for view in views)
+
+
+# --- choices -----------------------------------------------------------------
+
+
+def first_names(page):
+    """The routines of the first table, in order."""
+    table = page.split("\n\n")[0].splitlines()[5:]
+    return [line[67:].split(" [{")[0] for line in table if not line.startswith(("-", "note"))]
+
+
+@pytest.mark.parametrize(
+    ("letter", "key"),
+    [
+        ("-t", "inclusive"),
+        ("-m", "exclusive"),
+        ("-c", "calls"),
+        ("-b", "subroutines"),
+        ("-e", "exclusive-per-call"),
+        ("-i", "inclusive-per-call"),
+        ("-v", "stddev"),
+    ],
+)
+def test_taus_letters_are_orders(stored, pprof, letter, key):
+    stored(training())
+    assert pprof(letter) == pprof("--sort", key)
+    assert pprof(letter + "r", "-a") == pprof("--sort", key, "--reverse")
+    assert pprof("-d", letter) == pprof("--csv", "--sort", key)
+
+
+def test_taus_default_order_is_inclusive_and_exclusive_is_another(stored, pprof):
+    stored(training())
+    assert first_names(pprof()) == [
+        ".taupy application", "main", "Net.forward", "mean", "_reduce", "loss",
+    ]  # fmt: skip
+    assert first_names(pprof("-m")) == [
+        "_reduce", "Net.forward", "loss", "mean", "main", ".taupy application",
+    ]  # fmt: skip
+
+
+def test_routines_are_chosen_by_name_group_and_thread(stored, pprof):
+    stored(training())
+    assert first_names(pprof("--filter", "net.py")) == ["Net.forward"]
+    assert first_names(pprof("--filter", "/^(main|loss)/")) == ["main", "loss"]
+    assert first_names(pprof("--filter", "mea?", "--group", "python")) == ["mean"]
+    assert first_names(pprof("--thread", "0.0.1", "--node", "0"))[:2] == [
+        ".taupy application",
+        "read",
+    ]
+    assert "THREAD 0" not in pprof("--thread", "0.0.1")
+    assert "SUMMARY" not in pprof("--thread", "0.0.1")
+
+
+def test_folded_libraries_keep_their_boundary_and_all_time(stored, pprof):
+    stored(training())
+    rows = list(csv.DictReader(io.StringIO(pprof("--csv", "--fold-libraries"))))
+    mine = {row["short_name"]: row for row in rows if row["table"] == "total"}
+    assert "_reduce" not in mine
+    assert mine["mean"]["exclusive_ns"] == mine["mean"]["inclusive_ns"] == "70000000"
+    assert sum(int(row["exclusive_ns"]) for row in mine.values()) == 150 * MS
+
+
+def test_a_tree_for_people_leaves_small_call_paths_out_one_for_machines_none(stored, pprof):
+    small = call(ROOT, 1, 995, [call(Timer("tiny", "a.py", 1), 1, 5)])
+    stored(profile_of(host(small)))
+    assert "tiny" not in pprof("--tree")
+    assert "not shown: call paths below 1 % (--min-percent)" in pprof("--tree")
+    assert "tiny" in pprof("--tree", "--min-percent", "0")
+    assert "tiny" in pprof("--tree", "--limit", "5")
+    assert "tiny" in pprof("--tree", "--csv")
+    assert "tiny" in pprof("--tree", "--filter", "tiny", "--min-percent", "0.5%")
+
+
+def test_shares_in_a_tree_are_those_of_its_own_thread(stored, pprof):
+    """The database is asked for less than all; nothing that should be there is lost."""
+    tiny = call(Timer("tiny", "a.py", 1), 1, 5)
+    stored(profile_of(host(call(ROOT, 1, 995, [tiny])), host(call(ROOT, 1, 45, [tiny]), node=1)))
+    large, small = pprof("--tree").split("\n\n")
+    assert "tiny" not in large
+    assert "tiny" in small
+
+
+def test_a_metric_is_chosen_by_name_and_stands_in_the_title(stored, pprof):
+    values = {"time": 2 * MS, "flop": 12345678}
+    profile = profile_of(
+        host(call(ROOT, 1, values, [call(MAIN, 1, values)])),
+        host(call(ROOT, 1, 5), thread=1),
+        metrics=[Metric("time", "ns"), Metric("flop", "flop")],
+    )
+    stored(profile)
+    page = pprof("--metric", "flop")
+    assert page.startswith("NODE 0;CONTEXT 0;THREAD 0: (metric flop)\n")
+    assert "1.235E+07    2.469E+07" in page
+    assert "THREAD 1" not in page
+    assert pprof("--metric", "FLOP") == page
+
+
+def test_a_trial_is_chosen_by_any_selector(stored, pprof):
+    stored(training(), training(number=2, application="other"))
+    assert pprof("app") == pprof("1") == pprof("latest") == pprof()
+
+
+def test_how_the_trial_was_measured_stands_beneath(stored, pprof):
+    remarks = {"taupy.health.a": "one\ntwo", "taupy.healthy": "three", "Host": "h"}
+    stored(training(metadata=remarks, node_metadata={0: {"taupy.health.b": "four\x1b"}}))
+    assert pprof().splitlines()[-4:] == [
+        "-" * 87,
+        "note: one",
+        "note: two",
+        r"note: node 0: four\x1b",
+    ]
+    assert json.loads(pprof("--json"))[-1]["notes"][:2] == ["one", "two"]
+
+
+# --- refusals ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--metric", "flop"], "taupy: trial 1 has no metric 'flop' (it has: time)"),
+        (["--thread", "0.0.5"], "taupy: there is no thread '0.0.5' (there is: 0.0.0, 0.0.1)"),
+        (["--node", "4"], "taupy: there is no node 4 (there is: 0)"),
+        (["--group", "GPU"], "taupy: there is no group 'GPU' (there is: PYTHON, TAUPY)"),
+        (
+            ["--callers", "forwards"],
+            "taupy: no routine answers to 'forwards' (7 names, such as Net.forward [{net.py}{3}], "
+            "read [{data.py}{7}]); "
+            "`taupy pprof -l` lists them",
+        ),
+        (
+            ["--group", "TAUPY", "--filter", "main"],
+            "taupy: no routine is both in a group of --group and answers to a --filter",
+        ),
+        (
+            ["--events", "--filter", "heap"],
+            "taupy: trial 1 has no such user event on these threads "
+            "(its user events: Batch loss, Resident Memory)",
+        ),
+        (
+            ["--tree", "--by", "file"],
+            "taupy: --tree and --by are different views: ask for one at a time",
+        ),
+        (["--depth", "2"], "taupy: --depth and --min-percent are of the call tree: add --tree"),
+        (
+            ["-v", "--tree"],
+            "taupy: stddev over threads orders TAU's tables: it does not go with --tree",
+        ),
+        (
+            ["-f", "profile"],
+            "taupy: -f names profile files, and a trial is in the database: choose it with TRIAL, "
+            "and the database with --db",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shown_is_refused_in_one_line(stored, refused, arguments, line):
+    stored(training())
+    code = 1 if arguments[0] in ("--metric", "--events") else 2
+    assert refused(*arguments, code=code) == line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-n", "-1"], ["-n", "x"], ["--min-percent", "101", "--tree"], ["--summary", "median"],
+     ["--sort", "time"], ["--csv", "--json"], ["-z"]],
+)  # fmt: skip
+def test_wrong_values_are_refused(stored, refused, arguments):
+    stored(training())
+    assert refused(*arguments, code=2).startswith("taupy pprof: error: ")
+
+
+def test_without_a_trial_it_says_how_to_make_one(stored, refused):
+    assert "`taupy run SCRIPT` makes one" in refused()
+    stored()
+    assert "`taupy run SCRIPT` adds one" in refused()
+
+
+# --- the process -------------------------------------------------------------
+
+
+def run_process(*arguments, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "taupy", "pprof", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        **more,
+    )
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(stored):
+    stored(wide_profile(20_000))
+    command = f"'{sys.executable}' -m taupy pprof --tree --min-percent 0 | head -1"
+    made = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    assert (made.stdout, made.stderr) == ("CALL TREE NODE 0;CONTEXT 0;THREAD 0:\n", "")
+
+
+@pytest.mark.slow
+def test_a_trial_of_a_million_call_paths_is_shown_within_a_second(stored):
+    stored(wide_profile(1_000_000))
+    run_process("-n", "1")
+    took = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        made = run_process()
+        took.append(time.perf_counter() - begin)
+        assert made.returncode == 0
+        assert len(made.stdout.splitlines()) > 1000
+    assert min(took) < 1.0
