@@ -15,17 +15,19 @@ TEST := .venv-test-$(VERSION)
 PIP_INSTALL = -m pip install --disable-pip-version-check -q
 BUILD_FILES := pyproject.toml setup.py taupy_boot.pth $(wildcard taupy/_native/*.c taupy/_native/*.h)
 PACKAGE_FILES := $(BUILD_FILES) $(shell find taupy -name '*.py' -o -name '*.pyi')
-DOCS_TESTS := tests/docs
+DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test check bench clean python
+.PHONY: demo test-environment test check bench clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
 	$(DEMO)/bin/taupy pprof --limit 25
 
-test: $(TEST)/.installed
+test-environment: $(TEST)/.installed
+
+test: test-environment
 	$(TEST)/bin/python -m pytest -q -m "not slow"
 	$(TEST)/bin/python -m pytest -q -m "slow" || [ $$? -eq 5 ]  # 5: there are none
 
@@ -37,7 +39,9 @@ check: $(TEST)/.installed-check
 	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
 
 bench: $(TEST)/.installed-bench
-	$(TEST)/bin/python -m benchmarks
+	$(TEST)/bin/python benchmarks/overhead.py
+	$(TEST)/bin/python benchmarks/bias.py
+	$(TEST)/bin/python benchmarks/store.py
 
 clean:
 	rm -rf .venv .venv-test-* build dist *.egg-info
