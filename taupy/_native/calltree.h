@@ -93,6 +93,32 @@ static void table_put(Node **table, uint64_t mask, Node *node)
     table[i] = node;
 }
 
+static void table_remove(Thread *thread, Node *node)
+{
+    uint64_t i = node_hash(node->parent, node->key) & thread->mask;
+    while (thread->table[i] != node) {
+        if (thread->table[i] == NULL)
+            return;
+        i = (i + 1) & thread->mask;
+    }
+    /* Whoever a search could not reach any more moves into the gap. */
+    for (uint64_t j = (i + 1) & thread->mask; thread->table[j] != NULL; j = (j + 1) & thread->mask) {
+        uint64_t home = node_hash(thread->table[j]->parent, thread->table[j]->key) & thread->mask;
+        if (((j - home) & thread->mask) >= ((j - i) & thread->mask)) {
+            thread->table[i] = thread->table[j];
+            i = j;
+        }
+    }
+    thread->table[i] = NULL;
+}
+
+static inline Thread *thread_of(Node *node)
+{
+    while (node->parent != NULL)
+        node = node->parent;
+    return (Thread *)node; /* the root is its first member */
+}
+
 static int table_grow(Thread *thread)
 {
     uint64_t mask = thread->mask * 2 + 1;

@@ -56,7 +56,7 @@ PyDoc_STRVAR(start_doc,
 "start(options: dict) -> None\n\n"
 "Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, c_calls,\n"
 "depth, include, exclude, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
-"cpu_time, sample_ms, wait_for_main, helper, early (ticks, ns), storer_argv, storer_env.");
+"cpu_time, sample_ms, wait_for_main, helper, quiet, early (ticks, ns), storer_argv, storer_env.");
 
 static PyObject *start(PyObject *module, PyObject *options)
 {
@@ -89,7 +89,7 @@ static PyObject *start(PyObject *module, PyObject *options)
     waiting = int_option(options, "wait_for_main", 0) != 0;
     storer_argv = strings_option(options, "storer_argv");
     storer_env = strings_option(options, "storer_env");
-    has_first_stderr = fstat(2, &first_stderr) == 0;
+    has_first_stderr = !int_option(options, "quiet", 0) && fstat(2, &first_stderr) == 0;
     ClockPair now = clock_pair();
     PyObject *pair = option(options, "early");
     early = now;
@@ -120,6 +120,8 @@ static PyObject *start(PyObject *module, PyObject *options)
     for (uint64_t i = 0; routines != NULL && i <= routines_mask; i++)
         if (routines[i] != NULL) /* selection may have changed; names stay */
             routines[i]->flags = 0;
+    if (code_extra < 0)
+        code_extra = code_request_extra(code_freed);
     thread_count = 0;
     forked = 0;
     if (part_begin() != 0)
@@ -465,10 +467,18 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Single-phase initialisation on purpose: one state a process. */
+/* Nothing of a module object's own: what boot takes out of sys.modules is gone, and a later
+ * import makes another one with the same engine behind it. */
+static PyModuleDef_Slot slots[] = {
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "taupy._native.engine", "taupy's call-path engine.", -1, methods,
-    NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "taupy._native.engine", "taupy's call-path engine.", 0, methods,
+    slots, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit_engine(void)
@@ -477,5 +487,5 @@ PyMODINIT_FUNC PyInit_engine(void)
     PyErr_SetString(PyExc_ImportError, "taupy's compiled engine needs an interpreter with a GIL");
     return NULL;
 #endif
-    return PyModule_Create(&definition);
+    return PyModuleDef_Init(&definition);
 }

@@ -98,6 +98,11 @@ static __attribute__((noinline)) Node *child_slow(Thread *thread, Node *parent, 
         errno = saved;
         return &nowhere;
     }
+    /* One that came out of retirement brings its nodes along. */
+    if (routine->node_count != 0 && (node = node_find(thread, parent, key)) != NULL) {
+        errno = saved;
+        return parent->last = node;
+    }
     if (depth_limit != 0 && parent->depth >= depth_limit) {
         hide(thread);
         errno = saved;
@@ -114,8 +119,10 @@ static __attribute__((noinline)) Node *child_slow(Thread *thread, Node *parent, 
     if (node == NULL) {
         part->calls_over_limit++;
         hide(thread);
-    } else
+    } else {
+        routine_add_node(routine, node);
         parent->last = node;
+    }
     errno = saved;
     return node;
 }
@@ -194,10 +201,13 @@ static __attribute__((noinline)) void throttle(void *key, uint64_t took)
     routine->flags |= ROUTINE_THROTTLED;
     if (routine->record != NULL && routine->generation == generation)
         routine->record->flags = routine->flags;
-    for (Thread *t = threads; t != NULL; t = t->next)
-        for (uint64_t i = 0; i <= t->mask; i++)
-            if (t->table[i] != NULL && t->table[i]->key == key)
-                t->table[i]->key = (void *)((uint64_t)key | KEY_THROTTLED);
+    for (uint64_t i = 0; i < routine->node_count && routine->generation == generation; i++) {
+        Node *node = routine->nodes[i];
+        Thread *t = thread_of(node);
+        table_remove(t, node);
+        node->key = (void *)((uint64_t)key | KEY_THROTTLED);
+        table_put(t->table, t->mask, node);
+    }
 }
 
 static inline __attribute__((always_inline)) int leave(void *key, int full)

@@ -14,10 +14,7 @@
 #include <unistd.h>
 
 #define MIB (1ull << 20)
-#define RANGE (64ull << 30)      /* addresses only: nothing is committed */
-#define SMALL_RANGE (256 * MIB)  /* where the program's address space is limited */
-#define FIRST_GROWTH (1 * MIB)
-#define LARGEST_GROWTH (32 * MIB)
+#define LARGEST_CHUNK (32 * MIB)
 
 int clock_uses_tsc;
 
@@ -52,74 +49,44 @@ ClockPair clock_pair(void)
     return best;
 }
 
-/* The part now open: one a process. The path is kept to write the rest at the end. */
-static char *path_of_part;
-static uint64_t range_of_part;
+static char *path_of_part; /* of the part now open: one a process */
 
-static uint64_t range_size(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        return limit.rlim_cur / 8 < SMALL_RANGE ? limit.rlim_cur / 8 & ~(MIB - 1) : SMALL_RANGE;
-    return RANGE;
-}
-
-/* Put file space behind [from, to) of the range. The space is allocated first: a write to
- * a mapping on a full disk would be a SIGBUS in the user's program. */
-static int map_file(char *base, uint64_t from, uint64_t to)
+/* File space [from, to) as memory. The space is allocated first: a write to a mapping on a
+ * full disk would be a SIGBUS in the user's program. NULL if it cannot be had. */
+static void *map_file(uint64_t from, uint64_t to)
 {
     struct rlimit limit;
     if (path_of_part == NULL)
-        return -1;
+        return NULL;
     /* Growing past RLIMIT_FSIZE would raise SIGXFSZ. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         limit.rlim_cur < to)
-        return -1;
+        return NULL;
     int fd = open(path_of_part, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
-        return -1;
-    int failed = posix_fallocate(fd, (off_t)from, (off_t)(to - from));
-    if (!failed && mmap(base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                        fd, (off_t)from) == MAP_FAILED)
-        failed = 1;
+        return NULL;
+    void *memory = MAP_FAILED;
+    if (posix_fallocate(fd, (off_t)from, (off_t)(to - from)) == 0)
+        memory = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
     close(fd);
-    return failed ? -1 : 0;
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
-static int map_more(char *base, PartHeader *part, uint64_t from, uint64_t to)
+/* One more chunk of `size` bytes; NULL if there is no memory. `in_file` tells what it is. */
+static void *map_chunk(uint64_t from, uint64_t size, int try_file, int *in_file)
 {
-    if (to > range_of_part)
-        return -1;
-    /* Once a stretch is anonymous the file has a hole; all later ones are, too. */
-    int contiguous = part == NULL || part->unmapped_bytes == 0;
-    if (contiguous && map_file(base, from, to) == 0)
-        return 0;
-    if (mmap(base + from, to - from, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-        return -1;
-    if (part == NULL)
-        ((PartHeader *)base)->unmapped_bytes = to - from;
-    else
-        part->unmapped_bytes += to - from;
-    return 0;
+    void *memory = try_file ? map_file(from, from + size) : NULL;
+    *in_file = memory != NULL;
+    if (memory == NULL)
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
 PartHeader *part_open(const char *path)
 {
-    int saved = errno;
-    PartHeader *part = NULL;
+    int saved = errno, in_file;
     free(path_of_part);
     path_of_part = NULL;
-    range_of_part = range_size();
-    char *base = mmap(NULL, range_of_part, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) {
-        range_of_part = SMALL_RANGE / 8;
-        base = mmap(NULL, range_of_part, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
-        if (base == MAP_FAILED)
-            goto out;
-    }
     if (path != NULL) {
         int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd >= 0) {
@@ -127,38 +94,61 @@ PartHeader *part_open(const char *path)
             path_of_part = strdup(path);
         }
     }
-    if (map_more(base, NULL, 0, FIRST_GROWTH) != 0) {
-        munmap(base, range_of_part);
-        goto out;
+    PartHeader *part = map_chunk(0, MIB, 1, &in_file);
+    if (part != NULL) {
+        memcpy(part->magic, "TAUPYPRT", 8);
+        part->version = PART_VERSION;
+        part->header_size = (sizeof(PartHeader) + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+        part->chunks[0] = (Chunk){(uint64_t)(uintptr_t)part, 0};
+        part->chunk_count = 1;
+        part->mapped = MIB;
+        part->unmapped_bytes = in_file ? 0 : MIB;
+        part->node = -1;
+        part->used = part->header_size;
     }
-    part = (PartHeader *)base;
-    memcpy(part->magic, "TAUPYPRT", 8);
-    part->version = PART_VERSION;
-    part->header_size = (sizeof(PartHeader) + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-    part->base = (uint64_t)(uintptr_t)base;
-    part->mapped = FIRST_GROWTH;
-    part->node = -1;
-    part->used = part->header_size;
-out:
     errno = saved;
     return part;
+}
+
+static Block *block_at(PartHeader *part, uint64_t offset)
+{
+    Chunk *last = &part->chunks[part->chunk_count - 1];
+    return (Block *)(uintptr_t)(last->address + (offset - last->offset));
+}
+
+static int grow(PartHeader *part, uint64_t needed)
+{
+    int saved = errno, in_file;
+    uint64_t size = part->mapped < LARGEST_CHUNK ? part->mapped : LARGEST_CHUNK;
+    while (size < needed)
+        size *= 2;
+    if (part->chunk_count == CHUNKS_AT_MOST)
+        return -1;
+    /* Once a chunk is anonymous the file has a hole there; later ones need not be. */
+    void *memory = map_chunk(part->mapped, size, 1, &in_file);
+    errno = saved;
+    if (memory == NULL)
+        return -1;
+    if (part->used < part->mapped) {
+        Block *rest = block_at(part, part->used);
+        rest->kind = BLOCK_REST;
+        rest->size = part->mapped - part->used;
+    }
+    part->chunks[part->chunk_count] = (Chunk){(uint64_t)(uintptr_t)memory, part->mapped};
+    part->chunk_count++;
+    part->used = part->mapped;
+    part->mapped += size;
+    if (!in_file)
+        part->unmapped_bytes += size;
+    return 0;
 }
 
 Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t payload)
 {
     uint64_t size = (sizeof(Block) + payload + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-    while (part->used + size > part->mapped) {
-        int saved = errno;
-        uint64_t growth = part->mapped < LARGEST_GROWTH ? part->mapped : LARGEST_GROWTH;
-        while (part->used + size > part->mapped + growth)
-            growth *= 2;
-        int failed = map_more((char *)part, part, part->mapped, part->mapped + growth);
-        errno = saved;
-        if (failed)
-            return NULL;
-        part->mapped += growth;
-    }
-    Block *block = (Block *)((char *)part + part->used);
+    if (part->used + size > part->mapped && grow(part, size) != 0)
+        return NULL;
+    Block *block = block_at(part, part->used);
     block->kind = kind;
     block->thread = thread;
     block->size = size;
@@ -181,6 +171,19 @@ static int write_all(int fd, const char *data, uint64_t size, uint64_t offset)
     return 0;
 }
 
+/* All chunks, up to what is used, in their order. */
+static int write_chunks(PartHeader *part, int fd)
+{
+    for (uint64_t i = 0; i < part->chunk_count; i++) {
+        Chunk *chunk = &part->chunks[i];
+        uint64_t end = i + 1 < part->chunk_count ? part->chunks[i + 1].offset : part->used;
+        if (end > chunk->offset && write_all(fd, (char *)(uintptr_t)chunk->address,
+                                             end - chunk->offset, chunk->offset) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 void part_write_rest(PartHeader *part)
 {
     if (part->unmapped_bytes == 0 || path_of_part == NULL)
@@ -192,8 +195,10 @@ void part_write_rest(PartHeader *part)
     int fd = open(path_of_part, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;
-    if (write_all(fd, (char *)part, part->used, 0) == 0)
-        part->unmapped_bytes = 0;
+    if (write_chunks(part, fd) == 0)
+        part->unmapped_bytes = 0; /* and once more, to say so in the file as well */
+    if (part->unmapped_bytes == 0)
+        write_all(fd, (char *)part, sizeof *part, 0);
     close(fd);
 }
 
@@ -202,13 +207,20 @@ int part_copy(PartHeader *part, const char *path, uint64_t state)
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -1;
-    PartHeader header = *part;
     ClockPair now = clock_pair();
-    header.state = state;
-    header.end_ticks = now.ticks;
-    header.end_ns = now.ns;
-    int failed = write_all(fd, (char *)part, part->used, 0) ||
-                 write_all(fd, (char *)&header, sizeof header, 0);
+    int failed = write_chunks(part, fd);
+    PartHeader *header = malloc(sizeof *header);
+    if (header == NULL)
+        failed = 1;
+    else {
+        *header = *part;
+        header->state = state;
+        header->end_ticks = now.ticks;
+        header->end_ns = now.ns;
+        header->unmapped_bytes = 0;
+        failed |= write_all(fd, (char *)header, sizeof *header, 0);
+        free(header);
+    }
     close(fd);
     return failed;
 }
@@ -217,8 +229,14 @@ void part_forget(PartHeader *part)
 {
     /* The addresses stay taken: frames of the parent that return in the child still hold
      * pointers into them, and are told apart by comparing those. */
-    mmap(part, range_of_part, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-         -1, 0);
+    Chunk chunks[CHUNKS_AT_MOST];
+    uint64_t count = part->chunk_count, end = part->mapped;
+    memcpy(chunks, part->chunks, count * sizeof *chunks);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t stop = i + 1 < count ? chunks[i + 1].offset : end;
+        mmap((void *)(uintptr_t)chunks[i].address, stop - chunks[i].offset, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    }
     free(path_of_part);
     path_of_part = NULL;
 }

@@ -5,9 +5,10 @@
  * addresses in the measured process, made relative by the header's `base`. The reader is
  * taupy/instrument/parts.py: change both together, and PART_VERSION with them.
  *
- * All memory of a part comes from one reserved range of addresses, so that it never
- * moves. Where the file cannot grow (disk full, file size limit) the range goes on in
- * anonymous memory and is written out, as far as possible, when the process ends. */
+ * A part grows by chunks, each mapped wherever there is room, and nothing ever moves. No
+ * addresses are reserved: a program may limit its own address space at any moment. Where
+ * the file cannot grow (disk full, file size limit) chunks are anonymous memory, and are
+ * written out, as far as possible, when the process ends. */
 #ifndef TAUPY_PART_H
 #define TAUPY_PART_H
 
@@ -16,32 +17,37 @@
 
 #define PART_VERSION 1
 #define PART_ALIGN 64
+#define CHUNKS_AT_MOST 512
 
 enum PartState { PART_RUNNING = 0, PART_ENDED = 1, PART_EXEC = 2, PART_SNAPSHOT = 3 };
 
 enum BlockKind {
+    BLOCK_REST = 0,     /* what a chunk has left over */
     BLOCK_NODES = 1,    /* Node[]: call paths of one thread */
     BLOCK_THREAD = 2,   /* Thread */
     BLOCK_ROUTINE = 3,  /* RoutineRecord and its texts */
     BLOCK_METADATA = 4, /* TextRecord: name, value */
     BLOCK_EVENT = 5,    /* EventRecord: name, unit */
     BLOCK_SAMPLES = 6,  /* SampleRecord: one user event at one place */
-    BLOCK_METRICS = 7,  /* further metrics of a block of nodes */
 };
 
 typedef struct Block {
     uint32_t kind;
-    uint32_t thread; /* of BLOCK_NODES and BLOCK_METRICS */
+    uint32_t thread; /* of BLOCK_NODES and BLOCK_SAMPLES */
     uint64_t size;   /* bytes, this header included; a multiple of PART_ALIGN */
     uint64_t unused[6];
 } Block;
 
+typedef struct Chunk {
+    uint64_t address, offset; /* in the process; in the file */
+} Chunk;
+
 typedef struct PartHeader {
     char magic[8];
     uint32_t version, header_size;
-    uint64_t base;    /* address of the first byte of the file */
-    uint64_t used;    /* bytes in use */
-    uint64_t mapped;  /* bytes of the range that stand behind the file */
+    uint64_t chunk_count;
+    uint64_t used;    /* bytes in use: every byte below belongs to a block */
+    uint64_t mapped;  /* bytes of all chunks */
     int64_t pid, parent_pid;
     uint64_t process_start; /* field 22 of /proc/PID/stat: tells a reused pid */
     uint64_t state;
@@ -66,14 +72,15 @@ typedef struct PartHeader {
     uint64_t last_ticks;       /* last moment noted: the best end of a killed process */
     uint64_t greenlets_untraced; /* the program traces them itself: call paths are mixed */
     uint64_t profile_taken;    /* the program took the profile function: C calls are missing */
-    uint64_t metric_count;     /* further metrics a node has (BLOCK_METRICS) */
+    uint64_t metric_count;     /* further metrics a node has, beside it */
+    Chunk chunks[CHUNKS_AT_MOST];
 } PartHeader;
 
 /* Open a part in the file `path` (made anew); with NULL, or if the file cannot be made,
  * in anonymous memory. NULL only if there is no memory at all. */
 PartHeader *part_open(const char *path);
 
-/* Room for a block with `payload` bytes, zeroed; NULL if the range is used up. */
+/* Room for a block with `payload` bytes, zeroed; NULL if there is no memory. */
 Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t payload);
 
 /* Write what no file stands behind to the file. */

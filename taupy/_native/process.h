@@ -132,6 +132,8 @@ static Thread *thread_new(void)
             Routine *routine = routine_find(forked_path[i]);
             if (routine != NULL && routine->generation != generation)
                 routine_record(routine);
+            if (routine != NULL)
+                routine_add_node(routine, node);
             if (metric_count)
                 metrics_enter(node);
             node->t0 = fork_pair.ticks;
@@ -404,6 +406,16 @@ static void store(void)
     if (!(has_first_stderr && fstat(2, &now) == 0 && now.st_dev == first_stderr.st_dev &&
           now.st_ino == first_stderr.st_ino))
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    /* The program's own limits are not meant for the storer. */
+    static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU,
+                                 RLIMIT_NPROC};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        struct rlimit limit;
+        if (getrlimit(limits[i], &limit) == 0) {
+            limit.rlim_cur = limit.rlim_max;
+            setrlimit(limits[i], &limit);
+        }
+    }
     sigemptyset(&none);
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);

@@ -5,7 +5,11 @@
  *     NamedTimer*      a timer or phase of the in-code API  low bits 010
  *
  * A throttled routine's nodes get the bit 100 on top, so that no look-up finds them.
- * Code objects are held for ever: a freed one's address could be another's tomorrow. */
+ *
+ * Code objects are not kept alive. When one is freed its routine retires: the record and
+ * the nodes get a key that nothing has (a small number), since the address may be
+ * another's tomorrow. A new code object of the same name, file and line takes a retired
+ * routine over, so that code made anew in a loop stays one routine. */
 #ifndef TAUPY_ROUTINE_H
 #define TAUPY_ROUTINE_H
 
@@ -42,10 +46,25 @@ typedef struct Routine {
     uint64_t generation;   /* of the part that has its record */
     RoutineRecord *record;
     uint64_t calls, ticks; /* for throttling */
+    Node **nodes;          /* all of its nodes in this part */
+    uint64_t node_count;
+    struct Routine *next_retired;
 } Routine;
 
-static Routine **routines;
+static Routine **routines; /* hash of keys; `left` marks a slot that was used */
 static uint64_t routines_mask, routines_count;
+static Routine left;
+#define RETIRED_SLOTS 4096
+static Routine *retired[RETIRED_SLOTS]; /* lists, by name, file and line */
+static uint64_t retired_keys;
+static Py_ssize_t code_extra = -1; /* our slot in code objects: their routine */
+#if PY_VERSION_HEX < 0x030C0000
+#define code_set_extra _PyCode_SetExtra
+#define code_request_extra _PyEval_RequestCodeExtraIndex
+#else
+#define code_set_extra PyUnstable_Code_SetExtra
+#define code_request_extra PyUnstable_Eval_RequestCodeExtraIndex
+#endif
 static uint64_t generation = 1; /* counts the parts of this process image */
 static int greenlet_loaded; /* the module greenlet is being imported, or is there */
 static char **include_patterns, **exclude_patterns; /* NULL-terminated, or NULL */
@@ -100,6 +119,81 @@ static Routine *routine_find(const void *key)
     return NULL;
 }
 
+/* A node of the routine; without memory for the list it is one that cannot retire. */
+static void routine_add_node(Routine *routine, Node *node)
+{
+    uint64_t n = routine->node_count;
+    if ((n & (n - 1)) == 0) { /* 0 or a power of two: full */
+        Node **more = realloc(routine->nodes, (n ? n * 2 : 1) * sizeof *more);
+        if (more == NULL)
+            return;
+        routine->nodes = more;
+    }
+    routine->nodes[routine->node_count++] = node;
+}
+
+static void routine_rekey(Routine *routine, void *key)
+{
+    if (routine->generation == generation) {
+        for (uint64_t i = 0; i < routine->node_count; i++) {
+            Node *node = routine->nodes[i];
+            Thread *thread = thread_of(node);
+            table_remove(thread, node);
+            node->key = (void *)((uint64_t)key | ((uint64_t)node->key & KEY_THROTTLED));
+            table_put(thread->table, thread->mask, node);
+        }
+        if (routine->record != NULL)
+            routine->record->key = (uint64_t)key;
+    }
+    routine->key = key;
+}
+
+static Routine **retired_list(const char *name, const char *file, int64_t line)
+{
+    uint64_t hash = (uint64_t)line;
+    for (const char *c = name; *c; c++)
+        hash = hash * 31 + (unsigned char)*c;
+    for (const char *c = file; *c; c++)
+        hash = hash * 31 + (unsigned char)*c;
+    return &retired[hash % RETIRED_SLOTS];
+}
+
+/* The interpreter frees a code object that we know. */
+static void code_freed(void *extra)
+{
+    Routine *routine = extra;
+    if (routine == NULL || routines == NULL)
+        return;
+    uint64_t i = ((uint64_t)routine->key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & routines_mask;
+    for (; routines[i] != NULL && routines[i] != routine; i = (i + 1) & routines_mask)
+        ;
+    if (routines[i] == NULL)
+        return;
+    routines[i] = &left;
+    routine_rekey(routine, (void *)(++retired_keys << 4));
+    Routine **list = retired_list(routine->name, routine->file, routine->line);
+    routine->next_retired = *list;
+    *list = routine;
+}
+
+static Routine *routine_revive(const char *name, const char *file, int64_t line)
+{
+    for (Routine **at = retired_list(name, file, line); *at != NULL; at = &(*at)->next_retired) {
+        Routine *routine = *at;
+        if (routine->line == line && strcmp(routine->name, name) == 0 &&
+            strcmp(routine->file, file) == 0) {
+            *at = routine->next_retired;
+            return routine;
+        }
+    }
+    return NULL;
+}
+
+static uint64_t routine_slot(const void *key, uint64_t mask)
+{
+    return ((uint64_t)key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & mask;
+}
+
 static int routine_put(Routine *routine)
 {
     if (routines == NULL || routines_count * 2 > routines_mask) {
@@ -108,8 +202,8 @@ static int routine_put(Routine *routine)
         if (table == NULL)
             return -1;
         for (uint64_t i = 0; routines != NULL && i <= routines_mask; i++)
-            if (routines[i] != NULL) {
-                uint64_t j = ((uint64_t)routines[i]->key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & mask;
+            if (routines[i] != NULL && routines[i] != &left) {
+                uint64_t j = routine_slot(routines[i]->key, mask);
                 while (table[j] != NULL)
                     j = (j + 1) & mask;
                 table[j] = routines[i];
@@ -118,7 +212,7 @@ static int routine_put(Routine *routine)
         routines = table;
         routines_mask = mask;
     }
-    uint64_t i = ((uint64_t)routine->key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & routines_mask;
+    uint64_t i = routine_slot(routine->key, routines_mask);
     while (routines[i] != NULL)
         i = (i + 1) & routines_mask;
     routines[i] = routine;
@@ -183,7 +277,6 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
         routine->group = strdup("PYTHON_C");
     } else {
         PyCodeObject *code = key;
-        Py_INCREF(code);
         routine->name = text_of(code->co_qualname);
         routine->file = text_of(code->co_filename);
         routine->group = strdup("PYTHON");
@@ -207,6 +300,21 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
             routine->flags |= ROUTINE_EXCLUDED;
         free(module);
     }
+    if (KEY_KIND(key) == 0) {
+        Routine *known = routine_revive(routine->name, routine->file, routine->line);
+        if (known != NULL) {
+            free(routine->name);
+            free(routine->file);
+            free(routine->group);
+            free(routine);
+            routine = known;
+            routine_rekey(routine, key);
+        }
+        if (code_extra < 0 || code_set_extra(key, code_extra, routine) != 0) {
+            PyErr_Clear();
+            Py_INCREF((PyObject *)key); /* then it must never be freed */
+        }
+    }
     return routine_put(routine) == 0 ? routine : NULL;
 }
 
@@ -218,6 +326,7 @@ static void routine_record(Routine *routine)
                               sizeof(RoutineRecord) + name + file + group + 3);
     routine->generation = generation;
     routine->record = NULL;
+    routine->node_count = 0;
     if (block == NULL)
         return;
     RoutineRecord *record = (RoutineRecord *)(block + 1);

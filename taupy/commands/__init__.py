@@ -42,7 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except TaupyError as problem:
-        print(f"taupy: {problem}", file=sys.stderr)
+        from taupy.profiledb.text import shown
+
+        print(f"taupy: {shown(str(problem))}", file=sys.stderr)
         return problem.exit_code
     except KeyboardInterrupt:
         return 130
@@ -59,6 +61,10 @@ def _run(arguments: list[str]) -> int:
             _parser().print_help(sys.stderr)
         return 2
     name = arguments[0]
+    if name == "run":
+        import warnings
+
+        warnings.simplefilter("ignore")  # what -W asks for is meant for the program
     module = importlib.import_module(f"taupy.commands.{_MODULES.get(name, name)}")
     parser = argparse.ArgumentParser(
         prog=f"taupy {name}",

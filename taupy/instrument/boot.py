@@ -24,15 +24,22 @@ def boot() -> None:
     os = modules.get("os")
     if os is not None:
         os.environ._data.pop(VARIABLE.encode(), None)
+    bytecode = sys.dont_write_bytecode
     try:
+        sys.dont_write_bytecode = True
         _start(folder)
     except BaseException as problem:  # the program must start whatever happens here
         _note(folder, problem)
+    finally:
+        sys.dont_write_bytecode = bytecode
     package = __file__[: -len("instrument/boot.py")]
-    for name in [name for name in modules if name == "taupy" or name.startswith("taupy.")]:
-        del modules[name]
     for path in [path for path in sys.path_importer_cache if (path + "/").startswith(package)]:
         del sys.path_importer_cache[path]
+    running = "_taupy_engine" in modules  # the plain engine lives in its modules
+    ours = [name for name in modules if name == "taupy" or name.startswith("taupy.")]
+    for module in [modules.pop(name) for name in ours]:
+        if not running:
+            module.__dict__.clear()  # cycles would keep it on the heap; this one's, too
 
 
 def _start(folder: bytes) -> None:
@@ -55,6 +62,7 @@ def _start(folder: bytes) -> None:
     options["helper"] = int("from multiprocessing.forkserver import" in code)
     options["early"] = tuple(settings["early"])
     options["root_pid"] = settings["root_pid"]
+    options["quiet"] = int(settings["quiet"])
     if settings["engine"] == "native":
         from taupy._native import engine as native
 

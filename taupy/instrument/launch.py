@@ -29,36 +29,26 @@ _STORER = (
 
 
 def interpreter_options() -> list[str]:
-    """The options this interpreter was started with, such as -O or -X dev."""
-    options = []
-    arguments = iter(sys.orig_argv[1:])
-    for argument in arguments:
-        if not argument.startswith("-") or argument in ("-", "--"):
+    """The options this interpreter was started with, such as -O or -Xdev, word by word."""
+    options: list[str] = []
+    words = iter(sys.orig_argv[1:])
+    for word in words:
+        if not word.startswith("-") or word in ("-", "--"):
             break
-        if argument.startswith("--"):
-            options.append(argument)
-            if argument == "--check-hash-based-pycs":
-                options.append(next(arguments, ""))
+        if word.startswith("--"):
+            options.append(word)
+            if word == "--check-hash-based-pycs":
+                options.append(next(words, ""))
             continue
-        # Letters may be bundled; -c and -m end the options, -W and -X take a value.
-        kept, ends = "-", False
-        letters = argument[1:]
-        for at, letter in enumerate(letters):
-            if letter in "cm":
-                ends = True
-                break
-            if letter in "WX":
-                value = letters[at + 1 :] or next(arguments, "")
-                kept += letter
-                options.append(kept if kept != "-" else "")
-                options.append(value)
-                kept = "-"
-                break
-            kept += letter
-        if kept != "-":
-            options.append(kept)
-        if ends:
+        # Letters may be bundled; -W and -X take a value, -c and -m end the options.
+        ends = next((at for at, letter in enumerate(word) if at and letter in "cmWX"), len(word))
+        if word[ends:][:1] in ("c", "m"):
+            if ends > 1:
+                options.append(word[:ends])
             break
+        options.append(word)
+        if ends == len(word) - 1:
+            options.append(next(words, ""))
     return options
 
 
@@ -112,6 +102,7 @@ def execute(folder: Path, settings: RunSettings) -> NoReturn:
         before = environment.get("PYTHONPATH")
         environment["TAUPY_PYTHONPATH"] = "" if before is None else ":" + before
         environment["PYTHONPATH"] = fallback_folder() + (":" + before if before else "")
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # the program may be started with closed descriptors
+            stream.flush()
     os.execve(sys.executable, [*settings.interpreter, *settings.arguments], environment)

@@ -21,13 +21,14 @@ VERSION = 1
 THROTTLED = 2  # flag of a routine
 _NODE_BYTES = 64
 _BLOCK_BYTES = 64
+_CHUNKS_AT_MOST = 512
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES = 1, 2, 3, 4, 5, 6
 RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 KIND_NAMES = ("python", "c", "timer")
 
 _HEADER = struct.Struct("<8sII QQQ qq QQ qQ Q QQQ qqq q qq qqqqq q QQQQQQQQQQQ".replace(" ", ""))
 _HEADER_FIELDS = (  # noqa: SIM905
-    "magic version header_size base used mapped pid parent_pid process_start state "
+    "magic version header_size chunk_count used mapped pid parent_pid process_start state "
     "exit_status has_exit_status uses_tsc early_ticks start_ticks end_ticks early_ns start_ns "
     "end_ns start_epoch_ns cpu_user_ns cpu_system_ns peak_resident_kib minor_faults major_faults "
     "voluntary_switches involuntary_switches node forked repairs unmatched overlaps "
@@ -167,7 +168,17 @@ class _NativePart:
         self.data = data
         self.header = _header(path, data)
         (self.metric_count,) = struct.unpack_from("<Q", data, _HEADER.size)
+        count = self.header["chunk_count"]
+        if not 0 < count <= _CHUNKS_AT_MOST or len(data) < _HEADER.size + 8 + 16 * count:
+            raise FormatError(f"{path} is a damaged part: it tells of {count} chunks")
+        chunks = struct.unpack_from(f"<{2 * count}Q", data, _HEADER.size + 8)
+        self.chunk_addresses, self.chunk_offsets = chunks[::2], chunks[1::2]
         self.stride = 2 if self.metric_count else 1
+
+    def address_of(self, offset: int) -> int:
+        """Where a byte of the file was in the measured process."""
+        at = bisect_right(self.chunk_offsets, offset) - 1
+        return int(self.chunk_addresses[at] + offset - self.chunk_offsets[at])
 
     def blocks(self) -> list[tuple[int, int, int, int]]:
         """(kind, thread, payload start, payload end) of every whole block."""
@@ -176,7 +187,12 @@ class _NativePart:
         while at + _BLOCK_BYTES <= end:
             kind, thread, size = struct.unpack_from("<IIQ", self.data, at)
             if size < _BLOCK_BYTES or at + size > end:
-                break  # cut off in the making
+                # Cut off in the making, or a chunk that never reached the file.
+                following = bisect_right(self.chunk_offsets, at)
+                if following == len(self.chunk_offsets):
+                    break
+                at = self.chunk_offsets[following]
+                continue
             found.append((kind, thread, at + _BLOCK_BYTES, at + size))
             at += size
         return found
@@ -315,14 +331,15 @@ class _NativePart:
         per_tick: float,
         samples: list[tuple[int, Sampled]],
     ) -> PartThread:
-        data, base = self.data, self.header["base"]
+        data = self.data
         root = struct.unpack_from("<8Q", data, start)
         hidden_parent = struct.unpack_from("<Q", data, start + 128 + 8)[0]
         cursor, _, _, native_id, ended, cpu_start, cpu = struct.unpack_from(
             "<QQQQQqq", data, start + 256
         )
         name = data[start + 328 : start + 392].split(b"\0", 1)[0]
-        root_address, hidden_address = base + start, base + start + 128
+        root_address = self.address_of(start)
+        hidden_address = root_address + 128
         end = ended or end_ticks
         view = memoryview(data)
         step = 8 * self.stride
@@ -331,7 +348,7 @@ class _NativePart:
         first_address: list[int] = []
         first_row: list[int] = []
         for block_start, block_end in blocks:
-            first_address.append(base + block_start)
+            first_address.append(self.address_of(block_start))
             first_row.append(len(keys))
             whole = (block_end - block_start) // (8 * step) * (8 * step)
             columns = view[block_start : block_start + whole].cast("Q")
@@ -347,13 +364,20 @@ class _NativePart:
                 cpu_column += columns[9::step].tolist()[:used]
         node_bytes = _NODE_BYTES * self.stride
 
+        # Chunks may lie in any order in memory.
+        order = sorted(range(len(first_address)), key=first_address.__getitem__)
+        sorted_addresses = [first_address[at] for at in order]
+
         def row_of(address: int) -> int:
             if address == root_address:
                 return 0
-            at = bisect_right(first_address, address) - 1
-            if at < 0:
+            at = bisect_right(sorted_addresses, address) - 1
+            row = -1
+            if at >= 0:
+                row = first_row[order[at]] + (address - sorted_addresses[at]) // node_bytes
+            if not 0 <= row < len(keys):
                 raise FormatError(f"{self.path}: a call path hangs under none of its thread")
-            return first_row[at] + (address - first_address[at]) // node_bytes
+            return row
 
         parent_rows = [-1]
         seen: dict[int, int] = {root_address: 0}

@@ -128,7 +128,7 @@ def read_settings(folder: Path) -> RunSettings | None:
 def boot_id() -> str:
     """Identity of this boot of this host, "" where the kernel does not tell."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return ""
 
@@ -136,7 +136,7 @@ def boot_id() -> str:
 def process_start(pid: int) -> int:
     """Start time of a living process in clock ticks since boot, 0 if there is none."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return 0
     fields = text[text.rindex(")") + 2 :].split()
