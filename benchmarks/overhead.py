@@ -78,6 +78,11 @@ def table(
     if any(program.call_dense for program in programs):
         sums = [f"**{added(ratios, programs, tool.name):.2f}**" for tool in shown]
         print("| **added, call-dense** | | " + " | ".join(sums) + " |")
+    if ("recursion", "native") in ratios:
+        # All that `recursion` does is call.
+        per_call = native["recursion"] * 1e9 / workloads.FIBONACCI_CALLS
+        costs = [f"{(ratios['recursion', tool.name] - 1) * per_call:.1f}" for tool in shown]
+        print(f"| added ns a call (recursion) | {per_call:.1f} ns | {' | '.join(costs)} |")
     print("\n\\* not counted as call-dense")
 
 
