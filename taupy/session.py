@@ -132,12 +132,18 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
             parts.append(part)
     for path in sorted(folder.glob("*.problem")):
         settings.notes.append(f"not measured in one process: {path.read_text('utf-8', 'replace')}")
+    nodes_file = folder / "nodes"
+    if not parts and nodes_file.exists():
+        # All that was measured is stored; whoever was still running then left nothing more.
+        if not running:
+            _nothing_more(settings, database)
+            _remove(folder)
+        return Delivery(running=running)
     if not parts:
         if not running:
             _remove(folder)
         reason = "; ".join(settings.notes) or "the program ended before its first routine"
         return Delivery(problem=f"nothing was measured: {reason}", running=running)
-    nodes_file = folder / "nodes"
     known: dict[str, int] = marshal.loads(nodes_file.read_bytes()) if nodes_file.exists() else {}
     nodes = assign_nodes(settings, parts, known)
     new = nodes_file.with_suffix(".new")
@@ -164,6 +170,14 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     if not running:
         _remove(folder)
     return Delivery(trial_id, running=running, profile=profile, name=name)
+
+
+def _nothing_more(settings: RunSettings, database: Path) -> None:
+    """The trial is whole now."""
+    empty = Profile(settings.uuid, settings.application, settings.experiment, 0, 0, [], [])
+    with ProfileDB.open(database, create=False, readonly=False) as db:
+        if any(row.uuid == settings.uuid for row in db.trials()):
+            add_profile(db, empty)
 
 
 def _store_snapshots(

@@ -75,6 +75,9 @@ def _run(arguments: list[str]) -> int:
     parse = getattr(module, "parse", None)
     parsed = parse(parser, arguments[1:]) if parse else parser.parse_args(arguments[1:])
     if name != "run":
+        import gc
+
+        gc.disable()  # a short life with many rows: collecting costs more than it brings
         # Whatever is asked, runs that were killed are stored first.
         options.recover_first(options.database_path(parsed))
     return int(module.run(parsed))

@@ -194,9 +194,7 @@ after(); sys.exit(4)
 
 
 def test_exec_of_another_program_keeps_the_profile(runs, native):
-    done = runs.run(
-        "import os\ndef f(): pass\nf()\nos.execvp('echo', ['echo', 'from echo'])\n"
-    )
+    done = runs.run("import os\ndef f(): pass\nf()\nos.execvp('echo', ['echo', 'from echo'])\n")
     assert done.stdout == "from echo\n"
     runs.taupy("doctor", "--db", str(runs.database))
     assert runs.calls()["f"] == 1
@@ -500,3 +498,27 @@ def test_without_the_start_up_hook_the_program_is_reached_through_the_path(runs,
     assert done.returncode == 0, done.stderr
     assert done.stdout == plain.stdout
     assert runs.calls()["f"] == 1
+
+
+def test_a_late_child_that_leaves_nothing_completes_the_trial(runs, native):
+    runs.run("def f(): pass\nf()\n")
+    uuid = runs.one("SELECT uuid FROM trial")
+    with sqlite3.connect(runs.database) as connection:
+        connection.execute("UPDATE trial SET state = 'incomplete'")
+        connection.execute(
+            "INSERT INTO metadata (trial_id, name, value) VALUES (1, 'taupy.health.running', 'x')"
+        )
+    runs.taupy("run", "--db", str(runs.database), "-c", "import os; os.kill(os.getpid(), 9)")
+    (folder,) = runs.state.iterdir()
+    from taupy.instrument.runfolder import read_settings, write_settings
+
+    settings = read_settings(folder)
+    settings.uuid = uuid
+    write_settings(folder, settings)
+    (folder / "nodes").write_bytes(b"{0")  # an empty dict, marshalled
+    for part in folder.glob("*.part"):
+        part.write_bytes(b"")
+    runs.taupy("doctor", "--db", str(runs.database))
+    assert runs.sql("SELECT state FROM trial") == [("complete",)]
+    assert runs.metadata("taupy.health.running") is None
+    assert list(runs.state.iterdir()) == []
