@@ -31,7 +31,7 @@ from taupy.instrument.runfolder import (
 )
 from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.writer import add_profile
+from taupy.profiledb.writer import add_profile, complete_trial
 
 RESCUE_SUFFIX = ".taupy-run"
 _PART_SUFFIXES = (".part", ".pypart")
@@ -136,7 +136,8 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     if not parts and nodes_file.exists():
         # All that was measured is stored; whoever was still running then left nothing more.
         if not running:
-            _nothing_more(settings, database)
+            with ProfileDB.open(database, create=False, readonly=False) as db:
+                complete_trial(db, settings.uuid)
             _remove(folder)
         return Delivery(running=running)
     if not parts:
@@ -170,14 +171,6 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     if not running:
         _remove(folder)
     return Delivery(trial_id, running=running, profile=profile, name=name)
-
-
-def _nothing_more(settings: RunSettings, database: Path) -> None:
-    """The trial is whole now."""
-    empty = Profile(settings.uuid, settings.application, settings.experiment, 0, 0, [], [])
-    with ProfileDB.open(database, create=False, readonly=False) as db:
-        if any(row.uuid == settings.uuid for row in db.trials()):
-            add_profile(db, empty)
 
 
 def _store_snapshots(

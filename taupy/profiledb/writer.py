@@ -74,6 +74,20 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
     return trial
 
 
+def complete_trial(db: ProfileDB, uuid: str) -> None:
+    """Nothing more will come: a trial that only waited for running processes is complete."""
+    with db.transaction() as connection:
+        for (trial,) in connection.execute("SELECT id FROM trial WHERE uuid = ?", (uuid,)):
+            connection.execute(
+                "DELETE FROM metadata WHERE trial_id = ? AND name = ?", (trial, RUNNING)
+            )
+            connection.execute(
+                "UPDATE trial SET state = 'complete' WHERE id = ? AND NOT EXISTS"
+                " (SELECT * FROM metadata WHERE trial_id = trial.id AND name = ?)",
+                (trial, CUT_OFF),
+            )
+
+
 def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[int]]:
     """The profile's trial, made or found, and the nodes that are new to it."""
     nodes = {measured.thread.node for measured in profile.threads} | profile.node_metadata.keys()
