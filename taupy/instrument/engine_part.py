@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from taupy.instrument.engine import Engine
+    from taupy.instrument.engine_process import Engine
     from taupy.instrument.engine_tree import ThreadTree
 
 _open, _write, _read, _close = posix.open, posix.write, posix.read, posix.close
@@ -54,7 +54,7 @@ def document(engine: "Engine", state: str) -> "dict[str, Any]":
         # After the threads: none of their routines is missing.
         "routines": [tuple(record) for record in engine.routines.records.copy()],
         "metadata": {**engine.metadata, **(_usage() if state == "ended" else {})},
-        "health": engine.health(),
+        "health": health(engine),
         "overhead": {},
     }
 
@@ -78,6 +78,48 @@ def _thread(engine: "Engine", thread: "ThreadTree", now: int) -> "dict[str, Any]
             if row < rows
         ],
     }
+
+
+def health(engine: "Engine") -> dict[str, str]:
+    """What was missed, in words."""
+    found = {}
+    if engine.replaced:
+        found["profile_hook"] = (
+            f"our profile function was replaced or taken away {engine.replaced} times, by the "
+            "program, another profiler, or an exception of a signal handler: what ran "
+            "meanwhile is missing (the compiled engine does not need it)"
+        )
+    if engine.threads_replaced:
+        found["threading_hook"] = (
+            "the program called threading.setprofile: threads that it started afterwards "
+            "are missing (the compiled engine does not need that hook)"
+        )
+    if engine.unseen_threads:
+        found["threads"] = (
+            f"{engine.unseen_threads} threads were started past the module threading and are "
+            "missing (the compiled engine sees them)"
+        )
+    if engine.lost_events:
+        found["recursion"] = f"{engine.lost_events} events at the recursion limit were not counted"
+    if engine.calls_over_limit:
+        found["callpaths"] = (
+            f"{engine.calls_over_limit} calls on call paths beyond the limit were folded into "
+            "their callers; raise it with --max-callpaths"
+        )
+    if engine.overlaps:
+        found["timers"] = (
+            f"{engine.overlaps} timers were stopped out of order or without having been started"
+        )
+    if engine.greenlets:
+        found["greenlets"] = (
+            "greenlets switched stacks: call paths were followed, the times of a switch "
+            "may stand at its other side"
+        )
+    if engine.wants_cpu_time:
+        found["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"
+    if engine.unwritten:
+        found["part"] = "the profile could not be written at some time while it ran"
+    return found
 
 
 def write(engine: "Engine", path: bytes, state: str) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from taupy.instrument.engine import Engine
+    from taupy.instrument.engine_process import Engine
 
 Entry = tuple[int, int, int]
 _NO_CHILDREN: dict[int, int] = {}  # shared by all leaves, never written to
@@ -119,6 +119,8 @@ class ThreadTree:
                     if len(stack) == 1:
                         self.ended_ns = now
                         self.cpu_ns = engine.cpu_clock() - self.cpu_start_ns
+                        if id(frame) == engine.main_frame:
+                            engine.note_end_of_main(frame)
                     if now > due[0]:
                         engine.save_now(self)
                 elif c_calls:

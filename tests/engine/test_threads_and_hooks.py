@@ -324,3 +324,28 @@ def test_a_dash_m_program_begins_with_runpy(runner, engine):
         "<module>",
         "f",
     )
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("", 0),
+        ("raise SystemExit(7)", 7),
+        ("try: raise SystemExit('words')\nfinally: pass", 1),
+        ("try: sys.exit(3)\nfinally: pass", 3),
+        ("try: sys.exit()\nfinally: pass", 0),
+        ("try: sys.exit(5)\nexcept SystemExit: pass", 0),
+        ("class Own(SystemExit): pass\nraise Own(260)", 4),
+        ("1 / 0", 1),
+        ("import threading; threading.Thread(target=lambda: 1 / 0).start()", 0),
+    ],
+)
+def test_the_trial_knows_the_exit_code(runner, engine, ending, code):
+    trial = runner.run(f"import sys\ndef f(): pass\nf()\n{ending}\n", engine, check=False)
+    assert trial.sql("SELECT exit_code FROM trial") == [(code,)]
+
+
+def test_a_plain_exit_is_known_or_said_to_be_unknown(runner, engine):
+    trial = runner.run("import sys\ndef main(): return 3\nsys.exit(main())\n", engine, check=False)
+    assert trial.sql("SELECT exit_code FROM trial")[0][0] in (3, None)
+    assert trial.sql("SELECT state FROM trial") == [("complete",)]

@@ -1,0 +1,318 @@
+"""The plain-Python engine in its process: threads, forks, ways out, and when to write.
+
+Runs inside the measured process: built-in modules only.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import _thread
+import gc
+import posix
+import sys
+import time
+
+from taupy.instrument import engine_guard, engine_part
+from taupy.instrument.engine_routines import Routines
+from taupy.instrument.engine_tree import ThreadTree
+from taupy.instrument.selection import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+NEVER = 1 << 63
+_SAVE_EVERY_NS = 1_000_000_000
+_STARTS = ("__main__", "runpy")
+_get_ident, _get_native_id = _thread.get_ident, _thread.get_native_id
+_getpid = posix.getpid
+_setprofile, _getprofile = sys.setprofile, sys.getprofile
+_exit = posix._exit
+_EXECS = (posix.execv, posix.execve)
+_SETTERS = (_setprofile, getattr(sys, "_setprofileallthreads", _setprofile))
+_STARTERS = (
+    _thread.start_new_thread,
+    getattr(_thread, "start_joinable_thread", _thread.start_new_thread),
+)
+_set_handler = _signal.signal
+_RETURNS = (compile("x", "", "eval").co_code[-2], compile("pass", "", "exec").co_code[-2])
+_code_of_exit: "Any" = SystemExit.__dict__["code"].__get__
+
+
+class Engine:
+    """What the engine is doing in this process.
+
+    Attributes:
+        due: one number, the time after which the part is written again.
+    """
+
+    def __init__(self, options: "dict[str, Any]") -> None:
+        self.clock: Any = options.get("clock") or time.perf_counter_ns
+        self.cpu_clock: Any = options.get("cpu_clock") or time.thread_time_ns
+        self.real_time = options.get("clock") is None
+        self.c_calls = bool(options.get("c_calls"))
+        self.depth = int(options.get("depth") or 0)
+        self.max_callpaths = int(options.get("max_callpaths") or 8 << 20)
+        self.throttling = bool(options.get("throttle"))
+        self.throttle_calls = int(options.get("throttle_calls") or 100_000)
+        self.throttle_ns = int(options.get("throttle_ns_per_call") or 10_000)
+        self.wants_cpu_time = bool(options.get("cpu_time"))
+        self.samples_memory = bool(options.get("sample_ms"))
+        self.resident_kib = 0
+        self.waiting = bool(options.get("wait_for_main"))
+        self.root_pid = int(options.get("root_pid") or 0)
+        self.storer = options.get("storer_argv"), options.get("storer_env") or []
+        self.folder: bytes | None = options.get("run_folder")
+        self.path: bytes | None = options.get("part_path")
+        include, exclude = options.get("include") or [], options.get("exclude") or []
+        selection = Selection(include, exclude) if include or exclude else None
+        self.routines = Routines(selection)
+        self.routines.on_new_code = self.reach_threads
+        self.ways_out = frozenset(
+            (_exit, posix.abort, posix.kill, *_EXECS, *_SETTERS, *_STARTERS, _set_handler)
+        )
+        self.stderr = engine_part.identity_of_stderr()
+        self.threads: list[ThreadTree] = []
+        self.first_thread: ThreadTree | None = None
+        self.by_ident: dict[int, ThreadTree] = {}
+        self.disabled: set[str] = set()
+        self.metadata: dict[str, str] = {}
+        self.due = [NEVER]
+        self.running = True
+        self.guard_depth = NEVER if engine_guard.forbids_removal() else sys.getrecursionlimit() // 4
+        self.replaced = 0
+        self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
+        self.unseen_threads = self.snapshots = 0
+        self.unwritten = self.greenlets = self.threads_replaced = False
+        self.main_frame = 0
+        self.exit_status: int | None = None
+        self.main_raised = False
+        self.node: int | None = None
+        self.forked = False
+        self.begin_part()
+
+    def begin_part(self) -> None:
+        self.pid = _getpid()
+        self.process_start = engine_part.process_start_time()
+        self.started_at = time.time()
+        self.start_ns = self.clock()
+        if self.folder is not None:
+            self.path = self.folder + b"/%d-%x.pypart" % (self.pid, self.start_ns)
+        elif self.forked and self.path is not None:
+            self.path += b".%d" % self.pid
+
+    # ------------------------------------------------------------ threads and hooks
+
+    def guard(self) -> None:
+        """From now on our profile function is to stay where it is."""
+        self.guard_depth = NEVER
+        engine_guard.forbid_removal(self)
+
+    def wait(self, frame: "FrameType", event: str, arg: object) -> None:
+        """Profile function until the program's first frame starts."""
+        if event == "call" and dict.get(frame.f_globals, "__name__") in _STARTS:
+            self.waiting = False
+            self.main_frame = id(frame)
+            self.begin_first_thread()(frame, event, arg)
+
+    def begin_first_thread(self) -> "Any":
+        self.started_at, self.start_ns = time.time(), self.clock()
+        thread = self.first_thread = self.add_thread("MainThread")
+        _setprofile(thread.callback)
+        self.reach_threads()
+        if self.path is not None and self.real_time:
+            self.due[0] = 0  # the first part is written at once
+        return thread.callback
+
+    def begin_thread(self, frame: "FrameType", event: str, arg: object) -> None:
+        """Profile function of a thread of `threading`, until its first event."""
+        thread = self.add_thread("")
+        self.name_thread(thread)
+        _setprofile(thread.callback)
+        thread.adopt(frame.f_back if event == "call" else frame)
+        thread.callback(frame, event, arg)
+
+    def add_thread(self, name: str) -> ThreadTree:
+        ident = _get_ident()
+        thread = ThreadTree(self, _get_native_id(), ident, name)
+        self.by_ident[ident] = thread
+        self.threads.append(thread)
+        return thread
+
+    def reach_threads(self) -> None:
+        """Have the threads to come begin with us. Asked at every new routine: `threading`
+        itself has many, so that the first thread cannot start before."""
+        threading = sys.modules.get("threading")
+        if threading is not None and self.first_thread is not None:
+            attributes = _attributes(threading)
+            if attributes.get("_profile_hook", self) is None and not self.threads_replaced:
+                attributes["_profile_hook"] = self.begin_thread
+                self.routines.on_new_code = lambda: None
+
+    def name_thread(self, thread: ThreadTree) -> None:
+        """A living thread's name, read without running the program's code."""
+        known = _attributes(sys.modules.get("threading")).get("_active")
+        if type(known) is dict and self.by_ident.get(thread.ident) is thread:
+            name = _attributes(known.get(thread.ident)).get("_name")
+            if type(name) is str:
+                thread.name = name
+
+    # ------------------------------------------------------------ what is written when
+
+    def save(self, state: str = "running") -> None:
+        if _getpid() != self.pid:
+            self.forked_child()  # a fork that Python does not know of
+        for thread in self.threads.copy():
+            self.name_thread(thread)
+        current = self.by_ident.get(_get_ident())
+        if current is not None and self.samples_memory:
+            self.sample_memory(current)
+        if current is not None and state == "ended":
+            current.cpu_ns = self.cpu_clock() - current.cpu_start_ns
+        if self.path is not None and not engine_part.write(self, self.path, state):
+            self.unwritten = True
+
+    def sample_memory(self, thread: ThreadTree) -> None:
+        """Resident memory of the process, and its growth where it is noticed."""
+        kib = engine_part.resident_kib()
+        if kib:
+            thread.add_sample("Resident Memory", "KiB", 0, kib)
+            if 0 < self.resident_kib < kib:
+                row = thread.stack[-1][1]
+                thread.add_sample("Resident Memory Growth", "KiB", row, kib - self.resident_kib)
+            self.resident_kib = kib
+
+    def save_now(self, thread: ThreadTree) -> None:
+        """From a callback: write, and take the time it took out of all that is open."""
+        if not self.running:
+            return
+        before = self.clock()
+        self.due[0] = NEVER  # other threads go on counting meanwhile
+        self.save()
+        cost = self.clock() - before
+        thread.shift(cost)
+        self.due[0] = before + cost + max(_SAVE_EVERY_NS, 20 * cost)
+
+    def way_out(self, function: object, frame: "FrameType") -> None:
+        """The program is about to call a C function that we must know of: most of them
+        leave without Python's own end."""
+        if function is _exit:
+            self.end()
+        elif function in _SETTERS:
+            thread = self.by_ident.get(_get_ident())
+            if thread is not None and self.running:
+                thread.replaced = True
+                self.replaced += 1
+        elif function in _STARTERS:
+            # `threading` is the one that starts threads for all others.
+            if frame.f_globals is not _attributes(sys.modules.get("threading")):
+                self.unseen_threads += 1
+        elif function is _set_handler:
+            engine_guard.set_again_when_removed(self)
+        elif self.running:
+            # After a successful exec nobody closes this part; a failed one writes it anew.
+            self.save("ended" if function in _EXECS else "running")
+            self.due[0] = self.clock() + _SAVE_EVERY_NS if self.real_time else NEVER
+
+    def end(self) -> None:
+        """Stop, and store the run if this is the process that was launched."""
+        self.stop()
+        argv, environment = self.storer
+        if self.root_pid == _getpid() and argv:
+            self.root_pid = 0
+            engine_part.store(argv, environment, self.stderr)
+
+    def note_end_of_main(self, frame: "FrameType") -> None:
+        """The program's outermost frame ends: with which exit code, as far as can be told?
+
+        It ends by an exception where its last instruction is no return. The exception
+        itself is out of reach, but a SystemExit that is under way is among all objects
+        (on 3.11 `sys.exit` may not have made one yet: then the code stays unknown).
+        """
+        self.main_frame = 0
+        self.exit_status = 0
+        if frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
+            self.main_raised = True
+            self.exit_status = None
+            exits = [thing for thing in gc.get_objects() if issubclass(type(thing), SystemExit)]
+            if len(exits) == 1:
+                code = _code_of_exit(exits[0])
+                self.exit_status = code & 0xFF if type(code) is int else int(code is not None)
+
+    def stop(self) -> None:
+        if not self.running:
+            return
+        self.look_after_hooks()
+        last = getattr(sys, "last_type", None)
+        if self.main_raised and last is not None:  # the interpreter has printed a traceback
+            self.exit_status = -_signal.SIGINT if issubclass(last, KeyboardInterrupt) else 1
+        if not self.waiting:
+            self.save("ended")
+        self.running = False
+        self.due[0] = NEVER
+        ours = [thread.callback for thread in self.threads]
+        if _getprofile() in [*ours, self.wait]:
+            _setprofile(None)
+        attributes = _attributes(sys.modules.get("threading"))
+        if attributes.get("_profile_hook") == self.begin_thread:
+            attributes["_profile_hook"] = None
+
+    def look_after_hooks(self) -> None:
+        thread = self.by_ident.get(_get_ident())
+        if thread is not None and _getprofile() is not thread.callback:
+            if _getprofile() is None and not thread.replaced:
+                self.replaced += 1
+            self.replaced = max(self.replaced, 1)
+        hook = _attributes(sys.modules.get("threading")).get("_profile_hook")
+        if hook is not None and hook != self.begin_thread:
+            self.threads_replaced = True
+
+    # ------------------------------------------------------------ throttling, forks
+
+    def throttle(self, thread: ThreadTree, row: int, took_ns: int) -> None:
+        """TAU's rule: many calls, little time each. Not while the routine is open."""
+        number = thread.routines[row]
+        routines = self.routines
+        if routines.records[number][3] == "timer":
+            return
+        routines.calls[number] += 1
+        routines.took_ns[number] += took_ns
+        calls = routines.calls[number]
+        if calls <= self.throttle_calls or routines.took_ns[number] >= calls * self.throttle_ns:
+            return
+        for other in self.threads:
+            if any(other.routines[row] == number for _, row, start in other.stack if start >= 0):
+                return
+        routines.throttle(number)
+
+    def forked_child(self) -> None:
+        """We are a forked child: begin a part of our own, with the open path in it."""
+        thread = self.by_ident.get(_get_ident())
+        self.forked = True
+        self.begin_part()
+        self.exit_status = None
+        self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
+        self.replaced = self.unseen_threads = self.snapshots = 0
+        self.metadata.clear()
+        self.node = None
+        self.by_ident.clear()
+        self.threads.clear()
+        if thread is not None:
+            thread.native_id = _get_native_id()
+            thread.name = "MainThread"
+            thread.begin_again()
+            self.by_ident[thread.ident] = thread
+            self.threads.append(thread)
+            self.first_thread = thread
+            if self.path is not None and self.real_time:
+                self.due[0] = 0
+
+
+def _attributes(thing: object) -> "dict[str, Any]":
+    """An object's variables, past a `__getattribute__` that its class may have."""
+    if thing is None:
+        return {}
+    try:
+        variables = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return variables if type(variables) is dict else {}
