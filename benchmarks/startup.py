@@ -1,0 +1,119 @@
+"""What measuring adds before the program's first line, and after its last.
+
+    python benchmarks/startup.py
+
+A program of two lines is started natively and with `taupy run`, in turns. It prints the
+moment of its first line and of its last; all are readings of one monotonic clock. Shown
+are medians, and lowest values, which a busy machine disturbs less. `taupy run` becomes the
+program (exec), so that the process's CPU time at its first line includes the launcher's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import tools
+
+PROGRAM = """\
+import time
+first = time.monotonic(), time.process_time()
+{body}
+print(*first, time.monotonic())
+"""
+
+BODIES = {
+    "nothing": "",
+    "imports": "import asyncio, json, decimal, argparse, unittest.mock",
+}
+
+
+class Times(NamedTuple):
+    """Milliseconds."""
+
+    before: float
+    cpu_before: float
+    program: float
+    after: float
+    cpu: float
+
+
+def run(command: list[str], folder: Path) -> Times:
+    environment = tools.environment(folder)
+    start = time.monotonic()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment, cwd=folder
+    )
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    end = time.monotonic()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command} ended with {process.returncode}")
+    first, cpu_first, last = map(float, output.split())
+    return Times(
+        (first - start) * 1e3,
+        cpu_first * 1e3,
+        (last - first) * 1e3,
+        (end - last) * 1e3,
+        (usage.ru_utime + usage.ru_stime) * 1e3,
+    )
+
+
+def taupy_command() -> list[str]:
+    """The `taupy` beside this interpreter, else `python -m taupy`."""
+    script = shutil.which("taupy", path=str(Path(sys.executable).parent))
+    return [script] if script else [sys.executable, "-m", "taupy"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What measuring adds before and after.")
+    parser.add_argument("--rounds", type=int, default=21)
+    arguments = parser.parse_args()
+    print(f"{tools.machine()}; {arguments.rounds} rounds\n")
+    print("| program | milliseconds | native | taupy run | added | lowest: added | goal |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as name:
+        folder = Path(name)
+        measured = [*taupy_command(), "run", "--quiet", "--db", str(folder / "taupy.db")]
+        for title, body in BODIES.items():
+            script = folder / "program.py"
+            script.write_text(PROGRAM.format(body=body))
+            commands = {"native": [sys.executable], "taupy": measured}
+            found: dict[str, list[Times]] = {tool: [] for tool in commands}
+            for round_number in range(arguments.rounds + 1):
+                for tool, command in commands.items():
+                    times = run([*command, str(script)], folder)
+                    if round_number:  # the first one warms up
+                        found[tool].append(times)
+            for at, what in enumerate(
+                (
+                    "until the first line",
+                    "until the first line, CPU time",
+                    "first to last line",
+                    "after the last line (storing)",
+                    "CPU time of all processes",
+                )
+            ):
+                native, taupy = ([times[at] for times in found[tool]] for tool in commands)
+                middle = statistics.median(taupy) - statistics.median(native)
+                lowest = min(taupy) - min(native)
+                print(
+                    f"| {title} | {what} | {statistics.median(native):.1f} "
+                    f"| {statistics.median(taupy):.1f} | {middle:.1f} | {lowest:.1f} "
+                    f"| {'< 60' if at < 2 else ''} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
