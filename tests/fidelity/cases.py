@@ -43,8 +43,12 @@ class Case:
         state: state of the trial, None where either will do.
         sends: signal sent once the program has written a line "ready".
         types: bytes typed at the terminal once it has written "ready".
+        sees_the_end: False where the process ends as another program, so that nobody
+            of ours learns the exit code.
+        unlike: pattern of paths that may be there or not.
         awaits: file that a grandchild makes later; waited for before comparing.
         ignored, blocked: signals that are so when the program starts.
+        limits: soft and hard resource limits that hold when the program starts.
         lateness_s: how much longer than plain it may take.
         compares_stderr: False where plain Python's own is not the same twice.
         needs: a module, "root", or "file:PATH" without which the case is skipped.
@@ -69,9 +73,12 @@ class Case:
     state: str | None = "complete"
     sends: int | None = None
     types: bytes = b""
+    sees_the_end: bool = True
+    unlike: bytes = b"(?!)"
     awaits: str | None = None
     ignored: tuple[int, ...] = ()
     blocked: tuple[int, ...] = ()
+    limits: Mapping[int, int] = field(default_factory=dict)
     lateness_s: float = 5.0
     compares_stderr: bool = True
     since: tuple[int, int] = (3, 11)

@@ -132,7 +132,9 @@ class Sandbox:
         wall_s = time.monotonic() - begin
         if case.awaits is not None:
             _wait_for(self.work / case.awaits)
-        files = self._files()
+        files = {
+            path: word for path, word in self._files().items() if not re.match(case.unlike, path)
+        }
         unchanged = {path: "as given" for path, word in files.items() if given.get(path) == word}
         return Outcome(status, _settled(out), _settled(err), {**files, **unchanged}, wall_s)
 
@@ -233,6 +235,8 @@ def _settle_child(case: Case) -> None:
     for number in case.ignored:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, case.blocked)
+    for name, limit in case.limits.items():
+        resource.setrlimit(name, (limit, limit))
 
 
 def _read_all(readers: dict[int, int], prompt) -> dict[int, bytes] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 
 from ..cases import Case
@@ -29,13 +31,14 @@ CLASSES = (
 )
 
 
-def catalogue() -> dict[str, Case]:
-    """Every case by its name, `class-name`."""
-    found: dict[str, Case] = {}
-    for room in CLASSES:
-        for case in import_module(f"{__name__}.{room}").CASES:
-            name = f"{room}-{case.name}"
-            if name in found:
-                raise ValueError(f"two cases are called {name}")
-            found[name] = case
+def catalogue() -> list[Case]:
+    """Every case, named `class-name`."""
+    found = [
+        replace(case, name=f"{room}-{case.name}")
+        for room in CLASSES
+        for case in import_module(f"{__name__}.{room}").CASES
+    ]
+    twice = [name for name, times in Counter(case.name for case in found).items() if times > 1]
+    if twice:
+        raise ValueError(f"several cases are called {twice}")
     return found

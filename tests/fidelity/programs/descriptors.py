@@ -1,5 +1,7 @@
 """Standard streams in every state, descriptors closed and reused, limits, lost folders."""
 
+import resource
+
 from ..cases import WORK, Case
 
 CASES = [
@@ -51,6 +53,24 @@ CASES = [
     Case("limit_on_processes", WORK + "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\nprint('on')\n"),
     Case("limit_on_stack", WORK + "import resource\nprint(resource.getrlimit(resource.RLIMIT_STACK))\n"),
     Case("limit_on_locked_memory", WORK + "import resource\nresource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))\n"),
+    *(
+        Case(
+            f"limit_of_{word}_from_outside",
+            "def work(): return 1\nfor i in range(100): work()\nscope = {}\nfor n in range(2000):\n    exec(f'def made_{n}(): return {n}\\nmade_{n}()', scope)\nprint('end')\n",
+            limits={limit: value},
+            says="end",
+            keeps={"work": 100, "made_1999": 1},
+        )
+        for word, limit, value in (
+            ("memory", resource.RLIMIT_AS, 300 << 20),
+            ("file_size", resource.RLIMIT_FSIZE, 10_000),
+            ("descriptors", resource.RLIMIT_NOFILE, 12),
+            ("locked_memory", resource.RLIMIT_MEMLOCK, 0),
+            ("stack", resource.RLIMIT_STACK, 1 << 20),
+            ("data", resource.RLIMIT_DATA, 100 << 20),
+        )
+    ),
+    Case("locks_all_its_memory", "import ctypes\nlibc = ctypes.CDLL(None)\ndef work(): return 1\nprint(libc.mlockall(1), libc.mlockall(3))\nfor i in range(100): work()\nscope = {}\nfor n in range(2000):\n    exec(f'def made_{n}(): return {n}\\nmade_{n}()', scope)\n", keeps={"work": 100, "made_1999": 1}, needs=("root",), says="0 0"),
     Case("folder_removed", WORK + "import os, shutil\nshutil.rmtree(os.getcwd())\ntry: os.getcwd()\nexcept FileNotFoundError as error: print(error)\n", says="No such file"),
     Case("folder_removed_and_fails", WORK + "import os, shutil\nshutil.rmtree(os.getcwd())\n1/0\n", status=1, says="ZeroDivisionError"),
     Case("folder_changed", WORK + "import os\nos.mkdir('deep'); os.chdir('deep')\nopen('here', 'w').close()\nprint(__file__)\n"),

@@ -11,14 +11,7 @@ def _shows(name: str, source: str, **more) -> Case:
 
 CASES = [
     _shows("modules", "import sys\nprint(sorted(sys.modules))\n"),
-    _shows(
-        "modules_by_heap",
-        "import gc, types\n"
-        "print(sorted(m.__name__ for m in gc.get_objects() if isinstance(m, types.ModuleType) and 'taupy' in m.__name__ and '__editable__' not in m.__name__))\n",
-        says="[]",
-    ),
     _shows("environment", "import os\nprint(sorted(os.environ.items()), sorted(os.environb)) \n"),
-    _shows("getenv_in_c", "import ctypes\nprint(ctypes.CDLL(None).getenv(b'TAUPY_BOOT'))\n"),
     _shows("path", "import sys\nprint(sys.path, sys.path_hooks, sorted(sys.path_importer_cache))\n"),
     _shows("finders", "import sys\nprint([str(type(f)) + str(f) for f in sys.meta_path])\n"),
     _shows(

@@ -56,7 +56,7 @@ CASES = [
         for version, path in sorted(_OTHERS.items())
     ),
     *(
-        _processes(f"execs_python_{version}", f"work(); flush()\nos.execv({path!r}, ['python', '-c', 'import os, sys; print(sys.version_info[:2])'])\n", says=version.replace(".", ", "), keeps="work")
+        _processes(f"execs_python_{version}", f"work(); flush()\nos.execv({path!r}, ['python', '-c', 'import os, sys; print(sys.version_info[:2])'])\n", says=version.replace(".", ", "), keeps="work", sees_the_end=False)
         for version, path in sorted(_OTHERS.items())
     ),
     _processes("subprocess_fails", "work(); flush()\nsubprocess.run([sys.executable, '-c', '1/0'])\nsubprocess.run([sys.executable, '-c', 'raise SystemExit(3)'], check=True)\n", status=1, says="CalledProcessError", keeps="work"),
@@ -68,13 +68,13 @@ CASES = [
     _processes("shell_script_between", "work(); flush()\nos.system(f'{sys.executable} -c \"def child_work(): print(1)\nchild_work()\" | cat')\n".replace("\nchild_work", "\\nchild_work"), keeps=_BOTH, says="1"),
     _processes("posix_spawn", "work(); flush()\npid = os.posix_spawn('/bin/echo', ['echo', 'spawned'], os.environ)\nprint(os.waitpid(pid, 0)[1])\n", says="spawned", keeps="work", state="complete"),
     _processes("posix_spawn_python", "work(); flush()\npid = os.posix_spawn(sys.executable, [sys.executable, '-c', 'def child_work(): print(7)\\nchild_work()'], os.environ)\nprint(os.waitpid(pid, 0)[1])\n", says="7", keeps="work"),
-    _processes("execs_echo", "work(); flush()\nos.execv('/bin/echo', ['echo', 'other'])\n", says="other", keeps={"work": 1}),
-    _processes("execs_echo_failing", "work(); flush()\nos.execvp('sh', ['sh', '-c', 'exit 7'])\n", status=7, keeps={"work": 1}),
+    _processes("execs_echo", "work(); flush()\nos.execv('/bin/echo', ['echo', 'other'])\n", says="other", keeps={"work": 1}, sees_the_end=False),
+    _processes("execs_echo_failing", "work(); flush()\nos.execvp('sh', ['sh', '-c', 'exit 7'])\n", status=7, keeps={"work": 1}, sees_the_end=False),
     _processes("execs_what_is_missing", "work()\ntry: os.execv('/nowhere', ['x'])\nexcept OSError as error: print(error)\ndef later(): return 1\nlater()\n", says="No such file", keeps={"work": 1, "later": 1}),
     _processes("execs_itself", "work(); flush()\nif len(sys.argv) < 3:\n    os.execv(sys.executable, [sys.executable, *sys.argv, 'again'])\nprint(sys.argv)\n", args=("a",), says="['prog.py', 'a', 'again']", keeps="work"),
     _processes("execs_itself_with_environment", "work(); flush()\nif 'AGAIN' not in os.environ:\n    os.execve(sys.executable, [sys.executable, __file__], {**os.environ, 'AGAIN': '1'})\nprint('again')\n", says="again", keeps="work"),
     _processes("execs_itself_ten_times", "n = int(sys.argv[1]); work()\nif n: os.execv(sys.executable, [sys.executable, __file__, str(n - 1)])\nprint('end')\n", args=("10",), says="end", keeps="work", slow=True),
-    _processes("execs_in_a_thread", "import threading\nwork(); flush()\nthreading.Thread(target=lambda: os.execv('/bin/echo', ['echo', 'other'])).start()\ntime.sleep(5)\n", says="other", keeps="work"),
+    _processes("execs_in_a_thread", "import threading\nwork(); flush()\nthreading.Thread(target=lambda: os.execv('/bin/echo', ['echo', 'other'])).start()\ntime.sleep(5)\n", says="other", keeps="work", sees_the_end=False),
     _processes("fork_and_exec", "work(); flush()\nif not os.fork():\n    child_work(); os.execv('/bin/echo', ['echo', 'other'])\nos.wait()\n", says="other", keeps=_BOTH),
     _processes("pipes_between", "r, w = os.pipe(); work()\nif not os.fork():\n    os.close(r); os.write(w, b'from child'); os._exit(0)\nos.close(w); print(os.read(r, 100), os.read(r, 100)); os.wait()\n", says="b'from child' b''", keeps="work"),
     _processes("child_holds_a_lock_file", "import fcntl\nwork()\nf = open('lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX)\nif not os.fork():\n    g = open('lock', 'w')\n    try: fcntl.flock(g, fcntl.LOCK_EX | fcntl.LOCK_NB)\n    except BlockingIOError: os._exit(8)\n    os._exit(0)\nprint(os.wait()[1] >> 8)\n", says="8", keeps="work"),
