@@ -55,7 +55,7 @@ static void open_ended_thread_key(void)
 PyDoc_STRVAR(start_doc,
 "start(options: dict) -> None\n\n"
 "Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, c_calls,\n"
-"depth, include, exclude, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
+"depth, include, exclude, our_files, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
 "cpu_time, sample_ms, wait_for_main, helper, quiet, early (ticks, ns), storer_argv, storer_env.");
 
 static PyObject *start(PyObject *module, PyObject *options)
@@ -80,6 +80,7 @@ static PyObject *start(PyObject *module, PyObject *options)
     depth_limit = (uint64_t)int_option(options, "depth", 0);
     include_patterns = strings_option(options, "include");
     exclude_patterns = strings_option(options, "exclude");
+    our_files = strings_option(options, "our_files");
     throttling = int_option(options, "throttle", 0) != 0;
     throttle_calls = (uint64_t)int_option(options, "throttle_calls", 100000);
     callpath_limit = (uint64_t)int_option(options, "max_callpaths", 8 << 20);
@@ -119,7 +120,7 @@ static PyObject *start(PyObject *module, PyObject *options)
         return NULL;
     for (uint64_t i = 0; routines != NULL && i <= routines_mask; i++)
         if (routines[i] != NULL) /* selection may have changed; names stay */
-            routines[i]->flags = 0;
+            routines[i]->flags &= ROUTINE_OURS;
     if (code_extra < 0)
         code_extra = code_request_extra(code_freed);
     thread_count = 0;

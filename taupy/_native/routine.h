@@ -23,7 +23,7 @@
 #define KEY_KIND(key) ((uint64_t)(key) & 3ull)
 #define KEY_POINTER(key) ((void *)((uint64_t)(key) & ~7ull))
 
-enum RoutineFlags { ROUTINE_EXCLUDED = 1, ROUTINE_THROTTLED = 2 };
+enum RoutineFlags { ROUTINE_EXCLUDED = 1, ROUTINE_THROTTLED = 2, ROUTINE_OURS = 4 };
 
 typedef struct NamedTimer {
     char *name, *group;
@@ -68,6 +68,7 @@ static Py_ssize_t code_extra = -1; /* our slot in code objects: their routine */
 static uint64_t generation = 1; /* counts the parts of this process image */
 static int greenlet_loaded; /* the module greenlet is being imported, or is there */
 static char **include_patterns, **exclude_patterns; /* NULL-terminated, or NULL */
+static char **our_files; /* beginnings of paths whose routines are never recorded */
 
 static char *text_of(PyObject *object)
 {
@@ -286,6 +287,9 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
     }
     if (routine->name == NULL || routine->file == NULL || routine->group == NULL)
         return NULL; /* out of memory: never seen again, never freed */
+    for (char **ours = our_files; ours != NULL && *ours != NULL; ours++)
+        if (strncmp(routine->file, *ours, strlen(*ours)) == 0)
+            routine->flags |= ROUTINE_OURS;
     if (KEY_KIND(key) != KEY_TIMER && (include_patterns != NULL || exclude_patterns != NULL)) {
         if (globals != NULL && PyDict_Check(globals)) {
             PyObject *saved_type, *saved_value, *saved_trace;

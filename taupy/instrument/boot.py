@@ -66,6 +66,8 @@ def _start(folder: bytes) -> None:
     if settings["engine"] == "native":
         from taupy._native import engine as native
 
+        package = __file__[: -len("instrument/boot.py")]
+        options["our_files"] = [package + "instrument/", package + "__init__.py"]
         native.start(options)
     else:
         from taupy.instrument import engine as plain
