@@ -184,22 +184,37 @@ static int write_chunks(PartHeader *part, int fd)
     return 0;
 }
 
+/* The program may have used up its soft limits; they are ours to lift for a moment. */
+static void lift_limits(struct rlimit *before, int lift)
+{
+    static const int limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
+    for (int i = 0; i < 2; i++) {
+        if (!lift)
+            setrlimit(limits[i], &before[i]);
+        else if (getrlimit(limits[i], &before[i]) == 0) {
+            struct rlimit most = {before[i].rlim_max, before[i].rlim_max};
+            setrlimit(limits[i], &most);
+        }
+    }
+}
+
 void part_write_rest(PartHeader *part)
 {
+    struct rlimit before[2], limit;
     if (part->unmapped_bytes == 0 || path_of_part == NULL)
         return;
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        limit.rlim_cur < part->used)
-        return;
-    int fd = open(path_of_part, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return;
-    if (write_chunks(part, fd) == 0)
-        part->unmapped_bytes = 0; /* and once more, to say so in the file as well */
-    if (part->unmapped_bytes == 0)
-        write_all(fd, (char *)part, sizeof *part, 0);
-    close(fd);
+    lift_limits(before, 1);
+    int room = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+               limit.rlim_cur >= part->used;
+    int fd = room ? open(path_of_part, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd >= 0) {
+        if (write_chunks(part, fd) == 0) {
+            part->unmapped_bytes = 0; /* and once more, to say so in the file as well */
+            write_all(fd, (char *)part, sizeof *part, 0);
+        }
+        close(fd);
+    }
+    lift_limits(before, 0);
 }
 
 int part_copy(PartHeader *part, const char *path, uint64_t state)
