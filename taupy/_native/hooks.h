@@ -231,6 +231,16 @@ static inline __attribute__((always_inline)) int leave(void *key, int full)
     return ENTERED;
 }
 
+/* Does the in-code API's own code call this? Usually the caller is the current routine. */
+static inline int called_by_us(const PyCodeObject *caller)
+{
+    Thread *thread = this_thread;
+    if (likely(thread == NULL || thread->cursor->key == (const void *)caller))
+        return 0;
+    Routine *routine = routine_find(caller);
+    return routine != NULL && routine->flags & ROUTINE_OURS;
+}
+
 static inline void *key_of_c(PyObject *callable)
 {
     if (PyCFunction_Check(callable))
@@ -254,6 +264,9 @@ static int c_event(PyObject *unused, PyFrameObject *frame, int what, PyObject *a
 {
     (void)unused;
     void *key;
+    if ((what == PyTrace_C_CALL || what == PyTrace_C_RETURN || what == PyTrace_C_EXCEPTION) &&
+        called_by_us(frame->f_frame->f_code))
+        return 0;
     if (what == PyTrace_C_CALL) {
         if ((key = key_of_c(arg)) != NULL && this_thread != NULL)
             enter(key, 0, arg, frame->f_frame->f_globals, 1);
@@ -514,14 +527,14 @@ static PyObject *disable; /* sys.monitoring.DISABLE: no such event here again */
     CALLBACK(on_call##suffix)                                                                      \
     {                                                                                              \
         void *key = key_of_c(args[2]);                                                             \
-        if (key != NULL)                                                                           \
+        if (key != NULL && !called_by_us((PyCodeObject *)args[0]))                                 \
             enter(key, 0, args[2], NULL, full);                                                    \
         Py_RETURN_NONE;                                                                            \
     }                                                                                              \
     CALLBACK(on_c_return##suffix)                                                                  \
     {                                                                                              \
         void *key = key_of_c(args[2]);                                                             \
-        if (key != NULL)                                                                           \
+        if (key != NULL && !called_by_us((PyCodeObject *)args[0]))                                 \
             leave(key, full);                                                                      \
         Py_RETURN_NONE;                                                                            \
     }

@@ -64,16 +64,20 @@ def test_time_stands_where_it_was_spent(runner, engine):
     ms = 1_000_000
     trial = runner.run(BUSY, engine)
     outer, inner = trial.under("<module>", "outer"), trial.under("<module>", "outer", "inner")
-    assert 90 * ms <= outer.inclusive <= 140 * ms
+    assert 90 * ms <= outer.inclusive
     assert 60 * ms <= inner.inclusive <= outer.inclusive - 30 * ms
-    assert outer.exclusive < 10 * ms
+    assert outer.exclusive < outer.inclusive / 2
     down = [trial.under("<module>", *["down"] * n) for n in range(1, 6)]
     assert [path.calls for path in down] == [1] * 5
     for n, path in enumerate(reversed(down), 1):
-        assert n * 10 * ms <= path.inclusive <= n * 10 * ms + 30 * ms
+        assert n * 10 * ms <= path.inclusive
+    for above, below in zip(down, down[1:], strict=False):
+        assert below.inclusive <= above.inclusive - 10 * ms
     # A suspended generator spends nothing: 2 * 20 ms, not 50 more.
     numbers = trial.under("<module>", "numbers")
-    assert 40 * ms <= numbers.inclusive <= 70 * ms
+    everything = trial.under("<module>")
+    assert 40 * ms <= numbers.inclusive
+    assert everything.inclusive >= outer.inclusive + down[0].inclusive + numbers.inclusive + 50 * ms
     assert numbers.calls == 1
 
 
