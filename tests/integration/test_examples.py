@@ -48,8 +48,7 @@ def profiled(runs, name, *arguments, engine="auto") -> dict[str, int]:
     )
     assert (done.returncode, done.stdout) == (0, expected.stdout), done.stderr
     assert all(line.startswith("taupy: ") for line in done.stderr.splitlines())
-    exit_code = None if engine == "python" else 0  # the plain engine does not see it
-    assert runs.one("SELECT state, exit_code FROM trial") == ("complete", exit_code)
+    assert runs.one("SELECT state, exit_code FROM trial") == ("complete", 0)
     return dict(
         runs.sql(
             """SELECT timer.short_name, sum(timer_call.calls) FROM timer_call
