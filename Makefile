@@ -39,9 +39,8 @@ check: $(TEST)/.installed-check
 	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
 
 bench: $(TEST)/.installed-bench
-	$(TEST)/bin/python benchmarks/overhead.py
-	$(TEST)/bin/python benchmarks/bias.py
-	$(TEST)/bin/python benchmarks/store.py
+	for what in overhead bias training startup memory store; do \
+	  $(TEST)/bin/python benchmarks/$$what.py || exit 1; done
 
 clean:
 	rm -rf .venv .venv-test-* build dist *.egg-info
