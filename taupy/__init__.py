@@ -9,6 +9,40 @@ do nothing, at no visible cost, when the program is not being profiled. For read
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what type checkers see of the names below
+    from taupy.instrument.annotate import (
+        disable as disable,
+    )
+    from taupy.instrument.annotate import (
+        enable as enable,
+    )
+    from taupy.instrument.annotate import (
+        metadata as metadata,
+    )
+    from taupy.instrument.annotate import (
+        phase as phase,
+    )
+    from taupy.instrument.annotate import (
+        set_node as set_node,
+    )
+    from taupy.instrument.annotate import (
+        snapshot as snapshot,
+    )
+    from taupy.instrument.annotate import (
+        timer as timer,
+    )
+    from taupy.instrument.annotate import (
+        timer_names as timer_names,
+    )
+    from taupy.instrument.annotate import (
+        timer_values as timer_values,
+    )
+    from taupy.instrument.annotate import (
+        user_event as user_event,
+    )
+    from taupy.profiledb.api import open as open
+
 _ANNOTATIONS = (
     "disable",
     "enable",
