@@ -19,7 +19,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test check bench clean python
+.PHONY: demo test-environment test check lint types floors docs bench clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
@@ -31,11 +31,19 @@ test: test-environment
 	$(TEST)/bin/python -m pytest -q -m "not slow"
 	$(TEST)/bin/python -m pytest -q -m "slow" || [ $$? -eq 5 ]  # 5: there are none
 
-check: $(TEST)/.installed-check
+check: lint types floors docs  # `make -k check` goes on after a failure
+
+lint: $(TEST)/.installed-check
 	$(TEST)/bin/ruff check
 	$(TEST)/bin/ruff format --check
+
+types: $(TEST)/.installed-check
 	$(TEST)/bin/mypy --strict taupy
+
+floors: $(TEST)/.installed-check
 	$(TEST)/bin/lint-imports
+
+docs: $(TEST)/.installed-check
 	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
 
 bench: $(TEST)/.installed-bench
