@@ -63,26 +63,25 @@ static void name_thread(Thread *thread)
     Py_XDECREF(attributes);
 }
 
-/* The child `key` of `parent` where the last child is another. NULL: hidden, and counted
- * as such; &nowhere: not to be recorded at all, its callees go to `parent`. */
-static __attribute__((noinline)) Node *child_slow(Thread *thread, Node *parent, void *key,
-                                                  PyObject *callable, PyObject *globals)
+/* A child that there is no node for yet. */
+static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, void *key,
+                                                 PyObject *callable, PyObject *globals)
 {
     Routine *routine;
+    Node *node;
     if (unlikely(parent == &thread->hidden)) {
         if ((routine = routine_find(key)) != NULL && routine->flags)
             return &nowhere;
         hide(thread);
         return NULL;
     }
-    Node *node = node_find(thread, parent, key);
-    if (likely(node != NULL))
-        return parent->last = node;
     if ((routine = routine_find(key)) != NULL && routine->flags)
         return &nowhere;
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
+    if (globals == NULL && (include_patterns != NULL || exclude_patterns != NULL))
+        globals = PyEval_GetGlobals();
     if (routine == NULL)
         routine = routine_new(key, callable, globals);
     if (thread->name[0] == 0 && thread->count > 1 && thread->count < 64)
@@ -127,6 +126,18 @@ static __attribute__((noinline)) Node *child_slow(Thread *thread, Node *parent, 
     return node;
 }
 
+/* The child `key` of `parent` where the last child is another. NULL: hidden, and counted
+ * as such; &nowhere: not to be recorded at all, its callees go to `parent`. Small, since a
+ * routine that calls several others comes here at most of its calls. */
+static __attribute__((noinline)) Node *child_slow(Thread *thread, Node *parent, void *key,
+                                                  PyObject *callable, PyObject *globals)
+{
+    Node *node = node_find(thread, parent, key); /* the hidden node has no children */
+    if (likely(node != NULL))
+        return parent->last = node;
+    return child_new(thread, parent, key, callable, globals);
+}
+
 enum { ENTERED = 0, UNRECORDED = 1 };
 
 /* `full` is a constant where this is inlined: further metrics and throttling cost nothing
@@ -144,9 +155,7 @@ static inline __attribute__((always_inline)) int enter(void *key, int resume, Py
     Node *parent = thread->cursor;
     Node *node = parent->last;
     if (unlikely(node->key != key)) {
-        node = child_slow(thread, parent, key, callable,
-                          globals == NULL && (include_patterns || exclude_patterns)
-                              ? PyEval_GetGlobals() : globals);
+        node = child_slow(thread, parent, key, callable, globals);
         if (unlikely(node == NULL))
             return ENTERED;
         if (unlikely(node == &nowhere))
