@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.engine.programs import PROGRAMS
@@ -71,7 +73,7 @@ def test_time_stands_where_it_was_spent(runner, engine):
     assert [path.calls for path in down] == [1] * 5
     for n, path in enumerate(reversed(down), 1):
         assert n * 10 * ms <= path.inclusive
-    for above, below in zip(down, down[1:], strict=False):
+    for above, below in itertools.pairwise(down):
         assert below.inclusive <= above.inclusive - 10 * ms
     # A suspended generator spends nothing: 2 * 20 ms, not 50 more.
     numbers = trial.under("<module>", "numbers")
