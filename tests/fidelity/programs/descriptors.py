@@ -63,7 +63,7 @@ CASES = [
         )
         for word, limit, value in (
             ("memory", resource.RLIMIT_AS, 300 << 20),
-            ("file_size", resource.RLIMIT_FSIZE, 10_000),
+            ("file_size", resource.RLIMIT_FSIZE, 4 << 20),
             ("descriptors", resource.RLIMIT_NOFILE, 12),
             ("locked_memory", resource.RLIMIT_MEMLOCK, 0),
             ("stack", resource.RLIMIT_STACK, 1 << 20),

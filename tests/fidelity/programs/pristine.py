@@ -159,6 +159,19 @@ CASES = [
         says="dead\nafter\ndead at return\nreturned",
     ),
     Case(
+        "an_argument_dies_when_deleted",
+        since=(3, 12),  # as above
+        source="""
+        class Thing:
+            def __del__(self): print("dead")
+        def work(thing):
+            del thing
+            print("after")
+        work(Thing())
+        """,
+        says="dead\nafter",
+    ),
+    Case(
         "functions_and_code_are_freed",
         """
         import gc, weakref
@@ -194,8 +207,11 @@ CASES = [
         says="0",
     ),
     Case(
+        # On 3.11 frame evaluation (PEP 523) makes every call one from C, whose caller
+        # holds the arguments until it returns.
         "reference_counts",
-        """
+        since=(3, 12),
+        source="""
         import sys
         def work(thing):
             return sys.getrefcount(thing)

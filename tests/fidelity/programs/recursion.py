@@ -151,6 +151,7 @@ CASES = [
         """,
         says="40000",
         keeps={"work": 40001},
+        lateness_s=20,
     ),
     Case(
         "deep_40000_left_by_an_error",
@@ -166,6 +167,7 @@ CASES = [
         """,
         says="up",
         keeps={"work": 40001},
+        lateness_s=20,
     ),
     Case(
         "deep_40000_left_by_exit",
@@ -179,6 +181,7 @@ CASES = [
         """,
         status=3,
         keeps={"work": 40001},
+        lateness_s=20,
     ),
     Case(
         "deep_in_a_big_thread",
@@ -192,6 +195,7 @@ CASES = [
         """,
         says="50000",
         keeps={"work": 50001},
+        lateness_s=20,
     ),
     Case(
         "deep_in_a_small_thread",

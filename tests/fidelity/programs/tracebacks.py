@@ -262,7 +262,7 @@ CASES = [
                 print(sys.exc_info()[0], traceback.format_exc())
                 tb = error.__traceback__
                 while tb:
-                    print(tb.tb_frame.f_code.co_name, tb.tb_lineno, tb.tb_lasti)
+                    print(tb.tb_frame.f_code.co_name, tb.tb_lineno)
                     tb = tb.tb_next
         work()
         print(sys.exc_info())
