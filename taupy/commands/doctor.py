@@ -54,7 +54,7 @@ def _engine() -> tuple[str, str, str]:
             _WARN,
             "plain Python (sys.setprofile): exact, but many times slower; the compiled engine is "
             f"not here ({problem}). Install a C compiler and Python's headers, then reinstall: "
-            "TAUPY_REQUIRE_NATIVE=1 pip install --force-reinstall taupy-profiler",
+            "TAUPY_REQUIRE_NATIVE=1 pip install --force-reinstall . in the checkout",
         )
     facts = engine.describe()
     return "engine", _OK, f"compiled: {facts['hook']}, clock: {facts['clock']}"
