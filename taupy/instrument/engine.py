@@ -16,13 +16,13 @@ What it cannot do, and the compiled engine does, stands in docs/api.md.
 Runs inside the measured process: built-in modules only.
 """
 
+import _signal  # type: ignore[import-not-found]
 import _thread
-import atexit
 import posix
 import sys
 import time
 
-from taupy.instrument import engine_part
+from taupy.instrument import engine_guard, engine_part
 from taupy.instrument.engine_process import Engine
 from taupy.instrument.engine_routines import is_ours
 from taupy.instrument.engine_tree import ThreadTree
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 _get_ident, _getframe, _setprofile = _thread.get_ident, sys._getframe, sys.setprofile
+_register_at_exit = engine_guard.private_module("atexit").register
 _engine: "Engine | None" = None
-_hooked = False
+_last: "_Last | None" = None
 
 
-def _after_fork() -> None:
-    if _engine is not None and _engine.running:
-        _engine.forked_child()
+class _Last:
+    """Its end is the interpreter's: for a program that has taken our exit function away."""
 
+    def __init__(self, end: "Any") -> None:
+        self.end = end
 
-def _at_exit() -> None:
-    if _engine is not None:
-        _engine.end()
+    def __del__(self) -> None:
+        self.end()
 
 
 def start(options: "dict[str, Any]") -> None:
@@ -58,16 +59,20 @@ def start(options: "dict[str, Any]") -> None:
             that give nanoseconds.
 
     Raises:
-        RuntimeError: it is running already.
+        RuntimeError: it is running already, or this is a subinterpreter.
     """
-    global _engine, _hooked
+    global _engine, _last
     if _engine is not None and _engine.running:
         raise RuntimeError("the engine is running already")
+    if options.get("run_folder"):
+        try:
+            _signal.set_wakeup_fd(-1)  # as it is at the start; only the main interpreter may
+        except ValueError:
+            raise RuntimeError("the plain engine does not measure subinterpreters") from None
     engine = _engine = Engine(options)
-    if not _hooked:
-        _hooked = True
-        posix.register_at_fork(after_in_child=_after_fork)
-        atexit.register(_at_exit)
+    _last = _Last(engine.end)
+    posix.register_at_fork(after_in_child=engine.after_fork)
+    _register_at_exit(engine.at_exit)
     if engine.waiting:
         _setprofile(engine.wait)
     else:

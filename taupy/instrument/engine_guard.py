@@ -9,14 +9,17 @@ signal handler of the program raises in it. Two remedies, both only where they a
   It doubles the engine's cost, since the interpreter audits every look at a frame's code:
   it is there from the first deep recursion, or the first such handler, on.
 * A handler that raises in our callback's very first instruction, where that cannot catch
-  it, is noticed at the next garbage collection, which sets the function again.
+  it, is noticed at the next garbage collection, which sets the function again. So is a
+  program that has set a profile function of its own, and taken it away.
 
 Runs inside the measured process: built-in modules only.
 """
 
 import _thread
-import gc
 import sys
+
+# The program may replace built-in functions; these stay what they are.
+from builtins import BaseException, Exception, __import__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +29,18 @@ if TYPE_CHECKING:
 
 _get_ident = _thread.get_ident
 _setprofile, _getprofile = sys.setprofile, sys.getprofile
+
+
+def private_module(name: str) -> "Any":
+    """A built-in module, without the program finding it in `sys.modules` for it."""
+    is_known = name in sys.modules
+    module = __import__(name)
+    if not is_known:
+        del sys.modules[name]
+    return module
+
+
+_addaudithook, _gc_callbacks = sys.addaudithook, private_module("gc").callbacks
 _engine: "Engine | None" = None
 _forbids = False
 
@@ -42,17 +57,17 @@ def forbid_removal(engine: "Engine") -> None:
     if not _forbids:
         _forbids = True
         try:
-            sys.addaudithook(_audit)
+            _addaudithook(_audit)
         except Exception:
             return  # the program's own audit hook refuses it
 
 
 def set_again_when_removed(engine: "Engine") -> None:
-    """Have garbage collections look after the main thread's profile function."""
+    """Have garbage collections look after the profile function."""
     global _engine
     _engine = engine
-    if _set_again not in gc.callbacks:
-        gc.callbacks.append(_set_again)
+    if _set_again not in _gc_callbacks:
+        _gc_callbacks.append(_set_again)
 
 
 def _audit(event: str, arguments: "tuple[Any, ...]") -> None:
@@ -73,9 +88,10 @@ def _audit(event: str, arguments: "tuple[Any, ...]") -> None:
 
 def _set_again(phase: str, information: object) -> None:
     engine = _engine
-    if engine is None or not engine.running or engine.first_thread is None:
+    if engine is None or not engine.running:
         return
-    thread = engine.first_thread  # signal handlers run on no other
-    if thread.ident == _get_ident() and not thread.replaced and _getprofile() is None:
-        engine.replaced += 1
+    thread = engine.by_ident.get(_get_ident())
+    if thread is not None and _getprofile() is None:
+        engine.replaced += not thread.replaced
+        thread.replaced = False
         _setprofile(thread.callback)

@@ -15,9 +15,12 @@ a second, so that a reader always finds a whole one:
 Runs inside the measured process: built-in modules only, and nothing raises.
 """
 
+import _signal  # type: ignore[import-not-found]
 import marshal
 import posix
-import sys
+
+# The program may replace built-in functions; these stay what they are.
+from builtins import Exception, OSError, dict, int, len, memoryview, tuple  # noqa: UP029
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +30,17 @@ if TYPE_CHECKING:
     from taupy.instrument.engine_tree import ThreadTree
 
 _open, _write, _read, _close = posix.open, posix.write, posix.read, posix.close
-_replace, _getpid, _fstat = posix.replace, posix.getpid, posix.fstat
+_replace, _getppid, _fstat, _times = posix.replace, posix.getppid, posix.fstat, posix.times
+_spawn, _waitpid, _OPEN = posix.posix_spawn, posix.waitpid, posix.POSIX_SPAWN_OPEN
+_sigmask, _sigpending, _sigtake = (
+    _signal.pthread_sigmask,
+    _signal.sigpending,
+    _signal.sigtimedwait,
+)
+_BLOCK, _SETMASK, _SIGCHLD = _signal.SIG_BLOCK, _signal.SIG_SETMASK, _signal.SIGCHLD
+_SIGNALS = tuple(_signal.valid_signals())
+_READ_ONLY, _WRITE_ONLY = posix.O_RDONLY, posix.O_WRONLY
+_READ = posix.O_RDONLY | posix.O_CLOEXEC
 _dumps = marshal.dumps
 _PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
 _FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
@@ -41,7 +54,7 @@ def document(engine: "Engine", state: str) -> "dict[str, Any]":
         "version": 1,
         "engine": "python",
         "pid": engine.pid,
-        "ppid": posix.getppid(),
+        "ppid": _getppid(),
         "process_start": engine.process_start,
         "forked": engine.forked,
         "state": state,
@@ -115,6 +128,10 @@ def health(engine: "Engine") -> dict[str, str]:
             "greenlets switched stacks: call paths were followed, the times of a switch "
             "may stand at its other side"
         )
+    if engine.refused:
+        found["audit"] = (
+            "an audit hook of the program refuses what measuring takes: most is missing"
+        )
     if engine.wants_cpu_time:
         found["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"
     if engine.unwritten:
@@ -148,7 +165,7 @@ def process_start_time() -> int:
 
 
 def _usage() -> dict[str, str]:
-    times = posix.times()
+    times = _times()
     facts = {
         "CPU Time User (s)": f"{times.user:.6f}",
         "CPU Time System (s)": f"{times.system:.6f}",
@@ -167,7 +184,7 @@ def resident_kib() -> int:
 
 def _file(path: bytes) -> bytes:
     try:
-        descriptor = _open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+        descriptor = _open(path, _READ)
         try:
             return _read(descriptor, 1 << 16)
         finally:
@@ -186,24 +203,24 @@ def identity_of_stderr() -> "tuple[int, int] | None":
 
 
 def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] | None") -> None:
-    """Run the storer and wait for it."""
-    signals: Any = sys.modules.get("_signal")
-    numbers = signals.valid_signals() if signals is not None else ()
+    """Run the storer and wait for it. The program sees no signal of it."""
     variables = dict(item.split(b"=", 1) for item in environment if b"=" in item)
     actions = [
-        (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
-        (posix.POSIX_SPAWN_OPEN, 1, "/dev/null", posix.O_WRONLY, 0),
+        (_OPEN, 0, "/dev/null", _READ_ONLY, 0),
+        (_OPEN, 1, "/dev/null", _WRITE_ONLY, 0),
     ]
     if stderr is None or identity_of_stderr() != stderr:
-        actions.append((posix.POSIX_SPAWN_OPEN, 2, "/dev/null", posix.O_WRONLY, 0))
-    before = signals.pthread_sigmask(signals.SIG_BLOCK, numbers) if signals is not None else ()
+        actions.append((_OPEN, 2, "/dev/null", _WRITE_ONLY, 0))
+    before = _sigmask(_BLOCK, _SIGNALS)
+    has_other = _SIGCHLD in _sigpending()
     try:
-        child = posix.posix_spawn(
-            argv[0], argv, variables, file_actions=actions, setsigmask=(), setsigdef=numbers
+        child = _spawn(
+            argv[0], argv, variables, file_actions=actions, setsigmask=(), setsigdef=_SIGNALS
         )
-        posix.waitpid(child, 0)
+        _waitpid(child, 0)
+        if not has_other and _SIGCHLD in _sigpending():
+            _sigtake((_SIGCHLD,), 0)
     except OSError:
-        pass  # the run folder stays, and the next taupy command stores it
+        return  # the run folder stays, and the next taupy command stores it
     finally:
-        if signals is not None:
-            signals.pthread_sigmask(signals.SIG_SETMASK, before)
+        _sigmask(_SETMASK, before)

@@ -5,10 +5,31 @@ Runs inside the measured process: built-in modules only.
 
 import _signal  # type: ignore[import-not-found]
 import _thread
-import gc
 import posix
 import sys
 import time
+
+# The program may replace built-in functions; these stay what they are.
+from builtins import (  # noqa: UP029
+    AttributeError,
+    BaseException,
+    Exception,
+    KeyboardInterrupt,
+    SystemExit,
+    any,
+    bool,
+    dict,
+    frozenset,
+    getattr,
+    int,
+    issubclass,
+    len,
+    max,
+    min,
+    object,
+    str,
+    type,
+)
 
 from taupy.instrument import engine_guard, engine_part
 from taupy.instrument.engine_routines import Routines
@@ -20,11 +41,13 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-NEVER = 1 << 63
-_SAVE_EVERY_NS = 1_000_000_000
+NEVER = _LONG = 1 << 63
+_SAVE_FIRST_NS, _SAVE_AT_MOST_NS = 10_000_000, 1_000_000_000
 _STARTS = ("__main__", "runpy")
 _get_ident, _get_native_id = _thread.get_ident, _thread.get_native_id
-_getpid = posix.getpid
+_getpid, _getframe = posix.getpid, sys._getframe
+_real_time, _real_clock, _real_cpu_clock = time.time, time.perf_counter_ns, time.thread_time_ns
+_objects = engine_guard.private_module("gc").get_objects
 _setprofile, _getprofile = sys.setprofile, sys.getprofile
 _exit = posix._exit
 _EXECS = (posix.execv, posix.execve)
@@ -33,7 +56,8 @@ _STARTERS = (
     _thread.start_new_thread,
     getattr(_thread, "start_joinable_thread", _thread.start_new_thread),
 )
-_set_handler = _signal.signal
+_set_handler, _SIGINT = _signal.signal, int(_signal.SIGINT)
+_BLOCKS = (posix.read, posix.waitpid, posix.kill, posix.abort, time.sleep)
 _RETURNS = (compile("x", "", "eval").co_code[-2], compile("pass", "", "exec").co_code[-2])
 _code_of_exit: "Any" = SystemExit.__dict__["code"].__get__
 
@@ -46,8 +70,8 @@ class Engine:
     """
 
     def __init__(self, options: "dict[str, Any]") -> None:
-        self.clock: Any = options.get("clock") or time.perf_counter_ns
-        self.cpu_clock: Any = options.get("cpu_clock") or time.thread_time_ns
+        self.clock: Any = options.get("clock") or _real_clock
+        self.cpu_clock: Any = options.get("cpu_clock") or _real_cpu_clock
         self.real_time = options.get("clock") is None
         self.c_calls = bool(options.get("c_calls"))
         self.depth = int(options.get("depth") or 0)
@@ -67,9 +91,7 @@ class Engine:
         selection = Selection(include, exclude) if include or exclude else None
         self.routines = Routines(selection)
         self.routines.on_new_code = self.reach_threads
-        self.ways_out = frozenset(
-            (_exit, posix.abort, posix.kill, *_EXECS, *_SETTERS, *_STARTERS, _set_handler)
-        )
+        self.ways_out = frozenset((_exit, _set_handler, *_EXECS, *_SETTERS, *_STARTERS, *_BLOCKS))
         self.stderr = engine_part.identity_of_stderr()
         self.threads: list[ThreadTree] = []
         self.first_thread: ThreadTree | None = None
@@ -77,14 +99,16 @@ class Engine:
         self.disabled: set[str] = set()
         self.metadata: dict[str, str] = {}
         self.due = [NEVER]
+        self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
         self.running = True
         self.guard_depth = NEVER if engine_guard.forbids_removal() else sys.getrecursionlimit() // 4
         self.replaced = 0
         self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
         self.unseen_threads = self.snapshots = 0
+        self.refused = False
         self.unwritten = self.greenlets = self.threads_replaced = False
-        self.main_frame = 0
         self.exit_status: int | None = None
+        self.main_ended = False
         self.main_raised = False
         self.node: int | None = None
         self.forked = False
@@ -93,7 +117,7 @@ class Engine:
     def begin_part(self) -> None:
         self.pid = _getpid()
         self.process_start = engine_part.process_start_time()
-        self.started_at = time.time()
+        self.started_at = _real_time()
         self.start_ns = self.clock()
         if self.folder is not None:
             self.path = self.folder + b"/%d-%x.pypart" % (self.pid, self.start_ns)
@@ -107,15 +131,23 @@ class Engine:
         self.guard_depth = NEVER
         engine_guard.forbid_removal(self)
 
+    def is_refused(self, frame: "FrameType") -> bool:
+        """Does an audit hook of the program refuse all that we do, such as to look at a
+        frame? Then we cannot go on, and the program can."""
+        try:
+            return frame.f_code is None
+        except BaseException:
+            self.refused = True
+            return True
+
     def wait(self, frame: "FrameType", event: str, arg: object) -> None:
         """Profile function until the program's first frame starts."""
         if event == "call" and dict.get(frame.f_globals, "__name__") in _STARTS:
             self.waiting = False
-            self.main_frame = id(frame)
             self.begin_first_thread()(frame, event, arg)
 
     def begin_first_thread(self) -> "Any":
-        self.started_at, self.start_ns = time.time(), self.clock()
+        self.started_at, self.start_ns = _real_time(), self.clock()
         thread = self.first_thread = self.add_thread("MainThread")
         _setprofile(thread.callback)
         self.reach_threads()
@@ -188,13 +220,15 @@ class Engine:
         before = self.clock()
         self.due[0] = NEVER  # other threads go on counting meanwhile
         self.save()
-        cost = self.clock() - before
+        self.saved_ns = self.clock()
+        cost = self.save_cost_ns = self.saved_ns - before
         thread.shift(cost)
-        self.due[0] = before + cost + max(_SAVE_EVERY_NS, 20 * cost)
+        self.due[0] = self.saved_ns + max(self.save_every_ns, 20 * cost)
+        self.save_every_ns = min(2 * self.save_every_ns, _SAVE_AT_MOST_NS)
 
     def way_out(self, function: object, frame: "FrameType") -> None:
-        """The program is about to call a C function that we must know of: most of them
-        leave without Python's own end."""
+        """The program is about to call a C function that we must know of: it ends the
+        process without Python's own end, may wait long, or sets a hook."""
         if function is _exit:
             self.end()
         elif function in _SETTERS:
@@ -202,19 +236,41 @@ class Engine:
             if thread is not None and self.running:
                 thread.replaced = True
                 self.replaced += 1
+                engine_guard.set_again_when_removed(self)
         elif function in _STARTERS:
             # `threading` is the one that starts threads for all others.
             if frame.f_globals is not _attributes(sys.modules.get("threading")):
                 self.unseen_threads += 1
         elif function is _set_handler:
             engine_guard.set_again_when_removed(self)
-        elif self.running:
+        elif self.running and function in _EXECS:
             # After a successful exec nobody closes this part; a failed one writes it anew.
-            self.save("ended" if function in _EXECS else "running")
-            self.due[0] = self.clock() + _SAVE_EVERY_NS if self.real_time else NEVER
+            self.save("ended")
+            self.due[0] = 0 if self.real_time else NEVER
+        elif self.running and self.real_time:
+            # Whoever waits may be killed meanwhile. Saving is to cost a twentieth at most.
+            thread = self.by_ident.get(_get_ident())
+            if thread is not None and self.clock() - self.saved_ns > 20 * self.save_cost_ns:
+                self.save_now(thread)
+
+    def at_exit(self) -> None:
+        # Called by a frame it is `atexit._run_exitfuncs()` of the program, which goes on.
+        if _getframe().f_back is None:
+            self.end()
 
     def end(self) -> None:
         """Stop, and store the run if this is the process that was launched."""
+        # Busy daemon threads would make each of our steps wait for all of them in turn.
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            self._end()
+        except Exception:
+            return  # not even that can be told; the part is there
+        finally:
+            sys.setswitchinterval(interval)
+
+    def _end(self) -> None:
         self.stop()
         argv, environment = self.storer
         if self.root_pid == _getpid() and argv:
@@ -228,15 +284,16 @@ class Engine:
         itself is out of reach, but a SystemExit that is under way is among all objects
         (on 3.11 `sys.exit` may not have made one yet: then the code stays unknown).
         """
-        self.main_frame = 0
+        if self.main_ended or frame.f_back is not None:
+            return  # something that runs at exit, or what was imported before the program
+        self.main_ended = True
         self.exit_status = 0
         if frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
             self.main_raised = True
             self.exit_status = None
-            exits = [thing for thing in gc.get_objects() if issubclass(type(thing), SystemExit)]
+            exits = [thing for thing in _objects() if issubclass(type(thing), SystemExit)]
             if len(exits) == 1:
-                code = _code_of_exit(exits[0])
-                self.exit_status = code & 0xFF if type(code) is int else int(code is not None)
+                self.exit_status = _status_of(_code_of_exit(exits[0]))
 
     def stop(self) -> None:
         if not self.running:
@@ -244,13 +301,13 @@ class Engine:
         self.look_after_hooks()
         last = getattr(sys, "last_type", None)
         if self.main_raised and last is not None:  # the interpreter has printed a traceback
-            self.exit_status = -_signal.SIGINT if issubclass(last, KeyboardInterrupt) else 1
+            self.exit_status = -_SIGINT if issubclass(last, KeyboardInterrupt) else 1
         if not self.waiting:
             self.save("ended")
         self.running = False
         self.due[0] = NEVER
-        ours = [thread.callback for thread in self.threads]
-        if _getprofile() in [*ours, self.wait]:
+        current = self.by_ident.get(_get_ident())
+        if self.waiting or (current is not None and _getprofile() is current.callback):
             _setprofile(None)
         attributes = _attributes(sys.modules.get("threading"))
         if attributes.get("_profile_hook") == self.begin_thread:
@@ -259,9 +316,7 @@ class Engine:
     def look_after_hooks(self) -> None:
         thread = self.by_ident.get(_get_ident())
         if thread is not None and _getprofile() is not thread.callback:
-            if _getprofile() is None and not thread.replaced:
-                self.replaced += 1
-            self.replaced = max(self.replaced, 1)
+            self.replaced += not thread.replaced
         hook = _attributes(sys.modules.get("threading")).get("_profile_hook")
         if hook is not None and hook != self.begin_thread:
             self.threads_replaced = True
@@ -284,12 +339,17 @@ class Engine:
                 return
         routines.throttle(number)
 
+    def after_fork(self) -> None:
+        if self.running:
+            self.forked_child()
+
     def forked_child(self) -> None:
         """We are a forked child: begin a part of our own, with the open path in it."""
         thread = self.by_ident.get(_get_ident())
         self.forked = True
         self.begin_part()
-        self.exit_status = None
+        self.exit_status, self.main_ended = None, False
+        self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
         self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
         self.replaced = self.unseen_threads = self.snapshots = 0
         self.metadata.clear()
@@ -305,6 +365,16 @@ class Engine:
             self.first_thread = thread
             if self.path is not None and self.real_time:
                 self.due[0] = 0
+
+
+def _status_of(code: object) -> int:
+    """The exit status that a SystemExit with this code gives."""
+    if code is None:
+        return 0
+    if issubclass(type(code), int):
+        number: int = int.__index__(code)  # type: ignore[arg-type]
+        return number & 0xFF if -_LONG <= number < _LONG else 255
+    return 1
 
 
 def _attributes(thing: object) -> "dict[str, Any]":

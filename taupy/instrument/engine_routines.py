@@ -1,14 +1,31 @@
 """What the plain-Python engine has met: code objects, C functions and timers, numbered.
 
 A routine is known by (file, qualified name, first line), however many code objects have
-these. Code objects are held for ever, because the engine knows them by their address.
+these. The engine knows code objects by their address, so a weak reference takes the
+address out of its books when the object is freed.
 Names of C functions are found without running any of the program's code: no attribute of
 an object or class of the program is looked up through its own `__getattribute__`.
 
 Runs inside the measured process: built-in modules only.
 """
 
+import _weakref
 import sys
+
+# The program may replace built-in functions; these stay what they are.
+from builtins import (  # noqa: UP029
+    compile,
+    dict,
+    id,
+    issubclass,
+    len,
+    list,
+    range,
+    staticmethod,
+    str,
+    super,
+    type,
+)
 
 from taupy.instrument.selection import Selection
 
@@ -56,6 +73,21 @@ def start_offset(code: "CodeType") -> int:
     return 0
 
 
+class _CodeReference(_weakref.ref):  # type: ignore[type-arg]
+    """A weak reference that knows the address it stands for."""
+
+    __slots__ = ("address",)
+    address: int
+
+    def __new__(cls, code: "CodeType", forget: "Any") -> "_CodeReference":
+        reference = super().__new__(cls, code, forget)
+        reference.address = id(code)
+        return reference
+
+    def __init__(self, code: "CodeType", forget: "Any") -> None:
+        super().__init__(code, forget)  # type: ignore[call-arg]
+
+
 class Routines:
     """The routines of this process.
 
@@ -73,7 +105,7 @@ class Routines:
         self.calls: list[int] = []  # of one routine, for throttling
         self.took_ns: list[int] = []
         self._selection = selection
-        self._codes: dict[int, CodeType] = {}
+        self._codes: dict[int, _CodeReference] = {}
         self._disabled = False
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._c_names: dict[tuple[int, str], str] = {}
@@ -91,9 +123,16 @@ class Routines:
             number = self._number(("python", name, file, line), "PYTHON", frame)
         if code.co_flags & RESUMABLE:
             self.start_of[id(code)] = start_offset(code)
-        self._codes[id(code)] = code
+        self._codes[id(code)] = _CodeReference(code, self._forget)
         self.of_code[id(code)] = number
         return number
+
+    def _forget(self, reference: "_CodeReference") -> None:
+        """A code object is no more."""
+        if self._codes.get(reference.address) is reference:
+            del self._codes[reference.address]
+            self.of_code.pop(reference.address, None)
+            self.start_of.pop(reference.address, None)
 
     def of_c_function(self, function: object, frame: "FrameType") -> int:
         """The number of a C function."""

@@ -17,6 +17,9 @@ Runs inside the measured process: built-in modules only.
 
 import sys
 
+# The program may replace built-in functions; these stay what they are.
+from builtins import BaseException, RecursionError, abs, id, len, max, min, range, reversed  # noqa: UP029
+
 from taupy.instrument.engine_routines import OURS, RESUMABLE, Routines
 
 TYPE_CHECKING = False
@@ -73,7 +76,9 @@ class ThreadTree:
         c_calls, throttling = engine.c_calls, engine.throttling
         resumable = RESUMABLE
 
-        def on_event(frame: "FrameType", event: str, arg: object) -> None:
+        def on_event(
+            frame: "FrameType", event: str, arg: object, id: "Any" = id, len: "Any" = len
+        ) -> None:
             try:
                 if event == "call":
                     code = frame.f_code
@@ -119,7 +124,7 @@ class ThreadTree:
                     if len(stack) == 1:
                         self.ended_ns = now
                         self.cpu_ns = engine.cpu_clock() - self.cpu_start_ns
-                        if id(frame) == engine.main_frame:
+                        if self is engine.first_thread:
                             engine.note_end_of_main(frame)
                     if now > due[0]:
                         engine.save_now(self)
@@ -153,6 +158,8 @@ class ThreadTree:
             except BaseException as error:
                 # A signal handler of the program has raised while we were running. Our
                 # frame is not for its traceback.
+                if engine.is_refused(frame):
+                    return
                 engine.guard()
                 self.passing = error
                 error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
