@@ -174,9 +174,10 @@ class Sandbox:
 
             def become() -> None:
                 _settle_child(case)
-                for number, closed in ((0, stdin == "closed"), *(
-                    (number, stream == "closed") for number, stream in streams.items()
-                )):
+                for number, closed in (
+                    (0, stdin == "closed"),
+                    *((number, stream == "closed") for number, stream in streams.items()),
+                ):
                     if closed:
                         os.close(number)
 
@@ -201,9 +202,7 @@ class Sandbox:
         said = _read_all(readers, prompt)
         return _status(process, said is None), *_both(said)
 
-    def _run_in_terminal(
-        self, case: Case, command: list[str | bytes]
-    ) -> tuple[int, bytes, bytes]:
+    def _run_in_terminal(self, case: Case, command: list[str | bytes]) -> tuple[int, bytes, bytes]:
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
             ["setsid", "--ctty", *command],

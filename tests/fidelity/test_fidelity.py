@@ -41,9 +41,7 @@ def verdicts(request):
         if isinstance(case := _parameters(item).get("case"), Case)
     ]
     try:
-        yield {
-            case.name: pool.submit(_faults, case) for case in chosen if case.hindrance is None
-        }
+        yield {case.name: pool.submit(_faults, case) for case in chosen if case.hindrance is None}
     finally:
         pool.shutdown(cancel_futures=True)
 
