@@ -20,7 +20,9 @@ import marshal
 import posix
 
 # The program may replace built-in functions; these stay what they are.
-from builtins import Exception, OSError, dict, int, len, memoryview, tuple  # noqa: UP029
+from builtins import BaseException, Exception, OSError, dict, int, len, memoryview, tuple  # noqa: UP029
+
+from taupy.instrument.engine_routines import is_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,6 +141,15 @@ def health(engine: "Engine") -> dict[str, str]:
     return found
 
 
+def is_the_programs(error: BaseException) -> bool:
+    """Did a signal handler of the program raise this while we were at work? It is then on
+    its way to the program, which may well wait for it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and not is_ours(trace.tb_frame.f_code.co_filename)
+
+
 def write(engine: "Engine", path: bytes, state: str) -> bool:
     """Write or replace a part in one step. False if that could not be done."""
     try:
@@ -153,8 +164,10 @@ def write(engine: "Engine", path: bytes, state: str) -> bool:
             _close(descriptor)
         _replace(temporary, path)
         return True
-    except Exception:  # disk full, or the program's audit hook refuses it: it goes on
-        return False
+    except Exception as error:
+        if is_the_programs(error):
+            raise
+        return False  # such as a full disk
 
 
 def process_start_time() -> int:
@@ -189,7 +202,9 @@ def _file(path: bytes) -> bytes:
             return _read(descriptor, 1 << 16)
         finally:
             _close(descriptor)
-    except OSError:
+    except OSError as error:
+        if is_the_programs(error):
+            raise
         return b""
 
 
@@ -202,8 +217,17 @@ def identity_of_stderr() -> "tuple[int, int] | None":
     return status.st_dev, status.st_ino
 
 
+def hold_signals() -> "Any":
+    """Have signals wait; returns what `release_signals` needs."""
+    return _sigmask(_BLOCK, _SIGNALS)
+
+
+def release_signals(before: "Any") -> None:
+    _sigmask(_SETMASK, before)
+
+
 def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] | None") -> None:
-    """Run the storer and wait for it. The program sees no signal of it."""
+    """Run the storer and wait for it. Signals are held, so the program sees none of it."""
     variables = dict(item.split(b"=", 1) for item in environment if b"=" in item)
     actions = [
         (_OPEN, 0, "/dev/null", _READ_ONLY, 0),
@@ -211,7 +235,6 @@ def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] 
     ]
     if stderr is None or identity_of_stderr() != stderr:
         actions.append((_OPEN, 2, "/dev/null", _WRITE_ONLY, 0))
-    before = _sigmask(_BLOCK, _SIGNALS)
     has_other = _SIGCHLD in _sigpending()
     try:
         child = _spawn(
@@ -222,5 +245,3 @@ def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] 
             _sigtake((_SIGCHLD,), 0)
     except OSError:
         return  # the run folder stays, and the next taupy command stores it
-    finally:
-        _sigmask(_SETMASK, before)

@@ -45,6 +45,7 @@ NEVER = _LONG = 1 << 63
 _SAVE_FIRST_NS, _SAVE_AT_MOST_NS = 10_000_000, 1_000_000_000
 _STARTS = ("__main__", "runpy")
 _get_ident, _get_native_id = _thread.get_ident, _thread.get_native_id
+_getswitchinterval, _setswitchinterval = sys.getswitchinterval, sys.setswitchinterval
 _getpid, _getframe = posix.getpid, sys._getframe
 _real_time, _real_clock, _real_cpu_clock = time.time, time.perf_counter_ns, time.thread_time_ns
 _objects = engine_guard.private_module("gc").get_objects
@@ -219,12 +220,14 @@ class Engine:
             return
         before = self.clock()
         self.due[0] = NEVER  # other threads go on counting meanwhile
-        self.save()
-        self.saved_ns = self.clock()
-        cost = self.save_cost_ns = self.saved_ns - before
-        thread.shift(cost)
-        self.due[0] = self.saved_ns + max(self.save_every_ns, 20 * cost)
-        self.save_every_ns = min(2 * self.save_every_ns, _SAVE_AT_MOST_NS)
+        try:
+            self.save()
+        finally:
+            self.saved_ns = self.clock()
+            cost = self.save_cost_ns = self.saved_ns - before
+            thread.shift(cost)
+            self.due[0] = self.saved_ns + max(self.save_every_ns, 20 * cost)
+            self.save_every_ns = min(2 * self.save_every_ns, _SAVE_AT_MOST_NS)
 
     def way_out(self, function: object, frame: "FrameType") -> None:
         """The program is about to call a C function that we must know of: it ends the
@@ -261,14 +264,16 @@ class Engine:
     def end(self) -> None:
         """Stop, and store the run if this is the process that was launched."""
         # Busy daemon threads would make each of our steps wait for all of them in turn.
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-5)
+        interval = _getswitchinterval()
+        _setswitchinterval(1e-5)
+        signals = engine_part.hold_signals()
         try:
             self._end()
         except Exception:
             return  # not even that can be told; the part is there
         finally:
-            sys.setswitchinterval(interval)
+            engine_part.release_signals(signals)
+            _setswitchinterval(interval)
 
     def _end(self) -> None:
         self.stop()

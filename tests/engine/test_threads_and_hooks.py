@@ -192,7 +192,7 @@ def test_a_signal_handler_that_raises_leaves_us_at_work(runner, engine):
     trial = runner.run(
         """
 import gc, signal
-class Stop(Exception): pass
+class Stop(TimeoutError): pass
 def handler(number, frame): raise Stop
 signal.signal(signal.SIGALRM, handler)
 def leaf(): pass
