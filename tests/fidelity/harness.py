@@ -58,7 +58,6 @@ class Sandbox:
         self.tmp = root / "tmp"
         self.state = root / "state"
         self.database = root / "db" / "x.db"
-        self._groups: list[int] = []
 
     def renew(self) -> None:
         for folder in (self.work, self.home, self.tmp, self.state, self.database.parent):
@@ -149,10 +148,16 @@ class Sandbox:
         )
 
     def sweep(self) -> None:
-        """End what is left of the runs' own sessions."""
-        for group in self._groups:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
+        """End what is left of the runs: processes that live in this very folder."""
+        mark = os.fsencode(self.root)
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                handle = os.pidfd_open(int(entry.name))
+                try:
+                    if mark in (entry / "environ").read_bytes():
+                        signal.pidfd_send_signal(handle, signal.SIGKILL)
+                finally:
+                    os.close(handle)
 
     def _run_in_pipes(
         self, case: Case, command: list[str | bytes], stdin: bytes | str
@@ -191,7 +196,6 @@ class Sandbox:
                 start_new_session=True,
                 preexec_fn=become,
             )
-        self._groups.append(process.pid)
         for writer in writers.values():
             os.close(writer)
 

@@ -20,7 +20,7 @@ def _option(name: str, *options: str, **more) -> Case:
 
 
 # Before a command can do anything, its own interpreter has cached what it imports.
-_CACHE = rb"work/cache(/(?!.*/work/)|$)"
+_CACHE = rb"work/cache(/(?!.*/part\.)|$)"
 
 CASES = [
     _option("none"),
