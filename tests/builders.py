@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from taupy.model.gpu import Activity, Device, Fact, Launch
 from taupy.model.profile import (
+    ABSENT,
     TIME,
     CallTree,
     Metric,
@@ -170,6 +172,98 @@ def small_profile(number: int = 1, **more: Any) -> Profile:
     )
 
 
+def gpu_profile(number: int = 1, **more: Any) -> Profile:
+    """A host thread that launches on two streams of one GPU; all times in ns.
+
+    Host 0.0.0:    main 100 [ step 300 x10 [ cudaLaunchKernel 40 x20, cudaMemcpyAsync 60 x10 ] ].
+    Stream 0.1.0:  gemm 5000 x10 (8 of grid 128, 2 of grid 64; flop 4e6, counted),
+                   relu 800 x10 (flop not counted). Stream 0.1.1: copy 2000 x10, 40,960 bytes.
+    Both hang under main => step => API call; the GPU time of step on 0.1.0 is 5800.
+    """
+    main = Timer("<module>", "train.py", 1, path="/home/u/train.py")
+    step = Timer("step", "train.py", 5, path="/home/u/train.py")
+    launch_call = Timer("cudaLaunchKernel", groups=("CUDA_API",))
+    copy_call = Timer("cudaMemcpyAsync", groups=("CUDA_API",))
+    gemm = Timer("void gemm<float, 128>(float*, int)", groups=("GPU_KERNEL",), short="gemm")
+    relu = Timer("relu(float*)", groups=("GPU_KERNEL",), short="relu")
+    copy = Timer("Memcpy HtoD", groups=("GPU_COPY",))
+    timers = [Timer(".taupy application", groups=("TAUPY",)), main, step, launch_call]
+    timers += [copy_call, gemm, relu, copy]
+
+    def tree(rows: list[tuple[int, int, int, int]], flop: list[float] | None = None) -> CallTree:
+        parent = array("q", [above for _, above, _, _ in rows])
+        exclusive = array("q", [time for _, _, _, time in rows])
+        inclusive = exclusive[:]
+        _add_up(parent, inclusive)
+        calls = array("q", [count for _, _, count, _ in rows])
+        subroutines = array("q", [0] * len(rows))
+        for row in range(1, len(rows)):
+            subroutines[parent[row]] += calls[row]
+        timer = array("q", [which for which, _, _, _ in rows])
+        made = CallTree(timer, parent, calls, subroutines, {"time": inclusive}, {"time": exclusive})
+        if flop is not None:
+            counted = array("d", flop)  # type: ignore[arg-type]
+            made.exclusive["flop_fp32"] = counted  # type: ignore[assignment]
+            total = array("d", [0.0 if one != one else one for one in flop])
+            _add_up(parent, total)  # type: ignore[arg-type]
+            made.inclusive["flop_fp32"] = array(  # type: ignore[assignment]
+                "d", [one if one != one else two for one, two in zip(flop, total, strict=True)]
+            )
+        return made
+
+    host_tree = tree(
+        [(0, -1, 1, 0), (1, 0, 1, 100), (2, 1, 10, 300), (3, 2, 20, 40), (4, 2, 10, 60)]
+    )
+    first = tree(
+        [
+            (0, -1, 0, 0),
+            (1, 0, 0, 0),
+            (2, 1, 0, 0),
+            (3, 2, 0, 0),
+            (5, 3, 10, 5000),
+            (6, 3, 10, 800),
+        ],
+        [0, 0, 0, 0, 4e6, ABSENT],
+    )
+    second = tree([(0, -1, 0, 0), (1, 0, 0, 0), (2, 1, 0, 0), (4, 2, 0, 0), (7, 3, 10, 2000)])
+    shape: dict[str, Any] = {
+        "block": (256, 1, 1),
+        "registers": 64,
+        "shared_static_bytes": 0,
+        "shared_dynamic_bytes": 49152,
+        "local_bytes": 0,
+        "occupancy": 0.5,
+        "limiter": "registers",
+    }
+    launches = [
+        Launch(4, 8, 4400, 500, 600, 2_424_000.0, grid=(128, 1, 1), **shape),
+        Launch(4, 2, 600, 290, 310, 180_200.0, grid=(64, 1, 1), **shape),
+        Launch(5, 10, 800, 70, 90, 64_500.0, grid=(64, 2, 1), **shape),
+    ]
+    start = int(STARTED_AT * 1e9)
+    activities = [
+        Activity(4 + n % 2, "kernel", start + n * 1000, start + n * 1000 + 500 - n % 2 * 420, n + 1)
+        for n in range(20)
+    ]
+    copies = [Launch(4, 10, 2000, 190, 210, 400_900.0, bytes=40_960)]
+    sizes = replace(event("Bytes copied from Host to Device", [4096.0] * 10), row=4)
+    facts = (Fact("Multiprocessors", 132), Fact("Memory", 150_754_820_096, "B"))
+    given: dict[str, Any] = {
+        "application": "train",
+        "metrics": [Metric("flop_fp32", "flop"), TIME],
+        "devices": [Device(0, 0, "NVIDIA H200", "GPU-0123", "9.0", facts)],
+        "metadata": {"GPU Name": "NVIDIA H200"},
+    }
+    profile = profile_of(number=number, **{**given, **more})
+    profile.timers = timers
+    profile.threads = [
+        ThreadProfile(Thread(0, 0, 0, name="MainThread", native_id=4711), host_tree),
+        ThreadProfile(Thread(0, 1, 0, "stream", "stream 7", 7), first, [], launches, activities),
+        ThreadProfile(Thread(0, 1, 1, "stream", "stream 13", 13), second, [sizes], copies),
+    ]
+    return profile
+
+
 def deep_profile(depth: int, number: int = 1) -> Profile:
     """One routine that calls itself until the tree has `depth` rows, 1 ns each."""
     rows = range(depth)
@@ -298,4 +392,6 @@ def _canonical_thread(measured: ThreadProfile, place: Callable[[int], int]) -> T
             ),
             key=lambda one: (one.name, one.unit, -1 if one.row is None else one.row),
         ),
+        [replace(one, row=moved[one.row]) for one in measured.launches],
+        [one._replace(row=moved[one.row]) for one in measured.activities],
     )

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
+from math import isnan
 from operator import le
 
+from taupy.model.gpu import Launch
 from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEvent
 
 UNKNOWN_TIMER = Timer("(unknown timer)", groups=("TAUPY_UNKNOWN",))
@@ -22,9 +24,9 @@ def check(profile: Profile) -> list[str]:
     """Say which laws the profile breaks, one line for each law and thread.
 
     The laws: every row has a timer and a parent that stands before it; columns have
-    equal lengths; there is one root; 0 <= exclusive <= inclusive; and on a host
-    thread a call path's inclusive is its exclusive plus its children's inclusive,
-    its subroutines are its children's calls. A lawful profile gives an empty list.
+    equal lengths; there is one root; 0 <= exclusive <= inclusive; a call path's
+    inclusive is its exclusive plus its children's inclusive, its subroutines are its
+    children's calls. A lawful profile gives an empty list.
     """
     broken: list[str] = []
     for measured in profile.threads:
@@ -32,10 +34,11 @@ def check(profile: Profile) -> list[str]:
         shape = _shape_faults(measured.tree, len(profile.timers))
         broken += [f"thread {where}: {fault}" for fault in shape]
         if not shape:
-            summed = measured.thread.kind == "host"
-            broken += [f"thread {where}: {fault}" for fault in _value_faults(measured.tree, summed)]
+            broken += [f"thread {where}: {fault}" for fault in _value_faults(measured.tree)]
         if stray := sum(_is_stray(event, measured.tree) for event in measured.user_events):
             broken.append(f"thread {where}: {stray} user events name a row that is not there")
+        if stray := sum(_names_no_row(launch, measured.tree) for launch in measured.launches):
+            broken.append(f"thread {where}: {stray} launches name a row that is not there")
     places = {_place(measured) for measured in profile.threads}
     if len(places) < len(profile.threads):
         broken.append("two threads have the same place")
@@ -53,6 +56,7 @@ def mended(profile: Profile) -> Profile:
     sound = all(
         not _shape_faults(measured.tree, len(profile.timers), roots=False)
         and not any(_is_stray(event, measured.tree) for event in measured.user_events)
+        and not any(_names_no_row(launch, measured.tree) for launch in measured.launches)
         for measured in profile.threads
     )
     distinct = len({_place(measured) for measured in profile.threads}) == len(profile.threads)
@@ -70,7 +74,15 @@ def mended(profile: Profile) -> Profile:
             replace(event, row=None if event.row is None else moved.get(event.row))
             for event in measured.user_events
         ]
-        threads.append(ThreadProfile(thread, tree, events))
+        launches = [
+            replace(launch, row=moved[launch.row])
+            for launch in measured.launches
+            if launch.row in moved
+        ]
+        activities = (
+            one._replace(row=moved[one.row]) for one in measured.activities if one.row in moved
+        )
+        threads.append(ThreadProfile(thread, tree, events, launches, activities))
     return replace(profile, timers=[*profile.timers, UNKNOWN_TIMER], threads=threads)
 
 
@@ -81,6 +93,10 @@ def _place(measured: ThreadProfile) -> str:
 
 def _is_stray(event: UserEvent, tree: CallTree) -> bool:
     return event.row is not None and not 0 <= event.row < len(tree)
+
+
+def _names_no_row(launch: Launch, tree: CallTree) -> bool:
+    return not 0 <= launch.row < len(tree)
 
 
 def _shape_faults(tree: CallTree, timers: int, *, roots: bool = True) -> list[str]:
@@ -105,28 +121,32 @@ def _shape_faults(tree: CallTree, timers: int, *, roots: bool = True) -> list[st
     return faults
 
 
-def _value_faults(tree: CallTree, summed: bool) -> list[str]:
+def _value_faults(tree: CallTree) -> list[str]:
     faults = []
     if len(tree) and min(tree.calls) < 0:
         faults.append("calls below 0")
-    if summed:
-        law = "subroutines are not the children's calls"
-        entered = _sums_over_children(tree.parent, tree.calls)
-        faults += _differences(law, entered, tree.subroutines)
-    for metric, inclusive in tree.inclusive.items():
-        exclusive = tree.exclusive[metric]
+    law = "subroutines are not the children's calls"
+    entered = _sums_over_children(tree.parent, tree.calls)
+    faults += _differences(law, entered, tree.subroutines)
+    for metric, column in tree.inclusive.items():
+        inclusive, exclusive = _measured(column), _measured(tree.exclusive[metric])
         if len(exclusive) and min(exclusive) < 0:
             faults.append(f"{metric}: exclusive below 0")
         if not all(map(le, exclusive, inclusive)):
             faults.append(f"{metric}: exclusive above inclusive")
-        if summed:
-            expected = _sums_over_children(tree.parent, inclusive, exclusive)
-            faults += _differences(
-                f"{metric}: inclusive is not exclusive plus the children's inclusive",
-                expected,
-                inclusive,
-            )
+        faults += _differences(
+            f"{metric}: inclusive is not exclusive plus the children's inclusive",
+            _sums_over_children(tree.parent, inclusive, exclusive),
+            inclusive,
+        )
     return faults
+
+
+def _measured(column: array[int]) -> array[int]:
+    """The column with 0 where nothing was measured: such a row adds nothing to others."""
+    if column.typecode != "d" or not any(map(isnan, column)):
+        return column
+    return array("d", [0 if isnan(value) else value for value in column])  # type: ignore[return-value]
 
 
 def _sums_over_children(

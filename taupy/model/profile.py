@@ -8,15 +8,22 @@ thread's `CallTree`, a timer is a position in `Profile.timers`.
 
 from __future__ import annotations
 
+import math
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
+
+from taupy.model.gpu import Activity, Device, Launch
 
 ThreadKind = Literal["host", "stream"]
 TrialState = Literal["complete", "incomplete"]
 
 ROOT_TIMER = ".taupy application"
-"""Name of the timer at the top of every host thread (TAU's `.TAU application`)."""
+"""Name of the timer at the top of every thread (TAU's `.TAU application`)."""
+
+ABSENT = math.nan
+"""Stands in a column of type "d" where a row's value was not measured: absent is not 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class Timer:
         line: first line of the routine, from 1.
         groups: TAU's groups, at least one: PYTHON, PYTHON_C, PHASE, USER, ...
         path: the file as the interpreter knows it (absolute where it could be).
+        short: what a narrow table shows where `name` is long: a kernel's name without
+            its template arguments and parameters; None where that is `name`.
     """
 
     name: str
@@ -38,6 +47,7 @@ class Timer:
     line: int | None = None
     groups: tuple[str, ...] = ("PYTHON",)
     path: str | None = None
+    short: str | None = None
 
     @property
     def full_name(self) -> str:
@@ -129,6 +139,8 @@ class ThreadProfile:
     thread: Thread
     tree: CallTree
     user_events: list[UserEvent] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    activities: Iterable[Activity] = field(default_factory=list)  # may be read once only
 
 
 @dataclass(slots=True)
@@ -145,6 +157,7 @@ class Profile:
         state: "incomplete" when the launched process was cut off, or a child still runs.
         metadata: name -> value of the trial.
         node_metadata: the same for single nodes.
+        devices: the GPUs that the nodes used.
         source: where it came from: "taupy run", or the imported file.
     """
 
@@ -162,3 +175,4 @@ class Profile:
     source: str = "taupy run"
     metadata: dict[str, str] = field(default_factory=dict)
     node_metadata: dict[int, dict[str, str]] = field(default_factory=dict)
+    devices: list[Device] = field(default_factory=list)

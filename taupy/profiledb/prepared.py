@@ -5,12 +5,15 @@ Rows go in by plain `executemany`, sorted by the keys of their tables.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from operator import eq
+from typing import Any
 
+from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import CallTree, Thread, ThreadProfile, UserEvent
 from taupy.profiledb.identity import callpath_ids, user_event_id
 from taupy.profiledb.summary import FlatSums, flat_sums
@@ -28,7 +31,10 @@ class PreparedThread:
     depth: array[int]
     order: list[int]  # rows by call-path id, the order of the tables' keys
     flat: dict[int, FlatSums]
+    largest: dict[str, int]  # inclusive, by metric
     user_events: list[UserEvent]
+    launches: list[Launch]
+    activities: Iterable[Activity]
 
     @classmethod
     def of(cls, measured: ThreadProfile, timers: list[int]) -> PreparedThread:
@@ -40,13 +46,41 @@ class PreparedThread:
         in_order = array("q", map(callpaths.__getitem__, order))
         if any(map(eq, in_order, in_order[1:])):
             tree, moved = _with_each_path_once(tree, callpaths)
-            user_events = [_moved(event, moved) for event in user_events]
-            return cls.of(ThreadProfile(measured.thread, tree, user_events), timers)
+            once = ThreadProfile(
+                measured.thread,
+                tree,
+                [_moved(event, moved) for event in user_events],
+                [replace(launch, row=moved[launch.row]) for launch in measured.launches],
+                (one._replace(row=moved[one.row]) for one in measured.activities),
+            )
+            return cls.of(once, timers)
         depth: array[int] = array("q")
         for above in tree.parent:
             depth.append(depth[above] + 1 if above >= 0 else 0)
-        flat = {id: sums for id, sums in flat_sums(tree, timer_column).items() if not sums.is_empty}
-        return cls(measured.thread, tree, timer_column, callpaths, depth, order, flat, user_events)
+        flat = flat_sums(tree, timer_column)
+        largest = {
+            name: max((s.inclusive[name] for s in flat.values() if name in s.inclusive), default=0)
+            for name in tree.inclusive
+        }
+        ran = {
+            id: sums
+            for id, sums in flat.items()
+            # On a stream, host routines are only the place from where kernels were launched.
+            if not (sums.is_empty or (measured.thread.kind == "stream" and not sums.calls))
+        }
+        return cls(
+            measured.thread,
+            tree,
+            timer_column,
+            callpaths,
+            depth,
+            order,
+            ran,
+            largest,
+            user_events,
+            measured.launches,
+            measured.activities,
+        )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
         """Put the thread's rows in; its timers are there, `metrics` gives metric ids."""
@@ -84,26 +118,40 @@ class PreparedThread:
                 "INSERT INTO interval_value"
                 " (trial_id, metric_id, callpath_id, thread_id, inclusive, exclusive)"
                 f" VALUES ({trial}, {metric}, ?, {thread}, ?, ?)",
-                zip(
-                    self._sorted(self.callpaths),
-                    self._sorted(inclusive),
-                    self._sorted(self.tree.exclusive[name]),
-                    strict=True,
-                ),
+                self._measured_cells(inclusive, self.tree.exclusive[name]),
             )
             connection.executemany(
                 "INSERT INTO timer_value"
                 " (trial_id, metric_id, thread_id, timer_id, inclusive, exclusive)"
                 f" VALUES ({trial}, {metric}, {thread}, ?, ?, ?)",
-                ((timer, sums.inclusive[name], sums.exclusive[name]) for timer, sums in flat),
+                (
+                    (timer, sums.inclusive[name], sums.exclusive[name])
+                    for timer, sums in flat
+                    if name in sums.inclusive
+                ),
             )
-            largest = max((sums.inclusive[name] for _, sums in flat), default=0)
             connection.execute(
                 "INSERT INTO thread_metric (trial_id, metric_id, thread_id, largest_inclusive)"
                 " VALUES (?, ?, ?, ?)",
-                (trial, metric, thread, largest),
+                (trial, metric, thread, self.largest[name]),
             )
         self._add_user_events(connection, trial, thread)
+        self._add_launches(connection, trial, thread)
+        self._add_activities(connection, trial, thread)
+
+    def _measured_cells(
+        self, inclusive: array[int], exclusive: array[int]
+    ) -> Iterator[tuple[int, float, float]]:
+        """Call path, inclusive and exclusive of the rows that have values."""
+        cells = zip(
+            self._sorted(self.callpaths),
+            self._sorted(inclusive),
+            self._sorted(exclusive),
+            strict=True,
+        )
+        if inclusive.typecode != "d":
+            return cells
+        return (cell for cell in cells if not (math.isnan(cell[1]) and math.isnan(cell[2])))
 
     def _sorted(self, column: array[int]) -> Iterator[int]:
         return map(column.__getitem__, self.order)
@@ -158,6 +206,56 @@ class PreparedThread:
             ),
         )
 
+    def _add_launches(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
+        nowhere = (None, None, None)
+        connection.executemany(
+            "INSERT INTO launch (trial_id, thread_id, callpath_id, count, untimed, time_ns,"
+            " minimum_ns, maximum_ns, sum_squares_ns2, grid_x, grid_y, grid_z, block_x, block_y,"
+            " block_z, registers, shared_static_bytes, shared_dynamic_bytes, local_bytes,"
+            " occupancy, limiter, bytes)"
+            f" VALUES ({trial}, {thread}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " ?)",
+            (
+                (
+                    self.callpaths[launch.row],
+                    launch.count,
+                    launch.untimed,
+                    launch.time_ns,
+                    launch.minimum_ns,
+                    launch.maximum_ns,
+                    launch.sum_squares_ns2,
+                    *(launch.grid or nowhere),
+                    *(launch.block or nowhere),
+                    launch.registers,
+                    launch.shared_static_bytes,
+                    launch.shared_dynamic_bytes,
+                    launch.local_bytes,
+                    launch.occupancy,
+                    launch.limiter,
+                    launch.bytes,
+                )
+                for launch in self.launches
+            ),
+        )
+
+    def _add_activities(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
+        connection.executemany(
+            "INSERT INTO activity (trial_id, thread_id, callpath_id, kind, start_ns, end_ns,"
+            f" correlation, bytes, graph_node) VALUES ({trial}, {thread}, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    self.callpaths[one.row],
+                    one.kind,
+                    one.start_ns,
+                    one.end_ns,
+                    one.correlation,
+                    one.bytes,
+                    one.graph_node,
+                )
+                for one in self.activities
+            ),
+        )
+
 
 def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTree, dict[int, int]]:
     """The tree with rows of the same call path added up, and where each row went."""
@@ -166,10 +264,12 @@ def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTre
     first = {new: row for row, new in reversed(moved.items())}
 
     def summed(column: array[int]) -> array[int]:
-        sums = [0] * len(position)
+        sums: list[float | None] = [None] * len(position)
         for row, value in enumerate(column):
-            sums[moved[row]] += value
-        return array(column.typecode, sums)
+            if value == value:  # NaN is not: the row has no value
+                sums[moved[row]] = (sums[moved[row]] or 0) + value
+        values: list[Any] = [math.nan if one is None else one for one in sums]
+        return array(column.typecode, values)
 
     rows = [first[new] for new in range(len(position))]
     parents = [tree.parent[row] for row in rows]

@@ -7,6 +7,7 @@ from array import array
 from datetime import datetime
 from typing import Any
 
+from taupy.model.gpu import Activity, Device, Fact, Launch
 from taupy.model.profile import (
     CallTree,
     Metric,
@@ -51,6 +52,25 @@ _EVENTS = """
      ORDER BY value.id
 """
 
+_LAUNCHES = """
+    SELECT thread_id, callpath_id, count, time_ns, minimum_ns, maximum_ns, sum_squares_ns2,
+           untimed, grid_x, grid_y, grid_z, block_x, block_y, block_z, registers,
+           shared_static_bytes, shared_dynamic_bytes, local_bytes, occupancy, limiter, bytes
+      FROM launch WHERE trial_id = ? ORDER BY id
+"""
+
+_ACTIVITIES = """
+    SELECT thread_id, callpath_id, kind, start_ns, end_ns, correlation, bytes, graph_node
+      FROM activity WHERE trial_id = ? ORDER BY thread_id, start_ns, id
+"""
+
+_DEVICES = """
+    SELECT id, node, ordinal, name, uuid, compute_capability
+      FROM device WHERE trial_id = ? ORDER BY node, ordinal
+"""
+
+_FACTS = "SELECT name, value, unit FROM device_fact WHERE device_id = ? ORDER BY position"
+
 _METADATA = "SELECT node, name, value FROM metadata WHERE trial_id = ? ORDER BY name"
 
 
@@ -81,6 +101,13 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
         threads[thread_id].user_events.append(event)
     for one in threads.values():
         one.user_events.sort(key=_event_order)
+    for thread_id, callpath, *values in db.rows(_LAUNCHES, (trial_id,)):
+        threads[thread_id].launches.append(_launch(rows[thread_id][callpath], values))
+    activities: dict[int, list[Activity]] = {}
+    for thread_id, callpath, *values in db.stream(_ACTIVITIES, (trial_id,)):
+        activities.setdefault(thread_id, []).append(Activity(rows[thread_id][callpath], *values))
+    for thread_id, found in activities.items():
+        threads[thread_id].activities = found
     metadata: dict[str, str] = {}
     node_metadata: dict[int, dict[str, str]] = {}
     for node, name, value in db.rows(_METADATA, (trial_id,)):
@@ -100,6 +127,28 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
         source=trial.source,
         metadata=metadata,
         node_metadata=node_metadata,
+        devices=[
+            Device(node, ordinal, name, uuid, capability, tuple(map(Fact._make, facts)))
+            for id, node, ordinal, name, uuid, capability in db.rows(_DEVICES, (trial_id,))
+            for facts in [db.rows(_FACTS, (id,))]
+        ],
+    )
+
+
+def _launch(row: int, values: list[Any]) -> Launch:
+    count, time_ns, minimum_ns, maximum_ns, sum_squares, untimed, *more = values
+    grid, block, rest = more[:3], more[3:6], more[6:]
+    return Launch(
+        row,
+        count,
+        time_ns,
+        minimum_ns,
+        maximum_ns,
+        sum_squares,
+        untimed,
+        None if grid[0] is None else (grid[0], grid[1], grid[2]),
+        None if block[0] is None else (block[0], block[1], block[2]),
+        *rest,
     )
 
 
@@ -111,9 +160,24 @@ def _timers(db: ProfileDB, trial_id: int) -> dict[int, Timer]:
             groups.append(group)
     ordered = sorted(found.items(), key=lambda item: (item[1][0][0], item[1][1]))
     return {
-        id: Timer(short_name, file, line, tuple(groups), path)
-        for id, ((_, short_name, file, line, path), groups) in ordered
+        id: _timer(full_name, short_name, file, line, tuple(groups), path)
+        for id, ((full_name, short_name, file, line, path), groups) in ordered
     }
+
+
+def _timer(
+    full_name: str,
+    short_name: str,
+    file: str | None,
+    line: int | None,
+    groups: tuple[str, ...],
+    path: str | None,
+) -> Timer:
+    """A timer without a file has its name whole in the database, its short one beside it."""
+    plain = Timer(short_name, file, line, groups, path)
+    if plain.full_name == full_name:
+        return plain
+    return Timer(full_name, file, line, groups, path, short=short_name)
 
 
 def _call_tree(

@@ -88,7 +88,6 @@ TABLES = (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL,
         unit TEXT NOT NULL,
-        expression TEXT,
         UNIQUE (name, unit)
     ) STRICT""",
     # Which metrics a thread has, and what 100 % is there.
@@ -154,6 +153,91 @@ TABLES = (
         sum_squares REAL
     ) STRICT""",
     "CREATE INDEX user_event_value_by_trial ON user_event_value (trial_id, thread_id)",
+    """CREATE TABLE device (
+        id INTEGER PRIMARY KEY,
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        node INTEGER NOT NULL,
+        ordinal INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        uuid TEXT NOT NULL,
+        compute_capability TEXT NOT NULL,
+        UNIQUE (trial_id, node, ordinal)
+    ) STRICT""",
+    """CREATE TABLE device_fact (
+        device_id INTEGER NOT NULL REFERENCES device ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        value ANY NOT NULL,
+        unit TEXT NOT NULL,
+        PRIMARY KEY (device_id, position)
+    ) STRICT, WITHOUT ROWID""",
+    # A kernel or copy with one configuration under one call path; times in nanoseconds.
+    """CREATE TABLE launch (
+        id INTEGER PRIMARY KEY,
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        callpath_id INTEGER NOT NULL REFERENCES callpath,
+        count INTEGER NOT NULL,
+        untimed INTEGER NOT NULL,
+        time_ns INTEGER NOT NULL,
+        minimum_ns INTEGER NOT NULL,
+        maximum_ns INTEGER NOT NULL,
+        sum_squares_ns2 REAL NOT NULL,
+        grid_x INTEGER, grid_y INTEGER, grid_z INTEGER,
+        block_x INTEGER, block_y INTEGER, block_z INTEGER,
+        registers INTEGER,
+        shared_static_bytes INTEGER,
+        shared_dynamic_bytes INTEGER,
+        local_bytes INTEGER,
+        occupancy REAL,
+        limiter TEXT,
+        bytes INTEGER
+    ) STRICT""",
+    "CREATE INDEX launch_by_trial ON launch (trial_id, thread_id, callpath_id)",
+    # Stamps are nanoseconds since the epoch.
+    """CREATE TABLE activity (
+        id INTEGER PRIMARY KEY,
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        callpath_id INTEGER NOT NULL REFERENCES callpath,
+        kind TEXT NOT NULL,
+        start_ns INTEGER NOT NULL,
+        end_ns INTEGER NOT NULL,
+        correlation INTEGER,
+        bytes INTEGER,
+        graph_node INTEGER
+    ) STRICT""",
+    "CREATE INDEX activity_by_trial ON activity (trial_id, thread_id, start_ns)",
+    # Metrics that are computed from others whenever they are asked for.
+    """CREATE TABLE derived_metric (
+        name TEXT PRIMARY KEY,
+        expression TEXT NOT NULL,
+        unit TEXT NOT NULL,
+        description TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID""",
+    # What a processor can do at most; it belongs to no trial.
+    """CREATE TABLE ceiling (
+        id INTEGER PRIMARY KEY,
+        characterization TEXT NOT NULL,
+        machine TEXT NOT NULL,
+        processor TEXT NOT NULL,
+        device_uuid TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('compute', 'bandwidth', 'latency')),
+        name TEXT NOT NULL,
+        pattern TEXT NOT NULL,
+        threads INTEGER NOT NULL,
+        value REAL NOT NULL,
+        unit TEXT NOT NULL,
+        source TEXT NOT NULL CHECK (source IN ('measured', 'datasheet', 'report', 'user')),
+        median REAL,
+        spread REAL,
+        samples INTEGER,
+        clock_hz REAL,
+        bytes INTEGER,
+        reference TEXT NOT NULL,
+        measured_at TEXT NOT NULL,
+        UNIQUE (characterization, kind, name, pattern, threads)
+    ) STRICT""",
 )
 
 _NAMES = """

@@ -7,15 +7,19 @@ call paths there were.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 
 from taupy.model.profile import CallTree
 
 
 @dataclass(slots=True)
 class FlatSums:
-    """What one timer did on one thread, all its call paths together."""
+    """What one timer did on one thread, all its call paths together.
+
+    A metric that none of its rows has a value of is not in `inclusive` and `exclusive`.
+    """
 
     calls: int = 0
     subroutines: int = 0
@@ -50,18 +54,22 @@ def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
         flat.subroutines += subroutines
     outermost = outermost_rows(tree.parent, timers)
     for metric, column in tree.exclusive.items():
-        totals = dict.fromkeys(sums, 0)
-        for timer, value in zip(timers, column, strict=True):
-            totals[timer] += value
-        for timer, total in totals.items():
+        for timer, total in _totals(timers, column, range(len(column))).items():
             sums[timer].exclusive[metric] = total
     for metric, column in tree.inclusive.items():
-        totals = dict.fromkeys(sums, 0)
-        for row in outermost:
-            totals[timers[row]] += column[row]
-        for timer, total in totals.items():
+        for timer, total in _totals(timers, column, outermost).items():
             sums[timer].inclusive[metric] = total
     return sums
+
+
+def _totals(timers: Sequence[int], column: array[int], rows: Collection[int]) -> dict[int, int]:
+    """The column's sum over the rows, by timer; rows without a value (NaN) give none."""
+    if column.typecode == "d":
+        rows = [row for row in rows if not isnan(column[row])]
+    totals = dict.fromkeys(map(timers.__getitem__, rows), 0)
+    for row in rows:
+        totals[timers[row]] += column[row]
+    return totals
 
 
 def outermost_rows(parent: Sequence[int], timers: Sequence[int]) -> array[int]:

@@ -37,7 +37,8 @@ class StoredTree:
         callpath, timer: ids.
         parent_id: id of the parent call path, None for a root.
         row: call-path id -> row.
-        inclusive, exclusive: by metric id, one column for each metric asked for.
+        inclusive, exclusive: by metric id, one column for each metric asked for; NaN
+            where a row has no value.
     """
 
     callpath: array[int] = field(default_factory=lambda: array("q"))
@@ -75,8 +76,8 @@ def stored_trees(db: ProfileDB, trial_id: int, metrics: Iterable[int]) -> dict[i
         for thread, callpath, inclusive, exclusive in db.stream(_VALUES, which):
             tree = trees[thread]
             if metric not in tree.inclusive:
-                tree.inclusive[metric] = [0] * len(tree.callpath)
-                tree.exclusive[metric] = [0] * len(tree.callpath)
+                tree.inclusive[metric] = [math.nan] * len(tree.callpath)
+                tree.exclusive[metric] = [math.nan] * len(tree.callpath)
             row = tree.row[callpath]
             tree.inclusive[metric][row] = math.nan if inclusive is None else inclusive
             tree.exclusive[metric][row] = math.nan if exclusive is None else exclusive

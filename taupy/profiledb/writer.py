@@ -11,6 +11,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 
 from taupy.model import invariants
+from taupy.model.gpu import Device
 from taupy.model.profile import Profile, Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import groups_of, timer_id
@@ -71,6 +72,9 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
             metrics = _metric_ids(connection, profile)
             for one in prepared:
                 one.add(connection, trial, metrics)
+        for device in profile.devices:
+            if device.node in new_nodes:
+                _add_device(connection, trial, device)
     return trial
 
 
@@ -217,7 +221,13 @@ def _add_timers(
         "INSERT INTO timer (id, name, short_name, file, line) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         (
-            (id, storable(timer.full_name), storable(timer.name), _stored(timer.file), timer.line)
+            (
+                id,
+                storable(timer.full_name),
+                storable(timer.short or timer.name),
+                _stored(timer.file),
+                timer.line,
+            )
             for id, timer in by_id
         ),
     )
@@ -229,6 +239,37 @@ def _add_timers(
         "INSERT INTO trial_timer (trial_id, timer_id, path) VALUES (?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         ((trial, id, _stored(timer.path)) for id, timer in by_id),
+    )
+
+
+def _add_device(connection: sqlite3.Connection, trial: int, device: Device) -> None:
+    cursor = connection.execute(
+        "INSERT INTO device (trial_id, node, ordinal, name, uuid, compute_capability)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            trial,
+            device.node,
+            device.ordinal,
+            storable(device.name),
+            storable(device.uuid),
+            storable(device.compute_capability),
+        ),
+    )
+    if not cursor.rowcount:
+        return
+    id = _row_id(cursor)
+    connection.executemany(
+        "INSERT INTO device_fact (device_id, position, name, value, unit) VALUES (?, ?, ?, ?, ?)",
+        (
+            (
+                id,
+                position,
+                storable(fact.name),
+                storable(fact.value) if isinstance(fact.value, str) else fact.value,
+                storable(fact.unit),
+            )
+            for position, fact in enumerate(device.facts)
+        ),
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 
 import pytest
 
 from taupy.model.invariants import check, mended
-from taupy.model.profile import Thread
-from tests.builders import deep_profile, small_profile, wide_profile
+from tests.builders import deep_profile, gpu_profile, small_profile, wide_profile
 
 
 @pytest.mark.parametrize("profile", [small_profile(), deep_profile(1000), wide_profile(1000)])
@@ -57,11 +57,21 @@ def test_subroutines_that_are_not_the_childrens_calls():
     ]
 
 
-def test_a_stream_need_not_add_up():
-    profile = small_profile()
-    profile.threads[0].tree.inclusive["time"][0] += 1
-    profile.threads[0].thread = Thread(0, 1, 0, kind="stream")
-    assert check(profile) == []
+def test_a_stream_adds_up_like_a_host_thread():
+    assert check(gpu_profile()) == []
+    profile = gpu_profile()
+    profile.threads[1].tree.inclusive["time"][0] += 1
+    assert check(profile) == [
+        "thread 0.1.0: time: inclusive is not exclusive plus the children's inclusive"
+        " on 1 rows (row 0: 5801, not 5800)"
+    ]
+
+
+def test_a_launch_of_a_row_that_is_not_there_is_told_and_left_out():
+    profile = gpu_profile()
+    profile.threads[2].launches = [replace(profile.threads[2].launches[0], row=99)]
+    assert check(profile) == ["thread 0.1.1: 1 launches name a row that is not there"]
+    assert mended(profile).threads[2].launches == []
 
 
 def test_columns_of_different_lengths():

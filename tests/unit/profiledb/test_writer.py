@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from array import array
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import DatabaseError
+from taupy.model.invariants import check
 from taupy.model.profile import CallTree, Metric, Thread, ThreadProfile, Timer, UserEvent
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
@@ -22,6 +24,7 @@ from tests.builders import (
     canonical,
     deep_profile,
     event,
+    gpu_profile,
     host,
     profile_of,
     random_profile,
@@ -61,6 +64,23 @@ def test_any_lawful_profile_survives_the_database_unchanged(tmp_path_factory, se
         assert read_profile(db, trial) == canonical(profile)
         assert query.trial_metadata(db, trial) == []  # no law was found broken
         assert db.verify() == []
+
+
+def test_a_profile_of_a_gpu_survives_the_database_with_its_gaps(db):
+    wanted = canonical(gpu_profile())
+    assert check(wanted) == []
+    read = read_profile(db, add_profile(db, gpu_profile()))
+    flop = [
+        math.isnan(value)
+        for column in (read.threads[1].tree.inclusive, read.threads[1].tree.exclusive)
+        for value in column["flop_fp32"]
+    ]
+    assert sorted(flop) == [*[False] * 10, True, True]
+    assert repr(read) == repr(replace(wanted, name="1"))  # NaN is not equal to itself
+    assert db.rows(
+        "SELECT count(*) FROM interval_value JOIN metric ON metric.id = metric_id"
+        " WHERE metric.name = 'flop_fp32'"
+    ) == [(5,)]
 
 
 def test_equal_profiles_make_equal_files_apart_from_their_identity(tmp_path):
@@ -113,8 +133,8 @@ def test_a_timer_under_which_others_only_hang_is_not_in_the_flat_profile(db):
         array("q", [0, 1]),
         array("q", [-1, 0]),
         array("q", [0, 3]),
-        array("q", [0, 0]),
-        {"time": array("q", [0, 30])},
+        array("q", [3, 0]),
+        {"time": array("q", [30, 30])},
         {"time": array("q", [0, 30])},
     )
     profile = profile_of(host(call("main", 1, 5)))

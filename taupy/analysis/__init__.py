@@ -1,0 +1,1 @@
+"""Frames in, frames out: comparisons, statistics, derived metrics. No SQL, no printing."""

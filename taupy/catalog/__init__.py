@@ -1,0 +1,1 @@
+"""Facts about hardware as data, each with its source: counters, chips, datasheets."""

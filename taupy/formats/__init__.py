@@ -1,0 +1,1 @@
+"""Foreign files: one module a format, both directions in it."""

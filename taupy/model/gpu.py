@@ -1,0 +1,98 @@
+"""What a profile holds of GPUs: devices, launches summed up, and single activities.
+
+In TAU's model a GPU is a context (1 + its ordinal) of the node that uses it, a stream is
+a thread of that context (`Thread.kind == "stream"`), and a kernel or a copy is a timer
+(groups GPU_KERNEL, GPU_COPY, GPU_SYNC) on it. The tree of such a thread repeats the host's
+call path down to the launching routine: those rows have `calls` 0 and `exclusive` 0, and
+an `inclusive` that is the GPU time launched from there. So the laws of summed values hold
+on streams as on host threads, and equal call paths have equal ids in the database.
+Work without a known launching call path hangs under the timer `NO_OWNER`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+NO_OWNER = "(launched from an unknown place)"
+"""Name of the timer, group GPU_NO_OWNER, over GPU work whose launch nobody saw."""
+
+Extent = tuple[int, int, int]
+
+ActivityKind = Literal["kernel", "copy", "memset", "api", "sync", "range"]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel or copy with one configuration, under one call path, summed up.
+
+    Attributes:
+        row: its call path, a row of the thread's tree (the row of the kernel itself).
+        count: how often it was launched.
+        time_ns, minimum_ns, maximum_ns, sum_squares_ns2: of the GPU's time for it, over
+            the launches that were timed.
+        untimed: launches for which the GPU gave no times.
+        grid, block: their extents in blocks and threads; None where that has no meaning.
+        registers: for each thread. `local_bytes` too; shared memory is for each block.
+        occupancy: theoretical, 0 to 1, and what limits it; None where not known.
+        bytes: moved by a copy or set by a memset, in all.
+    """
+
+    row: int
+    count: int
+    time_ns: int
+    minimum_ns: int
+    maximum_ns: int
+    sum_squares_ns2: float
+    untimed: int = 0
+    grid: Extent | None = None
+    block: Extent | None = None
+    registers: int | None = None
+    shared_static_bytes: int | None = None
+    shared_dynamic_bytes: int | None = None
+    local_bytes: int | None = None
+    occupancy: float | None = None
+    limiter: str | None = None
+    bytes: int | None = None
+
+
+class Activity(NamedTuple):
+    """One launch, copy, wait or API call with its stamps; kept with `--trace`.
+
+    `row` is its call path on the thread's tree; stamps are nanoseconds since the epoch.
+    """
+
+    row: int
+    kind: ActivityKind
+    start_ns: int
+    end_ns: int
+    correlation: int | None = None
+    bytes: int | None = None
+    graph_node: int | None = None
+
+
+class Fact(NamedTuple):
+    """One property of a device; `unit` is empty for names and pure numbers."""
+
+    name: str
+    value: str | int | float
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU of one node.
+
+    Attributes:
+        ordinal: CUDA's number for it in that process; its streams are on context
+            1 + ordinal.
+        compute_capability: "9.0"; empty where not known.
+        facts: in the order in which people want to read them.
+    """
+
+    node: int
+    ordinal: int
+    name: str
+    uuid: str = ""
+    compute_capability: str = ""
+    facts: tuple[Fact, ...] = field(default_factory=tuple)

@@ -1,0 +1,50 @@
+"""Ceilings: what a processor can do at most, measured or from its makers' papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CeilingKind = Literal["compute", "bandwidth", "latency"]
+CeilingSource = Literal["measured", "datasheet", "report", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """One roof of one processor.
+
+    Attributes:
+        characterization: uuid shared by all ceilings found together.
+        machine: name of the host; empty for datasheets.
+        processor: the CPU's model or the GPU's name.
+        device_uuid: of the GPU; empty for CPUs and datasheets.
+        kind: compute [flop/s or op/s], bandwidth [B/s] or latency [s].
+        name: what it is the roof of: "fp64", "tensor bf16", "L1", "DRAM", "launch".
+        pattern: how it was reached: "fma avx512", "copy", "triad", "back-to-back" ...
+        threads: CPU threads, or 0 for a whole GPU.
+        value: the best seen, in `unit`. `median` and `spread` (of the middle half,
+            relative to the median) say how steady it was; None where not measured.
+        clock_hz: the clock while it was measured, None where not known.
+        bytes: the working set, for bandwidths.
+        reference: the document, command or library that the value comes from.
+        measured_at: ISO 8601, UTC; empty for datasheets.
+    """
+
+    characterization: str
+    machine: str
+    processor: str
+    device_uuid: str
+    kind: CeilingKind
+    name: str
+    pattern: str
+    threads: int
+    value: float
+    unit: str
+    source: CeilingSource
+    median: float | None = None
+    spread: float | None = None
+    samples: int | None = None
+    clock_hz: float | None = None
+    bytes: int | None = None
+    reference: str = ""
+    measured_at: str = ""

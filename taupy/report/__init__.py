@@ -1,0 +1,1 @@
+"""Drawings and pages that others share: plots, self-contained HTML."""

@@ -1,0 +1,1 @@
+"""Points, roofs and charts: counters and ceilings become rooflines."""
