@@ -1,0 +1,232 @@
+"""GPU work set under the host call paths that launched it: threads of streams are made here.
+
+Whoever knows what ran on a GPU (our collector, an importer) says for each kernel or copy
+which host call path launched it; out come threads whose trees obey the laws of
+`invariants.py` (see `gpu.py` for how such a tree looks).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from taupy.model.gpu import NO_OWNER, Activity, Launch
+from taupy.model.profile import (
+    ABSENT,
+    ROOT_TIMER,
+    CallTree,
+    Thread,
+    ThreadProfile,
+    Timer,
+    UserEvent,
+)
+
+
+class Owner(NamedTuple):
+    """A host call path: a row of a host thread's tree."""
+
+    tree: CallTree
+    row: int
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One stream while it is being made; lists are indexed by row."""
+
+    thread: Thread
+    timer: list[int] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+    time_ns: list[int] = field(default_factory=list)
+    children: dict[tuple[int, int], int] = field(default_factory=dict)
+    owners: dict[tuple[int, int], int] = field(default_factory=dict)
+    launches: dict[Launch, Launch] = field(default_factory=dict)
+    values: dict[str, dict[int, float]] = field(default_factory=dict)
+    activities: list[Activity] = field(default_factory=list)
+    user_events: list[UserEvent] = field(default_factory=list)
+
+    def child(self, parent: int, timer: int) -> int:
+        """The row of a timer under a row, made if need be."""
+        row = self.children.get((parent, timer))
+        if row is None:
+            row = self.children[parent, timer] = len(self.timer)
+            self.timer.append(timer)
+            self.parent.append(parent)
+            self.calls.append(0)
+            self.time_ns.append(0)
+        return row
+
+
+class StreamBuilder:
+    """Collects what ran on the streams of a profile.
+
+    Args:
+        timers: the profile's timers; new ones are appended to it.
+    """
+
+    def __init__(self, timers: list[Timer]) -> None:
+        self._timers = timers
+        self._places = {timer: place for place, timer in enumerate(timers)}
+        self._streams: dict[tuple[int, int, int], _Stream] = {}
+
+    def add(self, thread: Thread, owner: Owner | None, timer: Timer, launch: Launch) -> int:
+        """Count launches of one kernel or copy.
+
+        Args:
+            thread: the stream; equal places are one thread.
+            owner: where it was launched; None where nobody saw that.
+            timer: the kernel or copy.
+            launch: what is added; its `row` is not looked at. Launches of one
+                configuration under one call path become one.
+
+        Returns:
+            The row of the kernel, for `add_values`, `add_activity` and user events.
+        """
+        stream = self._stream(thread)
+        row = stream.child(self._row_of(stream, owner), self._place(timer))
+        stream.calls[row] += launch.count
+        stream.time_ns[row] += launch.time_ns
+        key = _configuration(launch, row)
+        known = stream.launches.get(key)
+        stream.launches[key] = replace(launch, row=row) if known is None else _sum(known, launch)
+        return row
+
+    def add_values(self, thread: Thread, row: int, values: Mapping[str, float]) -> None:
+        """Add counted values of metrics to a row; rows that get none stay without a value."""
+        stream = self._stream(thread)
+        for metric, value in values.items():
+            column = stream.values.setdefault(metric, {})
+            column[row] = column.get(row, 0) + value
+
+    def add_activity(self, thread: Thread, activity: Activity) -> None:
+        """Keep one activity with its stamps; its row is one that `add` returned."""
+        self._stream(thread).activities.append(activity)
+
+    def add_user_events(self, thread: Thread, events: Iterable[UserEvent]) -> None:
+        """Keep user events of a stream; their rows are ones that `add` returned."""
+        self._stream(thread).user_events += events
+
+    def threads(self) -> list[ThreadProfile]:
+        """The streams' threads, by place."""
+        return [_thread(stream) for _, stream in sorted(self._streams.items())]
+
+    def _stream(self, thread: Thread) -> _Stream:
+        place = (thread.node, thread.context, thread.thread)
+        stream = self._streams.get(place)
+        if stream is None:
+            stream = self._streams[place] = _Stream(thread)
+        return stream
+
+    def _place(self, timer: Timer) -> int:
+        place = self._places.get(timer)
+        if place is None:
+            place = self._places[timer] = len(self._timers)
+            self._timers.append(timer)
+        return place
+
+    def _root(self, owner: Owner | None) -> int:
+        """Every thread has the one root; that of the host's thread, where it has groups."""
+        if owner is not None and self._timers[owner.tree.timer[0]].name == ROOT_TIMER:
+            return owner.tree.timer[0]
+        return self._place(Timer(ROOT_TIMER, groups=("TAUPY",)))
+
+    def _row_of(self, stream: _Stream, owner: Owner | None) -> int:
+        root = stream.child(-1, self._root(owner))
+        if owner is None:
+            return stream.child(root, self._place(Timer(NO_OWNER, groups=("GPU_NO_OWNER",))))
+        key = (id(owner.tree), owner.row)
+        row = stream.owners.get(key)
+        if row is None:
+            path = []
+            at = owner.row
+            while at >= 0:
+                path.append(owner.tree.timer[at])
+                at = owner.tree.parent[at]
+            row = root
+            if path[-1] == stream.timer[root]:
+                path.pop()
+            for timer in reversed(path):
+                row = stream.child(row, timer)
+            stream.owners[key] = row
+        return row
+
+
+def _configuration(launch: Launch, row: int) -> Launch:
+    """What makes two launches one: all but the counts and times."""
+    moved = None if launch.bytes is None else 0
+    return replace(
+        launch,
+        row=row,
+        count=0,
+        time_ns=0,
+        minimum_ns=0,
+        maximum_ns=0,
+        sum_squares_ns2=0.0,
+        untimed=0,
+        bytes=moved,
+    )
+
+
+def _sum(one: Launch, other: Launch) -> Launch:
+    timed = [each for each in (one, other) if each.count > each.untimed]
+    return replace(
+        one,
+        count=one.count + other.count,
+        time_ns=one.time_ns + other.time_ns,
+        minimum_ns=min((each.minimum_ns for each in timed), default=0),
+        maximum_ns=max((each.maximum_ns for each in timed), default=0),
+        sum_squares_ns2=one.sum_squares_ns2 + other.sum_squares_ns2,
+        untimed=one.untimed + other.untimed,
+        bytes=None if one.bytes is None else one.bytes + (other.bytes or 0),
+    )
+
+
+def _thread(stream: _Stream) -> ThreadProfile:
+    rows = len(stream.timer)
+    parent = array("q", stream.parent)
+    calls = array("q", stream.calls)
+    subroutines = array("q", [0] * rows)
+    for above, entered in zip(parent, calls, strict=True):
+        if above >= 0:
+            subroutines[above] += entered
+    time = array("q", stream.time_ns)
+    tree = CallTree(
+        timer=array("q", stream.timer),
+        parent=parent,
+        calls=calls,
+        subroutines=subroutines,
+        inclusive={"time": _added_up(parent, time)},
+        exclusive={"time": time},
+    )
+    for metric, counted in stream.values.items():
+        exclusive = _column(rows, counted, calls)
+        tree.exclusive[metric] = exclusive
+        tree.inclusive[metric] = _added_up(parent, exclusive)
+    return ThreadProfile(
+        stream.thread,
+        tree,
+        stream.user_events,
+        list(stream.launches.values()),
+        stream.activities,
+    )
+
+
+def _column(rows: int, counted: Mapping[int, float], calls: array[int]) -> array[int]:
+    """Kernels without a value are absent; the host routines above them are 0."""
+    cells: list[Any] = [counted.get(row, ABSENT if calls[row] else 0) for row in range(rows)]
+    if all(isinstance(cell, int) for cell in cells):
+        return array("q", cells)
+    return array("d", cells)
+
+
+def _added_up(parent: array[int], exclusive: array[int]) -> array[int]:
+    inclusive = array(exclusive.typecode, exclusive)
+    for row in range(len(parent) - 1, 0, -1):
+        value, above = inclusive[row], parent[row]
+        if above >= 0 and value == value:  # NaN is not: the row has no value
+            inclusive[above] = (
+                value if inclusive[above] != inclusive[above] else (inclusive[above] + value)
+            )
+    return inclusive
