@@ -1,0 +1,180 @@
+"""The names of kernels: demangled in full, and short enough to read.
+
+`demangled` is what the C++ runtime makes of a mangled name. `short_name` keeps the
+qualified name alone: no return type, template arguments, parameters, qualifiers or
+anonymous namespaces. What belongs to a kernel's launch, and grouping kernels by
+name, is left to others.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+LONGEST_MANGLED: Final = 1 << 16
+"""Longer names are left as they are: no compiler writes them."""
+
+_OPERATOR = re.compile(
+    r"operator\s*(?:\(\)|\[\]|<=>|<<=|>>=|<<|>>|<=|>=|->\*|->|<|>|(?:new|delete)\s*(?:\[\])?(?!\w)"
+    r"|co_await(?!\w)|\"\"\s*\w+|&&|\|\||\+\+|--|[-+*/%^&|=!]=|[-+*/%^&|~!=,])"
+)
+_WORD = re.compile(r"\w+")
+_QUALIFIERS = re.compile(r"(?:\s*(?:const|volatile|noexcept|&&?)(?!\w)|\[abi:\w+\])+")
+_LAMBDA_NUMBER = re.compile(r"(?:#|instance )(\d+)\)?[}\]]\Z")
+_ANONYMOUS: Final = {"(anonymous namespace)", "(anonymous)", "<unnamed>", "{anonymous}"}
+_CLOSING: Final = {"(": ")", "<": ">", "[": "]", "{": "}"}
+
+
+def demangled(name: str) -> str:
+    """The C++ name behind a mangled one; `name` itself when it is not mangled or cannot be told."""
+    if not name.startswith("_Z") or len(name) > LONGEST_MANGLED or "\0" in name:
+        return name
+    demangle = _demangler()
+    return (demangle(name) if demangle else None) or name
+
+
+def short_name(demangled: str) -> str:
+    """The qualified name alone: `void ns::f<int>(float*)` is `ns::f`.
+
+    A lambda keeps its number (`ns::f::{lambda#1}::operator()`). A name that is not one
+    of C++ (`ampere_sgemm_128x64_tn`, `Memcpy HtoD (Pageable -> Device)`) stays as it is.
+    Takes time linear in the length of the name, whatever it holds.
+    """
+    closing = _closing_brackets(demangled)
+    kept: list[str] = []
+    at, end = 0, len(demangled)
+    after_space = False
+    in_conversion = False
+    while at < end:
+        character = demangled[at]
+        if character == "o" and (operator := _operator_at(demangled, at)):
+            symbol = operator[len("operator") :].strip()
+            kept.append("operator " + symbol if symbol[0].isalpha() else "operator" + symbol)
+            at += len(operator)
+        elif character.isalnum() or character == "_":
+            word = _WORD.match(demangled, at)
+            assert word is not None
+            kept.append(word[0])
+            at = word.end()
+            if word[0] == "operator":
+                in_conversion = True
+        elif character in "(<[{":
+            stop = closing.get(at, end - 1) + 1
+            group = demangled[at:stop]
+            if group in _ANONYMOUS:
+                at = stop + 2 if demangled.startswith("::", stop) else stop
+            elif character == "(" and at + 1 < end and demangled[at + 1] in "*&" and after_space:
+                kept.clear()  # a routine that returns a pointer to one: its name stands inside
+                at += 2
+            elif character == "(" and kept and kept[-1] in {"decltype", "__typeof__", "typeof"}:
+                at = stop
+            elif character == "(":
+                if after_space and not in_conversion:
+                    return demangled
+                in_conversion = False
+                qualifiers = _QUALIFIERS.match(demangled, stop)
+                at = qualifiers.end() if qualifiers else stop
+                if not demangled.startswith("::", at):
+                    break
+            elif "lambda" in group[1:8]:
+                number = _LAMBDA_NUMBER.search(group, max(0, len(group) - 24))
+                kept.append(f"{{lambda#{number[1]}}}" if number else "{lambda}")
+                at = stop
+            else:
+                if character == "{":
+                    kept.append(group)
+                elif character == "[" and not group.startswith("[abi:"):
+                    return demangled if not kept else "".join(kept)
+                at = stop
+        elif character == ")":
+            break
+        elif character == " ":
+            at += 1
+            if in_conversion:
+                if kept:
+                    kept.append(" ")
+            elif at < end and (demangled[at] not in "<([" or demangled.startswith("<unnamed>", at)):
+                kept.clear()
+            elif at < end and demangled[at] == "(":
+                after_space = True
+                continue
+        else:
+            kept.append(character)
+            at += 1
+        after_space = False
+    return "".join(kept).strip() or demangled
+
+
+def _operator_at(name: str, at: int) -> str | None:
+    """The operator that is named here, `operator()` or `operator<<`; None for `operator bool`."""
+    if at and (name[at - 1].isalnum() or name[at - 1] == "_"):
+        return None
+    found = _OPERATOR.match(name, at)
+    return found[0] if found else None
+
+
+def _closing_brackets(name: str) -> dict[int, int]:
+    """Where each bracket that has a partner is closed; an operator's or a comparison's is none."""
+    closing: dict[int, int] = {}
+    open_brackets: list[int] = []
+    at = 0
+    while at < len(name):
+        character = name[at]
+        if character == "o" and (operator := _operator_at(name, at)):
+            at += len(operator)
+            continue
+        if character in "([{" or (character == "<" and not _compares(name, at)):
+            open_brackets.append(at)
+        elif character in ")]}":
+            # What a comparison left open inside the brackets was none of them.
+            while open_brackets and _CLOSING[name[open_brackets[-1]]] != character:
+                if name[open_brackets[-1]] != "<":
+                    break
+                open_brackets.pop()
+            if open_brackets and _CLOSING[name[open_brackets[-1]]] == character:
+                closing[open_brackets.pop()] = at
+        elif (
+            character == ">"
+            and open_brackets
+            and name[open_brackets[-1]] == "<"
+            and name[at - 1] != "-"
+        ):
+            closing[open_brackets.pop()] = at
+        at += 1
+    return closing
+
+
+def _compares(name: str, at: int) -> bool:
+    return name[at - 1 : at] == ")" or name[at + 1 : at + 2] in {"=", " "}
+
+
+@functools.cache
+def _demangler() -> Callable[[str], str | None] | None:
+    import ctypes
+    import ctypes.util
+
+    for library in (None, "libstdc++.so.6", "libc++abi.so.1", ctypes.util.find_library("stdc++")):
+        try:
+            demangle = ctypes.CDLL(library).__cxa_demangle
+            free = ctypes.CDLL(None).free
+        except (OSError, AttributeError):
+            continue
+        demangle.restype = ctypes.c_void_p
+        demangle.argtypes = [ctypes.c_char_p, *[ctypes.c_void_p] * 3]
+        free.restype, free.argtypes = None, [ctypes.c_void_p]
+        return functools.partial(_call_demangler, demangle, free)
+    return None
+
+
+def _call_demangler(demangle: Any, free: Any, name: str) -> str | None:
+    import ctypes
+
+    pointer = demangle(name.encode("utf-8", "surrogateescape"), None, None, None)
+    if not pointer:
+        return None
+    try:
+        return ctypes.string_at(pointer).decode("utf-8", "replace")
+    finally:
+        free(pointer)

@@ -1,0 +1,113 @@
+"""Kernel names: demangled in full, short to read."""
+
+# ruff: noqa: E501 - compilers write long names
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from taupy.model import kernel_names
+from taupy.model.kernel_names import demangled, short_name
+
+SHORT = {
+    "ampere_sgemm_128x64_tn": "ampere_sgemm_128x64_tn",
+    "triton_poi_fused_add_0": "triton_poi_fused_add_0",
+    "void vecadd(float*, int)": "vecadd",
+    "f": "f",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
+    "(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)": "at::native::vectorized_elementwise_kernel",
+    "void at::native::(anonymous namespace)::softmax_warp_forward<float, 8, false>(float*, float const*, int)": (
+        "at::native::softmax_warp_forward"
+    ),
+    "(anonymous namespace)::k(int)": "k",
+    "void <unnamed>::k<(int)3>(T1 *)": "k",
+    "std::enable_if<((3) > (2)), void>::type ns::k<int, (3 >> 1)>(int)": "ns::k",
+    "unsigned long long k<int>(unsigned long)": "k",
+    "decltype (((a)->(b))) ns::k<int>(int)": "ns::k",
+    "decltype(auto) ns::k<int>(int)": "ns::k",
+    "ns::f(int)::{lambda(float, std::pair<int, int>)#2}::operator()(float, std::pair<int, int>) const": (
+        "ns::f::{lambda#2}::operator()"
+    ),
+    "void ns::C<int>::f(int) const::{lambda()#1}::operator()<float>() const": "ns::C::f::{lambda#1}::operator()",
+    "ns::f(int)::[lambda(int) (instance 1)]::operator ()(int) const": "ns::f::{lambda#1}::operator()",
+    "std::ostream& ns::operator<< <int>(std::ostream&, ns::A<int> const&)": "ns::operator<<",
+    "bool ns::operator< <int>(ns::A<int>, int)": "ns::operator<",
+    "ns::A<int>::operator->() const": "ns::A::operator->",
+    "ns::A<int>::operator bool() const": "ns::A::operator bool",
+    "ns::A::operator unsigned long() const &": "ns::A::operator unsigned long",
+    "operator new[](unsigned long)": "operator new[]",
+    "void ns::operators::cooperator<int>(int)": "ns::operators::cooperator",
+    "void k<&ns::A::operator()>(int)": "k",
+    "void (*ns::choose<int>(int))(float)": "ns::choose",
+    "k(int) [clone .isra.0]": "k",
+    "k[abi:cxx11](int)": "k",
+    "k<(bool)1, (1<2)>(int)": "k",
+    "Memcpy HtoD (Pageable -> Device)": "Memcpy HtoD (Pageable -> Device)",
+    "[CUDA memcpy HtoD]": "[CUDA memcpy HtoD]",
+    "cutlass::Kernel<cutlass_80_tensorop_s1688gemm<(Layout)0> >(Params)": "cutlass::Kernel",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("full", "short"), SHORT.items(), ids=lambda name: name[:40] or "-")
+def test_a_short_name_is_the_qualified_name_alone(full, short):
+    assert short_name(full) == short
+
+
+def test_a_short_name_of_a_short_name_is_itself():
+    for short in SHORT.values():
+        assert short_name(short) == short
+
+
+def test_a_mangled_name_is_demangled_and_any_other_kept():
+    if kernel_names._demangler() is None:
+        pytest.skip("this machine has no C++ runtime")
+    assert demangled("_Z6vecaddPfi") == "vecadd(float*, int)"
+    assert (
+        demangled("_ZN35_GLOBAL__N__0badcafe_4_k_cu_12345671kEi") == "(anonymous namespace)::k(int)"
+    )
+    for plain in (
+        "i",
+        "f",
+        "_Znonsense",
+        "",
+        "_Z\0f",
+        "ampere_sgemm_128x64_tn",
+        "_Z" + "a" * 100_000,
+    ):
+        assert demangled(plain) == plain
+
+
+def test_without_a_demangler_names_stay_mangled(monkeypatch):
+    monkeypatch.setattr(kernel_names, "_demangler", lambda: None)
+    assert demangled("_Z6vecaddPfi") == "_Z6vecaddPfi"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<",
+        "(",
+        "{",
+        "[",
+        ">",
+        ")",
+        "operator",
+        "operator<",
+        "(*",
+        " (*",
+        "{lambda(",
+        "f<(",
+        "a::",
+        "() const::",
+        "decltype(",
+        " ",
+        "(anonymous namespace)",
+    ],
+)
+def test_hostile_names_take_linear_time(piece):
+    start = time.process_time()
+    short_name("f" + piece * (200_000 // len(piece)))
+    assert time.process_time() - start < 2.0
