@@ -17,7 +17,8 @@ COMMANDS = {
     "pprof": "show where a trial spent its time",
     "trials": "list, show, rename, tag and delete trials",
     "query": "ask the database in SQL",
-    "import": "store a run that was kept beside its database",
+    "import": "bring profiles of other tools into the database",
+    "export": "write a trial to a file that other tools read",
     "doctor": "say what works on this machine, and what to do about what does not",
 }
 _MODULES = {"import": "import_"}

@@ -1,28 +1,166 @@
-"""Store a run that was kept beside its database because that could not take it."""
+"""Bring profiles of other tools into the database, each as a trial.
+
+    taupy import tau-profiles/           a folder of TAU's profile.N.C.T
+    taupy import report.sqlite trace.json.gz stacks.collapsed
+    taupy import FILE --format pstats    where the content does not say it
+    taupy import taupy.db-UUID.taupy-run a run that was kept beside its database
+
+The format is recognised by content. A file becomes one trial, in one transaction; files
+of one folder that TAU wrote for single threads become one together.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
-from taupy.commands import options
+from taupy import units
+from taupy.commands import bar, options
 from taupy.commands.store import report
-from taupy.errors import FormatError
+from taupy.errors import FormatError, UsageError
+from taupy.formats import registry
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.instrument.runfolder import new_uuid
+from taupy.model.profile import Profile
+from taupy.profiledb.text import shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="+", help="a *.taupy-run file")
+    parser.add_argument("file", nargs="+", metavar="FILE", help="a file, or a folder of TAU's")
+    parser.add_argument(
+        "--format", metavar="NAME", help="one of: " + ", ".join(f.name for f in registry.readers())
+    )
+    where = parser.add_argument_group("where the trial stands")
+    where.add_argument(
+        "--application", "--app", metavar="NAME", help="application (default: what the file says)"
+    )
+    where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
+    where.add_argument("--name", "--trial", metavar="NAME", help="trial (default: the next number)")
     options.add_database_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    database = options.database_path(args)
+    chosen = registry.reader(args.format) if args.format else None
+    sources = _sources([Path(name) for name in args.file], chosen)
+    if args.name is not None and len(sources) > 1:
+        raise UsageError(f"--name names one trial, and {len(sources)} are imported")
+    for format, paths in sources:
+        if format is None:
+            _import_rescue(paths[0], database)
+        else:
+            _import(format, paths, args, database)
+    return 0
+
+
+def _sources(
+    paths: Sequence[Path], chosen: Format | None
+) -> list[tuple[Format | None, list[Path]]]:
+    """The files of each trial with their format; None for a run that taupy has kept."""
+    found: list[tuple[Format | None, list[Path]]] = []
+    for path in paths:
+        first = registry.first_bytes(path)
+        if chosen is None and first.startswith(b"PK") and path.suffix == ".taupy-run":
+            found.append((None, [path]))
+            continue
+        format = chosen or registry.recognised(path)
+        if (
+            format.read_together is not None
+            and not path.is_dir()
+            and found
+            and found[-1][0] is format
+            and not found[-1][1][0].is_dir()
+            and found[-1][1][0].absolute().parent == path.absolute().parent
+        ):
+            found[-1][1].append(path)
+        else:
+            found.append((format, [path]))
+    return found
+
+
+def _import_rescue(path: Path, database: str) -> None:
     from taupy.session import import_rescue
 
-    database = options.database_path(args)
-    for name in args.file:
-        path = Path(name)
-        if not path.is_file():
-            raise FormatError(f"there is no file {path} to import")
-        print(f"taupy: {report(import_rescue(path, database))}", file=sys.stderr)
-    return 0
+    _say(report(import_rescue(path, database)))
+
+
+def _import(format: Format, paths: list[Path], args: argparse.Namespace, database: str) -> None:
+    from taupy.profiledb import query
+    from taupy.profiledb.database import ProfileDB
+    from taupy.profiledb.writer import add_profile
+
+    stored: dict[int, _Stored] = {}
+    with bar.shown() as progress:
+        profiles = _profiles(format, paths, args, progress)
+        # A file with one part, the usual case, is read before the database is locked.
+        first = list(islice(profiles, 2))
+        if not first:
+            raise FormatError(f"{paths[0]}: holds no profile")
+        with ProfileDB.open(database, create=True, readonly=False) as db:
+            there = {trial.uuid for trial in db.trials()}
+            with db.transaction():
+                for profile in chain(first, profiles):
+                    trial = stored.setdefault(add_profile(db, profile), _Stored())
+                    trial.already = profile.uuid in there
+                    trial.threads += len(profile.threads)
+                    trial.callpaths += sum(len(one.tree) for one in profile.threads)
+            for id, trial in stored.items():
+                row = db.trial(id)
+                trial.name = f"{row.application}/{row.experiment}/{row.name}"
+                for fact in query.trial_metadata(db, id):
+                    if fact.name == registry.IMPORT_NOTES:
+                        trial.notes += fact.value.splitlines()
+    for id, trial in stored.items():
+        _say(f"trial {id} ({trial.name}): {trial.what(format)}")
+        for note in trial.notes:
+            _say(f"note: {note}")
+
+
+@dataclass(slots=True)
+class _Stored:
+    """A trial that has come in, for the line about it."""
+
+    name: str = ""
+    threads: int = 0
+    callpaths: int = 0
+    already: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def what(self, format: Format) -> str:
+        text = f"{units.count(self.callpaths)} call paths, {units.count(self.threads)} thread"
+        text += "s" if self.threads != 1 else ""
+        return f"{text}, from {format.title}" + (" (was stored before)" if self.already else "")
+
+
+def _profiles(
+    format: Format, paths: list[Path], args: argparse.Namespace, progress: Progress
+) -> Iterator[Profile]:
+    """The profiles of these files, named and sourced as the command line says."""
+    if len(paths) > 1 and format.read_together is not None:
+        found = format.read_together(paths, progress)
+    else:
+        assert format.read is not None
+        found = format.read(paths[0], progress)
+    real: dict[str, str] = {}
+    for profile in found:
+        if args.application is not None:
+            profile.application = args.application
+        if args.experiment is not None:
+            profile.experiment = args.experiment
+        if args.name is not None:
+            profile.name = args.name
+        if not format.keeps_source:
+            profile.uuid = real.setdefault(profile.uuid, new_uuid())
+            source = paths[0] if len(paths) == 1 else paths[0].absolute().parent
+            profile.source = f"import {format.name}: {os.path.abspath(source)}"
+        yield profile
+
+
+def _say(text: str) -> None:
+    print(f"taupy: {shown(text)}", file=sys.stderr)

@@ -1,0 +1,113 @@
+"""Write a trial to a file that other tools read.
+
+    taupy export                              latest, on the terminal: which formats there are
+    taupy export TRIAL --format tau -o DIR    a folder of profile.N.C.T, for TAU's tools
+    taupy export TRIAL -o flame.collapsed     the suffix says the format
+    taupy export TRIAL --format csv -o -      to standard output
+
+What the format cannot carry is said on stderr. A file that is there already is replaced
+only with --force, and whole: it is written beside its place and moved there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from taupy.commands import bar, options
+from taupy.errors import TaupyError, UsageError
+from taupy.formats import registry
+from taupy.formats.registry import Format
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.text import shown
+
+STANDARD_OUTPUT = "-"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trial", nargs="?", default=selector.LATEST, help="which trial (default: latest)"
+    )
+    parser.add_argument(
+        "--format", metavar="NAME", help="one of: " + ", ".join(f.name for f in registry.writers())
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="`-`: stdout")
+    parser.add_argument("--force", action="store_true", help="replace what is there")
+    options.add_database_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from taupy.profiledb.reader import read_profile
+
+    format = _format(args)
+    assert format.write is not None
+    target = None if args.output == STANDARD_OUTPUT else Path(args.output)
+    if target is None and format.folder:
+        raise UsageError(f"{format.title} is a folder; say which: -o FOLDER")
+    if target is not None and target.exists() and not args.force:
+        raise UsageError(f"{target} is there already; --force replaces it")
+    with ProfileDB.open(options.database_path(args)) as db:
+        trial = selector.one(db, args.trial)
+        profile = read_profile(db, trial.id)
+    with bar.shown() as progress, _written(target, format) as draft:
+        lost = format.write(profile, draft, progress)
+    name = f"{trial.application}/{trial.experiment}/{trial.name}"
+    place = "standard output" if target is None else str(target)
+    _say(f"trial {trial.id} ({name}) written to {place}, {format.title}")
+    for line in lost:
+        _say(f"note: {line}")
+    return 0
+
+
+def _format(args: argparse.Namespace) -> Format:
+    if args.format:
+        return registry.writer(args.format)
+    if args.output == STANDARD_OUTPUT:
+        names = ", ".join(one.name for one in registry.writers())
+        raise UsageError(f"say in which format to write: --format {{{names}}}")
+    return registry.writer_for(Path(args.output))
+
+
+@contextlib.contextmanager
+def _written(target: Path | None, format: Format) -> Iterator[Path]:
+    """Where to write; what stands there afterwards takes the target's place.
+
+    Raises:
+        TaupyError: the file system does not take it; the target is as it was.
+    """
+    folder = None if target is None else target.absolute().parent
+    place = "standard output" if target is None else str(target)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".taupy-export-", dir=folder) as beside:
+            draft = Path(beside, "export" if target is None else target.name)
+            yield draft
+            if target is None:
+                with open(draft, "rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+                sys.stdout.flush()
+            else:
+                _move(draft, target, Path(beside, "replaced"))
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise TaupyError(f"{place} cannot be written: {problem.strerror or problem}") from None
+
+
+def _move(draft: Path, target: Path, aside: Path) -> None:
+    """Put the draft in the target's place; a folder that is there goes aside first."""
+    if target.is_dir() and not target.is_symlink():
+        os.rename(target, aside)
+    elif draft.is_dir() and target.exists():
+        target.unlink()
+    os.replace(draft, target)
+
+
+def _say(text: str) -> None:
+    print(f"taupy: {shown(text)}", file=sys.stderr)

@@ -1,0 +1,81 @@
+"""What is refused in foreign files, and how that is said.
+
+Files come from anywhere: they may be cut off, lie about their counts, or be made to
+exhaust memory. Readers read in pieces, and refuse what no profiler writes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from taupy.errors import FormatError
+from taupy.formats.progress import CountedFile, Progress
+
+LONGEST_LINE = 16 << 20
+"""Bytes; a longer line is in no text format that we read."""
+
+LONGEST_NAME = 1 << 20
+"""Characters of one name."""
+
+MOST_RATIO = 1100
+"""gzip cannot pack tighter than 1032 : 1; text of profiles packs 5 to 100 : 1."""
+
+
+def refusal(path: Path | str, place: str, reason: str) -> FormatError:
+    """The one line that a file is refused with: file, place, reason.
+
+    Args:
+        place: "line 12", "byte 4096", "profiles[3].samples"; empty for the whole file.
+    """
+    return FormatError(f"{path}: {place}: {reason}" if place else f"{path}: {reason}")
+
+
+def lines(path: Path, progress: Progress) -> Iterator[bytes]:
+    """The lines of a text file, unpacked where it is gzip, without their line ends.
+
+    Raises:
+        FormatError: a line is too long, or the packed data is damaged.
+    """
+    with CountedFile(path, progress) as file:
+        source: Any = _unpacking(path, file)
+        number = 0
+        try:
+            while line := source.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise refusal(path, f"line {number}", "longer than any line of a profile")
+                yield line.rstrip(b"\r\n")
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            raise refusal(path, f"after line {number}", f"damaged gzip data ({problem})") from None
+
+
+def whole(path: Path, progress: Progress, most: int, what: str) -> bytes:
+    """All bytes of a small file, unpacked where it is gzip.
+
+    Raises:
+        FormatError: there are more than `most`, or the packed data is damaged.
+    """
+    with CountedFile(path, progress) as file:
+        source: Any = _unpacking(path, file)
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            while piece := source.read(1 << 20):
+                size += len(piece)
+                if size > most:
+                    raise refusal(path, f"byte {most}", f"too large for {what}")
+                pieces.append(piece)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            raise refusal(path, f"byte {size}", f"damaged gzip data ({problem})") from None
+    return b"".join(pieces)
+
+
+def _unpacking(path: Path, file: CountedFile) -> Any:
+    with open(path, "rb") as other:
+        packed = other.read(2) == b"\x1f\x8b"
+    source: Any = file
+    return gzip.GzipFile(fileobj=source) if packed else source

@@ -1,0 +1,68 @@
+"""How far the reading or writing of a foreign file is: told by formats, shown by commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+
+class Progress(Protocol):
+    """Takes what a reader or writer says of itself. Both calls are cheap."""
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """A stretch of work begins: so many bytes or rows of it, None where not known."""
+
+    def advance(self, amount: int = 1) -> None:
+        """So much more of it is done."""
+
+
+class Silent:
+    """A progress that nobody looks at."""
+
+    def begin(self, what: str, total: int | None = None) -> None: ...
+
+    def advance(self, amount: int = 1) -> None: ...
+
+
+SILENT = Silent()
+
+
+class CountedFile:
+    """A binary file whose reads are told to a progress; what parsers and gzip read from.
+
+    A context manager; `read(n)` and `readline(n)` are those of a plain file.
+    """
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self._file: BinaryIO = open(path, "rb")  # noqa: SIM115 - closed by close
+        self._advance = progress.advance
+        progress.begin(path.name, path.stat().st_size)
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._advance(len(data))
+        return data
+
+    def readline(self, size: int = -1) -> bytes:
+        data = self._file.readline(size)
+        self._advance(len(data))
+        return data
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def __enter__(self) -> CountedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,183 @@
+"""Which formats there are, which one a file is in, who reads and who writes it.
+
+A format is one module of this room with a `FORMAT`; its line stands in `_MODULES`.
+Modules import nothing heavy until they read or write. To add one:
+
+    FORMAT = Format(
+        name="collapsed",                      # of --format
+        title="collapsed stacks (flame graphs)",
+        suffixes=(".collapsed", ".folded"),
+        recognises=lambda path, first_bytes: ...,
+        read=read,                             # (source, progress) -> Iterator[Profile]
+        write=write,                           # (profile, target, progress) -> what is lost
+    )
+
+A file is recognised by its content. `recognises` gets the first 64 KiB, unpacked where
+the file is gzip, and nothing (b"") of a folder; it may look further into the file, says
+no where it is in doubt, and raises nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from taupy.errors import FormatError, UsageError
+from taupy.formats.progress import Progress
+from taupy.model.profile import Profile
+
+FIRST_BYTES = 65_536
+"""So much of a file is read to recognise it."""
+
+IMPORT_NOTES = "taupy.health.import"
+"""Metadata of a profile: what its reader left out or made up, a line each."""
+
+# In the order in which they are asked: what is sure before what is likely.
+_MODULES: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One format of the field.
+
+    Attributes:
+        name: what people write after --format; lower case, no blanks.
+        title: what it is, for lists.
+        suffixes: of files that are written in it, the usual one first; may be empty.
+        recognises: is the file at `path` with these first bytes in this format?
+        read: the profiles of a file. Several with one `uuid` are parts of one trial (one
+            for each node, say). It streams, and raises FormatError (`limits.refusal`)
+            with file, place and reason for what is not as it should be. What a reader
+            left out or made up it says in the metadata IMPORT_NOTES. The command fills in
+            `source`, and real uuids: a reader writes "" into a single trial, "1", "2" ...
+            into several. None: this format is not read.
+        write: writes one profile to `target`, which is not there yet, and returns what
+            the format cannot carry, a line each, empty where nothing is lost. None:
+            this format is not written.
+        folder: `write` makes a folder, not a file.
+        keeps_source: files carry uuid and source of their trial; import leaves them.
+        read_together: reads several files of one folder as one trial, for formats that
+            write a file for each thread or rank.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    recognises: Callable[[Path, bytes], bool]
+    read: Callable[[Path, Progress], Iterator[Profile]] | None = None
+    write: Callable[[Profile, Path, Progress], list[str]] | None = None
+    folder: bool = False
+    keeps_source: bool = False
+    read_together: Callable[[Sequence[Path], Progress], Iterator[Profile]] | None = None
+
+
+def formats() -> list[Format]:
+    """All formats, in the order in which they are asked."""
+    return [_format(module) for module in _MODULES]
+
+
+def readers() -> list[Format]:
+    return [one for one in formats() if one.read is not None]
+
+
+def writers() -> list[Format]:
+    return [one for one in formats() if one.write is not None]
+
+
+def reader(name: str) -> Format:
+    """The format of that name, if it is one that is read.
+
+    Raises:
+        UsageError: it is not; the message lists those that are.
+    """
+    return _named(name, readers(), "read")
+
+
+def writer(name: str) -> Format:
+    """The format of that name, if it is one that is written.
+
+    Raises:
+        UsageError: it is not; the message lists those that are.
+    """
+    return _named(name, writers(), "written")
+
+
+def writer_for(target: Path) -> Format:
+    """The format that the name of the target means by its suffix.
+
+    Raises:
+        UsageError: none, or several; the message lists the formats.
+    """
+    found = [one for one in writers() if str(target).lower().endswith(one.suffixes)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(one.name for one in found or writers())
+    raise UsageError(f"say in which format {target} is to be written: --format {{{names}}}")
+
+
+def recognised(path: Path) -> Format:
+    """The format that the file or folder is in.
+
+    Raises:
+        FormatError: it is not there, no regular file or folder, or in no format we read.
+    """
+    first = first_bytes(path)
+    for one in readers():
+        if one.recognises(path, first):
+            return one
+    names = ", ".join(one.name for one in readers())
+    raise FormatError(
+        f"{path}: not recognised as any format that taupy reads ({names}); "
+        "--format NAME says which it is"
+    )
+
+
+def first_bytes(path: Path) -> bytes:
+    """The first 64 KiB, unpacked where the file is gzip; b"" of a folder.
+
+    Raises:
+        FormatError: there is nothing, it cannot be read, or it is a pipe, device, socket.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            return b""
+        if not stat.S_ISREG(mode):
+            raise FormatError(f"{path}: neither a file nor a folder; only those are imported")
+        with open(path, "rb") as file:
+            data = file.read(FIRST_BYTES)
+            if not data.startswith(b"\x1f\x8b"):
+                return data
+            file.seek(0)
+            try:
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    return unpacked.read(FIRST_BYTES)
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                return data
+    except FileNotFoundError:
+        raise FormatError(f"there is no file {path} to import") from None
+    except (OSError, ValueError) as problem:
+        raise FormatError(f"{path} cannot be read: {_reason(problem)}") from None
+
+
+def _named(name: str, choice: list[Format], what: str) -> Format:
+    for one in choice:
+        if one.name == name:
+            return one
+    names = ", ".join(one.name for one in choice)
+    raise UsageError(f"'{name}' is no format that can be {what}; there are: {names}")
+
+
+def _format(module: str) -> Format:
+    found = importlib.import_module(f"taupy.formats.{module}").FORMAT
+    assert isinstance(found, Format)
+    return found
+
+
+def _reason(problem: Exception) -> str:
+    return getattr(problem, "strerror", None) or str(problem)
