@@ -1,10 +1,12 @@
 """What one measured call costs on this machine, now: for compensation, and for the trial.
 
-A call of an empty routine is timed natively and under the engine, in the launcher, just
-before the program takes its place: same interpreter, same engine, same machine.
+Calls are timed natively and under the engine, in the launcher, just before the program
+takes its place: same interpreter, same engine, same machine.
 
 * `call_ns`: what one call costs altogether, added to the routine's caller and its callers;
-* `inner_ns`: the share of it that the routine's own time contains.
+  that of a small routine with one argument;
+* `inner_ns`: the share of it that the routine's own time contains; that of an empty one,
+  whose time holds nothing else.
 
 The same way TAU does it (TAU_COMPENSATE): time many empty timers, subtract their cost.
 """
@@ -19,11 +21,21 @@ _CALLS = 1000
 _ROUNDS = 7
 
 
+def _small(value: int) -> int:
+    return value + 1
+
+
 def _empty() -> None:
     pass
 
 
-def _loop(count: int) -> None:
+def _small_loop(count: int) -> None:
+    value = 0
+    for _ in range(count):
+        value = _small(value)
+
+
+def _empty_loop(count: int) -> None:
     for _ in range(count):
         _empty()
 
@@ -46,7 +58,7 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
     """Cost of one call under the compiled engine, in ns; {} if it cannot be told."""
     from taupy._native import engine
 
-    bare, native = _fastest(_bare_loop), _fastest(_loop)
+    bare, empty, small = map(_fastest, (_bare_loop, _empty_loop, _small_loop))
     engine.start(
         {
             "early": early,
@@ -54,7 +66,8 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
         }
     )
     try:
-        measured = _fastest(_loop)
+        _fastest(_empty_loop)
+        measured = _fastest(_small_loop)
         rows = {name: row for name, *row in engine.flat()}
     finally:
         engine.stop()
@@ -63,8 +76,8 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
         return {}
     # Natively, between entry and return of an empty routine, about a third of the whole
     # call passes; the clock sees it as the routine's own time, and so it is.
-    own = max(0.0, native - bare) / 3
+    own = max(0.0, empty - bare) / 3
     return {
-        "call_ns": round(max(0.0, measured - native), 1),
+        "call_ns": round(max(0.0, measured - small), 1),
         "inner_ns": round(max(0.0, inclusive / calls - own), 1),
     }
