@@ -3,7 +3,8 @@
 A part (`*.pypart`, read by parts.py) is a marshalled dict, replaced as a whole about once
 a second, so that a reader always finds a whole one:
 
-    format, version, engine, pid, ppid, process_start, forked, state ("running" | "ended"),
+    format, version, engine, pid, ppid, process_start, forked, helper (a process of
+    multiprocessing's own, not its forks), state ("running" | "ended"),
     started_at [s since the epoch], start_ns, end_ns [CLOCK_MONOTONIC], exit_status, node,
     routines  [(name, file, line, kind, group, throttled)]
               with kind "python" | "c" | "timer"
@@ -59,6 +60,7 @@ def document(engine: "Engine", state: str) -> "dict[str, Any]":
         "ppid": _getppid(),
         "process_start": engine.process_start,
         "forked": engine.forked,
+        "helper": engine.helper and not engine.forked,
         "state": state,
         "started_at": engine.started_at,
         "start_ns": engine.start_ns,

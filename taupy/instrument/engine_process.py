@@ -112,6 +112,7 @@ class Engine:
         self.main_ended = False
         self.main_raised = False
         self.node: int | None = None
+        self.helper = bool(options.get("helper"))
         self.forked = False
         self.begin_part()
 

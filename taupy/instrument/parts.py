@@ -136,7 +136,8 @@ def peek_process(path: Path) -> tuple[int, int, bool, bool]:
         try:
             values = marshal.loads(path.read_bytes())
             start = values.get("process_start", 0)
-            return values["pid"], start, values["state"] != "running", False
+            closed = values["state"] != "running"
+            return values["pid"], start, closed, bool(values.get("helper"))
         except (EOFError, ValueError, TypeError, KeyError) as problem:
             raise FormatError(f"{path} is no part of a run ({problem})") from None
     with open(path, "rb") as file:

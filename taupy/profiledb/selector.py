@@ -1,21 +1,26 @@
 """How people name trials.
 
-    latest                   the trial stored last (the default)
+    latest                   the trial stored last (the default); latest~2: two before it
     12                       the trial with that id
     app/experiment/trial     by name; parts from the left, `*` and `?` as in a shell
     name                     an application or a trial of that name
+    app=mnist                the application; so are experiment=, trial= and state=
     tag:baseline             trials with that tag
     gpu=H200                 trials on a GPU whose name has that in it
     meta.NAME=VALUE          trials whose metadata NAME is VALUE (`*` and `?` work)
     0190a2b3-4c              the beginning of a uuid, 8 characters at least
+    mnist,gpu=H200           all of these conditions together; `latest` among them is the
+                             last trial that meets the others
 
-Letters count as they are written, except after `gpu=`.
+Letters count as they are written, except after `gpu=`. A metadata name that is nowhere is
+looked for again with small and large letters, blanks, `_` and `-` alike.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from taupy.errors import NoSuchTrial
@@ -25,8 +30,24 @@ from taupy.profiledb.text import shown, storable
 
 LATEST = "latest"
 
+_LATEST = re.compile(r"(?:latest)?(?:~(\d{1,9}))?")
 _UUID_BEGINNING = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]*")
 _MOST_LISTED = 5
+_MOST_VALUES = 8
+
+_FIELDS: dict[str, Callable[[TrialRow], str]] = {
+    "app": lambda trial: trial.application,
+    "application": lambda trial: trial.application,
+    "experiment": lambda trial: trial.experiment,
+    "trial": lambda trial: trial.name,
+    "state": lambda trial: trial.state,
+}
+
+_GPU_NAMES = """
+    SELECT trial_id, value FROM metadata WHERE name LIKE 'GPU%Name'
+    UNION
+    SELECT trial_id, name FROM device
+"""
 
 
 def one(db: ProfileDB, text: str = LATEST) -> TrialRow:
@@ -47,16 +68,55 @@ def many(db: ProfileDB, texts: Iterable[str]) -> list[TrialRow]:
     found: dict[int, TrialRow] = {}
     for text in texts:
         matches = _matches(db, text)
+        if not matches and "," in text:
+            # A name may hold commas itself, so the text as a whole comes first.
+            matches = together(db, [part.strip() for part in text.split(",")])
         if not matches:
             raise NoSuchTrial(_miss(db, text))
         found.update((trial.id, trial) for trial in matches)
     return [found[id] for id in sorted(found)]
 
 
+def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
+    """The trials that meet all conditions; `latest` is the last that meets the others.
+
+    Raises:
+        NoSuchTrial: there is none; the message says which condition leaves nothing.
+    """
+    others = [text for text in conditions if not _LATEST.fullmatch(text)]
+    if not others:
+        return many(db, conditions[:1] or [LATEST])
+    met = {text: _matches(db, text) for text in others}
+    for text, trials in met.items():
+        if not trials:
+            raise NoSuchTrial(_miss(db, text))
+    ids = set.intersection(*({trial.id for trial in trials} for trials in met.values()))
+    found = [trial for trial in met[others[0]] if trial.id in ids]
+    if not found:
+        counts = ", ".join(f"'{shown(text)}' {_count(len(trials))}" for text, trials in met.items())
+        raise NoSuchTrial(
+            f"no trial in {shown(db.path)} meets all conditions ({counts}); "
+            "`taupy trials` lists what there is"
+        )
+    for text in conditions:
+        if _LATEST.fullmatch(text):
+            return _last(found, text)
+    return found
+
+
+def _last(trials: Sequence[TrialRow], text: str) -> list[TrialRow]:
+    back = _LATEST.fullmatch(text)
+    assert back is not None
+    at = len(trials) - 1 - int(back[1] or 0)
+    return [trials[at]] if at >= 0 else []
+
+
 def _matches(db: ProfileDB, text: str) -> list[TrialRow]:
     if text in (LATEST, ""):
         latest = db.latest()
         return [] if latest is None else [latest]
+    if _LATEST.fullmatch(text):
+        return _last(db.trials(), text)
     if text.isascii() and text.isdigit():
         try:
             return [db.trial(int(text[:20]))]
@@ -76,6 +136,10 @@ def _condition(db: ProfileDB, text: str) -> Callable[[TrialRow], bool]:
     if text.startswith("meta.") and "=" in text:
         ids = _with_metadata(db, text[len("meta.") :])
         return lambda trial: trial.id in ids
+    key, equals, value = text.partition("=")
+    if equals and key in _FIELDS:
+        named = _FIELDS[key]
+        return lambda trial: _alike(named(trial), value) or text in (trial.application, trial.name)
     if "/" in text:
         return lambda trial: _path_alike(trial, text)
     if _UUID_BEGINNING.fullmatch(text):
@@ -102,19 +166,34 @@ def _path_alike(trial: TrialRow, pattern: str) -> bool:
 
 
 def _with_gpu(db: ProfileDB, model: str) -> set[int]:
-    rows = db.rows("SELECT trial_id, name, value FROM metadata WHERE name LIKE 'GPU%Name'")
     wanted = model.lower()
-    return {id for id, _, value in rows if _alike(value.lower(), f"*{wanted}*")}
+    return {id for id, name in db.rows(_GPU_NAMES) if _alike(name.lower(), f"*{wanted}*")}
 
 
 def _with_metadata(db: ProfileDB, condition: str) -> set[int]:
     """Names may hold `=`: the first that gives a name there is counts."""
-    for place in (match.start() for match in re.finditer("=", condition)):
-        name, value = condition[:place], condition[place + 1 :]
-        rows = db.rows("SELECT trial_id, value FROM metadata WHERE name = ?", (name,))
-        if rows:
-            return {id for id, there in rows if _alike(there, value)}
+    for loose in (False, True):
+        for place in (match.start() for match in re.finditer("=", condition)):
+            name, value = condition[:place], condition[place + 1 :]
+            rows = _metadata_values(db, name, loose)
+            if rows:
+                return {id for id, there in rows if _alike(there, value)}
     return set()
+
+
+def _metadata_values(db: ProfileDB, name: str, loose: bool) -> list[tuple[int, str]]:
+    if not loose:
+        return db.rows("SELECT trial_id, value FROM metadata WHERE name = ?", (name,))
+    wanted = _loosely(name)
+    rows = db.rows("SELECT trial_id, name, value FROM metadata")
+    return [(id, value) for id, there, value in rows if _loosely(there) == wanted]
+
+
+def _loosely(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", name).strip().lower()
+
+
+# --- what there is -------------------------------------------------------------
 
 
 def _miss(db: ProfileDB, text: str) -> str:
@@ -122,14 +201,43 @@ def _miss(db: ProfileDB, text: str) -> str:
     place = shown(db.path)
     if not trials:
         return f"{place} holds no trials; `taupy run SCRIPT` adds one"
+    count = _count(len(trials))
+    there = _what_there_is(db, text, trials)
+    return (
+        f"no trial matches '{shown(text)}' in {place} ({count}: {there}); `taupy trials` lists them"
+    )
+
+
+def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
+    """The GPUs, tags, values of the metadata, else the last trials."""
+    if text.startswith("gpu="):
+        names = [name for _, name in db.rows(_GPU_NAMES)]
+        return "GPUs " + _values(names) if names else "none of them tells of a GPU"
+    if text.startswith("tag:"):
+        tags = [tag for trial in trials for tag in trial.tags]
+        return "tags " + _values(tags) if tags else "none of them has a tag"
+    if text.startswith("meta.") and "=" in text:
+        name = text[len("meta.") :].partition("=")[0]
+        values = _metadata_values(db, name, False) or _metadata_values(db, name, True)
+        if values:
+            return f"{shown(name)} is {_values(value for _, value in values)}"
+        known = sorted({there for (there,) in db.rows("SELECT DISTINCT name FROM metadata")})
+        near = get_close_matches(name, known, n=3, cutoff=0.5)
+        near = near or [there for there in known if not there.startswith("taupy.")]
+        return "their metadata: " + _values(near) if near else "they have no metadata"
     listed = [
         f"{trial.id} {trial.application}/{trial.experiment}/{trial.name}"
         for trial in trials[-_MOST_LISTED:]
     ]
-    there = shown(", ".join(listed))
     dots = "..., " if len(trials) > _MOST_LISTED else ""
-    count = "1 trial" if len(trials) == 1 else f"{len(trials)} trials"
-    return (
-        f"no trial matches '{shown(text)}' in {place} ({count}: {dots}{there}); "
-        "`taupy trials` lists them"
-    )
+    return dots + shown(", ".join(listed))
+
+
+def _values(values: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(values))
+    more = f" and {len(distinct) - _MOST_VALUES} more" if len(distinct) > _MOST_VALUES else ""
+    return shown(", ".join(distinct[:_MOST_VALUES])) + more
+
+
+def _count(trials: int) -> str:
+    return "1 trial" if trials == 1 else f"{trials} trials"

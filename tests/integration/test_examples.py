@@ -113,10 +113,7 @@ def test_coroutines_count_their_starts_and_not_their_resumptions(runs, engine):
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
-def test_processes_deliver_into_one_trial(runs, request, engine, start_method):
-    if engine == "python" and start_method == "forkserver":
-        reason = "the plain engine takes the fork server for a node that still runs"
-        request.applymarker(pytest.mark.xfail(reason=reason))
+def test_processes_deliver_into_one_trial(runs, engine, start_method):
     calls = profiled(
         runs, "processes.py", "--queens", 6, "--start-method", start_method, engine=engine
     )

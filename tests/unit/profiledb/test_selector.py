@@ -7,7 +7,7 @@ import pytest
 from taupy.errors import NoSuchTrial
 from taupy.profiledb import selector
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, host, profile_of
+from tests.builders import call, gpu_profile, host, profile_of
 
 
 @pytest.fixture
@@ -40,6 +40,8 @@ def trials(db):
     ("text", "expected"),
     [
         ("latest", [5]),
+        ("latest~0", [5]),
+        ("latest~2", [3]),
         ("", [5]),
         ("3", [3]),
         ("mnist/lr/2", [2]),
@@ -56,6 +58,18 @@ def trials(db):
         ("tag:best*", [3]),
         ("gpu=H200", [2, 3]),
         ("gpu=nvidia", [1, 2, 3]),
+        ("app=mnist", [1, 2, 3]),
+        ("experiment=l?", [1, 2]),
+        ("trial=big", [3]),
+        ("state=complete", [1, 2, 3, 4, 5]),
+        ("mnist,gpu=H200", [2, 3]),
+        ("gpu=H200,experiment=lr", [2]),
+        ("gpu=H200, meta.batch_size=128, mnist/lr", [2]),
+        ("latest,mnist", [3]),
+        ("mnist,latest~1", [2]),
+        ("tag:best*,gpu=H200", [3]),
+        ("meta.batch_size=64", [1]),
+        ("meta.Batch-Size=128", [2]),
         ("meta.batch size=64", [1]),
         ("meta.batch size=*", [1, 2, 3]),
         ("meta.batch size=a=b", [3]),
@@ -75,26 +89,49 @@ def test_several_texts_name_each_trial_once(trials):
     assert [trial.id for trial in found] == [1, 2, 3]
 
 
+LISTED = "1 mnist/lr/1, 2 mnist/lr/2, 3 mnist/batch/big, 4 a/b/resnet/x/1, 5 7/7/7"
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "there"),
     [
-        "99",
-        "9" * 50,
-        "nothing",
-        "mnist/lr/3",
-        "tag:none",
-        "gpu=H100",
-        "meta.batch size=65",
-        "aaaaaaab",
+        ("99", LISTED),
+        ("9" * 50, LISTED),
+        ("nothing", LISTED),
+        ("mnist/lr/3", LISTED),
+        ("latest~5", LISTED),
+        ("app=minst", LISTED),
+        ("tag:none", "tags baseline, best of 2026"),
+        ("gpu=H100", "GPUs NVIDIA A100-SXM4, NVIDIA H200"),
+        ("meta.batch size=65", "batch size is 64, 128, a=b"),
+        ("meta.batch_size=65", "batch_size is 64, 128, a=b"),
+        ("meta.bach size=64", "their metadata: batch size"),
+        ("aaaaaaab", LISTED),
     ],
 )
-def test_a_miss_lists_what_there_is(trials, text):
+def test_a_miss_lists_what_there_is(trials, text, there):
     with pytest.raises(NoSuchTrial) as caught:
         selector.one(trials, text)
     assert str(caught.value) == (
-        f"no trial matches '{text}' in {trials.path} (5 trials: 1 mnist/lr/1, 2 mnist/lr/2, "
-        "3 mnist/batch/big, 4 a/b/resnet/x/1, 5 7/7/7); `taupy trials` lists them"
+        f"no trial matches '{text}' in {trials.path} (5 trials: {there}); `taupy trials` lists them"
     )
+
+
+def test_conditions_that_no_trial_meets_together_are_told_apart(trials):
+    with pytest.raises(NoSuchTrial, match=r"\('gpu=H200' 2 trials, 'tag:baseline' 1 trial\)"):
+        selector.many(trials, ["gpu=H200,tag:baseline"])
+    with pytest.raises(NoSuchTrial, match="no trial matches 'gpu=B200'"):
+        selector.many(trials, ["mnist,gpu=B200"])
+
+
+def test_a_name_with_a_comma_is_itself_before_it_is_two_conditions(trials):
+    add_profile(trials, profile_of(host(call("main")), application="mnist,gpu=H200", number=9))
+    assert [trial.id for trial in selector.many(trials, ["mnist,gpu=H200"])] == [6]
+
+
+def test_a_gpu_is_known_by_its_device_too(db):
+    add_profile(db, gpu_profile(metadata={}))
+    assert selector.one(db, "gpu=h200").id == 1
 
 
 def test_a_miss_among_many_lists_the_last(db):
