@@ -6,36 +6,11 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from taupy.errors import UsageError
+from taupy.model.project import project_settings as project_settings
 
 DEFAULT_DATABASE = "taupy.db"
-
-
-def project_settings() -> dict[str, Any]:
-    """The table [tool.taupy] of the nearest pyproject.toml, here or above.
-
-    Raises:
-        UsageError: that file is no TOML.
-    """
-    try:
-        here = Path.cwd()
-    except OSError:
-        return {}
-    for folder in (here, *here.parents):
-        file = folder / "pyproject.toml"
-        if not file.is_file():
-            continue
-        import tomllib
-
-        try:
-            values = tomllib.loads(file.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-            raise UsageError(f"{file} cannot be read: {problem}") from None
-        table = values.get("tool", {}).get("taupy", {})
-        return table if isinstance(table, dict) else {}
-    return {}
 
 
 def add_database_argument(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,127 @@
+"""Derived metrics that everybody has: TAU's ratios of 2017, rates and intensities.
+
+Expressions over the names of `counters.py`; they are computed when asked for, from the
+sums of a trial. Counters of launches go with the time of just those launches.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Ratio(NamedTuple):
+    """One predefined derived metric; `legacy` are names it has elsewhere."""
+
+    name: str
+    expression: str
+    description: str
+    legacy: tuple[str, ...] = ()
+
+
+RATIOS = (
+    # TAU on CUDA deep-learning networks, 2017.
+    Ratio(
+        "warps_per_inst",
+        "warps_launched / inst_issued",
+        "warps launched per issued instruction (TAU's warps/inst; lower is better: long warps)",
+        ("warps/inst", "warps/ins"),
+    ),
+    Ratio(
+        "inst_per_gmem",
+        "inst_issued / (gld + gst)",
+        "issued instructions per global memory operation (higher: fewer accesses)",
+        ("inst/gmem",),
+    ),
+    Ratio(
+        "warps_per_gmem",
+        "warps_launched / (gld + gst)",
+        "warps launched per global memory instruction",
+        ("warps/gmem",),
+    ),
+    Ratio(
+        "gld_per_inst",
+        "gld / inst_executed",
+        "global loads per executed instruction; see gld for what it does not count",
+        ("gld/inst", "gld/ins"),
+    ),
+    Ratio(
+        "gst_per_inst",
+        "gst / inst_executed",
+        "global stores per executed instruction",
+        ("gst/inst", "gst/ins"),
+    ),
+    Ratio(
+        "gmem_per_inst",
+        "(gld + gst) / inst_executed",
+        "global loads and stores per executed instruction",
+        ("gmem/inst",),
+    ),
+    Ratio(
+        "ipc",
+        "inst_executed / cycles_active",
+        "executed instructions per cycle in which an SM had a warp, of one SM",
+        ("inst/cycle", "executed_ipc"),
+    ),
+    Ratio(
+        "issued_ipc",
+        "inst_issued / cycles_active",
+        "issued instructions per cycle in which an SM had a warp, of one SM",
+    ),
+    # Execution.
+    Ratio(
+        "occupancy",
+        "warps_active / warp_slots",
+        "achieved occupancy: warps on an SM, as a share of what it could hold, while it had any",
+        ("achieved_occupancy",),
+    ),
+    Ratio(
+        "divergence",
+        "divergent_branch / branch",
+        "share of the branch targets' threads that took another way than the rest of their warp",
+    ),
+    Ratio(
+        "threads_per_inst",
+        "thread_inst_executed / inst_executed",
+        "threads that took part in a warp's instruction, 32 at most (warp execution efficiency)",
+    ),
+    Ratio(
+        "gld_sectors_per_request",
+        "gld_sectors / gld_requests",
+        "32-byte sectors a global load touches: 4 is a full, ordered load of 4 bytes a thread",
+        ("gld_transactions_per_request",),
+    ),
+    Ratio(
+        "gst_sectors_per_request",
+        "gst_sectors / gst_requests",
+        "32-byte sectors that a global store touches",
+        ("gst_transactions_per_request",),
+    ),
+    # Work and traffic.
+    Ratio(
+        "flop_total",
+        "sum(flop, flop_fp64, flop_fp32, flop_fp16, flop_tensor)",
+        "floating-point operations of all precisions that were measured",
+    ),
+    Ratio("flop_rate", "flop_total / time", "floating-point operations per second"),
+    Ratio(
+        "intensity_dram",
+        "flop_total / bytes_dram",
+        "operations per byte of device memory",
+        ("arithmetic_intensity",),
+    ),
+    Ratio("intensity_l2", "flop_total / bytes_l2", "operations per byte that passed the L2 cache"),
+    Ratio("intensity_l1", "flop_total / bytes_l1", "operations per byte that passed the L1 cache"),
+    Ratio("bandwidth_dram", "bytes_dram / time", "device memory traffic"),
+    Ratio("bandwidth_l2", "bytes_l2 / time", "L2 cache traffic"),
+    Ratio("bandwidth_l1", "bytes_l1 / time", "L1 cache traffic"),
+    Ratio("sm_clock", "cycles_elapsed / time", "the SMs' clock while kernels ran"),
+    Ratio("time_per_call", "time / calls", "mean time of a call or launch"),
+    # CPU.
+    Ratio("cpu_ipc", "instructions / cycles", "CPU instructions per cycle"),
+    Ratio("cpu_clock", "cycles / time", "CPU cycles per second of elapsed time"),
+    Ratio("cache_miss_rate", "cache_misses / instructions", "cache misses per CPU instruction"),
+    Ratio("branch_miss_rate", "branch_misses / instructions", "branch misses per CPU instruction"),
+    Ratio("bandwidth_dram_read", "bytes_dram_read / time", "main memory read by the CPU"),
+    Ratio("intensity_dram_read", "flop / bytes_dram_read", "CPU operations per byte read"),
+)
+"""In the order in which people read them. Their units come out of the counters' units."""

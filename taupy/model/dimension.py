@@ -1,0 +1,100 @@
+"""Units of metrics as products of powers, so that derived metrics carry and check them.
+
+A unit is text: `inst`, `inst/warp`, `flop/s`, `B/inst`, `warp*cycle`, `ns^2`; `ratio` for a
+pure number. Times are counted in nanoseconds and sizes in bytes; other spellings of them
+(`us`, `s`, `Hz`, `KiB`, `%`) are converted. Any other word is a unit of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+PURE = "ratio"
+"""The unit of a number without one."""
+
+_SCALED: dict[str, tuple[float, dict[str, int]]] = {
+    "ns": (1, {"ns": 1}),
+    "us": (1e3, {"ns": 1}),
+    "ms": (1e6, {"ns": 1}),
+    "s": (1e9, {"ns": 1}),
+    "Hz": (1e-9, {"ns": -1}),
+    "B": (1, {"B": 1}),
+    "byte": (1, {"B": 1}),
+    "bytes": (1, {"B": 1}),
+    "KiB": (1024, {"B": 1}),
+    "MiB": (1024**2, {"B": 1}),
+    "GiB": (1024**3, {"B": 1}),
+    "launch": (1, {"call": 1}),
+    "%": (0.01, {}),
+    PURE: (1, {}),
+    "1": (1, {}),
+}
+
+_FACTOR = re.compile(r"\s*([*/]?)\s*([A-Za-z_%1][\w%]*)\s*(?:\^\s*(-?[1-9]))?\s*")
+
+
+class Dimension(NamedTuple):
+    """What a quantity is.
+
+    Attributes:
+        powers: unit -> power, sorted by unit, none of them 0.
+        scale: a value in the unit times this is in nanoseconds, bytes and so on.
+    """
+
+    powers: tuple[tuple[str, int], ...]
+    scale: float = 1.0
+
+
+NOTHING = Dimension(())
+
+
+def dimension(unit: str) -> Dimension:
+    """The meaning of a unit's text; what cannot be taken apart is one word of its own."""
+    text = unit.strip()
+    if not text:
+        return NOTHING
+    powers: dict[str, int] = {}
+    scale, at = 1.0, 0
+    while at < len(text):
+        found = _FACTOR.match(text, at)
+        if found is None or bool(found[1]) != (at > 0):
+            return Dimension(((text, 1),))
+        power = int(found[3] or 1) * (-1 if found[1] == "/" else 1)
+        factor, parts = _SCALED.get(found[2], (1, {found[2]: 1}))
+        scale *= factor**power
+        for word, own in parts.items():
+            powers[word] = powers.get(word, 0) + own * power
+        at = found.end()
+    return Dimension(_sorted(powers), scale)
+
+
+def product(one: Dimension, other: Dimension, power: int = 1) -> Dimension:
+    """One times the other; `power` -1 divides. Both in base units."""
+    powers = dict(one.powers)
+    for word, own in other.powers:
+        powers[word] = powers.get(word, 0) + own * power
+    return Dimension(_sorted(powers))
+
+
+def spelled(found: Dimension) -> tuple[str, float]:
+    """The unit as text, and the factor that takes a value in base units to it.
+
+    A rate is per second: nanoseconds below the line become seconds.
+    """
+    factor = 1.0
+    above: list[str] = []
+    below: list[str] = []
+    for word, power in found.powers:
+        name = word
+        if word == "ns" and power < 0:
+            name, factor = "s", 1e9**-power
+        text = name if abs(power) == 1 else f"{name}^{abs(power)}"
+        (above if power > 0 else below).append(text)
+    if not above and not below:
+        return PURE, factor
+    return "/".join(["*".join(above) or "1", *below]), factor
+
+
+def _sorted(powers: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((word, power) for word, power in powers.items() if power))

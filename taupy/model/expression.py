@@ -1,0 +1,241 @@
+"""The language of derived metrics: text in, a tree of nodes out. Nothing is evaluated here.
+
+    warps_launched / inst_issued
+    sum(flop_fp64, flop_fp32, flop_tensor) / first(counted_time, time)
+    32[B/sector] * (sectors_read + sectors_written)
+    "CUDA.Tesla_P100-PCIE-16GB.domain_d.inst_executed" / cycles
+
+Numbers, metrics (in double quotes where a name is not made of letters, digits, `_`, `.` and
+`:`), `+ - * /`, parentheses, and functions: `min` and `max` of values, `sum` of those metrics
+that were measured, `first` of them that was. A number may have a unit in brackets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from taupy.errors import UsageError
+
+LONGEST = 2000
+"""Characters of an expression, at most."""
+
+DEEPEST = 50
+"""Parentheses and functions inside each other, at most."""
+
+FUNCTIONS = ("min", "max", "sum", "first")
+LENIENT = ("sum", "first")
+"""Functions of metrics, which skip those that were not measured."""
+
+Operator = Literal["+", "-", "*", "/"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant; `unit` is empty for a pure number."""
+
+    value: float
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A metric, measured or derived."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Two nodes and an operator between them; the negative of a metric is -1 times it."""
+
+    operator: Operator
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One of `FUNCTIONS` and its arguments, at least one."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+Node = Number | Name | Binary | Function
+
+_TOKEN = re.compile(
+    r"\s*(?:"
+    r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])(?:\s*\[(?P<unit>[^\[\]]*)\])?"
+    r'|"(?P<quoted>[^"]+)"'
+    r"|(?P<name>[A-Za-z_][\w.:]*)"
+    r"|(?P<sign>[-+*/(),])"
+    r"|(?P<end>$)"
+    r")"
+)
+
+
+def parse(text: str) -> Node:
+    """The tree of an expression.
+
+    Raises:
+        UsageError: it is none; says where and what was expected.
+    """
+    if len(text) > LONGEST:
+        raise UsageError(f"an expression has {LONGEST} characters at most; this has {len(text)}")
+    return _Parser(text).whole()
+
+
+def names(node: Node) -> Iterator[str]:
+    """The metrics in it, from left to right, each as often as it stands there."""
+    if isinstance(node, Name):
+        yield node.name
+    elif isinstance(node, Binary):
+        yield from names(node.left)
+        yield from names(node.right)
+    elif isinstance(node, Function):
+        for argument in node.arguments:
+            yield from names(argument)
+
+
+def replaced(node: Node, change: Callable[[Name], Node]) -> Node:
+    """The tree with each name replaced by what `change` makes of it."""
+    if isinstance(node, Name):
+        return change(node)
+    if isinstance(node, Binary):
+        return Binary(node.operator, replaced(node.left, change), replaced(node.right, change))
+    if isinstance(node, Function):
+        return Function(node.function, tuple(replaced(one, change) for one in node.arguments))
+    return node
+
+
+def written(node: Node) -> str:
+    """The expression as text that parses to the same tree."""
+    if isinstance(node, Number):
+        return f"{node.value:.17g}" + (f"[{node.unit}]" if node.unit else "")
+    if isinstance(node, Name):
+        plain = re.fullmatch(r"[A-Za-z_][\w.:]*", node.name) and node.name not in FUNCTIONS
+        return node.name if plain else f'"{node.name}"'
+    if isinstance(node, Function):
+        return f"{node.function}({', '.join(map(written, node.arguments))})"
+    left, right = written(node.left), written(node.right)
+    if isinstance(node.left, Binary) and node.operator in "*/" and node.left.operator in "+-":
+        left = f"({left})"
+    if isinstance(node.right, Binary) and (node.operator in "*/-" or node.right.operator in "+-"):
+        right = f"({right})"
+    return f"{left} {node.operator} {right}"
+
+
+class _Parser:
+    """Recursive descent; `_kind`, `_text` are the token that comes next."""
+
+    def __init__(self, text: str) -> None:
+        self._source = text
+        self._at = 0
+        self._depth = 0
+        self._advance()
+
+    def whole(self) -> Node:
+        node = self._sum()
+        if self._kind != "end":
+            self._refuse("an operator, or the end")
+        return node
+
+    def _advance(self) -> None:
+        found = _TOKEN.match(self._source, self._at)
+        if found is None:
+            blank = len(self._source[self._at :]) - len(self._source[self._at :].lstrip())
+            self._start = self._at + blank
+            self._kind, self._text = "unknown", self._source[self._start]
+            self._refuse("a metric, a number, an operator or a parenthesis")
+        self._kind = found.lastgroup or "end"
+        self._unit = found["unit"] or ""
+        if self._unit or self._kind == "unit":
+            self._kind = "number"
+        self._text = found[self._kind] or ""
+        self._start = found.start(self._kind)
+        self._at = found.end()
+
+    def _refuse(self, expected: str) -> NoReturn:
+        there = f"'{self._text}'" if self._kind != "end" else "the end"
+        raise UsageError(
+            f"the expression '{self._source}' is not understood: at character "
+            f"{self._start + 1} stands {there} and not {expected}"
+        )
+
+    def _is(self, signs: str) -> bool:
+        return self._kind == "sign" and self._text in signs
+
+    def _sum(self) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise UsageError(f"an expression has {DEEPEST} parentheses in each other at most")
+        node = self._product()
+        while self._is("+-"):
+            operator: Operator = "+" if self._text == "+" else "-"
+            self._advance()
+            node = Binary(operator, node, self._product())
+        self._depth -= 1
+        return node
+
+    def _product(self) -> Node:
+        node = self._signed()
+        while self._is("*/"):
+            operator: Operator = "*" if self._text == "*" else "/"
+            self._advance()
+            node = Binary(operator, node, self._signed())
+        return node
+
+    def _signed(self) -> Node:
+        negative = False
+        while self._is("+-"):
+            negative ^= self._text == "-"
+            self._advance()
+        node = self._single()
+        if negative and isinstance(node, Number):
+            return Number(-node.value, node.unit)
+        return Binary("*", Number(-1), node) if negative else node
+
+    def _single(self) -> Node:
+        text = self._text
+        if self._kind == "number":
+            number = Number(float(text), self._unit.strip())
+            if number.value == float("inf"):
+                self._refuse("a number that a computer can hold")
+            self._advance()
+            return number
+        if self._kind == "quoted":
+            self._advance()
+            return Name(text)
+        if self._kind == "name":
+            self._advance()
+            return self._function(text) if self._is("(") else Name(text)
+        if self._is("("):
+            self._advance()
+            node = self._sum()
+            self._close()
+            return node
+        self._refuse("a metric, a number or (")
+
+    def _function(self, function: str) -> Node:
+        if function not in FUNCTIONS:
+            raise UsageError(
+                f"there is no function '{function}' in expressions (there is: "
+                f"{', '.join(FUNCTIONS)})"
+            )
+        self._advance()
+        arguments = [self._sum()]
+        while self._is(","):
+            self._advance()
+            arguments.append(self._sum())
+        self._close()
+        if function in LENIENT and not all(isinstance(one, Name) for one in arguments):
+            raise UsageError(f"{function}() takes metrics only, as in {function}(time, cpu_time)")
+        return Function(function, tuple(arguments))
+
+    def _close(self) -> None:
+        if not self._is(")"):
+            self._refuse(")")
+        self._advance()

@@ -1,0 +1,238 @@
+"""Expressions bound to metrics with units, and values that add up the right way.
+
+A ratio of a group of call paths is the ratio of their sums, never a mean of their ratios.
+So a `Computed` value keeps the sums that it was made from: adding two of them adds those
+and computes anew, which makes totals, means, groups and folded trees right wherever
+values are added with `+`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from taupy.errors import UsageError
+from taupy.model import dimension
+from taupy.model.dimension import Dimension
+from taupy.model.expression import LENIENT, Binary, Function, Name, Node, Number, written
+
+Evaluate = Callable[[Sequence[float]], float]
+
+
+class Leaf(NamedTuple):
+    """One sum that a formula needs: of one metric, or of several (`sum`, `first`).
+
+    Attributes:
+        lenient: "sum" or "first"; "" for one metric.
+        factors: what takes each metric's values to base units.
+    """
+
+    lenient: str
+    metrics: tuple[str, ...]
+    factors: tuple[float, ...]
+
+    def value(self, values: Mapping[str, float]) -> float | None:
+        """Of one row whose measured values these are; None where nothing was measured."""
+        total: float | None = None
+        for metric, factor in zip(self.metrics, self.factors, strict=True):
+            value = values.get(metric)
+            if value is None or value != value:
+                continue
+            scaled = value if factor == 1 else value * factor
+            total = scaled if total is None else total + scaled
+            if self.lenient == "first":
+                break
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """An expression that can be computed.
+
+    Attributes:
+        leaves: the sums that `evaluate` takes, in order.
+        additive: values of parts add up to the value of the whole: no ratio.
+        evaluate: NaN where a divisor is 0.
+    """
+
+    leaves: tuple[Leaf, ...]
+    unit: str
+    additive: bool
+    evaluate: Evaluate
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All metrics in it, each once."""
+        return tuple(dict.fromkeys(name for leaf in self.leaves for name in leaf.metrics))
+
+    def parts(self, values: Mapping[str, float]) -> tuple[float, ...] | None:
+        """The sums of one row; None where one that is needed was not measured."""
+        found = tuple(leaf.value(values) for leaf in self.leaves)
+        return None if None in found else found  # type: ignore[return-value]
+
+
+class Computed(float):
+    """A value of a formula. Adds up by its parts; divided by a number, so are its parts.
+
+    Whoever adds with anything but `+` (fsum, numpy) gets sums of ratios, which mean nothing.
+    """
+
+    __slots__ = ("formula", "parts")
+    formula: Formula
+    parts: tuple[float, ...]
+
+    def __new__(cls, formula: Formula, parts: Sequence[float]) -> Computed:
+        made = super().__new__(cls, _finite(formula.evaluate, parts) if parts else math.nan)
+        made.formula = formula
+        made.parts = tuple(parts)
+        return made
+
+    def __add__(self, other: float) -> float:
+        if isinstance(other, Computed) and other.formula is self.formula:
+            if not self.parts or not other.parts:
+                return self if self.parts else other
+            return Computed(
+                self.formula, [one + two for one, two in zip(self.parts, other.parts, strict=True)]
+            )
+        if isinstance(other, int | float) and not isinstance(other, Computed) and other == 0:
+            return self
+        return float(self) + float(other)
+
+    __radd__ = __add__
+
+    def __truediv__(self, other: float) -> float:
+        if isinstance(other, Computed) or not self.parts:
+            return float(self) / float(other)
+        return Computed(self.formula, [part / other for part in self.parts])
+
+    def __reduce__(self) -> tuple[type[float], tuple[float]]:
+        return float, (float(self),)
+
+
+def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
+    """The expression with units checked.
+
+    Args:
+        unit_of: metric -> its unit. A metric that is not in it is left out of a `sum` or
+            `first` that has others, and is an error of the caller's elsewhere.
+        unit: the one that is wanted, empty for the one that comes out.
+
+    Raises:
+        UsageError: different units are added or compared, or the wanted one does not fit.
+    """
+    binder = _Binder(unit_of)
+    evaluate, found, linear = binder.bind(node)
+    text, factor = dimension.spelled(found)
+    if unit:
+        wanted = dimension.dimension(unit)
+        if wanted.powers != found.powers:
+            raise UsageError(f"'{written(node)}' is in {text}, which is no {unit}")
+        text, factor = unit, 1 / wanted.scale
+    leaves = tuple(binder.leaves)
+    if factor != 1:
+        return Formula(leaves, text, linear == 1, lambda parts: evaluate(parts) * factor)
+    return Formula(leaves, text, linear == 1, evaluate)
+
+
+def degree(node: Node) -> int | None:
+    """How the value grows with its metrics: 1 for a sum, 0 for a ratio; None for neither."""
+    if isinstance(node, Number):
+        return 0
+    if isinstance(node, Name):
+        return 1
+    if isinstance(node, Function):
+        found = {degree(one) for one in node.arguments}
+        return found.pop() if len(found) == 1 else None
+    left, right = degree(node.left), degree(node.right)
+    if left is None or right is None:
+        return None
+    if node.operator in "+-":
+        return left if left == right else None
+    return left + right if node.operator == "*" else left - right
+
+
+def _finite(evaluate: Evaluate, parts: Sequence[float]) -> float:
+    try:
+        value = evaluate(parts)
+    except OverflowError:
+        return math.nan
+    return value if abs(value) < math.inf else math.nan
+
+
+class _Binder:
+    """Binds nodes from the leaves up; a node gives its function, dimension and whether it
+    is constant (0), additive (1) or neither (2)."""
+
+    def __init__(self, unit_of: Mapping[str, str]) -> None:
+        self._unit_of = unit_of
+        self.leaves: list[Leaf] = []
+
+    def bind(self, node: Node) -> tuple[Evaluate, Dimension, int]:
+        if isinstance(node, Number):
+            meant = dimension.dimension(node.unit)
+            value = node.value * meant.scale
+            return (lambda parts: value), meant, 0
+        if isinstance(node, Name):
+            return self._leaf("", [node.name], node)
+        if isinstance(node, Function):
+            if node.function in LENIENT:
+                wanted = [one.name for one in node.arguments if isinstance(one, Name)]
+                there = [name for name in wanted if name in self._unit_of]
+                return self._leaf(node.function, there or wanted[:1], node)
+            return self._extreme(node)
+        return self._binary(node)
+
+    def _leaf(
+        self, lenient: str, metrics: Sequence[str], node: Node
+    ) -> tuple[Evaluate, Dimension, int]:
+        units = [dimension.dimension(self._unit_of[name]) for name in metrics]
+        for name, other in zip(metrics, units, strict=True):
+            self._same(node, metrics[0], units[0], name, other)
+        leaf = Leaf(lenient, tuple(metrics), tuple(one.scale for one in units))
+        if leaf not in self.leaves:
+            self.leaves.append(leaf)
+        at = self.leaves.index(leaf)
+        return (lambda parts: parts[at]), Dimension(units[0].powers), 1
+
+    def _extreme(self, node: Function) -> tuple[Evaluate, Dimension, int]:
+        found = [self.bind(one) for one in node.arguments]
+        first = node.arguments[0]
+        for argument, (_, other, _) in zip(node.arguments, found, strict=True):
+            self._same(node, written(first), found[0][1], written(argument), other)
+        functions = [evaluate for evaluate, _, _ in found]
+        choose = min if node.function == "min" else max
+
+        def evaluate(parts: Sequence[float]) -> float:
+            values = [function(parts) for function in functions]
+            return math.nan if any(value != value for value in values) else choose(values)
+
+        return evaluate, Dimension(found[0][1].powers), found[0][2] if len(found) == 1 else 2
+
+    def _binary(self, node: Binary) -> tuple[Evaluate, Dimension, int]:
+        left, one, linear = self.bind(node.left)
+        right, two, other = self.bind(node.right)
+        if node.operator in "+-":
+            self._same(node, written(node.left), one, written(node.right), two)
+            kind = linear if linear == other else 2
+            if node.operator == "+":
+                return (lambda parts: left(parts) + right(parts)), Dimension(one.powers), kind
+            return (lambda parts: left(parts) - right(parts)), Dimension(one.powers), kind
+        if node.operator == "*":
+            kind = linear + other if linear + other < 2 else 2
+            return (lambda parts: left(parts) * right(parts)), dimension.product(one, two), kind
+
+        def divide(parts: Sequence[float]) -> float:
+            below = right(parts)
+            return left(parts) / below if below else math.nan
+
+        return divide, dimension.product(one, two, -1), linear if other == 0 else 2
+
+    def _same(self, node: Node, left: str, one: Dimension, right: str, two: Dimension) -> None:
+        if one.powers == two.powers:
+            return
+        units = [dimension.spelled(Dimension(found.powers))[0] for found in (one, two)]
+        raise UsageError(
+            f"'{written(node)}' mixes units: {left} is in {units[0]}, {right} in {units[1]}"
+        )

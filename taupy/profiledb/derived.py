@@ -1,0 +1,153 @@
+"""Definitions of derived metrics: kept in the database, in the project, and predefined.
+
+A definition is a name and an expression (`model/expression.py`); values are computed when
+they are asked for (`metrics.py`). Where a name has several definitions, the database's
+wins, then that of [tool.taupy.metrics] in pyproject.toml, then the predefined one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from taupy.catalog.ratios import RATIOS
+from taupy.errors import MissingMetric, UsageError
+from taupy.model import expression
+from taupy.model.project import project_settings
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.text import shown, storable
+
+Source = Literal["database", "project", "predefined"]
+
+NAME = re.compile(r"[A-Za-z_][\w.:/-]*")
+"""What a derived metric may be called; with `/` or `-` it stands in quotes in expressions."""
+
+_ALL = "SELECT name, expression, unit, description FROM derived_metric ORDER BY name"
+_DEFINE = """
+    INSERT INTO derived_metric (name, expression, unit, description) VALUES (?, ?, ?, ?)
+    ON CONFLICT (name) DO UPDATE
+       SET expression = excluded.expression, unit = excluded.unit,
+           description = excluded.description
+"""
+
+
+class Definition(NamedTuple):
+    """A derived metric. `unit` is empty where the one that comes out is taken."""
+
+    name: str
+    expression: str
+    unit: str
+    description: str
+    source: Source
+
+
+@of_a_sound_file
+def definitions(db: ProfileDB) -> dict[str, Definition]:
+    """All derived metrics by name: the predefined, the project's, the database's own.
+
+    Raises:
+        UsageError: the project's are not what they should be.
+    """
+    found = {ratio.name: _predefined(ratio.name) for ratio in RATIOS}
+    found |= project_definitions()
+    for name, text, unit, description in db.rows(_ALL):
+        found[name] = Definition(name, text, unit, description, "database")
+    return found
+
+
+def of_legacy_name(name: str) -> str | None:
+    """The predefined metric that has this name elsewhere: `warps/inst`, `executed_ipc`."""
+    for ratio in RATIOS:
+        if name.lower() in ratio.legacy:
+            return ratio.name
+    return None
+
+
+def project_definitions() -> dict[str, Definition]:
+    """[tool.taupy.metrics] of pyproject.toml: name = "expression", or a table of
+    `expression`, `unit`, `description`.
+
+    Raises:
+        UsageError: it holds something else, or an expression that is none.
+    """
+    table = project_settings().get("metrics", {})
+    if not isinstance(table, dict):
+        raise UsageError("[tool.taupy.metrics] in pyproject.toml is no table of names")
+    found = {}
+    for name, value in table.items():
+        entry = {"expression": value} if isinstance(value, str) else value
+        wrong = not isinstance(entry, dict) or "expression" not in entry
+        if wrong or not all(
+            key in ("expression", "unit", "description") and isinstance(text, str)
+            for key, text in entry.items()
+        ):
+            raise UsageError(
+                f"[tool.taupy.metrics] in pyproject.toml: {shown(name)} is neither an expression "
+                "nor a table of expression, unit and description"
+            )
+        try:
+            found[name] = checked(
+                Definition(
+                    name,
+                    entry["expression"],
+                    entry.get("unit", ""),
+                    entry.get("description", ""),
+                    "project",
+                )
+            )
+        except UsageError as problem:
+            raise UsageError(
+                f"[tool.taupy.metrics] in pyproject.toml, {shown(name)}: {problem}"
+            ) from None
+    return found
+
+
+def checked(definition: Definition) -> Definition:
+    """The same definition.
+
+    Raises:
+        UsageError: its name is no name, or its expression is none.
+    """
+    if not NAME.fullmatch(definition.name) or definition.name in expression.FUNCTIONS:
+        raise UsageError(
+            f"'{shown(definition.name)}' cannot name a metric: take letters, digits, _ . : / -, "
+            "a letter first"
+        )
+    if definition.name in expression.names(expression.parse(definition.expression)):
+        raise UsageError(f"'{shown(definition.name)}' cannot be derived from itself")
+    return definition
+
+
+def define(
+    db: ProfileDB, name: str, expression: str, unit: str = "", description: str = ""
+) -> Definition:
+    """Keep a derived metric in the database, in place of one of the same name.
+
+    Raises:
+        UsageError: the name or the expression is none.
+        DatabaseError: it cannot be written.
+    """
+    found = checked(Definition(name, expression, unit, storable(description), "database"))
+    with db.transaction() as connection:
+        connection.execute(_DEFINE, found[:4])
+    return found
+
+
+def forget(db: ProfileDB, name: str) -> None:
+    """Take a derived metric out of the database.
+
+    Raises:
+        MissingMetric: the database has none of that name.
+    """
+    with db.transaction() as connection:
+        done = connection.execute("DELETE FROM derived_metric WHERE name = ?", (name,)).rowcount
+    if not done:
+        own = ", ".join(shown(row[0]) for row in db.rows(_ALL)) or "none"
+        raise MissingMetric(
+            f"the database has no derived metric '{shown(name)}' of its own (it has: {own})"
+        )
+
+
+def _predefined(name: str) -> Definition:
+    ratio = next(one for one in RATIOS if one.name == name)
+    return Definition(name, ratio.expression, "", ratio.description, "predefined")
