@@ -1,0 +1,360 @@
+"""NVIDIA's own metric database, through CUPTI's profiler host interface.
+
+It answers for every chip that the library knows, with no GPU: which metrics there are, what
+they mean, and how many passes a set of them takes. Nothing is measured here.
+
+Which library: the one that this process has mapped already (PyTorch brings one), else the one
+that $TAUPY_CUPTI_LIBRARY names, else that of an installed wheel (nvidia-cuda-cupti), else that
+of a CUDA toolkit. libcupti opens libnvperf_host.so by bare name and might find another
+version's, so that one is loaded first, by its full path from the same folder. Where there is a
+driver it is started first; without one, CUPTI 13.2 and later do not work.
+
+Layouts are from cupti_profiler_host.h and cupti_target.h, the same from 12.6 to 13.0; later
+versions only append. `structSize` is the offset and size of the last field, without padding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint8, c_uint32, c_void_p
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from taupy.errors import TaupyError
+
+LIBRARY_VARIABLE = "TAUPY_CUPTI_LIBRARY"
+
+OLDEST = 24
+"""Version (as CUPTI counts) of 12.6, the first with this interface."""
+
+_NEEDS_DRIVER = 130200
+_RANGE_PROFILER = 0
+KINDS = ("counter", "ratio", "throughput")
+"""CUPTI's kinds of metrics, in its order."""
+
+_MEANINGS = {
+    1: "an unknown metric, or a wrong argument",
+    2: "this GPU is unknown to this CUPTI: a newer CUPTI is needed",
+    15: "the driver is too old, or libnvperf_host.so does not go with libcupti",
+    27: "this chip is not supported",
+    46: "an unknown chip or metric",
+    999: "an internal error; without a working driver this version of CUPTI cannot answer",
+}
+
+
+class CuptiUnavailable(TaupyError):
+    """There is no CUPTI that can be asked here."""
+
+
+class CuptiError(TaupyError):
+    """CUPTI refuses a question; `code` is its result."""
+
+    def __init__(self, function: str, code: int, name: str) -> None:
+        meaning = f": {_MEANINGS[code]}" if code in _MEANINGS else ""
+        super().__init__(f"{function}: {name} ({code}){meaning}")
+        self.code = code
+
+
+class Properties(NamedTuple):
+    """What NVIDIA says of a metric. `unit` is its own word: byte, inst, gpc_cyclewarp."""
+
+    description: str
+    hardware: str
+    unit: str
+    kind: str
+
+
+class _Parameters(ctypes.Structure):
+    _head: ClassVar[list[tuple[str, Any]]] = [("structSize", c_size_t), ("pPriv", c_void_p)]
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        name, kind = self._fields_[-1][:2]
+        self.structSize = getattr(type(self), name).offset + ctypes.sizeof(kind)
+
+
+def _parameters(name: str, *fields: tuple[str, Any]) -> type[_Parameters]:
+    return type(name, (_Parameters,), {"_fields_": [*_Parameters._head, *fields]})
+
+
+_HOST = ("pHostObject", c_void_p)
+_NAMES = POINTER(c_char_p)
+_SupportedChips = _parameters(
+    "SupportedChips", ("numChips", c_size_t), ("ppChipNames", _NAMES)
+)  # fmt: skip
+_Initialize = _parameters(
+    "Initialize", ("profilerType", c_int), ("pChipName", c_char_p),
+    ("pCounterAvailabilityImage", c_void_p), _HOST,
+)  # fmt: skip
+_Deinitialize = _parameters("Deinitialize", _HOST)
+_BaseMetrics = _parameters(
+    "BaseMetrics", _HOST, ("metricType", c_int), ("ppMetricNames", _NAMES),
+    ("numMetrics", c_size_t),
+)  # fmt: skip
+_SubMetrics = _parameters(
+    "SubMetrics", _HOST, ("metricType", c_int), ("pMetricName", c_char_p),
+    ("numOfSubmetrics", c_size_t), ("ppSubMetrics", _NAMES),
+)  # fmt: skip
+_MetricProperties = _parameters(
+    "MetricProperties", _HOST, ("pMetricName", c_char_p), ("pDescription", c_char_p),
+    ("pHwUnit", c_char_p), ("pDimUnit", c_char_p), ("metricType", c_int),
+)  # fmt: skip
+_AddMetrics = _parameters(
+    "AddMetrics", _HOST, ("ppMetricNames", _NAMES), ("numMetrics", c_size_t)
+)  # fmt: skip
+_ImageSize = _parameters("ImageSize", _HOST, ("configImageSize", c_size_t))
+_Image = _parameters(
+    "Image", _HOST, ("configImageSize", c_size_t), ("pConfigImage", c_void_p)
+)  # fmt: skip
+_Passes = _parameters(
+    "Passes", ("configImageSize", c_size_t), ("pConfigImage", c_void_p), ("numOfPasses", c_size_t)
+)  # fmt: skip
+_ChipName = _parameters("ChipName", ("deviceIndex", c_size_t), ("pChipName", c_char_p))
+
+
+class CuptiHost:
+    """CUPTI's metric database. `path` is the library, `version` CUPTI's own number."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.has_driver = _start_driver()
+        folder = Path(path).parent
+        try:
+            if (folder / "libnvperf_host.so").exists():
+                ctypes.CDLL(str(folder / "libnvperf_host.so"), ctypes.RTLD_GLOBAL)
+            self._library = ctypes.CDLL(path)
+            version = c_uint32()
+            self._library.cuptiGetVersion(ctypes.byref(version))
+            self.version = version.value
+            self._library.cuptiProfilerHostGetSupportedChips  # noqa: B018 - is it there?
+        except (OSError, AttributeError) as problem:
+            raise CuptiUnavailable(f"{path} cannot be used as CUPTI: {problem}") from None
+        if self.version >= _NEEDS_DRIVER and not self.has_driver:
+            raise CuptiUnavailable(
+                f"{path} is CUPTI {self.version_text}, which needs a driver; without one install "
+                "nvidia-cuda-cupti==13.0.85"
+            )
+
+    @classmethod
+    def open(cls) -> CuptiHost:
+        """The CUPTI of this machine.
+
+        Raises:
+            CuptiUnavailable: there is none, or it cannot work here.
+        """
+        problem = CuptiUnavailable(
+            "there is no CUPTI here; install it with: pip install nvidia-cuda-cupti==13.0.85"
+        )
+        for path in libraries():
+            try:
+                return cls(path)
+            except CuptiUnavailable as found:
+                problem = found
+        raise problem
+
+    @property
+    def version_text(self) -> str:
+        """`13.0` for 130000; older versions count in steps of one."""
+        if self.version >= 100000:
+            return f"{self.version // 10000}.{self.version % 10000 // 100}"
+        return f"(API {self.version})"
+
+    def chips(self) -> list[str]:
+        """The chips it knows: GV100 ... GB202. Not each one has metrics."""
+        found = self._ask("cuptiProfilerHostGetSupportedChips", _SupportedChips())
+        return [found.ppChipNames[at].decode() for at in range(found.numChips)]
+
+    def device_chip(self, ordinal: int = 0) -> str:
+        """The chip of a GPU of this machine.
+
+        Raises:
+            CuptiError: there is no such GPU.
+        CuptiUnavailable: there is no driver.
+        """
+        if not self.has_driver:  # CUPTI would crash
+            raise CuptiUnavailable("there is no NVIDIA driver here, so no GPU can be asked")
+        found = self._ask("cuptiDeviceGetChipName", _ChipName(deviceIndex=ordinal))
+        return str(found.pChipName.decode())
+
+    def chip(self, name: str) -> ChipMetrics:
+        """The metrics of one chip.
+
+        Raises:
+            CuptiError: it has none, or the chip is unknown.
+        """
+        return ChipMetrics(self, name)
+
+    def _ask(self, function: str, parameters: Any) -> Any:
+        code = getattr(self._library, function)(ctypes.byref(parameters))
+        if code:
+            text = c_char_p()
+            self._library.cuptiGetResultString(code, ctypes.byref(text))
+            raise CuptiError(function, code, (text.value or b"?").decode())
+        return parameters
+
+
+class ChipMetrics:
+    """The metrics of one chip."""
+
+    def __init__(self, host: CuptiHost, chip: str) -> None:
+        self.chip = chip
+        self._host = host
+        self._handle: Any = None
+        self._handle = self._initialized()
+
+    def _initialized(self) -> Any:
+        found = self._host._ask(
+            "cuptiProfilerHostInitialize",
+            _Initialize(profilerType=_RANGE_PROFILER, pChipName=self.chip.encode()),
+        )
+        return found.pHostObject
+
+    def __enter__(self) -> ChipMetrics:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give CUPTI's object back; closing twice does no harm."""
+        if self._handle is not None:
+            self._host._ask(
+                "cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=self._handle)
+            )
+            self._handle = None
+
+    def base_metrics(self) -> list[str]:
+        """All base metrics by name: `sm__inst_executed`; they are counted as `NAME.sum` ..."""
+        found: list[str] = []
+        for kind in range(len(KINDS)):
+            listed = self._host._ask(
+                "cuptiProfilerHostGetBaseMetrics",
+                _BaseMetrics(pHostObject=self._handle, metricType=kind),
+            )
+            found += [listed.ppMetricNames[at].decode() for at in range(listed.numMetrics)]
+        return sorted(found)
+
+    def submetrics(self, base: str) -> list[str]:
+        """What may stand behind a base metric: `.sum`, `.avg.per_second` ...; [] if unknown."""
+        for kind in range(len(KINDS)):
+            try:
+                found = self._host._ask(
+                    "cuptiProfilerHostGetSubMetrics",
+                    _SubMetrics(
+                        pHostObject=self._handle, metricType=kind, pMetricName=base.encode()
+                    ),
+                )
+            except CuptiError:
+                continue
+            if found.numOfSubmetrics:
+                return [found.ppSubMetrics[at].decode() for at in range(found.numOfSubmetrics)]
+        return []
+
+    def properties(self, metric: str) -> Properties | None:
+        """What NVIDIA says of a metric; None where the chip has none of that name."""
+        try:
+            found = self._host._ask(
+                "cuptiProfilerHostGetMetricProperties",
+                _MetricProperties(pHostObject=self._handle, pMetricName=metric.encode()),
+            )
+        except CuptiError:
+            return None
+        description, hardware, unit = (
+            (text or b"").decode(errors="replace")
+            for text in (found.pDescription, found.pHwUnit, found.pDimUnit)
+        )
+        kind = KINDS[found.metricType] if 0 <= found.metricType < len(KINDS) else "?"
+        return Properties(description, hardware, unit, kind)
+
+    def has(self, metric: str) -> bool:
+        """Can the metric (in full: `dram__bytes.sum`) be counted on this chip?"""
+        return self.passes([metric]) is not None
+
+    def passes(self, metrics: Sequence[str]) -> int | None:
+        """How often a kernel must run to count these; None where one is unknown, or none given."""
+        if not metrics:
+            return None
+        # Metrics accumulate in a host object: each question takes a fresh one.
+        handle = self._initialized()
+        try:
+            image = self._image(handle, metrics)
+        except CuptiError:
+            return None
+        finally:
+            self._host._ask("cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=handle))
+        found = self._host._ask(
+            "cuptiProfilerHostGetNumOfPasses",
+            _Passes(configImageSize=len(image), pConfigImage=ctypes.cast(image, c_void_p)),
+        )
+        return int(found.numOfPasses)
+
+    def _image(self, handle: Any, metrics: Sequence[str]) -> Any:
+        """The configuration that counts these metrics."""
+        names = (c_char_p * len(metrics))(*[name.encode() for name in metrics])
+        self._host._ask(
+            "cuptiProfilerHostConfigAddMetrics",
+            _AddMetrics(pHostObject=handle, ppMetricNames=names, numMetrics=len(metrics)),
+        )
+        size = self._host._ask(
+            "cuptiProfilerHostGetConfigImageSize", _ImageSize(pHostObject=handle)
+        ).configImageSize
+        image = (c_uint8 * size)()
+        self._host._ask(
+            "cuptiProfilerHostGetConfigImage",
+            _Image(
+                pHostObject=handle,
+                configImageSize=size,
+                pConfigImage=ctypes.cast(image, c_void_p),
+            ),
+        )
+        return image
+
+
+def libraries() -> Iterator[str]:
+    """Paths of CUPTI libraries, the one to take first."""
+    seen = set()
+    for path in _candidates():
+        real = os.path.realpath(path)
+        if real not in seen and os.path.isfile(real):
+            seen.add(real)
+            yield path
+
+
+def _candidates() -> Iterator[str]:
+    yield from _mapped()
+    named = os.environ.get(LIBRARY_VARIABLE)
+    if named:
+        yield named
+    for folder in map(Path, sys.path):
+        # nvidia/cu13/lib since CUDA 13, nvidia/cuda_cupti/lib before.
+        try:
+            yield from map(str, sorted((folder / "nvidia").glob("*/lib/libcupti.so.*")))
+        except OSError:
+            continue
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")]
+    for home in [*filter(None, homes), "/usr/local/cuda"]:
+        for folder in (Path(home) / "extras/CUPTI/lib64", Path(home) / "lib64"):
+            yield from map(str, sorted(folder.glob("libcupti.so.*")))
+
+
+def _mapped() -> Iterator[str]:
+    try:
+        lines = Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        path = line[line.find("/") :] if "/" in line else ""
+        if "libcupti.so" in path:
+            yield path
+
+
+def _start_driver() -> bool:
+    """Is there a driver that works? CUPTI asks for it from 13.2 on."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        return int(driver.cuInit(0)) == 0
+    except (OSError, AttributeError):
+        return False
