@@ -19,6 +19,7 @@ COMMANDS = {
     "query": "ask the database in SQL",
     "import": "bring profiles of other tools into the database",
     "export": "write a trial to a file that other tools read",
+    "merge": "bring the trials of several databases together",
     "doctor": "say what works on this machine, and what to do about what does not",
 }
 _MODULES = {"import": "import_"}

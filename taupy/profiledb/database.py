@@ -61,6 +61,7 @@ _ORPHANS = (
     "DELETE FROM timer_group WHERE timer_id NOT IN (SELECT id FROM timer)",
 )
 _ORPHANS_AFTERWARDS = (
+    "DELETE FROM device_fact WHERE device_id NOT IN (SELECT id FROM device)",
     "DELETE FROM user_event WHERE id NOT IN (SELECT user_event_id FROM user_event_value)",
     "DELETE FROM metric WHERE id NOT IN (SELECT metric_id FROM thread_metric)",
     "DELETE FROM experiment WHERE id NOT IN (SELECT experiment_id FROM trial)",

@@ -110,7 +110,7 @@ def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[i
     nodes -= {node for (node,) in there}
     if nodes:
         state = _joint_state(connection, trial, state, profile)
-        start, duration_ns = _span(
+        start, duration_ns = joint_span(
             (started_at, duration_ns), (_instant(profile.started_at), profile.duration_ns)
         )
         connection.execute(
@@ -147,7 +147,7 @@ def _new_trial(connection: sqlite3.Connection, profile: Profile, uuid: str) -> i
         "experiment",
         {"application_id": application, "name": storable(profile.experiment)},
     )
-    name = _next_name(connection, experiment) if profile.name is None else storable(profile.name)
+    name = next_name(connection, experiment) if profile.name is None else storable(profile.name)
     cursor = connection.execute(
         "INSERT INTO trial (uuid, experiment_id, name, started_at, duration_ns, exit_code,"
         " state, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -165,7 +165,7 @@ def _new_trial(connection: sqlite3.Connection, profile: Profile, uuid: str) -> i
     return _row_id(cursor)
 
 
-def _next_name(connection: sqlite3.Connection, experiment: int) -> str:
+def next_name(connection: sqlite3.Connection, experiment: int) -> str:
     """One more than the largest number among the experiment's trial names."""
     names = connection.execute("SELECT name FROM trial WHERE experiment_id = ?", (experiment,))
     numbers = [
@@ -298,7 +298,7 @@ def _instant(seconds: float) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-def _span(one: tuple[str, int], other: tuple[str, int]) -> tuple[str, int]:
+def joint_span(one: tuple[str, int], other: tuple[str, int]) -> tuple[str, int]:
     """Of two (start, duration): the earlier start, and the time from there to the later end."""
     starts = [_nanoseconds(one[0]), _nanoseconds(other[0])]
     end = max(starts[0] + one[1], starts[1] + other[1])

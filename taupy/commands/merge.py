@@ -1,0 +1,113 @@
+"""Bring the trials of several databases together in one.
+
+    taupy merge a.db b.db                  b's trials into a.db
+    taupy merge a.db b.db --into c.db      both into c.db, which is made if there is none
+    taupy merge shard-*.db --into all.db --trial tag:base
+    taupy merge old.db --into new.db --trial 12 --move
+
+A trial that is there already is not stored again; ceilings and derived metrics come along.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from taupy.commands import options
+from taupy.errors import UsageError
+from taupy.pprof import terminal
+from taupy.profiledb.merge_copy import Merged, MovedTrial
+from taupy.profiledb.text import shown
+
+HELP = "bring the trials of several databases together"
+
+_MOST_NAMED = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="+", metavar="FILE", help="databases")
+    parser.add_argument(
+        "--into", metavar="FILE", help="the database that gets them (default: the first FILE)"
+    )
+    parser.add_argument(
+        "--trial",
+        action="append",
+        default=[],
+        metavar="TRIAL",
+        help="only trials of that name (as for `taupy trials`); may be repeated",
+    )
+    parser.add_argument(
+        "--move", action="store_true", help="delete them where they come from, once they are in"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from taupy.profiledb.merge import merge
+
+    files = [os.fspath(name) for name in args.file]
+    if args.into is None and len(files) < 2:
+        raise UsageError(
+            f"{shown(files[0])} alone cannot be merged: name more files, or --into FILE"
+        )
+    target = files.pop(0) if args.into is None else args.into
+    for path in [target, *files]:
+        options.recover_first(os.path.abspath(path))
+    with terminal.busy("merging"):
+        results = merge(target, files, args.trial, move=args.move)
+    for result in results:
+        for line in _report(result, moved=args.move):
+            print(f"taupy: {shown(result.source)}: {shown(line)}", file=sys.stderr)
+    return 0
+
+
+def _report(result: Merged, *, moved: bool) -> list[str]:
+    """What a source brought: one line, and one for each thing that is not as it was."""
+    said = []
+    if result.added:
+        verb = "moved" if moved else "added"
+        said.append(f"{_trials(len(result.added))} {verb} ({_numbers(result.added)})")
+    if result.joined:
+        said.append(f"{_trials(len(result.joined))} completed ({_listed(result.joined)})")
+    if result.there:
+        said.append(f"{_trials(len(result.there))} there already")
+    if result.ceilings:
+        said.append(f"{result.ceilings} ceilings")
+    if result.derived:
+        said.append(f"{result.derived} derived metrics")
+    lines = [", ".join(said) or "nothing new"]
+    renamed = [
+        f"{trial.old_name} is {trial.new_name}"
+        for trial in result.added
+        if trial.new_name != trial.old_name
+    ]
+    if renamed:
+        lines.append(f"note: names that were taken: {_listed(renamed)}")
+    lines += [
+        f"note: trial {trial} has other calls here than there; it was left as it is"
+        for trial in result.differing
+    ]
+    lines += [
+        f"note: the derived metric '{name}' is another one here; it was left as it is"
+        for name in result.kept
+    ]
+    return lines
+
+
+def _numbers(added: list[MovedTrial]) -> str:
+    return _listed(
+        [
+            trial.new_id if trial.new_id == trial.old_id else f"{trial.old_id} is {trial.new_id}"
+            for trial in added
+        ]
+    )
+
+
+def _listed(numbers: Sequence[int | str]) -> str:
+    more = [f"and {len(numbers) - _MOST_NAMED} more"] if len(numbers) > _MOST_NAMED else []
+    return ", ".join([*map(str, numbers[:_MOST_NAMED]), *more])
+
+
+def _trials(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"

@@ -1,0 +1,167 @@
+"""Trials of several databases brought together in one.
+
+A trial is known by its uuid, timers, call paths and user events by ids made from their
+content: none of that is renumbered, and what is there already is not stored again. Only
+numbers that mean something within one file (of threads, metrics, names, and of trials
+that clash) are given anew. Rows go from file to file inside SQLite, by ATTACH, so that
+memory does not grow with the files. `merge_copy.py` knows which columns refer to what.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+from urllib.parse import quote_from_bytes
+
+from taupy.errors import DatabaseError, NoSuchTrial, UsageError
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.files import DAMAGED, PATIENCE_S, file_identity, refusing, wait_for_locks
+from taupy.profiledb.merge_copy import Copier, Merged
+from taupy.profiledb.text import shown
+
+
+class _Source(NamedTuple):
+    path: str
+    uuids: tuple[str, ...]  # of the trials that were chosen
+
+
+def merge(
+    target: str, sources: Sequence[str], selectors: Sequence[str] = (), *, move: bool = False
+) -> list[Merged]:
+    """Bring the trials of the sources into the target, which is made if there is none.
+
+    Up to ten sources are one transaction: killed at any moment, the target has all of
+    them or none. Merging again changes nothing.
+
+    Args:
+        selectors: only trials that one of these names (in any of the sources).
+        move: delete the trials from the sources once the target has them.
+
+    Raises:
+        UsageError: a file is named twice, or both as source and as target.
+        NoSuchTrial: a selector names no trial of any source.
+        DatabaseError: a file cannot be read or written; the target is as it was.
+    """
+    _refuse_same_files(target, sources)
+    chosen = _chosen(sources, selectors)
+    merged: list[Merged] = []
+    with ProfileDB.open(target, create=True, readonly=False) as db:
+        limit = max(db.connection.getlimit(sqlite3.SQLITE_LIMIT_ATTACHED), 1)
+        for first in range(0, len(chosen), limit):
+            batch = chosen[first : first + limit]
+            with _attached(db, batch) as names, _one_transaction(db, batch, names) as connection:
+                for source, name in zip(batch, names, strict=True):
+                    with _blaming(db, source, name):
+                        result = Merged(source.path)
+                        Copier(connection, name, result).copy(source.uuids)
+                        merged.append(result)
+    if move:
+        for source in chosen:
+            _delete(source)
+    return merged
+
+
+def _refuse_same_files(target: str, sources: Sequence[str]) -> None:
+    seen: dict[tuple[int, int] | str, str] = {}
+    for path in [target, *sources]:
+        identity = file_identity(path) or os.path.realpath(path)
+        if identity in seen:
+            also = "" if seen[identity] == path else f" (also as {shown(seen[identity])})"
+            raise UsageError(f"{shown(path)} is named twice{also}; name each file once")
+        seen[identity] = path
+
+
+def _chosen(sources: Sequence[str], selectors: Sequence[str]) -> list[_Source]:
+    """The trials to take from each source; each file is opened and looked through once."""
+    chosen = []
+    misses: dict[str, NoSuchTrial] = {}
+    matched: set[str] = set()
+    for path in sources:
+        with ProfileDB.open(path) as db:
+            _refuse_damaged(db)
+            if not selectors:
+                uuids = [trial.uuid for trial in db.trials()]
+            else:
+                uuids = []
+                for text in selectors:
+                    try:
+                        uuids += [trial.uuid for trial in selector.many(db, [text])]
+                        matched.add(text)
+                    except NoSuchTrial as miss:
+                        misses[text] = miss
+        chosen.append(_Source(path, tuple(dict.fromkeys(uuids))))
+    for text in selectors:
+        if text not in matched:
+            raise misses[text]
+    return chosen
+
+
+def _refuse_damaged(db: ProfileDB) -> None:
+    faults = [text for (text,) in db.rows("PRAGMA quick_check(1)") if text != "ok"]
+    if faults:
+        raise DatabaseError(f"{shown(db.path)} {DAMAGED}")
+    loose = next(iter(db.stream("PRAGMA foreign_key_check")), None)
+    if loose is not None:
+        raise DatabaseError(
+            f"{shown(db.path)} cannot be merged: a row of {shown(loose[0])} refers to a missing "
+            f"row of {shown(loose[2])}; `taupy doctor {shown(db.path)}` tells more"
+        )
+
+
+@contextmanager
+def _attached(db: ProfileDB, sources: Sequence[_Source]) -> Iterator[list[str]]:
+    names: list[str] = []
+    try:
+        for number, source in enumerate(sources):
+            place = quote_from_bytes(os.fsencode(os.path.abspath(source.path)))
+            with refusing(source.path):
+                db.connection.execute(
+                    "ATTACH ? AS " + f"source{number}", (f"file://{place}?mode=ro",)
+                )
+            names.append(f"source{number}")
+        yield names
+    finally:
+        for name in names:
+            db.connection.execute(f"DETACH {name}")
+
+
+@contextmanager
+def _one_transaction(
+    db: ProfileDB, sources: Sequence[_Source], names: Sequence[str]
+) -> Iterator[sqlite3.Connection]:
+    """A transaction in which the sources stay as they are, too."""
+    with db.transaction() as connection:
+        wait_for_locks(connection, PATIENCE_S)
+        for source, name in zip(sources, names, strict=True):
+            with refusing(source.path):  # from here on it cannot change
+                connection.execute(f"SELECT count(*) FROM {name}.sqlite_schema").fetchone()
+        wait_for_locks(connection, 0)
+        yield connection
+
+
+@contextmanager
+def _blaming(db: ProfileDB, source: _Source, name: str) -> Iterator[None]:
+    """Say of the right file that it is damaged."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorname", "") or ""
+        if code.startswith("SQLITE_CORRUPT"):
+            try:
+                sound = db.connection.execute("PRAGMA main.quick_check(1)").fetchone() == ("ok",)
+            except sqlite3.Error:
+                sound = False
+            if sound:
+                raise DatabaseError(f"{shown(source.path)} {DAMAGED}") from error
+        raise
+
+
+def _delete(source: _Source) -> None:
+    with ProfileDB.open(source.path, readonly=False) as db, db.transaction():
+        for trial in db.trials():
+            if trial.uuid in source.uuids:
+                db.delete(trial.id)

@@ -1,0 +1,487 @@
+"""One attached database's trials copied into the main one, within a transaction.
+
+What a column refers to is asked of the schema, so that tables which later versions add
+are copied, too:
+
+- a column that refers to `trial`, `thread`, `device`, `metric`, `experiment` or
+  `application` holds a number of one file, and gets the number it has here;
+- `timer`, `callpath` and `user_event` have ids made from content, the same everywhere;
+- tables that hang on no trial (ceilings, derived metrics) are copied row by row, where
+  none of the same key is there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from taupy.errors import DatabaseError
+from taupy.profiledb.text import shown
+from taupy.profiledb.writer import CUT_OFF, HEALTH, INVARIANTS, RUNNING, joint_span, next_name
+
+_NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
+"""Tables whose ids are numbers of one file."""
+
+_CONTENT = {
+    "timer": "(SELECT timer_id FROM {source}.trial_timer WHERE trial_id = :old)",
+    "callpath": "(SELECT callpath_id FROM {source}.call WHERE trial_id = :old)",
+    "user_event": "(SELECT user_event_id FROM {source}.user_event_value WHERE trial_id = :old)",
+}
+"""Tables whose ids are made from content, and those of their rows that a trial uses."""
+
+_SAME_CONTENT = {
+    "timer": "name",
+    "callpath": "timer_id, parent_id",
+    "user_event": "name, unit",
+}
+
+
+class MovedTrial(NamedTuple):
+    """A trial that the target did not have: its number and name there and here."""
+
+    old_id: int
+    new_id: int
+    old_name: str
+    new_name: str
+
+
+@dataclass(slots=True)
+class Merged:
+    """What one source brought.
+
+    Attributes:
+        added: trials that were new.
+        joined: trials (numbers in the target) that were there and got what they lacked:
+            nodes, threads, metrics, tags, facts.
+        there: trials (numbers in the target) that were there as they are.
+        differing: trials (numbers in the target) of which the source has other values;
+            those of the target stay.
+        ceilings, derived: how many came along.
+        kept: names of derived metrics with another expression here; that one stays.
+    """
+
+    source: str
+    added: list[MovedTrial] = field(default_factory=list)
+    joined: list[int] = field(default_factory=list)
+    there: list[int] = field(default_factory=list)
+    differing: list[int] = field(default_factory=list)
+    ceilings: int = 0
+    derived: int = 0
+    kept: list[str] = field(default_factory=list)
+
+
+class Copier:
+    """Copies from one attached database.
+
+    Args:
+        connection: with a transaction open, the target is `main`.
+        source: the schema name under which the other database is attached.
+        result: where it is written down what has happened.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, source: str, result: Merged) -> None:
+        self.connection = connection
+        self.source = source
+        self.result = result
+        self._names: dict[tuple[int, str], str] = {}  # old names in an experiment -> new ones
+        for table in ("thread", "device", "metric"):
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS temp.moved_{table} (old INTEGER PRIMARY KEY, new)"
+            )
+
+    def copy(self, uuids: tuple[str, ...]) -> None:
+        """Copy these trials, and what belongs to no trial."""
+        wanted = set(uuids)
+        self._map_metrics()
+        for old, uuid in self._rows(f"SELECT id, uuid FROM {self.source}.trial ORDER BY id"):
+            if uuid in wanted:
+                self._copy_trial(old, uuid)
+        self._copy_unattached()
+
+    # --- what the schema says -------------------------------------------------
+
+    @cached_property
+    def _references(self) -> dict[str, dict[str, str]]:
+        """Table -> its columns that refer to another table -> that table."""
+        found: dict[str, dict[str, str]] = {}
+        for (table,) in self._rows(
+            "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ):
+            keys = self._rows(f'PRAGMA main.foreign_key_list("{table}")')
+            found[table] = {key[3]: key[2] for key in keys}
+        return found
+
+    def _columns(self, table: str) -> list[str]:
+        rows = self._rows(f'PRAGMA main.table_info("{table}")')
+        theirs = {row[1] for row in self._rows(f'PRAGMA {self.source}.table_info("{table}")')}
+        return [row[1] for row in rows if row[1] in theirs]
+
+    def _of_a_trial(self) -> list[str]:
+        """Tables that hang on a trial, those that others refer to first."""
+        owners = {"trial", "thread", "device"}
+        tables = [
+            table
+            for table, columns in self._references.items()
+            if owners & set(columns.values()) and table not in ("trial", "metadata")
+        ]
+        return sorted(tables, key=lambda table: table not in ("thread", "device"))
+
+    # --- a trial --------------------------------------------------------------
+
+    def _copy_trial(self, old: int, uuid: str) -> None:
+        found = self._one("SELECT id FROM main.trial WHERE uuid = ?", uuid)
+        new = self._new_trial(old) if found is None else int(found)
+        threads, devices = self._map_places(old, new)
+        metrics = [] if found is None else self._lacking_metrics(old, new)
+        if found is None or threads or metrics:
+            self._copy_content(old)
+        before = self.connection.total_changes
+        trial = {"old": old, "new": new}
+        for table in self._of_a_trial():
+            if (table, 0) not in (("thread", threads), ("device", devices)):
+                self._copy_rows(table, trial, fresh=found is None)
+        for thread_old, thread_new, metric in metrics:
+            self._copy_metric(trial, thread_old, thread_new, metric)
+        if found is None:
+            self._copy_rows("metadata", trial)
+        else:
+            self._join(old, new, grown=bool(threads))
+            changed = self.connection.total_changes - before
+            (self.result.joined if changed else self.result.there).append(new)
+
+    def _new_trial(self, old: int) -> int:
+        """The trial's row; it keeps its number where that was never given here."""
+        source = self.source
+        (application, experiment, name) = self._rows(
+            f"SELECT application.name, experiment.name, trial.name FROM {source}.trial"
+            f" JOIN {source}.experiment ON experiment.id = trial.experiment_id"
+            f" JOIN {source}.application ON application.id = experiment.application_id"
+            " WHERE trial.id = ?",
+            old,
+        )[0]
+        place = self._id_of("experiment", self._id_of("application", None, application), experiment)
+        last = self._one("SELECT max(seq) FROM main.sqlite_sequence WHERE name = 'trial'") or 0
+        chosen = self._free_name(place, name)
+        columns = [column for column in self._columns("trial") if column != "id"]
+        given = {"experiment_id": ":experiment", "name": ":name"}
+        cursor = self.connection.execute(
+            f"INSERT INTO main.trial (id, {_listed(columns)})"
+            f" SELECT :id, {', '.join(given.get(column, _quoted(column)) for column in columns)}"
+            f" FROM {source}.trial WHERE id = :old",
+            {"id": old if old > last else None, "experiment": place, "name": chosen, "old": old},
+        )
+        new = cursor.lastrowid
+        assert new is not None
+        beginning = f"{application}/{experiment}/"
+        self.result.added.append(MovedTrial(old, new, beginning + name, beginning + chosen))
+        return new
+
+    def _id_of(self, table: str, application: int | None, name: str) -> int:
+        where = "name = :name" + (" AND application_id = :above" if application is not None else "")
+        key = {"name": name, "above": application}
+        found = self.connection.execute(
+            f"SELECT id FROM main.{table} WHERE {where}", key
+        ).fetchone()
+        if found is None:
+            columns, values = (
+                ("name", ":name")
+                if application is None
+                else ("application_id, name", ":above, :name")
+            )
+            cursor = self.connection.execute(
+                f"INSERT INTO main.{table} ({columns}) VALUES ({values})", key
+            )
+            found = (cursor.lastrowid,)
+        return int(found[0])
+
+    def _free_name(self, experiment: int, name: str) -> str:
+        """The name, or one that no trial of the experiment has.
+
+        A number becomes the experiment's next number, another name gets ` (2)`; a
+        snapshot, `NAME@LABEL`, follows its trial.
+        """
+        given = name
+        trial, at, label = name.partition("@")
+        if at and (experiment, trial) in self._names:
+            name = self._names[experiment, trial] + at + label
+        taken = {
+            there
+            for (there,) in self._rows(
+                "SELECT name FROM main.trial WHERE experiment_id = ?", experiment
+            )
+        }
+        free, number = name, 2
+        if name in taken and name.isascii() and name.isdigit():
+            free = next_name(self.connection, experiment)
+        while free in taken:
+            free = f"{name} ({number})"
+            number += 1
+        self._names[experiment, given] = free
+        return free
+
+    def _map_places(self, old: int, new: int) -> tuple[int, int]:
+        """Give numbers to the threads and devices that the trial lacks here; how many."""
+        counts = []
+        for table, place in (("thread", "node, context, thread"), ("device", "node, ordinal")):
+            self.connection.execute(f"DELETE FROM temp.moved_{table}")
+            same = " AND ".join(f"here.{c} = there.{c}" for c in place.split(", "))
+            lacking = (
+                f"SELECT there.id FROM {self.source}.{table} AS there WHERE trial_id = :old"
+                f" AND NOT EXISTS (SELECT 1 FROM main.{table} AS here"
+                f" WHERE here.trial_id = :new AND {same}) ORDER BY there.id"
+            )
+            trial = {"old": old, "new": new}
+            clash = self.connection.execute(
+                f"SELECT count(*) FROM main.{table} WHERE id IN ({lacking})", trial
+            ).fetchone()[0]
+            # In the old order: rows then come sorted by their new keys, too.
+            shift = (
+                "(SELECT max(id) FROM main." + table + ") + row_number() OVER (ORDER BY id)"
+                if clash
+                else "id"
+            )
+            cursor = self.connection.execute(
+                f"INSERT INTO temp.moved_{table} SELECT id, {shift} FROM ({lacking})", trial
+            )
+            counts.append(cursor.rowcount)
+        return counts[0], counts[1]
+
+    def _map_metrics(self) -> None:
+        self.connection.execute("DELETE FROM temp.moved_metric")
+        self.connection.execute(
+            "INSERT INTO main.metric (id, name, unit)"
+            f" SELECT iif(EXISTS (SELECT 1 FROM main.metric AS here WHERE here.id = there.id),"
+            f" NULL, there.id), name, unit FROM {self.source}.metric AS there WHERE true"
+            " ON CONFLICT (name, unit) DO NOTHING"
+        )
+        self.connection.execute(
+            "INSERT INTO temp.moved_metric SELECT there.id, here.id"
+            f" FROM {self.source}.metric AS there JOIN main.metric AS here"
+            " ON here.name = there.name AND here.unit = there.unit"
+        )
+
+    def _copy_content(self, old: int) -> None:
+        """Timers with their groups, call paths, user events: the same id is the same thing."""
+        for table, used in _CONTENT.items():
+            which = used.format(source=self.source)
+            same = " OR ".join(
+                f"here.{c} IS NOT there.{c}" for c in _SAME_CONTENT[table].split(", ")
+            )
+            odd = self._one(
+                f"SELECT there.id FROM {self.source}.{table} AS there"
+                f" CROSS JOIN main.{table} AS here ON here.id = there.id"
+                f" WHERE there.id IN {which} AND ({same}) LIMIT 1",
+                {"old": old},
+            )
+            if odd is not None:
+                raise DatabaseError(
+                    f"{shown(self.result.source)} cannot be merged: its {table} {odd} is another "
+                    "one here, so one of the files has ids that are not made from their content; "
+                    "`taupy doctor FILE` says which"
+                )
+            columns = _listed(self._columns(table))
+            self.connection.execute(
+                f"INSERT INTO main.{table} ({columns})"
+                f" SELECT {columns} FROM {self.source}.{table} WHERE id IN {which}"
+                " ON CONFLICT DO NOTHING",
+                {"old": old},
+            )
+        used = _CONTENT["timer"].format(source=self.source)
+        self.connection.execute(
+            "INSERT INTO main.timer_group (timer_id, name) SELECT timer_id, name"
+            f" FROM {self.source}.timer_group WHERE timer_id IN {used} ON CONFLICT DO NOTHING",
+            {"old": old},
+        )
+
+    def _copy_rows(self, table: str, trial: dict[str, int], *, fresh: bool = True) -> None:
+        """The table's rows of a trial, as far as threads and devices are new here.
+
+        Args:
+            fresh: the trial is new. Otherwise rows without a key of their own that hang
+                neither on a thread nor on a device stay away: they might be there.
+        """
+        refers = self._references[table]
+        columns = self._columns(table)
+        hangs_on = {refers.get(column) for column in columns} & {"thread", "device"}
+        numbered = "id" in columns and table not in ("thread", "device")
+        if not fresh and numbered and not hangs_on:
+            return
+        self._insert(table, [c for c in columns if not (numbered and c == "id")], trial)
+
+    def _insert(self, table: str, columns: list[str], values: dict[str, int]) -> None:
+        refers = self._references[table]
+        joins, cells = [], []
+        for column in columns:
+            above = refers.get(column)
+            if table in ("thread", "device") and column == "id":
+                above = table
+            if above == "trial":
+                cells.append(":new")
+            elif above in ("thread", "device", "metric"):
+                name = f"moved_{column}"
+                joins.append(
+                    f" CROSS JOIN temp.moved_{above} AS {name} ON {name}.old = row.{column}"
+                )
+                cells.append(f"{name}.new")
+            elif above in _NUMBERED:
+                raise DatabaseError(f"the table {table} cannot be merged: it refers to {above}")
+            else:
+                cells.append(f"row.{_quoted(column)}")
+        order = " ORDER BY row.id" if "id" in self._columns(table) else ""
+        condition = " WHERE " + ("row.trial_id = :old" if "trial" in refers.values() else "true")
+        self.connection.execute(
+            f'INSERT INTO main."{table}" ({_listed(columns)}) SELECT {", ".join(cells)}'
+            f' FROM {self.source}."{table}" AS row{"".join(joins)}{condition}'
+            f"{order} ON CONFLICT DO NOTHING",
+            values,
+        )
+
+    # --- a trial that is there -------------------------------------------------
+
+    def _lacking_metrics(self, old: int, new: int) -> list[tuple[int, int, int]]:
+        """(thread there, thread here, metric there) of metrics that a thread lacks here.
+
+        A metric is added to a thread only where both have the same calls; otherwise it
+        is noted that they differ.
+        """
+        source = self.source
+        lacking = self._rows(
+            f"SELECT there.id, here.id, measured.metric_id FROM {source}.thread AS there"
+            " JOIN main.thread AS here ON here.trial_id = :new AND here.node = there.node"
+            "  AND here.context = there.context AND here.thread = there.thread"
+            f" JOIN {source}.thread_metric AS measured"
+            "  ON measured.trial_id = :old AND measured.thread_id = there.id"
+            " JOIN temp.moved_metric AS moved ON moved.old = measured.metric_id"
+            " WHERE there.trial_id = :old AND NOT EXISTS (SELECT 1 FROM main.thread_metric AS own"
+            "  WHERE own.trial_id = :new AND own.metric_id = moved.new"
+            "  AND own.thread_id = here.id)",
+            {"old": old, "new": new},
+        )
+        alike = {
+            (there, here): self._same_calls(old, there, new, here)
+            for there, here in dict.fromkeys((there, here) for there, here, _ in lacking)
+        }
+        if not all(alike.values()):
+            self.result.differing.append(new)
+        return [row for row in lacking if alike[row[0], row[1]]]
+
+    def _same_calls(self, old: int, there: int, new: int, here: int) -> bool:
+        one = (
+            "SELECT callpath_id, calls, subroutines FROM {}.call"
+            " WHERE trial_id = {} AND thread_id = {}"
+        )
+        theirs, ours = one.format(self.source, old, there), one.format("main", new, here)
+        return not self._rows(
+            f"SELECT * FROM ({theirs} EXCEPT {ours} LIMIT 1)"
+            f" UNION ALL SELECT * FROM ({ours} EXCEPT {theirs} LIMIT 1)"
+        )
+
+    def _copy_metric(self, trial: dict[str, int], there: int, here: int, metric: int) -> None:
+        for table, refers in self._references.items():
+            if {"trial", "thread", "metric"} <= set(refers.values()):
+                columns = self._columns(table)
+                cells = {
+                    "trial_id": ":new",
+                    "thread_id": ":here",
+                    "metric_id": "(SELECT new FROM temp.moved_metric WHERE old = :metric)",
+                }
+                self.connection.execute(
+                    f'INSERT INTO main."{table}" ({_listed(columns)})'
+                    f" SELECT {', '.join(cells.get(c, _quoted(c)) for c in columns)}"
+                    f' FROM {self.source}."{table}"'
+                    " WHERE trial_id = :old AND metric_id = :metric AND thread_id = :there"
+                    " ON CONFLICT DO NOTHING",
+                    {**trial, "there": there, "here": here, "metric": metric},
+                )
+
+    def _join(self, old: int, new: int, *, grown: bool) -> None:
+        """Facts that are lacking, remarks line by line, span and state as writing would."""
+        select = "SELECT node, name, value FROM {}.metadata WHERE trial_id = ?"
+        theirs = {
+            (n, name): value for n, name, value in self._rows(select.format(self.source), old)
+        }
+        ours = {(n, name): value for n, name, value in self._rows(select.format("main"), new)}
+        waited_for = (None, RUNNING) in ours and (None, RUNNING) not in theirs
+        for (node, name), value in theirs.items():
+            if name == RUNNING and (None, RUNNING) not in ours:
+                continue  # they have arrived
+            if (node, name) not in ours:
+                self.connection.execute(
+                    "INSERT INTO main.metadata (trial_id, node, name, value) VALUES (?, ?, ?, ?)",
+                    (new, node, name, value),
+                )
+            elif name.startswith(HEALTH) or name == INVARIANTS:
+                has = ours[node, name].split("\n")
+                more = [line for line in value.split("\n") if line not in has]
+                if more:
+                    self.connection.execute(
+                        "UPDATE main.metadata SET value = ?"
+                        " WHERE trial_id = ? AND name = ? AND node IS ?",
+                        ("\n".join([*has, *more]), new, name, node),
+                    )
+        if not (grown or waited_for):
+            return
+        select = "SELECT started_at, duration_ns, exit_code, state FROM {}.trial WHERE id = ?"
+        start, duration, code, state = self._rows(select.format("main"), new)[0]
+        their_start, their_duration, their_code, their_state = self._rows(
+            select.format(self.source), old
+        )[0]
+        if waited_for:
+            self.connection.execute(
+                "DELETE FROM main.metadata WHERE trial_id = ? AND name = ?", (new, RUNNING)
+            )
+            state = "incomplete" if (None, CUT_OFF) in ours else "complete"
+        if state == "complete":
+            state = their_state
+        start, duration = joint_span((start, duration), (their_start, their_duration))
+        self.connection.execute(
+            "UPDATE main.trial SET started_at = ?, duration_ns = ?, exit_code = ?, state = ?"
+            " WHERE id = ?",
+            (start, duration, their_code if code is None else code, state, new),
+        )
+
+    # --- what belongs to no trial ---------------------------------------------
+
+    def _copy_unattached(self) -> None:
+        attached = {*_NUMBERED, *_CONTENT, "timer_group", "metadata", *self._of_a_trial()}
+        for table in self._references:
+            if table in attached:
+                continue
+            columns = [column for column in self._columns(table) if column != "id"]
+            cursor = self.connection.execute(
+                f'INSERT INTO main."{table}" ({_listed(columns)}) SELECT {_listed(columns)}'
+                f' FROM {self.source}."{table}" WHERE true ON CONFLICT DO NOTHING'
+            )
+            if table == "ceiling":
+                self.result.ceilings = cursor.rowcount
+            elif table == "derived_metric":
+                self.result.derived = cursor.rowcount
+        self.result.kept = [
+            name
+            for (name,) in self._rows(
+                f"SELECT there.name FROM {self.source}.derived_metric AS there"
+                " JOIN main.derived_metric AS here ON here.name = there.name"
+                " WHERE here.expression <> there.expression ORDER BY there.name"
+            )
+        ]
+
+    # --- SQL ------------------------------------------------------------------
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        if len(values) == 1 and isinstance(values[0], dict):
+            return self.connection.execute(sql, values[0]).fetchall()
+        return self.connection.execute(sql, values).fetchall()
+
+    def _one(self, sql: str, *values: Any) -> Any:
+        rows = self._rows(sql, *values)
+        return rows[0][0] if rows else None
+
+
+def _quoted(column: str) -> str:
+    return f'"{column}"'
+
+
+def _listed(columns: list[str]) -> str:
+    return ", ".join(map(_quoted, columns))
