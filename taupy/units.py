@@ -104,3 +104,24 @@ def _three_digits(value: float) -> str:
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+_PREFIXES = (
+    *((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")),
+    *((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")),
+)
+
+
+def prefixed(value: float, unit: str) -> str:
+    """A quantity with an SI prefix, powers of 1000, three digits: `15.7 Tflop/s`, `4.2 us`."""
+    if value != value:
+        return "nan"
+    if abs(value) == float("inf"):
+        return "inf"
+    for step, prefix in _PREFIXES:
+        # A value that rounds up to the next prefix is shown in it.
+        if abs(value) >= step * 0.9995:
+            return f"{_three_digits(value / step)} {prefix}{unit}".rstrip()
+    if value == 0:
+        return f"0 {unit}".rstrip()
+    return f"{value:.3g} {unit}".rstrip()

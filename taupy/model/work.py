@@ -1,0 +1,129 @@
+"""Work of a trial: operations and bytes, what did them, and in what time.
+
+The rows that a roofline is made of. `profiledb.roofline_query` reads them, `roofline`
+places them. Values are sums over launches or calls in the metric's own unit; a metric that
+is not in a row's `values` was not measured there: absent is not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+Tier = Literal["measured", "analytic", "unknown"]
+"""Where a number comes from: counted by hardware, worked out from shapes, or nowhere."""
+
+PRECISION_OF = {
+    "flop": "any",
+    "flop_fp64": "fp64",
+    "flop_fp32": "fp32",
+    "flop_fp16": "fp16",
+    "flop_bf16": "bf16",
+    "flop_tensor": "tensor",
+    "flop_tensor_fp64": "tensor fp64",
+    "flop_tensor_tf32": "tensor tf32",
+    "flop_tensor_fp16": "tensor fp16",
+    "flop_tensor_bf16": "tensor bf16",
+    "flop_tensor_fp8": "tensor fp8",
+    "flop_tensor_int8": "tensor int8",
+}
+"""Metric -> precision: the name of its ceiling; "any" and "tensor" where it is not known."""
+
+LEVEL_OF = {
+    "bytes_l1": "L1",
+    "bytes_shared": "shared",
+    "bytes_l2": "L2",
+    "bytes_l3": "L3",
+    "bytes_dram": "DRAM",
+    "bytes_dram_read": "DRAM",
+}
+"""Metric -> memory level: the name of its ceiling. Near levels first."""
+
+LEVELS = ("L1", "shared", "L2", "L3", "DRAM")
+
+COUNTED_TIME = "counted_time"
+COUNTED_LAUNCHES = "counted_launches"
+
+METRICS = (*PRECISION_OF, *LEVEL_OF, COUNTED_TIME, COUNTED_LAUNCHES)
+"""All metrics that a roofline may need, besides `time`."""
+
+
+class Place(NamedTuple):
+    """A timer, as rows name it: by its position in `TrialWork.timers`."""
+
+    name: str
+    short: str
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """Launches of one kernel under one call path, on one stream.
+
+    Attributes:
+        timer: of the kernel.
+        owners: timers of the call path above it, the nearest first.
+        time_ns: of all `calls`, as the trial timed them.
+        values: metric -> sum over the launches that were counted.
+    """
+
+    timer: int
+    owners: tuple[int, ...]
+    thread: tuple[int, int, int]
+    calls: int
+    time_ns: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutineWork:
+    """One routine on one host thread: what it did itself, and with all that it called."""
+
+    timer: int
+    thread: tuple[int, int, int]
+    calls: int
+    exclusive_ns: float
+    inclusive_ns: float
+    exclusive: Mapping[str, float]
+    inclusive: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class NotedWork:
+    """Work that the program itself said it would do: user events named like our metrics.
+
+    Attributes:
+        owners: timers of the call path it was said in, the nearest first.
+    """
+
+    metric: str
+    value: float
+    owners: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialWork:
+    """All work of one trial.
+
+    Attributes:
+        name: application/experiment/trial.
+        metrics: names of the metrics that the trial has.
+        gpus: names of the GPUs that ran kernels; `processor`: the CPU's model.
+        wall_ns: of the longest host thread.
+    """
+
+    trial_id: int
+    name: str
+    application: str
+    metrics: tuple[str, ...]
+    metadata: Mapping[str, str]
+    gpus: tuple[str, ...]
+    processor: str
+    wall_ns: float
+    timers: tuple[Place, ...]
+    kernels: tuple[KernelWork, ...] = ()
+    routines: tuple[RoutineWork, ...] = ()
+    noted: tuple[NotedWork, ...] = ()
+    copies_ns: float = 0.0
+    health: tuple[str, ...] = field(default_factory=tuple)

@@ -1,0 +1,222 @@
+"""What a roofline needs of a trial: work of kernels and routines, and what ran them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from taupy.model.rows import TrialRow
+from taupy.model.work import METRICS, KernelWork, NotedWork, Place, RoutineWork, TrialWork
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
+
+_METRICS = """
+    SELECT id, name FROM metric
+     WHERE id IN (SELECT metric_id FROM thread_metric WHERE trial_id = ?)
+     ORDER BY name
+"""
+
+_TIMERS = """
+    SELECT timer.id, timer.name, timer.short_name,
+           (SELECT coalesce(group_concat(name, '|'), '') FROM timer_group
+             WHERE timer_group.timer_id = timer.id)
+      FROM trial_timer JOIN timer ON timer.id = trial_timer.timer_id
+     WHERE trial_timer.trial_id = ?
+"""
+
+_THREADS = "SELECT id, node, context, thread, kind FROM thread WHERE trial_id = ?"
+
+# Kernels of all streams: few rows beside those of the host.
+_KERNELS = """
+    SELECT call.callpath_id, call.thread_id, callpath.timer_id, callpath.parent_id, call.calls
+      FROM thread
+      CROSS JOIN call ON call.trial_id = thread.trial_id AND call.thread_id = thread.id
+      CROSS JOIN callpath ON callpath.id = call.callpath_id
+      CROSS JOIN timer_group AS marked
+              ON marked.timer_id = callpath.timer_id AND marked.name = :group
+     WHERE thread.trial_id = :trial AND thread.kind = 'stream' AND call.calls > 0
+"""
+
+_VALUE = """
+    SELECT exclusive FROM interval_value
+     WHERE trial_id = ? AND metric_id = ? AND callpath_id = ? AND thread_id = ?
+"""
+
+_FLAT = """
+    SELECT value.thread_id, value.timer_id, timer_call.calls, value.inclusive, value.exclusive
+      FROM timer_value AS value
+      CROSS JOIN timer_call
+              ON timer_call.trial_id = value.trial_id
+             AND timer_call.thread_id = value.thread_id
+             AND timer_call.timer_id = value.timer_id
+      CROSS JOIN thread ON thread.id = value.thread_id AND thread.kind = 'host'
+     WHERE value.trial_id = ? AND value.metric_id = ?
+"""
+
+_EVENTS = f"""
+    SELECT user_event.name, value.callpath_id, value.count * value.mean
+      FROM user_event_value AS value
+      JOIN user_event ON user_event.id = value.user_event_id
+     WHERE value.trial_id = ? AND value.callpath_id IS NOT NULL
+       AND user_event.name IN ({", ".join("?" * len(METRICS))})
+"""
+
+_PARENT = "SELECT timer_id, parent_id FROM callpath WHERE id = ?"
+
+_LONGEST = """
+    SELECT max(thread_metric.largest_inclusive)
+      FROM thread_metric JOIN thread ON thread.id = thread_metric.thread_id
+      JOIN metric ON metric.id = thread_metric.metric_id
+     WHERE thread_metric.trial_id = ? AND metric.name = 'time' AND thread.kind = 'host'
+"""
+
+_DEVICES = """
+    SELECT DISTINCT device.name FROM device
+     WHERE device.trial_id = :trial
+       AND (NOT EXISTS (SELECT 1 FROM thread WHERE trial_id = :trial AND kind = 'stream')
+            OR EXISTS (SELECT 1 FROM thread
+                        WHERE thread.trial_id = :trial AND thread.kind = 'stream'
+                          AND thread.node = device.node
+                          AND thread.context = device.ordinal + 1))
+     ORDER BY device.node, device.ordinal
+"""
+
+_METADATA = "SELECT name, value FROM metadata WHERE trial_id = ? ORDER BY ifnull(node, -1) DESC"
+
+_CPU_NAMES = ("CPU Type", "CPU Model", "CPU Name", "Processor")
+
+
+@of_a_sound_file
+def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
+    """All work of a trial; kernels under their call paths, routines flat.
+
+    Raises:
+        NoSuchTrial: there is no such trial.
+    """
+    db.trial(trial.id)
+    metrics = {name: id for id, name in db.rows(_METRICS, (trial.id,))}
+    timers = db.rows(_TIMERS, (trial.id,))
+    place = {id: position for position, (id, *_) in enumerate(timers)}
+    paths = _Paths(db, place)
+    metadata = dict(db.rows(_METADATA, (trial.id,)))
+    return TrialWork(
+        trial_id=trial.id,
+        name=f"{trial.application}/{trial.experiment}/{trial.name}",
+        application=trial.application,
+        metrics=tuple(metrics),
+        metadata=metadata,
+        gpus=_gpus(db, trial.id, metadata),
+        processor=next((metadata[name] for name in _CPU_NAMES if name in metadata), ""),
+        wall_ns=float(db.rows(_LONGEST, (trial.id,))[0][0] or trial.duration_ns),
+        timers=tuple(
+            Place(name, short, frozenset(groups.split("|"))) for _, name, short, groups in timers
+        ),
+        kernels=tuple(_kernels(db, trial.id, metrics, paths)),
+        routines=tuple(_routines(db, trial.id, metrics, place)),
+        noted=tuple(
+            NotedWork(name, float(value), paths.timers(callpath))
+            for name, callpath, value in db.rows(_EVENTS, (trial.id, *METRICS))
+            if value is not None
+        ),
+        copies_ns=_copies_ns(db, trial.id, metrics),
+        health=tuple(value for name, value in metadata.items() if name.startswith("taupy.health.")),
+    )
+
+
+def _gpus(db: ProfileDB, trial_id: int, metadata: dict[str, str]) -> tuple[str, ...]:
+    found = [name for (name,) in db.rows(_DEVICES, {"trial": trial_id})]
+    if not found and "GPU Name" in metadata:
+        found = [metadata["GPU Name"]]
+    return tuple(dict.fromkeys(found))
+
+
+def _kernels(
+    db: ProfileDB, trial_id: int, metrics: dict[str, int], paths: _Paths
+) -> Iterable[KernelWork]:
+    wanted = {name: metrics[name] for name in ("time", *METRICS) if name in metrics}
+    threads = {id: place for id, *place, _ in db.rows(_THREADS, (trial_id,))}
+    rows = db.rows(_KERNELS, {"trial": trial_id, "group": "GPU_KERNEL"})
+    for callpath, thread, timer, parent, calls in rows:
+        values: dict[str, float] = {}
+        for name, metric in wanted.items():
+            found = db.rows(_VALUE, (trial_id, metric, callpath, thread))
+            if found and found[0][0] is not None:
+                values[name] = float(found[0][0])
+        time_ns = values.pop("time", math.nan)
+        node, context, number = threads[thread]
+        yield KernelWork(
+            paths.place(timer),
+            () if parent is None else paths.timers(parent),
+            (node, context, number),
+            calls,
+            time_ns,
+            values,
+        )
+
+
+def _copies_ns(db: ProfileDB, trial_id: int, metrics: dict[str, int]) -> float:
+    if "time" not in metrics:
+        return 0.0
+    total = 0.0
+    rows = db.rows(_KERNELS, {"trial": trial_id, "group": "GPU_COPY"})
+    for callpath, thread, *_ in rows:
+        for (value,) in db.rows(_VALUE, (trial_id, metrics["time"], callpath, thread)):
+            total += value or 0
+    return total
+
+
+def _routines(
+    db: ProfileDB, trial_id: int, metrics: dict[str, int], place: dict[int, int]
+) -> Iterable[RoutineWork]:
+    """Host routines, where the host has work metrics or phases that hold kernels."""
+    threads = {id: tuple(where) for id, *where, _ in db.rows(_THREADS, (trial_id,))}
+    found: dict[tuple[int, int], dict[str, tuple[Any, Any]]] = {}
+    calls: dict[tuple[int, int], int] = {}
+    for name in ("time", *METRICS):
+        if name not in metrics:
+            continue
+        for thread, timer, called, inclusive, exclusive in db.stream(
+            _FLAT, (trial_id, metrics[name])
+        ):
+            calls[thread, timer] = called
+            found.setdefault((thread, timer), {})[name] = (inclusive, exclusive)
+    for (thread, timer), values in found.items():
+        inclusive, exclusive = values.pop("time", (math.nan, math.nan))
+        node, context, number = threads[thread]
+        yield RoutineWork(
+            place[timer],
+            (node, context, number),
+            calls[thread, timer],
+            math.nan if exclusive is None else float(exclusive),
+            math.nan if inclusive is None else float(inclusive),
+            {name: float(own) for name, (_, own) in values.items() if own is not None},
+            {name: float(whole) for name, (whole, _) in values.items() if whole is not None},
+        )
+
+
+class _Paths:
+    """Call paths as timers, each call path read once."""
+
+    def __init__(self, db: ProfileDB, place: dict[int, int]) -> None:
+        self._db = db
+        self._place = place
+        self._known: dict[int, tuple[int, ...]] = {}
+
+    def place(self, timer: int) -> int:
+        return self._place[timer]
+
+    def timers(self, callpath: int) -> tuple[int, ...]:
+        """From the call path itself up to its root."""
+        climbed = []
+        here: int | None = callpath
+        while here is not None and here not in self._known:
+            found = self._db.rows(_PARENT, (here,))
+            if not found:
+                here = None
+                break
+            climbed.append((here, found[0][0]))
+            here = found[0][1]
+        above = self._known[here] if here is not None else ()
+        for path, timer in reversed(climbed):
+            above = self._known[path] = (self._place[timer], *above)
+        return self._known.get(callpath, ())

@@ -1,0 +1,288 @@
+"""A chart as data: axes, lines, boxes, symbols, and every number behind them.
+
+Free of layout, so that the writers (a picture, a page) and the tests read the same thing.
+Coordinates are in SI units on logarithmic axes. Colours and markers are names or numbers
+that a writer turns into its own: "c0" to "c9" for categories, "other", a memory level,
+"ink" and "muted".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from taupy.roofline.placement import Placement
+from taupy.units import percent, prefixed
+
+Kind = Literal["classic", "hierarchical", "complexity", "time", "combined"]
+Role = Literal["compute", "bandwidth", "launch", "balance", "isochrone", "trajectory", "pair"]
+Style = Literal["solid", "dashed", "dotted"]
+
+TITLES: dict[Kind, str] = {
+    "classic": "Roofline",
+    "hierarchical": "Hierarchical roofline",
+    "complexity": "Compute and bandwidth complexity",
+    "time": "Compute and bandwidth time",
+    "combined": "Time-based roofline",
+}
+COLORS = 10
+MARKERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A logarithmic axis in SI units."""
+
+    label: str
+    unit: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line through the plane; of roofs, with value and source."""
+
+    role: Role
+    label: str
+    points: tuple[tuple[float, float], ...]
+    color: str = "ink"
+    style: Style = "solid"
+    value: float | None = None
+    unit: str = ""
+    source: str = ""
+    reference: str = ""
+    processor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The overhead box: from the origin to its corner."""
+
+    label: str
+    x: float
+    y: float
+    color: str = "muted"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One symbol; `point` is its position in `Chart.points`, `area` goes from 0 to 1."""
+
+    point: int
+    x: float
+    y: float
+    area: float
+    color: str
+    marker: int = 0
+    filled: bool = True
+    level: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point that has no place on logarithmic axes: a mark at an edge.
+
+    Attributes:
+        edge: "left" without flop, "right" without bytes (the other way in complexity and
+            time planes: "bottom" without flop, "left" without bytes).
+        low, high: the part of the edge it takes, 0 to 1: its share of the run time.
+    """
+
+    point: int
+    edge: Literal["left", "right", "bottom"]
+    low: float
+    high: float
+    color: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the legend."""
+
+    label: str
+    color: str
+    marker: int = 0
+    filled: bool = True
+    line: Style | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart with all its numbers.
+
+    Attributes:
+        level: the memory level that it is of; empty for all.
+        x2, y2: secondary axes, None without; their low and high face those of x and y.
+        points: one record a point, JSON-able: every number of the chart.
+    """
+
+    kind: Kind
+    level: str
+    title: str
+    subtitle: str
+    x: Axis
+    y: Axis
+    x2: Axis | None
+    y2: Axis | None
+    lines: tuple[Line, ...]
+    boxes: tuple[Box, ...]
+    symbols: tuple[Symbol, ...]
+    marks: tuple[Mark, ...]
+    marks_label: str
+    legend: tuple[Entry, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    points: tuple[dict[str, Any], ...]
+
+
+def to_json(chart: Chart) -> dict[str, Any]:
+    """The chart as JSON takes it; what is not finite becomes null."""
+    made = _finite(asdict(chart))
+    made["format"] = "taupy roofline chart 1"
+    return made  # type: ignore[no-any-return]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value
+
+
+def record(placement: Placement, rank: int) -> dict[str, Any]:
+    """Every number of one point, in SI units; None where it is not known."""
+    point = placement.point
+    known = point.flop_tier != "unknown"
+    return {
+        "rank": rank,
+        "name": point.name,
+        "short": point.short,
+        "of": point.of,
+        "trial": point.trial,
+        "trial_name": point.trial_name,
+        "series": point.series,
+        "parameter": point.parameter,
+        "processor": point.processor,
+        "calls": point.calls,
+        "launches": point.launches,
+        "counted": point.counted,
+        "run_time": point.run_time,
+        "time": point.time,
+        "share": point.share,
+        "flop_tier": point.flop_tier,
+        "bytes_tier": point.bytes_tier,
+        "flop": dict(point.flop),
+        "total_flop": point.total_flop if known else None,
+        "bytes": dict(point.bytes),
+        "intensity": {level: point.intensity(level) for level in point.bytes} if known else {},
+        "performance": point.performance if known else None,
+        "bandwidth": {
+            level: moved / point.time if point.time > 0 else None
+            for level, moved in point.bytes.items()
+        },
+        "ideal_compute_time": placement.compute,
+        "ideal_level_times": dict(placement.levels),
+        "launch_overhead": placement.overhead,
+        "peak": placement.peak,
+        "roof_share": placement.roof_share,
+        "bound_by": placement.limiter,
+        "notes": [*point.notes, *placement.assumed],
+    }
+
+
+def area(share: float, largest: float) -> float:
+    """Area of a symbol, 0 to 1, from its share of the time; a writer adds the minimum."""
+    return share / largest if largest > 0 else 0.0
+
+
+def span(values: Iterable[float], below: float, above: float) -> tuple[float, float]:
+    """Limits of an axis: a factor below the least and above the largest value."""
+    finite = [value for value in values if value > 0 and math.isfinite(value)]
+    if not finite:
+        return 0.1, 10.0
+    low, high = min(finite) / below, max(finite) * above
+    if high / low < 30:  # so that an axis has ticks to read
+        middle = math.sqrt(low * high)
+        low, high = middle / 5.5, middle * 5.5
+    return low, high
+
+
+def stack(
+    placements: Sequence[tuple[int, Placement]],
+    edge: Literal["left", "right", "bottom"],
+    color: dict[int, str],
+) -> list[Mark]:
+    """Marks along an edge, one upon the other, as long as their shares of the time."""
+    marks = []
+    at = 0.0
+    for number, placement in placements:
+        end = min(1.0, at + placement.point.share)
+        marks.append(Mark(number, edge, at, end, color.get(number, "other")))
+        at = end
+    return marks
+
+
+def remarks(placements: Sequence[Placement]) -> list[str]:
+    """What a reader must know: where numbers come from and what is not in the chart."""
+    notes = []
+    tiers = sorted({each.point.flop_tier for each in placements})
+    moved = sorted({each.point.bytes_tier for each in placements})
+    told = {
+        "measured": "measured counters",
+        "analytic": "ANALYTIC, from shapes",
+        "unknown": "unknown for some",
+    }
+    notes.append(
+        f"flop: {', '.join(told[tier] for tier in tiers)}; "
+        f"bytes: {', '.join(told[tier] for tier in moved)}"
+    )
+    zero = [
+        each
+        for each in placements
+        if each.point.flop_tier != "unknown" and not each.point.total_flop
+    ]
+    if zero and all(each.point.of == "kernel" for each in zero):
+        share = sum(each.point.share for each in zero)
+        notes.append(f"{len(zero)} without flop: {percent(100 * share)} % of the run time")
+    unknown = [each for each in placements if not each.point.known]
+    if unknown:
+        share = sum(each.point.share for each in unknown)
+        notes.append(
+            f"{len(unknown)} not counted, not drawn: {percent(100 * share)} % of the run time"
+        )
+    for text in dict.fromkeys(text for each in placements for text in each.assumed):
+        notes.append(text)
+    for text in dict.fromkeys(
+        text for each in placements for text in each.point.notes if not text[:1].isdigit()
+    ):
+        notes.append(text)
+    partly = [each for each in placements if any(note[:1].isdigit() for note in each.point.notes)]
+    if partly:
+        notes.append(
+            f"{len(partly)} counted in part of their launches, or scaled to a timing trial: "
+            "the table tells which"
+        )
+    return notes
+
+
+def warnings(placements: Sequence[Placement]) -> list[str]:
+    """Points above a roof: a count or a roof is wrong."""
+    found = [each for each in placements if each.above_roof]
+    return [
+        f"{each.point.short} is above its roof ({percent(100 * (each.roof_share or 0))} % of "
+        f"{each.limiter or 'it'}): a clock above the roof's, work from a nearer level, "
+        "or a wrong count"
+        for each in found[:3]
+    ] + ([f"... and {len(found) - 3} more above their roofs"] if len(found) > 3 else [])
+
+
+def value_label(name: str, value: float, unit: str, source: str) -> str:
+    """What stands along a roof: `DRAM 829 GB/s (measured)`."""
+    return f"{name} {prefixed(value, unit)} ({source})"

@@ -1,0 +1,328 @@
+"""Classic and hierarchical rooflines as charts: performance over arithmetic intensity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from taupy.model.machine import Ceiling
+from taupy.model.work import LEVELS
+from taupy.roofline import chart, model
+from taupy.roofline.chart import Chart, Entry, Line, Symbol
+from taupy.roofline.look import Look, clipped, group_of, look
+from taupy.roofline.placement import Placement
+from taupy.roofline.roofs import Roofs
+from taupy.units import percent, prefixed
+
+_MOST_LABELLED = 6
+
+
+def levels_in(placements: Sequence[Placement]) -> list[str]:
+    """Memory levels that some point has bytes of, the nearest first."""
+    return [level for level in LEVELS if any(level in each.point.bytes for each in placements)]
+
+
+def classic(placements: Sequence[Placement], level: str, top: int = 10) -> Chart:
+    """Performance over the intensity at one level; one symbol a point."""
+    style = look(placements, top)
+    symbols = _symbols(placements, [level], style)
+    return _chart("classic", placements, [level], style, symbols, style.legend)
+
+
+def hierarchical(placements: Sequence[Placement], top: int = 10) -> Chart:
+    """One symbol a point and level: a colour for each level, a marker for each point."""
+    levels = levels_in(placements)
+    style = look(placements, top)
+    top = max(1, min(top, chart.MARKERS - 1))
+    markers = {number: min(number, top) for number in range(len(placements))}
+    legend = [Entry(level, level) for level in levels]
+    several = len(style.groups) > 1
+    for number, each in enumerate(placements[:top]):
+        name = f"{clipped(each.point.short)}  {percent(100 * each.point.share)} %"
+        if several:
+            name += f"  [{clipped(group_of(each), 20)}]"
+        legend.append(Entry(name, "ink", markers[number]))
+    if len(placements) > top:
+        share = percent(100 * sum(each.point.share for each in placements[top:]))
+        legend.append(Entry(f"others ({len(placements) - top})  {share} %", "ink", top))
+    by_level = Look({}, markers, style.groups, tuple(legend))
+    symbols = _symbols(placements, levels, by_level)
+    return _chart("hierarchical", placements, levels, by_level, symbols, tuple(legend))
+
+
+def _symbols(placements: Sequence[Placement], levels: Sequence[str], style: Look) -> list[Symbol]:
+    largest = max((each.point.share for each in placements), default=0.0)
+    symbols = []
+    for number, each in enumerate(placements):
+        for level in levels:
+            intensity = each.point.intensity(level)
+            height = each.point.performance
+            if not intensity or not math.isfinite(intensity) or not height > 0:
+                continue
+            symbols.append(
+                Symbol(
+                    number,
+                    intensity,
+                    height,
+                    chart.area(each.point.share, largest),
+                    style.colors.get(
+                        number, level if len(levels) > 1 or not style.colors else "other"
+                    ),
+                    style.markers.get(number, 0),
+                    level=level,
+                    text="" if each.point.parameter is None else f"{each.point.parameter:g}",
+                )
+            )
+    return symbols
+
+
+def _chart(
+    kind: chart.Kind,
+    placements: Sequence[Placement],
+    levels: Sequence[str],
+    style: Look,
+    symbols: list[Symbol],
+    legend: tuple[Entry, ...],
+) -> Chart:
+    found_machines = machines(placements)
+    ridges = [
+        model.ridge(peak.value, roofs.bandwidth[level].value)
+        for roofs in found_machines
+        for peak in _peaks(roofs, placements)
+        for level in levels
+        if level in roofs.bandwidth
+    ]
+    low, high = chart.span([symbol.x for symbol in symbols] + ridges, 4, 6)
+    tops = [peak.value for roofs in found_machines for peak in _peaks(roofs, placements)]
+    bottom, top = chart.span([symbol.y for symbol in symbols] + tops, 3, 2.5)
+    lines = [
+        line
+        for roofs in found_machines
+        for line in _roofs(
+            roofs, placements, levels, (low, high), bottom, len(found_machines) > 1, style
+        )
+    ]
+    launch, note = _launch_ceiling(placements, (low, high), (bottom, top))
+    lines += launch
+    lines += _trajectories(placements, symbols, style)
+    zero = [
+        (number, each)
+        for number, each in enumerate(placements)
+        if each.point.flop_tier != "unknown" and not each.point.total_flop
+    ]
+    unmoved = [
+        (number, each)
+        for number, each in enumerate(placements)
+        if each.point.total_flop > 0 and any(each.point.bytes.get(one) == 0 for one in levels)
+    ]
+    marks = chart.stack(zero, "left", style.colors) + chart.stack(unmoved, "right", style.colors)
+    share = percent(100 * sum(each.point.share for _, each in zero))
+    return Chart(
+        kind=kind,
+        level=levels[0] if kind == "classic" else "",
+        title=_title(kind, placements, levels),
+        subtitle=subtitle(placements),
+        x=chart.Axis(_intensity_label(levels), "flop/B", low, high),
+        y=chart.Axis("Performance", "flop/s", bottom, top),
+        x2=None,
+        y2=None,
+        lines=tuple(lines),
+        boxes=(),
+        symbols=tuple(symbols),
+        marks=tuple(marks),
+        marks_label=f"no flop: {len(zero)}, {share} % of time" if zero else "",
+        legend=legend,
+        notes=tuple([*chart.remarks(placements), *note, *_missing_roofs(found_machines, levels)]),
+        warnings=tuple(chart.warnings(placements)),
+        points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
+    )
+
+
+def machines(placements: Sequence[Placement]) -> list[Roofs]:
+    """The processors of the points, each once."""
+    found: dict[str, Roofs] = {}
+    for each in placements:
+        found.setdefault(each.roofs.processor, each.roofs)
+    return list(found.values())
+
+
+def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> list[Ceiling]:
+    """The compute roofs that the points count against; all, where no point has flop."""
+    used = {
+        found.name: found
+        for each in placements
+        if each.roofs.processor == roofs.processor
+        for precision, flop in each.point.flop.items()
+        if flop > 0 and (found := roofs.peak(precision))
+    }
+    if not used:
+        used = dict(roofs.compute)
+    found_roofs = sorted(used.values(), key=lambda each: -each.value)
+    return found_roofs[:_MOST_LABELLED]
+
+
+def _roofs(
+    roofs: Roofs,
+    placements: Sequence[Placement],
+    levels: Sequence[str],
+    limits: tuple[float, float],
+    bottom: float,
+    several: bool,
+    style: Look,
+) -> list[Line]:
+    """Slanted roofs up to their ridge with the highest flat one; flat ones from theirs on."""
+    peaks = _peaks(roofs, placements)
+    bands = [(level, roofs.bandwidth[level]) for level in levels if level in roofs.bandwidth]
+    low, high = limits
+    color = "ink"
+    if several:
+        color = next(
+            (
+                style.colors[number]
+                for number, each in enumerate(placements)
+                if each.roofs.processor == roofs.processor and number in style.colors
+            ),
+            "ink",
+        )
+    name = f"{roofs.processor}: " if several else ""
+    lines = []
+    for level, found in bands:
+        start = max(low, bottom / found.value)
+        end = min(high, model.ridge(peaks[0].value, found.value)) if peaks else high
+        if end <= start:
+            continue
+        lines.append(
+            Line(
+                "bandwidth",
+                name + chart.value_label(level, found.value, found.unit, found.source),
+                ((start, start * found.value), (end, end * found.value)),
+                level if len(levels) > 1 and not several else color,
+                "solid",
+                found.value,
+                found.unit,
+                found.source,
+                found.reference or found.pattern,
+                roofs.processor,
+            )
+        )
+    fastest = max((found.value for _, found in bands), default=0.0)
+    for peak in peaks:
+        start = max(low, model.ridge(peak.value, fastest)) if fastest else low
+        if start >= high:
+            continue
+        lines.append(
+            Line(
+                "compute",
+                name + chart.value_label(peak.name, peak.value, peak.unit, peak.source),
+                ((start, peak.value), (high, peak.value)),
+                color,
+                "solid",
+                peak.value,
+                peak.unit,
+                peak.source,
+                peak.reference or peak.pattern,
+                roofs.processor,
+            )
+        )
+    return lines
+
+
+def _launch_ceiling(
+    placements: Sequence[Placement], x: tuple[float, float], y: tuple[float, float]
+) -> tuple[list[Line], list[str]]:
+    """What launching alone allows: flop of all points over the time of all launches."""
+    overhead = sum(each.overhead or 0.0 for each in placements)
+    if not overhead or len(machines(placements)) > 1:
+        return [], []
+    if any(each.point.of in ("phase", "routine", "program") for each in placements):
+        largest = max(placements, key=lambda each: each.point.run_time)
+        flop, overhead = largest.point.total_flop, largest.overhead or 0.0
+        launches, whose = largest.point.counted, f"of {clipped(largest.point.short, 24)}"
+    else:
+        flop = sum(each.point.total_flop for each in placements)
+        launches, whose = sum(each.point.counted for each in placements), "of all kernels"
+    if not flop or not overhead:
+        return [], []
+    ceiling = placements[0].roofs.launch
+    height = flop / overhead
+    label = f"launch ceiling {whose}: {launches:,} launches, {prefixed(height, 'flop/s')}"
+    if not y[0] < height < y[1]:
+        return [], [f"{label} (outside the chart)"]
+    line = Line(
+        "launch",
+        label,
+        ((x[0], height), (x[1], height)),
+        "muted",
+        "dotted",
+        height,
+        "flop/s",
+        ceiling.source if ceiling else "",
+        ceiling.reference if ceiling else "",
+    )
+    return [line], []
+
+
+def _trajectories(
+    placements: Sequence[Placement], symbols: Sequence[Symbol], style: Look
+) -> list[Line]:
+    lines = []
+    tracks: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for symbol in symbols:
+        each = placements[symbol.point]
+        if each.point.parameter is not None:
+            key = (group_of(each), symbol.level)
+            tracks.setdefault(key, []).append((each.point.parameter, symbol.x, symbol.y))
+    colors = {
+        group_of(each): style.colors.get(number, "ink") for number, each in enumerate(placements)
+    }
+    for (group, level), track in tracks.items():
+        if len(track) > 1:
+            path = tuple((x, y) for _, x, y in sorted(track))
+            color = colors[group] if style.colors else level
+            lines.append(Line("trajectory", group, path, color))
+    return lines
+
+
+def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[str]) -> str:
+    what = {
+        "kernel": "kernels",
+        "routine": "routines",
+        "phase": "phases",
+        "program": "whole program",
+    }
+    of = " and ".join(dict.fromkeys(what[each.point.of] for each in placements))
+    title = f"{chart.TITLES[kind]} of {of}" if of else chart.TITLES[kind]
+    return f"{title}, {levels[0]}" if kind == "classic" else title
+
+
+def subtitle(placements: Sequence[Placement]) -> str:
+    """Which trials, on what."""
+    names = [
+        f"trial {each.point.trial} {each.point.trial_name}"
+        + (f" on {each.point.processor}" if each.point.processor else "")
+        for each in placements
+    ]
+    found = list(dict.fromkeys(names))
+    more = f" and {len(found) - 3} more trials" if len(found) > 3 else ""
+    return "; ".join(clipped(name, 90) for name in found[:3]) + more
+
+
+def _intensity_label(levels: Sequence[str]) -> str:
+    if len(levels) == 1:
+        return f"Arithmetic intensity at {levels[0]}"
+    return "Arithmetic intensity, by level"
+
+
+def _missing_roofs(processors: Sequence[Roofs], levels: Sequence[str]) -> list[str]:
+    notes = []
+    for roofs in processors:
+        name = roofs.processor or "this processor"
+        if roofs.empty:
+            notes.append(f"no ceilings of {name} are known: `taupy ceilings` measures them")
+            continue
+        lacking = [level for level in levels if level not in roofs.bandwidth]
+        if lacking:
+            notes.append(
+                f"no roof is known for {', '.join(lacking)} of {name}: `taupy ceilings` measures it"
+            )
+    return notes

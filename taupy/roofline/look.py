@@ -1,0 +1,77 @@
+"""Who gets which colour and marker, and what the legend says.
+
+One trial: a colour for each of the top points, grey for the others. Several trials or
+series: a colour for each of those, a marker for each point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taupy.roofline.chart import COLORS, MARKERS, Entry
+from taupy.roofline.placement import Placement
+from taupy.units import percent
+
+_LONGEST = 44
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Colour and marker of each point, by its position."""
+
+    colors: dict[int, str]
+    markers: dict[int, int]
+    groups: tuple[str, ...]
+    legend: tuple[Entry, ...]
+
+
+def group_of(placement: Placement) -> str:
+    """What a colour stands for where there are several: a series, else a trial."""
+    point = placement.point
+    return point.series or f"{point.trial} {point.trial_name}, {point.processor}".rstrip(", ")
+
+
+def look(placements: Sequence[Placement], top: int) -> Look:
+    """Colours for the `top` points with the most time."""
+    groups = tuple(dict.fromkeys(map(group_of, placements)))
+    top = max(1, min(top, COLORS))
+    if len(groups) > 1 or any(each.point.parameter is not None for each in placements):
+        return _by_group(placements, groups, top)
+    colors = {number: f"c{number}" for number in range(min(top, len(placements)))}
+    legend = [
+        Entry(f"{clipped(each.point.short)}  {percent(100 * each.point.share)} %", colors[number])
+        for number, each in enumerate(placements[:top])
+    ]
+    rest = placements[top:]
+    if rest:
+        share = percent(100 * sum(each.point.share for each in rest))
+        legend.append(Entry(f"others ({len(rest)})  {share} %", "other"))
+    return Look(colors, {}, groups, tuple(legend))
+
+
+def _by_group(placements: Sequence[Placement], groups: tuple[str, ...], top: int) -> Look:
+    place = {group: f"c{number % COLORS}" for number, group in enumerate(groups)}
+    colors = {number: place[group_of(each)] for number, each in enumerate(placements)}
+    legend = [Entry(clipped(group), place[group]) for group in groups]
+    names = list(dict.fromkeys(each.point.short for each in placements))
+    swept = any(each.point.parameter is not None for each in placements)
+    markers: dict[int, int] = {}
+    if not swept and len(names) > 1:
+        marker = {name: min(rank, MARKERS - 1) for rank, name in enumerate(names)}
+        markers = {number: marker[each.point.short] for number, each in enumerate(placements)}
+        legend += [
+            Entry(clipped(name), "ink", marker[name]) for name in names[: min(top, MARKERS - 1)]
+        ]
+        if len(names) > min(top, MARKERS - 1):
+            legend.append(Entry(f"others ({len(names) - top})", "ink", MARKERS - 1))
+    return Look(colors, markers, groups, tuple(legend))
+
+
+def clipped(name: str, longest: int = _LONGEST) -> str:
+    """A name short enough for a legend: its middle goes, ends tell kernels apart."""
+    name = " ".join(name.split())
+    if len(name) <= longest:
+        return name
+    end = longest // 3
+    return f"{name[: longest - end - 1]}…{name[-end:]}"

@@ -1,0 +1,132 @@
+"""Where a point stands under the roofs: ideal times, share of the roof, what bounds it.
+
+The ideal compute time lets each precision count against its own peak, sum of F_p / P_p
+(or all flop against one, where the roofs say so); the ideal time of a level is B / W. The
+longest of them is the roof over the point, and that over the run time its share of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from taupy.roofline import model
+from taupy.roofline.points import Point
+from taupy.roofline.roofs import Roofs
+
+ABOVE = 1.02
+"""Shares of the roof above this are faults of a count or of a roof, and are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One point under the roofs of its processor. Times in seconds; None where not known.
+
+    Attributes:
+        compute: ideal compute time; `levels`: ideal time of each level's bytes.
+        overhead: N x launch latency of the counted launches.
+        peak: the peak that its mix of precisions could reach, flop/s; `precision`: the one
+            that takes most of the ideal compute time.
+        bound_by: "compute", a level, "launch" or "" (not known).
+        roof_share: share of its roof, by the compute peak and all levels that have roofs.
+        assumed: precisions whose roof is another's, as sentences.
+    """
+
+    point: Point
+    roofs: Roofs
+    compute: float | None
+    levels: Mapping[str, float]
+    overhead: float | None
+    peak: float | None
+    precision: str
+    bound_by: str
+    roof_share: float | None
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def limiter(self) -> str:
+        """What bounds it, with the precision: "compute (tensor bf16)", "DRAM"."""
+        if self.bound_by == "compute" and self.precision not in ("", "any"):
+            return f"compute ({self.precision})"
+        return self.bound_by
+
+    @property
+    def bound(self) -> float | None:
+        """The least time that the roofs allow."""
+        known = [*self.levels.values()] + ([self.compute] if self.compute is not None else [])
+        return max(known) if known else None
+
+    @property
+    def above_roof(self) -> bool:
+        return self.roof_share is not None and self.roof_share > ABOVE
+
+    def times(self, level: str) -> model.Times | None:
+        """Coordinates in the time plane for one level; None where they are not known."""
+        if self.compute is None or level not in self.levels or not self.point.time > 0:
+            return None
+        return model.times(self.point.time, self.compute, self.levels[level])
+
+
+def place(point: Point, roofs: Roofs) -> Placement:
+    """Work out where a point stands."""
+    compute, precision, assumed = _compute(point, roofs)
+    levels = {
+        level: moved / roofs.bandwidth[level].value
+        for level, moved in point.bytes.items()
+        if level in roofs.bandwidth
+    }
+    overhead = None
+    if roofs.launch is not None and point.launches:
+        overhead = point.counted * roofs.launch.value
+    peak = None
+    if compute:
+        peak = point.total_flop / compute
+    ideals = dict(levels)
+    if compute is not None:
+        ideals["compute"] = compute
+    # One side alone would make the other look harmless: flop without bytes, or the reverse.
+    complete = compute is not None and bool(levels)
+    share = None
+    bound_by = ""
+    if complete and point.time > 0:
+        share = model.efficiency(point.time, ideals.values())
+        # Of equals, the one further from the processor.
+        bound_by = max(ideals, key=lambda name: (ideals[name], name != "compute"))
+        if not any(ideals.values()):
+            bound_by = ""
+    if overhead is not None and point.time > 0 and overhead >= point.time:
+        bound_by = "launch"
+    return Placement(
+        point, roofs, compute, levels, overhead, peak, precision, bound_by, share, tuple(assumed)
+    )
+
+
+def _compute(point: Point, roofs: Roofs) -> tuple[float | None, str, list[str]]:
+    """Ideal compute time, the precision with most of it, and what was assumed."""
+    if point.flop_tier == "unknown":
+        return None, "", []
+    total, most, precision = 0.0, 0.0, ""
+    assumed = []
+    for name, flop in point.flop.items():
+        if flop <= 0:
+            continue
+        peak = roofs.peak(name)
+        if peak is None:
+            return None, "", []
+        if roofs.rule == "precision" and peak.name != name:
+            known = {"any": "flop of unknown precision", "tensor": "tensor flop of unknown type"}
+            assumed.append(f"{known.get(name, name + ' flop')} held against the {peak.name} peak")
+        seconds = flop / peak.value
+        total += seconds
+        if seconds > most:
+            most, precision = seconds, name
+    return total, precision, assumed
+
+
+def distance(placement: Placement) -> float | None:
+    """How many times faster the roof would let it be."""
+    share = placement.roof_share
+    if share is None or math.isnan(share) or share <= 0:
+        return None
+    return 1 / share

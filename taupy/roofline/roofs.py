@@ -1,0 +1,102 @@
+"""The roofs of one processor, chosen from its ceilings: one for each precision and level.
+
+Which ceilings there are, measured or from a datasheet, is given by whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from taupy.errors import UsageError
+from taupy.model.machine import Ceiling, CeilingKind
+from taupy.model.work import LEVELS
+
+PRECISIONS = (
+    *("tensor fp8", "tensor int8", "tensor fp16", "tensor bf16", "tensor tf32", "tensor fp64"),
+    *("bf16", "fp16", "fp32", "fp64"),
+)
+
+Best = Callable[[CeilingKind, str], Ceiling | None]
+"""Gives the ceiling to believe of a kind and name."""
+
+# What stands in for a precision that has no roof, or that nobody knows: a roof that is
+# not lower, so that no point is said to be nearer to it than it is.
+_STAND_INS = {
+    "any": ("fp32", "fp64"),
+    "tensor": ("tensor fp16", "tensor bf16", "tensor tf32", "tensor fp64"),
+    "fp16": ("bf16", "tensor fp16", "fp32"),
+    "bf16": ("fp16", "tensor bf16", "fp32"),
+    "tensor bf16": ("tensor fp16", "tensor"),
+    "tensor fp16": ("tensor bf16", "tensor"),
+    "tensor fp8": ("tensor int8", "tensor fp16"),
+    "tensor int8": ("tensor fp8", "tensor fp16"),
+    "tensor tf32": ("tensor fp16", "tensor bf16"),
+    "tensor fp64": ("tensor tf32", "tensor fp16"),
+    "fp64": ("fp32",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """The roofs of one processor.
+
+    Attributes:
+        compute: precision -> ceiling [flop/s]; bandwidth: level -> ceiling [B/s].
+        launch: the latency of one launch [s], None where not known.
+        rule: "precision" lets each precision count against its own peak; otherwise the
+            name of the one peak that all flop count against (Wang et al.).
+    """
+
+    processor: str
+    compute: Mapping[str, Ceiling] = field(default_factory=dict)
+    bandwidth: Mapping[str, Ceiling] = field(default_factory=dict)
+    launch: Ceiling | None = None
+    rule: str = "precision"
+
+    def peak(self, precision: str) -> Ceiling | None:
+        """The roof that flop of a precision count against; None where there is none."""
+        if self.rule != "precision":
+            return self.compute.get(self.rule)
+        if precision in self.compute:
+            return self.compute[precision]
+        for other in _STAND_INS.get(precision, ()):
+            if other in self.compute:
+                return self.compute[other]
+        return None
+
+    @property
+    def empty(self) -> bool:
+        return not self.compute and not self.bandwidth
+
+    def levels(self) -> list[str]:
+        """Memory levels that have a roof, the nearest first."""
+        return [level for level in LEVELS if level in self.bandwidth]
+
+
+def roofs_of(
+    processor: str, best: Best, *, rule: str = "precision", latency: Ceiling | None = None
+) -> Roofs:
+    """Choose the roofs of a processor.
+
+    Raises:
+        UsageError: the peak that all flop shall count against is not there.
+    """
+    compute = {name: found for name in PRECISIONS if (found := best("compute", name))}
+    if rule != "precision" and rule not in compute:
+        named = [name for name in compute if name.replace(" ", "") == rule.replace(" ", "")]
+        if not named:
+            there = ", ".join(compute) or "none"
+            raise UsageError(
+                f"{processor or 'the processor'} has no peak '{rule}' (it has: {there})"
+            )
+        rule = named[0]
+    bandwidth = {level: found for level in LEVELS if (found := _of_level(level, best))}
+    return Roofs(processor, compute, bandwidth, latency or best("latency", "launch"), rule)
+
+
+def _of_level(level: str, best: Best) -> Ceiling | None:
+    found = best("bandwidth", level)
+    if found is None and level == "DRAM":
+        return best("bandwidth", "HBM")
+    return found
