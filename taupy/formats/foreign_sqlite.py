@@ -1,0 +1,145 @@
+"""SQLite files that others wrote, opened so that they can do no harm and get none.
+
+They are read only, by tables alone: no view or trigger of theirs runs, and what they
+hold is copied by value. The SQL for a format stands with that format.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from taupy.formats.limits import refusal
+
+MAGIC: Final = b"SQLite format 3\0"
+
+_ALLOWED: Final = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_PRAGMA,
+    sqlite3.SQLITE_TRANSACTION,
+}
+_PRAGMAS: Final = {"table_info", "quick_check", "query_only", "trusted_schema", "cache_size"}
+
+LARGEST_TO_CHECK: Final = 64 << 20
+"""Bytes; a larger file is checked as far as it is read, a smaller one as a whole."""
+
+
+def tables(path: Path) -> set[str]:
+    """The names of its tables; nothing where it is no SQLite file that can be read."""
+    try:
+        with opened(path) as connection:
+            return set(table_columns(connection))
+    except Exception:
+        return set()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for reading, in one transaction.
+
+    Raises:
+        FormatError: it is cut short, damaged, locked, or being written.
+    """
+    _look(path)
+    name = quote(os.fsencode(path.absolute()))
+    connection = None
+    try:
+        connection = sqlite3.connect(
+            f"file://{name}?mode=ro", uri=True, timeout=1.0, isolation_level=None
+        )
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        connection.execute("PRAGMA query_only = 1")
+        connection.execute("PRAGMA trusted_schema = 0")
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.set_authorizer(_authorizer)
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        yield connection
+    except sqlite3.Error as problem:
+        raise refusal(path, "", _reason(problem)) from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def check(path: Path, connection: sqlite3.Connection) -> None:
+    """Look whether the file's pages are as they should be.
+
+    Raises:
+        FormatError: they are not.
+    """
+    if path.stat().st_size <= LARGEST_TO_CHECK:
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise refusal(path, "", f"the SQLite file is damaged ({' '.join(found.split())})")
+
+
+def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
+    """The columns of each plain table; views and virtual tables are not there."""
+    names = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
+    ).fetchall()
+    found = {}
+    for (name,) in names:
+        rows = connection.execute(f"PRAGMA table_info({quoted(name)})")
+        found[name] = tuple(row[1] for row in rows)
+    return found
+
+
+def quoted(name: str) -> str:
+    """A table or column as SQL wants it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _authorizer(
+    action: int, one: str | None, other: str | None, base: str | None, inner: str | None
+) -> int:
+    if action not in _ALLOWED or inner is not None:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_PRAGMA and one not in _PRAGMAS:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_FUNCTION and other == "load_extension":
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
+def _look(path: Path) -> None:
+    """Refuse what SQLite itself would take for an empty or whole file."""
+    with open(path, "rb") as file:
+        header = file.read(100)
+    if not header.startswith(MAGIC):
+        raise refusal(path, "byte 0", "not an SQLite file")
+    size = path.stat().st_size
+    page = int.from_bytes(header[16:18], "big")
+    page = 65536 if page == 1 else page
+    pages = int.from_bytes(header[28:32], "big")
+    if len(header) < 100 or page < 512 or page & (page - 1):
+        raise refusal(path, "byte 16", "the header of the SQLite file is damaged")
+    current = header[24:28] == header[92:96]  # else the count of pages is not kept
+    if size % page or (current and size < page * pages):
+        expected = f" of {page * pages:,}" if current else ""
+        raise refusal(
+            path, f"byte {size}", f"the SQLite file is cut short ({size:,}{expected} bytes)"
+        )
+    for suffix in ("-wal", "-journal"):
+        beside = Path(f"{path}{suffix}")
+        if beside.exists() and beside.stat().st_size:
+            raise refusal(
+                path, "", f"{beside.name} beside it says that it is being written or was not closed"
+            )
+
+
+def _reason(problem: sqlite3.Error) -> str:
+    code = getattr(problem, "sqlite_errorname", "") or ""
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return "locked by another program; try again when that has finished"
+    if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT")):
+        return f"the SQLite file is damaged ({problem})"
+    return f"SQLite cannot read it ({problem})"

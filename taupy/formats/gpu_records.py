@@ -1,0 +1,256 @@
+"""Single records of GPU work, as traces hold them, summed up for `StreamBuilder`.
+
+A record is one kernel, copy, memset or wait on one stream, with its stamps. Records of
+one configuration under one host call path are one launch with a count; the stamps of
+each are kept in columns, so that a million records stay small. Where they were launched
+is found out by the reader.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from taupy.model.gpu import Activity, ActivityKind, Launch
+from taupy.model.profile import ROOT_TIMER, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.streams import Owner, StreamBuilder
+
+NOWHERE: Final = -1
+"""Stands for the place of a launch that nobody saw."""
+
+_NOT_KNOWN: Final = -1
+
+DIRECTIONS: Final = {
+    "HtoD": "Host to Device",
+    "DtoH": "Device to Host",
+    "DtoD": "Device to Device",
+    "HtoH": "Host to Host",
+    "PtoP": "Device to another Device",
+}
+"""What TAU's user events call the ways of a copy."""
+
+
+class Work(NamedTuple):
+    """What was launched, and with which configuration."""
+
+    timer: Timer
+    kind: ActivityKind
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    registers: int | None = None
+    shared_static_bytes: int | None = None
+    shared_dynamic_bytes: int | None = None
+    local_bytes: int | None = None
+    occupancy: float | None = None
+    moves: str | None = None  # the user event that gets the bytes of each record
+
+
+class _Sum:
+    """Launches of one work from one place."""
+
+    __slots__ = (
+        "bytes",
+        "bytes_largest",
+        "bytes_smallest",
+        "bytes_squares",
+        "count",
+        "largest",
+        "smallest",
+        "squares",
+        "time",
+        "untimed",
+        "with_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.count = self.untimed = self.time = self.largest = 0
+        self.smallest = 1 << 62
+        self.squares = self.bytes_squares = 0.0
+        self.with_bytes = self.bytes = self.bytes_largest = 0
+        self.bytes_smallest = 1 << 62
+
+
+class Stamps:
+    """The activities of a thread, made from columns whenever they are asked for."""
+
+    def __init__(self, base_ns: int) -> None:
+        self._base_ns = base_ns
+        self.sum = array("i")
+        self.start = array("q")
+        self.end = array("q")
+        self.correlation = array("q")
+        self.bytes = array("q")
+        self.rows: list[tuple[int, ActivityKind]] = []
+
+    def __len__(self) -> int:
+        return len(self.sum)
+
+    def __iter__(self) -> Iterator[Activity]:
+        base = self._base_ns
+        columns = zip(self.sum, self.start, self.end, self.correlation, self.bytes, strict=True)
+        for which, start, end, correlation, moved in columns:
+            row, kind = self.rows[which]
+            yield Activity(
+                row,
+                kind,
+                base + start,
+                base + end,
+                None if correlation == _NOT_KNOWN else correlation,
+                None if moved == _NOT_KNOWN else moved,
+            )
+
+
+class StreamRecords:
+    """The records of one stream.
+
+    Args:
+        thread: the stream.
+        base_ns: what the records' stamps count from, in nanoseconds since the epoch.
+    """
+
+    def __init__(self, thread: Thread, base_ns: int = 0) -> None:
+        self.thread = thread
+        self.stamps = Stamps(base_ns)
+        self._sums: list[_Sum] = []
+        self._places: dict[tuple[int, Work], int] = {}
+
+    def place(self, code: int, work: Work) -> int:
+        """The number under which records of that work from that place are added."""
+        key = (code, work)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = len(self._sums)
+            self._sums.append(_Sum())
+        return place
+
+    def add(
+        self,
+        place: int,
+        start: int,
+        end: int,
+        correlation: int = _NOT_KNOWN,
+        moved: int = _NOT_KNOWN,
+    ) -> None:
+        """Count one record; an end before its start, or a start of 0, says it was not timed."""
+        one = self._sums[place]
+        one.count += 1
+        took = end - start
+        if took < 0 or (start == 0 and end == 0):
+            one.untimed += 1
+        else:
+            one.time += took
+            one.squares += took * took
+            if took < one.smallest:
+                one.smallest = took
+            if took > one.largest:
+                one.largest = took
+            stamps = self.stamps
+            stamps.sum.append(place)
+            stamps.start.append(start)
+            stamps.end.append(end)
+            stamps.correlation.append(correlation)
+            stamps.bytes.append(moved)
+        if moved >= 0:
+            one.with_bytes += 1
+            one.bytes += moved
+            one.bytes_squares += float(moved) * moved
+            one.bytes_smallest = min(one.bytes_smallest, moved)
+            one.bytes_largest = max(one.bytes_largest, moved)
+
+    def deliver(self, builder: StreamBuilder, owner: Callable[[int], Owner]) -> None:
+        """Hang everything under the call paths that `owner` gives for the codes."""
+        self.stamps.rows = [(0, "kernel")] * len(self._sums)
+        for (code, work), place in self._places.items():
+            one = self._sums[place]
+            launch = Launch(
+                0,
+                one.count,
+                one.time,
+                one.smallest if one.count > one.untimed else 0,
+                one.largest,
+                one.squares,
+                one.untimed,
+                *work[2:9],
+                bytes=one.bytes if one.with_bytes else None,
+            )
+            at = None if code == NOWHERE else owner(code)
+            row = builder.add(self.thread, at, work.timer, launch)
+            self.stamps.rows[place] = (row, work.kind)
+            if work.moves and one.with_bytes:
+                event = UserEvent(
+                    work.moves,
+                    "bytes",
+                    one.with_bytes,
+                    one.bytes_smallest,
+                    one.bytes_largest,
+                    one.bytes / one.with_bytes,
+                    one.bytes_squares,
+                    row,
+                )
+                builder.add_user_events(self.thread, [event])
+
+
+def stream_threads(
+    timers: list[Timer], streams: list[StreamRecords], owner: Callable[[int], Owner]
+) -> list[ThreadProfile]:
+    """The threads of streams with all that was recorded on them."""
+    builder = StreamBuilder(timers)
+    stamps = {}
+    for stream in streams:
+        stream.deliver(builder, owner)
+        stamps[stream.thread] = stream.stamps
+    threads = builder.threads()
+    for thread in threads:
+        thread.activities = stamps[thread.thread]
+        thread.user_events = merged(thread.user_events)
+    return threads
+
+
+def merged(events: list[UserEvent]) -> list[UserEvent]:
+    """One user event for each name and row: those of several configurations are one."""
+    found: dict[tuple[str, str, int | None], UserEvent] = {}
+    for event in events:
+        key = (event.name, event.unit, event.row)
+        known = found.get(key)
+        if known is None:
+            found[key] = event
+            continue
+        count = known.count + event.count
+        total = known.mean * known.count + event.mean * event.count
+        found[key] = UserEvent(
+            event.name,
+            event.unit,
+            count,
+            min(known.minimum, event.minimum),
+            max(known.maximum, event.maximum),
+            total / count,
+            known.sum_squares + event.sum_squares,
+            event.row,
+        )
+    return list(found.values())
+
+
+def copy_work(way: str) -> Work:
+    """A copy between two kinds of memory, `HtoD`; what is unknown stays as it is said."""
+    long = DIRECTIONS.get(way)
+    event = f"Bytes copied from {long}" if long else f"Bytes copied, {way}"
+    return Work(Timer(f"Memcpy {way}", groups=("GPU_COPY",)), "copy", moves=event)
+
+
+def memset_work() -> Work:
+    return Work(Timer("Memset", groups=("GPU_COPY",)), "memset", moves="Bytes set")
+
+
+def kernel_timer(name: str) -> Timer:
+    """A kernel by the name that a file gives it, mangled or not."""
+    from taupy.model.kernel_names import demangled, short_name
+
+    full = demangled(name)
+    short = short_name(full)
+    return Timer(full, groups=("GPU_KERNEL",), short=short if short != full else None)
+
+
+def root_timer() -> Timer:
+    """The top of every thread."""
+    return Timer(ROOT_TIMER, groups=("TAUPY",))

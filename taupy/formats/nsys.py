@@ -1,0 +1,261 @@
+"""Nsight Systems: the SQLite file that `nsys export --type sqlite` makes, read.
+
+Each process is a node. A host thread's call paths are its NVTX ranges (phases), in them
+its API calls (CUDA, cuDNN, cuBLAS, MPI, the operating system's), between the two the
+frames of the call's backtrace where the file has them. A kernel, copy, memset or wait
+hangs under the call that launched it, by correlation id. CPU samples become a thread of
+their own with the metric `samples`. Tables and columns that a file lacks are done
+without, since nsys makes a table only when it has rows for it.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from taupy.formats import foreign_sqlite, nsys_target
+from taupy.formats.gpu_records import (
+    NOWHERE,
+    StreamRecords,
+    Work,
+    copy_work,
+    kernel_timer,
+    memset_work,
+    stream_threads,
+)
+from taupy.formats.limits import refusal
+from taupy.formats.nsys_host import Hosts
+from taupy.formats.nsys_tables import GPU_TABLES, Tables
+from taupy.formats.progress import Progress
+from taupy.formats.registry import IMPORT_NOTES, Format
+from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
+
+KNOWN_MAJOR: Final = 3
+"""The newest major version of the exported schema that we know."""
+
+_CONTEXT_WIDE: Final = 0xFFFFFFFF
+
+_WAYS: Final = {
+    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
+    9: "HtoH", 10: "PtoP", 11: "HtoD (managed)", 12: "DtoH (managed)", 13: "DtoD (managed)",
+}  # fmt: skip
+
+
+def recognises(path: Path, first: bytes) -> bool:
+    if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm"):
+        return True
+    if not first.startswith(foreign_sqlite.MAGIC) or first[68:72] == b"TAUP":
+        return False
+    found = foreign_sqlite.tables(path)
+    if not found:  # damaged: the schema's text may still say it
+        return b"CUPTI_ACTIVITY_KIND_" in first or b"META_DATA_EXPORT" in first
+    return "StringIds" in found and any(
+        name in found
+        for name in (*GPU_TABLES, "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "META_DATA_EXPORT",
+                     "OSRT_API", "SAMPLING_CALLCHAINS")
+    )  # fmt: skip
+
+
+def read(path: Path, progress: Progress) -> Iterator[Profile]:
+    """The one trial of a file, processes in the order in which they appear."""
+    if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm"):
+        raise refusal(
+            path, "", "a report of nsys itself; make it readable with: "
+            f"nsys export --type sqlite {path.name}"
+        )  # fmt: skip
+    with foreign_sqlite.opened(path) as connection:
+        tables = Tables(connection)
+        if "StringIds" not in tables:
+            raise refusal(path, "", "no table StringIds: not exported by nsys")
+        foreign_sqlite.check(path, connection)
+        yield _profile(path, connection, tables, progress)
+
+
+def _profile(
+    path: Path, connection: sqlite3.Connection, tables: Tables, progress: Progress
+) -> Profile:
+    notes: list[str] = []
+    metadata = nsys_target.metadata(tables)
+    _check_version(metadata, notes)
+    began_ns = nsys_target.start_ns(tables)
+    if began_ns is None:
+        notes.append("the file does not say when it was recorded")
+    hosts = Hosts(tables, notes)
+    total = sum(tables.rows(name) for name in (*hosts.tables(), *GPU_TABLES))
+    progress.begin(path.name, total)
+    hosts.read(progress)
+    streams = _streams(connection, tables, hosts, began_ns or 0, progress, notes)
+    metrics = [TIME]
+    threads = hosts.threads()
+    threads += stream_threads(hosts.timers, list(streams.values()), hosts.owner)
+    sampled = hosts.sampled_threads()
+    if sampled:
+        metrics.append(Metric("samples", "sample"))
+        threads += sampled
+    if not threads:
+        raise refusal(path, "", "nothing was recorded: no API calls, ranges, GPU work or samples")
+    spans = [hosts.span, *(_span(stream) for stream in streams.values())]
+    known = [span for span in spans if span]
+    begin = min((span[0] for span in known), default=0)
+    end = max((span[1] for span in known), default=0)
+    nodes = hosts.nodes
+    if notes:
+        metadata[IMPORT_NOTES] = "\n".join(notes)
+    return Profile(
+        uuid="",
+        application=nsys_target.application(tables, nodes) or path.stem,
+        experiment="default",
+        started_at=(began_ns + begin) / 1e9 if began_ns is not None else 0.0,
+        duration_ns=end - begin,
+        timers=hosts.timers,
+        threads=sorted(threads, key=lambda one: one.thread),
+        metrics=metrics,
+        source="nsys",
+        metadata=metadata,
+        node_metadata=nsys_target.node_metadata(tables, nodes),
+        devices=nsys_target.devices(tables, nodes, {s.thread for s in streams.values()}),
+    )
+
+
+def _check_version(metadata: dict[str, str], notes: list[str]) -> None:
+    version = metadata.get("nsys.EXPORT_SCHEMA_VERSION") or ".".join(
+        metadata[name]
+        for part in ("MAJOR", "MINOR", "MICRO")
+        if (name := f"nsys.EXPORT_SCHEMA_VERSION_{part}") in metadata
+    )
+    if not version:
+        notes.append("the file does not say the version of its schema; its columns were looked at")
+        return
+    metadata["nsys schema"] = version
+    major = re.match(r"\d{1,6}", version)
+    if major is None or int(major[0]) > KNOWN_MAJOR:
+        notes.append(
+            f"schema version {version} is newer than those we know (up to {KNOWN_MAJOR}); "
+            "what is there was read by the names of its columns"
+        )
+
+
+def _span(stream: StreamRecords) -> tuple[int, int] | None:
+    stamps = stream.stamps
+    return (min(stamps.start), max(stamps.end)) if len(stamps) else None
+
+
+def _streams(
+    connection: sqlite3.Connection,
+    tables: Tables,
+    hosts: Hosts,
+    base_ns: int,
+    progress: Progress,
+    notes: list[str],
+) -> dict[tuple[int, int, int, int], StreamRecords]:
+    """All GPU work, by (process, device, CUDA context, stream)."""
+    streams = _numbered(tables, hosts, base_ns)
+    makers = {
+        "CUPTI_ACTIVITY_KIND_KERNEL": _kernel,
+        "CUPTI_ACTIVITY_KIND_MEMCPY": _copy,
+        "CUPTI_ACTIVITY_KIND_MEMSET": lambda tables, row: memset_work(),
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": _wait,
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": _graph,
+    }
+    lost = unread = 0
+    for table, make in makers.items():
+        if table not in tables:
+            continue
+        progress.begin(table.rpartition("_")[2].lower(), tables.rows(table))
+        places: dict[tuple[Any, ...], int] = {}
+        works: dict[tuple[Any, ...], Work] = {}
+        codes = hosts.codes
+        for number, row in enumerate(connection.execute(tables.gpu_query(table)), 1):
+            start, end, moved, correlation = row[:4]
+            stream = streams.get(row[4:8])
+            if stream is None:
+                unread += 1
+                continue
+            code = codes.find(row[4], correlation)
+            if code == NOWHERE:
+                lost += 1
+            key = (code, *row[4:])
+            place = places.get(key)
+            if place is None:
+                kind = row[8:]
+                work = works.get(kind)
+                if work is None:
+                    work = works[kind] = make(tables, kind)
+                place = places[key] = stream.place(code, work)
+            stream.add(place, start, end, correlation, moved)
+            if not number & 0x3FFF:
+                progress.advance(0x4000)
+    if lost:
+        notes.append(f"{lost} records of GPU work have no API call that launched them")
+    if unread:
+        notes.append(f"{unread} records of GPU work do not say on which stream they ran")
+    return streams
+
+
+def _numbered(
+    tables: Tables, hosts: Hosts, base_ns: int
+) -> dict[tuple[int, int, int, int], StreamRecords]:
+    """Streams of a device, numbered by their ids; those of a second CUDA context after."""
+    found: set[tuple[int, int, int, int]] = set()
+    for table in GPU_TABLES:
+        found |= tables.streams(table)
+    streams = {}
+    numbers: dict[tuple[int, int], int] = {}
+    contexts: dict[tuple[int, int], set[int]] = {}
+    for process, device, context, _ in found:
+        contexts.setdefault((process, device), set()).add(context)
+    for process, device, context, stream in sorted(found):
+        number = numbers.get((process, device), 0)
+        numbers[process, device] = number + 1
+        name = "all streams" if stream == _CONTEXT_WIDE else f"stream {stream}"
+        if len(contexts[process, device]) > 1:
+            name += f" (CUDA context {context})"
+        native = 0 if stream == _CONTEXT_WIDE else stream
+        thread = Thread(hosts.node(process), 1 + device, number, "stream", name, native)
+        streams[process, device, context, stream] = StreamRecords(thread, base_ns)
+    return streams
+
+
+def _kernel(tables: Tables, row: tuple[Any, ...]) -> Work:
+    name, gx, gy, gz, bx, by, bz, registers, static, dynamic, local = row
+    return Work(
+        kernel_timer(tables.text(name, "(unnamed kernel)")),
+        "kernel",
+        (gx, gy, gz) if None not in (gx, gy, gz) else None,
+        (bx, by, bz) if None not in (bx, by, bz) else None,
+        registers,
+        static,
+        dynamic,
+        local,
+    )
+
+
+def _copy(tables: Tables, row: tuple[Any, ...]) -> Work:
+    (kind,) = row
+    label = tables.enum("ENUM_CUDA_MEMCPY_OPER", kind, "label")
+    way = _WAYS.get(kind) if isinstance(kind, int) else None
+    return copy_work(way or label or "of unknown kind")
+
+
+def _wait(tables: Tables, row: tuple[Any, ...]) -> Work:
+    (kind,) = row
+    label = tables.enum("ENUM_CUPTI_SYNC_TYPE", kind, "label")
+    name = label if label else f"Synchronization (type {kind})"
+    return Work(Timer(name, groups=("GPU_SYNC",)), "sync")
+
+
+def _graph(tables: Tables, row: tuple[Any, ...]) -> Work:
+    (graph,) = row
+    return Work(Timer(f"CUDA graph {graph}", groups=("GPU_KERNEL", "GPU_GRAPH")), "kernel")
+
+
+FORMAT = Format(
+    name="nsys",
+    title="Nsight Systems SQLite export",
+    suffixes=(".sqlite",),
+    recognises=recognises,
+    read=read,
+)

@@ -1,0 +1,357 @@
+"""Host threads of an nsys SQLite file: ranges, API calls, backtraces, CPU samples.
+
+Call paths are made in one pass over all slices in order of thread and start. Where API
+calls stand is kept by correlation id, for the GPU work that hangs under them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from taupy.formats.foreign_sqlite import quoted
+from taupy.formats.gpu_records import root_timer
+from taupy.formats.launchers import Launchers
+from taupy.formats.nsys_tables import Tables
+from taupy.formats.progress import Progress
+from taupy.formats.slices import Timeline
+from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer
+from taupy.model.streams import Owner
+
+_RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
+_NVTX: Final = "NVTX_EVENTS"
+_CHAINS: Final = "CUDA_CALLCHAINS"
+_RESOLVED: Final = "EXTRAP_RESOLVED_CALLPATHS"  # Extra-P adds it to nsys files
+_NO_CALLS: Final = {_NVTX, _RESOLVED, "PROFILER_OVERHEAD", "SCHED_EVENTS", "NVTX_PAYLOAD_SCHEMAS"}
+
+_CODE_BITS: Final = 40
+_OPEN: Final = (1 << 61) - 1
+
+_SERIAL_NUMBER: Final = re.compile(r", (?:seq|op_id|stashed seq|seq_id) = -?\d+")
+"""Differs for each call in the ranges of torch.autograd.profiler.emit_nvtx."""
+
+_VERSION: Final = re.compile(r"_v\d{4,6}(?:_pt[sd]z)?$")
+
+_GROUPS: Final = {
+    _RUNTIME: "CUDA_API",
+    "OSRT_API": "OS_API",
+    "CUBLAS_EVENTS": "CUDA_LIBRARY",
+    "CUDNN_EVENTS": "CUDA_LIBRARY",
+}
+
+
+class Hosts:
+    """What happened on the host threads of a file."""
+
+    def __init__(self, tables: Tables, notes: list[str]) -> None:
+        self._tables = tables
+        self._notes = notes
+        self.timers: list[Timer] = [root_timer()]
+        self.codes = Launchers()
+        self.nodes: dict[int, int] = {}
+        self.span: tuple[int, int] | None = None
+        self._places: dict[Timer, int] = {}
+        self._timelines: list[tuple[int, Timeline]] = []  # globalTid
+        self._frames = _Frames(tables, self._place)
+        self._thread_names = _thread_names(tables)
+        self._numbers: dict[int, int] = {}
+
+    def tables(self) -> list[str]:
+        """The tables with host slices: ranges first, then every table of API calls."""
+        found = [_NVTX] if self._tables.has(_NVTX, "start", "end", "globalTid") else []
+        for table in sorted(self._tables.columns):
+            named = self._tables.has(table, "nameId") or self._tables.has(table, "textId")
+            timed = self._tables.has(table, "start", "end", "globalTid")
+            if named and timed and table not in _NO_CALLS:
+                found.append(table)
+        return found
+
+    def node(self, process: int) -> int:
+        """The node of a process, a new one for one that was not seen before."""
+        return self.nodes.setdefault(process, len(self.nodes))
+
+    def owner(self, code: int) -> Owner:
+        return self._timelines[code >> _CODE_BITS][1].owner(code & ((1 << _CODE_BITS) - 1))
+
+    def read(self, progress: Progress) -> None:
+        tables = self.tables()
+        if not tables:
+            return
+        self._order_processes(tables)
+        places: dict[tuple[int, Any], int] = {}
+        unclosed = 0
+        rows = self._tables.connection.execute(self._query(tables))
+        for thread, slices in groupby(rows, key=lambda row: row[0]):
+            process = thread & ~0xFFFFFF
+            timeline = Timeline(0)
+            base = len(self._timelines) << _CODE_BITS
+            self._timelines.append((thread, timeline))
+            place, note = timeline.place, self.codes.note
+            first, last, done = 0, 0, 0
+            for _, start, end, which, name, correlation, chain in slices:
+                done += 1
+                if end == _OPEN:
+                    unclosed += 1
+                    end = self._last(tables)
+                    if end < start:
+                        continue
+                timer = places.get((which, name))
+                if timer is None:
+                    timer = places[which, name] = self._timer(tables[which], name)
+                if correlation is None:
+                    place(start, end, timer)
+                else:
+                    frames = self._frames.of(correlation, chain) if self._frames else ()
+                    note(process, correlation, base | place(start, end, timer, frames))
+                first = start if done == 1 else first
+                last = max(last, end)
+                if not done & 0x3FFF:
+                    progress.advance(0x4000)
+            timeline.finish()
+            if timeline.cut_off:
+                self._notes.append(f"{timeline.cut_off} slices overlapped too many others: cut off")
+            if done:
+                span = self.span or (first, last)
+                self.span = (min(span[0], first), max(span[1], last))
+        if unclosed:
+            self._notes.append(f"{unclosed} NVTX ranges were open at the end of the recording")
+
+    def threads(self) -> list[ThreadProfile]:
+        """A thread for each host thread, the process's main thread first."""
+        found: list[ThreadProfile] = []
+        by_main = sorted(
+            self._timelines, key=lambda one: (self.node(one[0] & ~0xFFFFFF), not _is_main(one[0]))
+        )
+        for thread, timeline in by_main:
+            found += timeline.threads(lambda thread=thread: self._thread(thread))  # type: ignore[misc]
+        return found
+
+    def sampled_threads(self) -> list[ThreadProfile]:
+        """CPU samples by call path, a thread for each that was sampled; metric `samples`."""
+        tables = self._tables
+        if not tables.has("SAMPLING_CALLCHAINS", "id", "symbol", "stackDepth"):
+            return []
+        if not tables.has("COMPOSITE_EVENTS", "id", "globalTid"):
+            return []
+        module = tables.column("SAMPLING_CALLCHAINS", "module")
+        rows = tables.connection.execute(
+            f"SELECT c.id, e.globalTid, c.symbol, c.{module} FROM SAMPLING_CALLCHAINS AS c"
+            " JOIN COMPOSITE_EVENTS AS e ON e.id = c.id WHERE typeof(e.globalTid) = 'integer'"
+            " ORDER BY c.id, c.stackDepth DESC"
+            if module != "NULL"
+            else "SELECT c.id, e.globalTid, c.symbol, NULL FROM SAMPLING_CALLCHAINS AS c"
+            " JOIN COMPOSITE_EVENTS AS e ON e.id = c.id WHERE typeof(e.globalTid) = 'integer'"
+            " ORDER BY c.id, c.stackDepth DESC"
+        )
+        trees: dict[int, _Samples] = {}
+        for (_, thread), chain in groupby(rows, key=lambda row: row[:2]):
+            samples = trees.get(thread)
+            if samples is None:
+                samples = trees[thread] = _Samples()
+            samples.add([self._frames.timer(symbol, where) for _, _, symbol, where in chain])
+        found = []
+        for thread, samples in sorted(trees.items()):
+            place = self._thread(thread, " (CPU samples)")
+            found.append(ThreadProfile(place, samples.tree()))
+        return found
+
+    def _thread(self, thread: int, what: str = "") -> Thread:
+        node = self.node(thread & ~0xFFFFFF)
+        number = self._numbers.get(node, 0)
+        self._numbers[node] = number + 1
+        name = self._thread_names.get(thread, "")
+        return Thread(node, 0, number, "host", (name + what).strip(), thread & 0xFFFFFF)
+
+    def _order_processes(self, tables: Sequence[str]) -> None:
+        """Processes become nodes in the order in which they begin."""
+        began: dict[int, int] = {}
+        for table in tables:
+            for process, start in self._tables.connection.execute(
+                f"SELECT {self._tables.process(table)}, min(start) FROM {quoted(table)}"
+                " WHERE typeof(start) = 'integer' AND typeof(globalTid) = 'integer' GROUP BY 1"
+            ):
+                began[process] = min(start, began.get(process, start))
+        for process in sorted(began, key=lambda one: (began[one], one)):
+            self.node(process)
+
+    def _query(self, tables: Sequence[str]) -> str:
+        """All slices: thread, start, end, number of the table, name, correlation, chain."""
+        parts = []
+        for number, table in enumerate(tables):
+            column = self._tables.column
+            end, condition = quoted("end"), self._tables.sane(table)
+            correlation = chain = "NULL"
+            if table == _NVTX:
+                name = f"coalesce({column(table, 'text')}, {column(table, 'textId')})"
+                end = f"ifnull({end}, {_OPEN})"
+                kinds = "59, 60, 70, 71" if self._tables.has(table, "eventType") else ""
+                condition = (
+                    f"({condition} OR ({quoted('end')} IS NULL AND typeof(start) = 'integer'"
+                )
+                condition += (
+                    f" AND abs(start) < {_OPEN} AND eventType IN (59, 60)))" if kinds else "))"
+                )
+                condition += f" AND eventType IN ({kinds})" if kinds else ""
+            else:
+                has_name = self._tables.has(table, "nameId")
+                name = column(table, "nameId" if has_name else "textId")
+            if table == _RUNTIME:
+                correlation = self._tables.integer(table, "correlationId")
+                chain = column(table, "callchainId")
+            parts.append(
+                f"SELECT globalTid, start, {end}, {number}, {name}, {correlation}, {chain}"
+                f" FROM {quoted(table)} WHERE typeof(globalTid) = 'integer' AND {condition}"
+                f" AND {end} >= start"
+            )
+        return " UNION ALL ".join(parts) + " ORDER BY 1, 2, 3 DESC, 4"
+
+    def _last(self, tables: Sequence[str]) -> int:
+        """The last end of anything on the host."""
+        found = []
+        for table in tables:
+            query = f"SELECT max({quoted('end')}) FROM {quoted(table)} WHERE"
+            (last,) = next(self._tables.connection.execute(f"{query} {self._tables.sane(table)}"))
+            found.append(last or 0)
+        self._last = lambda tables: max(found)  # type: ignore[method-assign]  # asked once
+        return max(found)
+
+    def _timer(self, table: str, name: Any) -> int:
+        text = self._tables.text(name, "(unnamed)")
+        if table == _NVTX:
+            return self._place(Timer(_SERIAL_NUMBER.sub("", text), groups=("PHASE",)))
+        group = _GROUPS.get(table) or table.removesuffix("_EVENTS").removesuffix("_API")
+        return self._place(Timer(text, groups=(group,)))
+
+    def _place(self, timer: Timer) -> int:
+        place = self._places.get(timer)
+        if place is None:
+            place = self._places[timer] = len(self.timers)
+            self.timers.append(timer)
+        return place
+
+
+class _Frames:
+    """The frames around API calls, where the file has backtraces or resolved call paths."""
+
+    def __init__(self, tables: Tables, place: Any) -> None:
+        self._tables = tables
+        self._place = place
+        self._known: dict[Any, tuple[int, ...]] = {}
+        self._resolved: dict[int, str] = {}
+        if tables.has(_RESOLVED, "correlationId", "callpath"):
+            self._resolved = {
+                key: path
+                for key, path in tables.select(_RESOLVED, "correlationId", "callpath")
+                if isinstance(key, int) and isinstance(path, str)
+            }
+        self._chains = tables.has(_CHAINS, "id", "symbol", "stackDepth")
+
+    def __bool__(self) -> bool:
+        return bool(self._resolved) or self._chains
+
+    def of(self, correlation: int, chain: Any) -> tuple[int, ...]:
+        """Timers from the outermost frame to the one that made the call."""
+        if self._resolved and chain is not None:
+            path = self._resolved.get(correlation)
+            if path is not None:
+                known = self._known.get(path)
+                if known is None:
+                    known = self._known[path] = tuple(
+                        self.timer(name, None) for name in _without_call(path.split("->"))
+                    )
+                return known
+        if not isinstance(chain, int) or not self._chains:
+            return ()
+        rows = tuple(
+            self._tables.select(_CHAINS, "symbol", "module", "unresolved",
+                                more=f"WHERE id = {chain} ORDER BY stackDepth DESC LIMIT 1000")
+        )  # fmt: skip
+        known = self._known.get(rows)
+        if known is None:
+            known = self._known[rows] = self._chain(rows)
+        return known
+
+    def _chain(self, rows: Sequence[tuple[Any, ...]]) -> tuple[int, ...]:
+        """Python's frames alone where there are some, else all that have a name."""
+        text = self._tables.text
+        named = [
+            (text(symbol, ""), module)
+            for symbol, module, unresolved in rows
+            if not unresolved and not text(symbol, "0x").startswith("0x")
+        ]
+        python = [one for one in named if _is_python(text(one[1], ""))]
+        names = python or [(name, None) for name in _without_call([symbol for symbol, _ in named])]
+        return tuple(self.timer(symbol, module) for symbol, module in names)
+
+    def timer(self, symbol: Any, module: Any) -> int:
+        """The timer of a frame: a Python routine by its file, else a native one."""
+        name = self._tables.text(symbol, "(unknown)")
+        file = self._tables.text(module, "") if module is not None else ""
+        if name.startswith("0x") and file:
+            name = f"[{posixpath.basename(file)}]"  # no symbol: the address says nothing
+        if _is_python(file):
+            return int(self._place(Timer(name, file=file, groups=("PYTHON",), path=file)))
+        return int(self._place(Timer(name, groups=("NATIVE",))))
+
+
+class _Samples:
+    """Stacks of one thread, counted."""
+
+    def __init__(self) -> None:
+        self._timer = [0]
+        self._parent = [-1]
+        self._own = [0]
+        self._children: dict[tuple[int, int], int] = {}
+
+    def add(self, stack: Sequence[int]) -> None:
+        row = 0
+        for timer in stack:
+            below = self._children.get((row, timer))
+            if below is None:
+                below = self._children[row, timer] = len(self._timer)
+                self._timer.append(timer)
+                self._parent.append(row)
+                self._own.append(0)
+            row = below
+        self._own[row] += 1
+
+    def tree(self) -> CallTree:
+        exclusive = array("q", self._own)
+        inclusive = exclusive[:]
+        for row in range(len(inclusive) - 1, 0, -1):
+            inclusive[self._parent[row]] += inclusive[row]
+        none = array("q", [0] * len(exclusive))
+        return CallTree(
+            array("q", self._timer),
+            array("q", self._parent),
+            none,
+            none[:],
+            {"samples": inclusive},
+            {"samples": exclusive},
+        )
+
+
+def _without_call(path: list[str]) -> list[str]:
+    """A path without the API call at its end, which has a slice of its own."""
+    call = _VERSION.sub("", path[-1]) if path else ""
+    end = len(path)
+    while end and path[end - 1] == call:
+        end -= 1
+    return path[:end]
+
+
+def _is_python(file: str) -> bool:
+    return file.endswith((".py", ".pyx")) or file.startswith("<frozen ")
+
+
+def _is_main(thread: int) -> bool:
+    return (thread >> 24) & 0xFFFFFF == thread & 0xFFFFFF
+
+
+def _thread_names(tables: Tables) -> dict[int, str]:
+    rows: Iterator[tuple[Any, ...]] = tables.select("ThreadNames", "globalTid", "nameId")
+    return {thread: tables.text(name, "") for thread, name in rows if isinstance(thread, int)}

@@ -1,0 +1,161 @@
+"""The tables of an nsys SQLite file: which are there, and their rows in one shape.
+
+nsys leaves out tables without rows and has added columns over the years; queries are
+therefore made from the columns that are there, with NULL for those that are not. Rows
+whose stamps are no whole numbers, or lie where no clock runs, are not given.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Final
+
+from taupy.formats.foreign_sqlite import quoted, table_columns
+from taupy.formats.slices import LARGEST_STAMP, LONGEST_NS
+
+GPU_TABLES: Final = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+)
+
+# What makes two records of a table the same work, after the stream they ran on.
+_WORK: Final = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": (
+        "name", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
+        "staticSharedMemory", "dynamicSharedMemory", "localMemoryPerThread",
+    ),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": ("copyKind",),
+    "CUPTI_ACTIVITY_KIND_MEMSET": (),
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": ("syncType",),
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": ("graphId",),
+}  # fmt: skip
+
+_KERNEL_NAMES: Final = ("demangledName", "mangledName", "shortName", "nameId")
+
+_LARGEST_STRING: Final = 1 << 20
+
+
+class Tables:
+    """The tables of one file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.columns = table_columns(connection)
+        self._texts: dict[Any, str] = {}
+        self._enums: dict[tuple[str, str], dict[Any, str]] = {}
+
+    def __contains__(self, table: str) -> bool:
+        return table in self.columns
+
+    def has(self, table: str, *columns: str) -> bool:
+        return table in self.columns and set(columns) <= set(self.columns[table])
+
+    def rows(self, table: str) -> int:
+        """About how many rows it has; 0 where it is not there."""
+        if table not in self.columns:
+            return 0
+        query = f"SELECT max(rowid) FROM {quoted(table)}"
+        try:
+            found = self.connection.execute(query).fetchone()[0]
+        except sqlite3.OperationalError:  # a table without rowids
+            query = f"SELECT count(*) FROM {quoted(table)}"
+            found = self.connection.execute(query).fetchone()[0]
+        return found if isinstance(found, int) and found > 0 else 0
+
+    def select(self, table: str, *columns: str, more: str = "") -> Iterator[tuple[Any, ...]]:
+        """These columns of a table's rows; None where a column, or the table, is not there."""
+        if table not in self.columns:
+            return iter(())
+        wanted = ", ".join(self.column(table, name) for name in columns)
+        return self.connection.execute(f"SELECT {wanted} FROM {quoted(table)} {more}")
+
+    def column(self, table: str, name: str) -> str:
+        return quoted(name) if name in self.columns[table] else "NULL"
+
+    def integer(self, table: str, name: str) -> str:
+        """The column where it holds whole numbers, else NULL."""
+        column = self.column(table, name)
+        if column == "NULL":
+            return column
+        return f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
+
+    def sane(self, table: str) -> str:
+        """The condition that stamps are such."""
+        limit, longest = LARGEST_STAMP, LONGEST_NS
+        return (
+            f"typeof(start) = 'integer' AND typeof({quoted('end')}) = 'integer'"
+            f" AND start BETWEEN {-limit} AND {limit}"
+            f" AND {quoted('end')} BETWEEN {-limit} AND start + {longest}"
+        )
+
+    def process(self, table: str) -> str:
+        """The process of a row: its globalPid, or that of its globalTid; else 0."""
+        if "globalPid" in self.columns[table]:
+            return f"ifnull({self.integer(table, 'globalPid')}, 0)"
+        if "globalTid" in self.columns[table]:
+            return f"ifnull({self.integer(table, 'globalTid')}, 0) & ~0xFFFFFF"
+        return "0"
+
+    def _stream(self, table: str) -> str:
+        stream = f"ifnull({self.integer(table, 'streamId')}, 0) & 0xFFFFFFFF"
+        device = f"max(0, min(ifnull({self.integer(table, 'deviceId')}, 0), 65535))"
+        context = f"ifnull({self.integer(table, 'contextId')}, 0) & 0xFFFFFFFF"
+        return f"{self.process(table)}, {device}, {context}, {stream}"
+
+    def streams(self, table: str) -> set[tuple[int, int, int, int]]:
+        """(process, device, CUDA context, stream) of the table's rows."""
+        if not self.has(table, "start", "end"):
+            return set()
+        query = f"SELECT DISTINCT {self._stream(table)} FROM {quoted(table)} WHERE"
+        return set(self.connection.execute(f"{query} {self.sane(table)}"))
+
+    def gpu_query(self, table: str) -> str:
+        """start, end, bytes, correlation, then the stream, then what was done.
+
+        bytes and correlation are -1 where they are not known.
+        """
+        if not self.has(table, "start", "end"):
+            return "SELECT NULL WHERE 0"
+        work = []
+        for name in _WORK[table]:
+            if name == "name":
+                names = [self.column(table, one) for one in _KERNEL_NAMES]
+                work.append(f"coalesce({', '.join(names)})")
+            else:
+                work.append(self.integer(table, name))
+        moved = f"max(-1, min(ifnull({self.integer(table, 'bytes')}, -1), {1 << 50}))"
+        correlation = f"ifnull({self.integer(table, 'correlationId')}, -1)"
+        columns = ", ".join(
+            ["start", quoted("end"), moved, correlation, self._stream(table), *work]
+        )
+        return f"SELECT {columns} FROM {quoted(table)} WHERE {self.sane(table)}"
+
+    def text(self, value: Any, unknown: str) -> str:
+        """A text, or the one that a number of StringIds stands for."""
+        if isinstance(value, str):
+            return value[:_LARGEST_STRING] or unknown
+        if not isinstance(value, int):
+            return unknown
+        found = self._texts.get(value)
+        if found is None:
+            row = self.connection.execute(
+                "SELECT value FROM StringIds WHERE id = ?", (value,)
+            ).fetchone()
+            found = str(row[0])[:_LARGEST_STRING] if row and row[0] is not None else ""
+            self._texts[value] = found
+        return found or unknown
+
+    def enum(self, table: str, value: Any, column: str) -> str:
+        """What a number means by one of the file's ENUM_ tables; empty where it is not said."""
+        known = self._enums.get((table, column))
+        if known is None:
+            known = {}
+            if self.has(table, "id"):
+                name = column if column in self.columns[table] else "name"
+                known = {key: str(text) for key, text in self.select(table, "id", name) if text}
+            self._enums[table, column] = known
+        return known.get(value, "")
