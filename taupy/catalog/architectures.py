@@ -1,0 +1,89 @@
+"""NVIDIA's chips: their architecture and compute capability, and the ways people name them.
+
+Source: the chips that CUPTI 13.0 lists, and the compute capabilities that Nsight Compute 2025's
+section files give for them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from taupy.errors import UsageError
+
+
+class Chip(NamedTuple):
+    """One chip. `known_as` are products that carry it, for people who search."""
+
+    name: str
+    architecture: str
+    compute_capability: str
+    known_as: tuple[str, ...] = ()
+
+
+CHIPS = (
+    Chip("GV100", "Volta", "7.0", ("V100", "Titan V")),
+    Chip("GV11B", "Volta", "7.2", ("Xavier",)),
+    Chip("TU102", "Turing", "7.5", ("RTX 2080 Ti", "Titan RTX")),
+    Chip("TU104", "Turing", "7.5", ("T4", "RTX 2080")),
+    Chip("TU106", "Turing", "7.5", ("RTX 2070", "RTX 2060")),
+    Chip("TU116", "Turing", "7.5", ("GTX 1660",)),
+    Chip("TU117", "Turing", "7.5", ("GTX 1650",)),
+    Chip("GA100", "Ampere", "8.0", ("A100", "A800", "A30")),
+    Chip("GA102", "Ampere", "8.6", ("RTX 3090", "RTX 3080", "A40", "A10", "A6000")),
+    Chip("GA103", "Ampere", "8.6", ("RTX 3080 Ti Laptop",)),
+    Chip("GA104", "Ampere", "8.6", ("RTX 3070",)),
+    Chip("GA106", "Ampere", "8.6", ("RTX 3060",)),
+    Chip("GA107", "Ampere", "8.6", ("RTX 3050", "A2", "A16")),
+    Chip("GA10B", "Ampere", "8.7", ("Orin",)),
+    Chip("AD102", "Ada", "8.9", ("RTX 4090", "L40", "L40S")),
+    Chip("AD103", "Ada", "8.9", ("RTX 4080",)),
+    Chip("AD104", "Ada", "8.9", ("RTX 4070", "L4")),
+    Chip("AD106", "Ada", "8.9", ("RTX 4060 Ti",)),
+    Chip("AD107", "Ada", "8.9", ("RTX 4060",)),
+    Chip("GH100", "Hopper", "9.0", ("H100", "H200", "H800", "H20", "GH200")),
+    Chip("GB100", "Blackwell", "10.0", ("B100", "B200", "GB200")),
+    Chip("GB102", "Blackwell", "10.0"),
+    Chip("GB110", "Blackwell", "10.3", ("B300", "GB300")),
+    Chip("GB10B", "Blackwell", "11.0", ("Thor",)),
+    Chip("GB202", "Blackwell", "12.0", ("RTX 5090",)),
+    Chip("GB203", "Blackwell", "12.0", ("RTX 5080", "RTX 5070 Ti")),
+    Chip("GB205", "Blackwell", "12.0", ("RTX 5070",)),
+    Chip("GB206", "Blackwell", "12.0", ("RTX 5060", "RTX 5060 Ti")),
+    Chip("GB207", "Blackwell", "12.0", ("RTX 5050",)),
+    Chip("GB20B", "Blackwell", "12.1", ("GB10", "DGX Spark")),
+)
+
+WITHOUT_RANGE_PROFILER = {"7.0", "7.2"}
+"""Compute capabilities that only Nsight Compute counts on today: import its files."""
+
+
+def chip(name: str) -> Chip:
+    """The chip that is meant: GH100, H100, 9.0, sm_90; the first of several.
+
+    Raises:
+        UsageError: no chip has this name; says which there are.
+    """
+    wanted = _plain(name)
+    for one in CHIPS:
+        if wanted == _plain(one.name):
+            return one
+    for one in CHIPS:
+        number = one.compute_capability.replace(".", "")
+        if wanted in (number, f"sm{number}", f"cc{number}", *map(_plain, one.known_as)):
+            return one
+    for one in CHIPS:
+        if wanted == one.architecture.lower() and one.name != "GV11B":
+            return one
+    listed = ", ".join(one.name for one in CHIPS)
+    raise UsageError(f"there is no chip '{name}' (there is: {listed}); a product or a compute "
+                     "capability will do, too: H100, 9.0")  # fmt: skip
+
+
+def of_compute_capability(text: str) -> Chip | None:
+    """The first chip of this compute capability, "9.0"; None where none is known."""
+    return next((one for one in CHIPS if one.compute_capability == text), None)
+
+
+def _plain(name: str) -> str:
+    text = "".join(letter for letter in name.lower() if letter.isalnum())
+    return text.removeprefix("nvidia").removeprefix("geforce")

@@ -1,0 +1,197 @@
+"""From names to what CUPTI is asked for on a chip, and from what it counts back to our counters.
+
+plan(["gst_request", "gld", "dram__bytes.sum"], "GH100")   metrics to count, recipes for values
+measured({"dram__bytes.sum": 1024.0})                   {"bytes_dram": 1024.0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from taupy.catalog.counters import BY_NAME, COUNTERS
+from taupy.catalog.recorded import CHIPS, METRICS
+from taupy.errors import UsageError
+
+
+class Term(NamedTuple):
+    """One PerfWorks metric of a spelling."""
+
+    weight: int
+    metric: str
+
+
+def terms(spelling: str) -> tuple[Term, ...]:
+    """The metrics of a spelling with their weights."""
+    found = []
+    for part in spelling.split(" + "):
+        weight, star, metric = part.partition("*")
+        found.append(Term(int(weight), metric) if star else Term(1, part))
+    return tuple(found)
+
+
+def spelled(name: str, chip: str) -> tuple[Term, ...] | None:
+    """How a counter of ours is asked for on a chip; None where the chip does not have it.
+
+    A chip that `recorded.py` does not know takes the first spelling: CUPTI will tell.
+    """
+    for spelling in BY_NAME[name].spellings:
+        found = terms(spelling)
+        if all(has(chip, term.metric) for term in found):
+            return found
+    return None
+
+
+def has(chip: str, metric: str) -> bool:
+    """Has the chip this PerfWorks metric, as far as is recorded?"""
+    if chip not in CHIPS:
+        return True
+    return bool(METRICS.get(metric, 0) >> CHIPS.index(chip) & 1)
+
+
+def canonical(name: str) -> str | None:
+    """Our counter of this name: ours, nvprof's, an old event's or TAU's; None where none has it.
+
+    TAU writes `CUDA.Tesla_P100-PCIE-16GB.domain_d.inst_executed`; the last part counts.
+    """
+    plain = name.strip()
+    if plain in BY_NAME:
+        return plain
+    last = plain.rsplit(".", 1)[-1].lower() if plain.upper().startswith("CUDA.") else plain.lower()
+    if last in BY_NAME:
+        return last
+    return next((one.name for one in COUNTERS if last in one.legacy), None)
+
+
+def is_perfworks(name: str) -> bool:
+    """Does this look like a PerfWorks metric: `dram__bytes.sum`?"""
+    return "__" in name and "." in name
+
+
+def near(name: str, among: Iterable[str] = ()) -> list[str]:
+    """Names that come close, best first: for whoever misspelled one."""
+    legacy = {other: one.name for one in COUNTERS for other in one.legacy}
+    known = {**legacy, **{one: one for one in (*BY_NAME, *among)}}
+    found = get_close_matches(name.lower(), known, n=6, cutoff=0.5)
+    parts = [one for one in known if name.lower() in one.lower()]
+    return list(dict.fromkeys(known[one] for one in [*found, *parts]))[:4]
+
+
+class Recipe(NamedTuple):
+    """How one metric of a trial is made of what CUPTI counts."""
+
+    name: str
+    unit: str
+    terms: tuple[Term, ...]
+
+    def value(self, counted: Mapping[str, float]) -> float | None:
+        """From PerfWorks values; None where one of them is not there."""
+        total: float = 0
+        for term in self.terms:
+            value = counted.get(term.metric)
+            if value is None or value != value:
+                return None
+            total += term.weight * value
+        return total
+
+
+class Plan(NamedTuple):
+    """What CUPTI is asked for, and what is made of it.
+
+    Attributes:
+        metrics: PerfWorks metrics, each once.
+        recipes: metrics of the trial.
+        missing: counters that the chip does not have, with the reason.
+    """
+
+    metrics: tuple[str, ...]
+    recipes: tuple[Recipe, ...]
+    missing: tuple[tuple[str, str], ...]
+
+
+def plan(names: Iterable[str], chip: str) -> Plan:
+    """What must be counted for these names on this chip.
+
+    Args:
+        names: ours, legacy ones, or PerfWorks metrics; each of the latter becomes a metric
+            of its own name.
+
+    Raises:
+        UsageError: a name is none of these; says which come close.
+    """
+    recipes: dict[str, Recipe] = {}
+    missing = []
+    for name in names:
+        known = canonical(name)
+        if known is not None:
+            found = spelled(known, chip)
+            if found is None:
+                missing.append((known, BY_NAME[known].missing or "this chip does not have it"))
+            else:
+                recipes[known] = Recipe(known, BY_NAME[known].unit, found)
+        elif is_perfworks(name):
+            recipes[name] = Recipe(name, unit_of(name), (Term(1, name),))
+        else:
+            close = near(name)
+            more = f"; near it: {', '.join(close)}" if close else ""
+            raise UsageError(
+                f"there is no counter '{name}'{more}; `taupy avail --chip {chip}` lists them"
+            )
+    metrics = tuple(dict.fromkeys(term.metric for one in recipes.values() for term in one.terms))
+    return Plan(metrics, tuple(recipes.values()), tuple(dict.fromkeys(missing)))
+
+
+def measured(counted: Mapping[str, float]) -> dict[str, float]:
+    """Our counters that can be made of these PerfWorks values, whatever the chip.
+
+    For files of Nsight Compute. The sums of `sm__X` and `smsp__X` are the same, so that one
+    stands in for the other.
+    """
+    values = dict(counted)
+    for name, value in counted.items():
+        if name.endswith(".sum") and name.startswith(("sm__", "smsp__")):
+            unit, _, rest = name.partition("__")
+            values.setdefault(("smsp__" if unit == "sm" else "sm__") + rest, value)
+    found: dict[str, float] = {}
+    for counter in COUNTERS:
+        for spelling in counter.spellings:
+            made = Recipe(counter.name, counter.unit, terms(spelling)).value(values)
+            if made is not None:
+                found[counter.name] = made
+                break
+    return found
+
+
+def unit_of(metric: str) -> str:
+    """A PerfWorks metric's unit as far as its name tells; `count` where it does not."""
+    base, _, rest = metric.partition(".")
+    if "pct" in rest or base.endswith("_throughput"):
+        return "%"
+    if rest.endswith("ratio"):
+        return "ratio"
+    for word, unit in _WORDS:
+        if word in base:
+            found = unit
+            break
+    else:
+        found = "count"
+    if rest.endswith("per_second"):
+        return f"{found}/s"
+    if "per_cycle" in rest:
+        return f"{found}/cycle"
+    return found
+
+
+_WORDS = (
+    ("time_duration", "ns"),
+    ("_bytes", "B"),
+    ("__bytes", "B"),
+    ("sectors", "sector"),
+    ("requests", "request"),
+    ("warps_active", "warp*cycle"),
+    ("warps", "warp"),
+    ("ops_path_tensor", "flop"),
+    ("cycles", "cycle"),
+    ("inst", "inst"),
+)
