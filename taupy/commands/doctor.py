@@ -1,4 +1,10 @@
-"""Say what works on this machine, and what to do about what does not."""
+"""Say what works on this machine, and what to do about what does not.
+
+    taupy doctor           the machine, the installation, the database
+    taupy doctor FILE      every invariant of a database, whole and trial by trial
+
+With FILE nothing is written; the exit code is 1 if anything is wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,9 @@ from pathlib import Path
 
 from taupy import __version__
 from taupy.commands import options
+from taupy.commands.trials import add_form_arguments
+from taupy.pprof import terminal
+from taupy.pprof.view import Column, View
 
 HELP = "say what works on this machine"
 
@@ -19,11 +28,16 @@ _OK, _WARN, _BAD = "ok", "note", "PROBLEM"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="*", metavar="FILE", help="a database to check")
     options.add_database_argument(parser)
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.file:
+        from taupy.commands.audit import examine
+
+        return examine(args.file, args.form)
     checks = [
         ("taupy", _OK, f"{__version__} in {Path(__file__).parent.parent}"),
         ("python", _OK, f"{platform.python_version()} {sys.executable}"),
@@ -35,7 +49,10 @@ def run(args: argparse.Namespace) -> int:
         _database(options.database_path(args)),
         *_leftovers(),
     ]
-    if args.json:
+    if args.form in ("csv", "markdown"):
+        columns = (Column("check", heading="Check"), Column("state", heading="State"))
+        terminal.show(View("", (*columns, Column("text", heading="Text")), checks), form=args.form)
+    elif args.form == "json":
         import json
 
         print(json.dumps([dict(zip(("check", "state", "text"), c, strict=True)) for c in checks]))

@@ -50,6 +50,12 @@ def callpath_ids(parent: Sequence[int], timers: Iterable[int]) -> array[int]:
     return ids
 
 
+def callpath_id(parent: int, timer: int) -> int:
+    """The id of one call path: its timer under the call path `parent`, 0 for a root."""
+    digest = blake2b(Struct("<qq").pack(parent, timer), digest_size=8).digest()
+    return int.from_bytes(digest, "little") & _POSITIVE
+
+
 def _text_id(texts: Iterable[str]) -> int:
     digest = blake2b(digest_size=8)
     for text in texts:

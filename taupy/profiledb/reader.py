@@ -95,7 +95,7 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
     for thread_id, *thread in db.rows(_THREADS, (trial_id,)):
         stored = trees.get(thread_id, StoredTree())
         has = {id: metric.name for id, metric in metrics.items() if (thread_id, id) in measured}
-        tree, rows[thread_id] = _call_tree(stored, position, has)
+        tree, rows[thread_id] = call_tree_of(stored, position, has)
         threads[thread_id] = ThreadProfile(Thread(*thread), tree)
     for thread_id, event in _user_events(db, trial_id, rows):
         threads[thread_id].user_events.append(event)
@@ -180,7 +180,7 @@ def _timer(
     return Timer(full_name, file, line, groups, path, short=short_name)
 
 
-def _call_tree(
+def call_tree_of(
     stored: StoredTree, position: dict[int, int], metrics: dict[int, str]
 ) -> tuple[CallTree, dict[int, int]]:
     """The tree, and the row of each of its call paths."""

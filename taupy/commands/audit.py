@@ -1,0 +1,111 @@
+"""`taupy doctor FILE`: is the database what a trial database must be?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from taupy.errors import DatabaseError, TaupyError
+from taupy.pprof import terminal
+from taupy.pprof.view import Column, View
+from taupy.profiledb import files, migrations
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.text import shown
+
+if TYPE_CHECKING:
+    from taupy.profiledb.audit import Finding
+
+_COLUMNS = (
+    Column("file", audience="machines"),
+    Column("state", heading="State"),
+    Column("check", heading="Check"),
+    Column("trial", "int", "Trial"),
+    Column("text", heading="What is wrong"),
+)
+
+
+def examine(paths: list[str], form: Literal["text", "csv", "json", "markdown"]) -> int:
+    """Audit databases and show what was found; 1 if anything is wrong with one."""
+    views = []
+    wrong = False
+    for path in paths:
+        view, problems = _audited(path)
+        views.append(view)
+        wrong = wrong or problems
+    if len(views) == 1:
+        terminal.show(views[0], form=form)
+    else:
+        terminal.show_all(views, form=form)
+    return 1 if wrong else 0
+
+
+def _audited(path: str) -> tuple[View, bool]:
+    from taupy.profiledb.audit import Finding, audit
+
+    findings: list[Finding] = []
+    trials = 0
+    try:
+        with _opened(path) as (db, remark), _progress() as progress:
+            if remark:
+                findings.append(Finding("note", "file", None, remark))
+            findings += audit(db, progress)
+            try:
+                trials = len(db.trials())
+            except TaupyError:
+                trials = 0
+    except DatabaseError as refusal:
+        findings.append(Finding("PROBLEM", "file", None, str(refusal)))
+    problems = sum(finding.state == "PROBLEM" for finding in findings)
+    findings.sort(key=lambda finding: finding.state != "PROBLEM")
+    what = f"{trials} trial{'' if trials == 1 else 's'}"
+    summary = (
+        f"nothing is wrong: {what}, every law holds"
+        if not problems
+        else f"{problems} problem{'' if problems == 1 else 's'}; `taupy merge {shown(path)} --into "
+        "NEW --trial TRIAL` takes whole trials to a new file"
+    )
+    rows = [(path, *finding) for finding in findings]
+    return View(f"DATABASE {shown(path)}", _COLUMNS, rows, (summary,)), bool(problems)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[ProfileDB, str]]:
+    """The database, opened without changing it, and a remark on its version.
+
+    An older schema is brought up to date in a copy.
+    """
+    version = files.look(path, create=False, held=())
+    if version >= migrations.SCHEMA_VERSION or version < 0:
+        with ProfileDB.open(path) as db:
+            yield db, ""
+        return
+    with tempfile.TemporaryDirectory(prefix="taupy-") as folder:
+        copy = os.path.join(folder, os.path.basename(path))
+        shutil.copyfile(path, copy)
+        with ProfileDB.open(copy) as db:
+            yield (
+                db,
+                f"the file has the older schema {version}; it was checked as it will be when the "
+                f"next command brings it up to {migrations.SCHEMA_VERSION}",
+            )
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Tells a terminal what is being looked at, on one line that goes away."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+
+    def tell(text: str) -> None:
+        print(f"\rtaupy: looking at {text}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield tell
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,467 @@
+"""Every invariant of a database, checked: what is wrong, and in whose words.
+
+- *file*: SQLite says it (`integrity_check`, `foreign_key_check`);
+- *ids*: an id is not what its content makes it;
+- *laws*: a trial breaks a law of `model/invariants.py`, in its words;
+- *summary*: the flat profile is not what its call paths sum up to;
+- *values*: a user event, launch, activity or ceiling cannot be as it stands;
+- *remarks*: what was said of a trial when it was measured; nothing is wrong with the file.
+
+Nothing is written. One trial is in memory at a time, without its activities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from taupy.errors import TaupyError
+from taupy.model import invariants
+from taupy.model.profile import Profile, Thread, ThreadProfile, Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.identity import callpath_id, timer_id, user_event_id
+from taupy.profiledb.prepared import PreparedThread
+from taupy.profiledb.reader import call_tree_of
+from taupy.profiledb.text import shown
+from taupy.profiledb.tree import StoredTree, stored_trees
+from taupy.profiledb.writer import HEALTH, INVARIANTS
+
+State = Literal["PROBLEM", "note"]
+Progress = Callable[[str], None]
+
+_EXAMPLES = 3
+
+
+class Finding(NamedTuple):
+    """One thing that is not as it should be.
+
+    Attributes:
+        state: PROBLEM, or note for what was said when the trial was measured.
+        check: file, ids, laws, summary, values or remarks.
+        trial: whose it is, None for the file as a whole.
+    """
+
+    state: State
+    check: str
+    trial: int | None
+    text: str
+
+
+def audit(db: ProfileDB, progress: Progress = lambda text: None) -> Iterator[Finding]:
+    """Check a database.
+
+    Args:
+        progress: told what is being looked at.
+    """
+    progress("the file")
+    broken = False
+    for text in _file_faults(db):
+        broken = True
+        yield Finding("PROBLEM", "file", None, text)
+    checks: list[tuple[str, Callable[[ProfileDB], Iterator[Finding]]]] = [
+        ("ids", _ids),
+        ("values", _values),
+        ("remarks", _remarks),
+    ]
+    for name, check in checks:
+        progress(name)
+        yield from _guarded(name, None, check(db), broken)
+    try:
+        trials = db.trials()
+    except TaupyError as error:
+        yield Finding("PROBLEM", "file", None, str(error))
+        return
+    for number, trial in enumerate(trials, 1):
+        progress(f"trial {trial.id} ({number} of {len(trials)})")
+        yield from _guarded("laws", trial.id, _trial_faults(db, trial.id), broken)
+
+
+def _guarded(
+    check: str, trial: int | None, findings: Iterator[Finding], broken: bool
+) -> Iterator[Finding]:
+    """A damaged file ends a check, not the audit."""
+    try:
+        yield from findings
+    except TaupyError as error:
+        yield Finding("PROBLEM", "file", trial, str(error))
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        what = shown(f"{type(error).__name__}: {error}")
+        hint = "" if broken else " although SQLite finds nothing wrong"
+        yield Finding("PROBLEM", check, trial, f"rows do not fit together{hint} ({what})")
+
+
+# --- the file ----------------------------------------------------------------
+
+
+def _file_faults(db: ProfileDB) -> Iterator[str]:
+    try:
+        for (text,) in db.stream("PRAGMA integrity_check(20)"):
+            if text != "ok":
+                yield from (shown(line) for line in str(text).splitlines())
+    except TaupyError as error:
+        yield str(error)
+        return
+    missing: dict[tuple[str, str], int] = {}
+    try:
+        for table, _, parent, _ in db.stream("PRAGMA foreign_key_check"):
+            missing[table, parent] = missing.get((table, parent), 0) + 1
+        for (table, parent), count in missing.items():
+            yield f"{_rows(count)} of {table} refer to missing rows of {parent}"
+        yield from _schema_faults(db)
+    except TaupyError as error:
+        yield str(error)
+
+
+def _schema_faults(db: ProfileDB) -> Iterator[str]:
+    """What the file lacks of the tables, columns, indexes and views that a new one has."""
+    import sqlite3
+
+    from taupy.profiledb import migrations
+
+    fresh = sqlite3.connect(":memory:")
+    try:
+        migrations.migrate(fresh)
+        ask = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"
+        columns = 'SELECT name FROM pragma_table_xinfo("{}")'
+        there = set(db.rows(ask))
+        for kind, name in sorted(fresh.execute(ask).fetchall()):
+            if (kind, name) not in there:
+                yield f"the {kind} {name} is missing"
+            elif kind in ("table", "view"):
+                own = {row[0] for row in db.rows(columns.format(name))}
+                for (column,) in fresh.execute(columns.format(name)):
+                    if column not in own:
+                        yield f"the {kind} {name} has no column {column}"
+    finally:
+        fresh.close()
+
+
+# --- ids ---------------------------------------------------------------------
+
+
+def _ids(db: ProfileDB) -> Iterator[Finding]:
+    checks = (
+        ("timers", _odd_timers(db), "their names and groups"),
+        ("call paths", _odd_callpaths(db), "their timers and parents"),
+        ("user events", _odd_events(db), "their names and units"),
+    )
+    for what, odd, content in checks:
+        found = list(odd)
+        if found:
+            yield Finding(
+                "PROBLEM",
+                "ids",
+                None,
+                f"{len(found)} {what} have ids that are not made from {content}: "
+                f"{_some(found)}; a merge could mistake them for others",
+            )
+    deep = _count(
+        db,
+        "SELECT count(*) FROM callpath LEFT JOIN callpath AS above ON above.id = callpath.parent_id"
+        " WHERE callpath.depth <> ifnull(above.depth + 1, 0)",
+    )
+    if deep:
+        yield Finding(
+            "PROBLEM", "ids", None, f"{deep} call paths are not one deeper than their parents"
+        )
+
+
+def _odd_timers(db: ProfileDB) -> Iterator[str]:
+    rows = db.stream(
+        "SELECT timer.id, timer.name, timer_group.name FROM timer"
+        " LEFT JOIN timer_group ON timer_group.timer_id = timer.id ORDER BY timer.id"
+    )
+    here: tuple[int, str] | None = None
+    groups: list[str] = []
+    for id, name, group in rows:
+        if here is not None and here[0] != id:
+            yield from _odd_timer(*here, groups)
+            groups = []
+        here = (id, name)
+        groups += [] if group is None else [group]
+    if here is not None:
+        yield from _odd_timer(*here, groups)
+
+
+def _odd_timer(id: int, name: str, groups: list[str]) -> Iterator[str]:
+    if timer_id(Timer(name, groups=tuple(groups))) != id:
+        yield f"{id} {shown(name)}"
+
+
+def _odd_callpaths(db: ProfileDB) -> Iterator[str]:
+    for id, timer, parent in db.stream("SELECT id, timer_id, parent_id FROM callpath"):
+        if callpath_id(parent or 0, timer) != id:
+            yield str(id)
+
+
+def _odd_events(db: ProfileDB) -> Iterator[str]:
+    for id, name, unit in db.stream("SELECT id, name, unit FROM user_event"):
+        if user_event_id(name, unit) != id:
+            yield f"{id} {shown(name)}"
+
+
+# --- a trial -----------------------------------------------------------------
+
+_THREADS = (
+    "SELECT id, node, context, thread, kind, name, native_id FROM thread"
+    " WHERE trial_id = ? ORDER BY node, context, thread"
+)
+
+_TIMERS = "SELECT timer_id FROM trial_timer WHERE trial_id = ? ORDER BY timer_id"
+
+_METRICS = """
+    SELECT id, name FROM metric
+     WHERE id IN (SELECT metric_id FROM thread_metric WHERE trial_id = :trial
+                   UNION SELECT metric_id FROM interval_value WHERE trial_id = :trial)
+"""
+
+_WITHOUT_CALL = """
+    SELECT count(*) FROM {table} AS value
+     WHERE value.trial_id = ? AND value.callpath_id IS NOT NULL AND NOT EXISTS (
+           SELECT 1 FROM call WHERE call.trial_id = value.trial_id
+              AND call.callpath_id = value.callpath_id AND call.thread_id = value.thread_id)
+"""
+
+_STRANGERS = """
+    SELECT count(*) FROM {table} AS value JOIN thread ON thread.id = value.thread_id
+     WHERE value.trial_id = ? AND thread.trial_id <> value.trial_id
+"""
+
+_WITH_CALLPATHS = ("interval_value", "user_event_value", "launch", "activity")
+
+
+def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
+    for table in ("call", "thread_metric", *_WITH_CALLPATHS):
+        if count := _count(db, _STRANGERS.format(table=table), trial):
+            text = f"{_rows(count)} of {table} belong to threads of another trial"
+            yield Finding("PROBLEM", "laws", trial, text)
+            return
+    for table in _WITH_CALLPATHS:
+        if count := _count(db, _WITHOUT_CALL.format(table=table), trial):
+            text = f"{_rows(count)} of {table} name a call path that the thread never entered"
+            yield Finding("PROBLEM", "laws", trial, text)
+            if table == "interval_value":
+                return
+    ids = [id for (id,) in db.rows(_TIMERS, (trial,))]
+    position = {id: place for place, id in enumerate(ids)}
+    timers = [Timer(str(id)) for id in ids]  # the laws ask for none of their names
+    metrics = dict(db.rows(_METRICS, {"trial": trial}))
+    trees = stored_trees(db, trial, metrics)
+    unlisted = {timer for tree in trees.values() for timer in tree.timer} - position.keys()
+    if unlisted:
+        text = f"{len(unlisted)} timers of its call paths are not listed as its own (trial_timer)"
+        yield Finding("PROBLEM", "laws", trial, text)
+        return
+    threads = []
+    for id, *place in db.rows(_THREADS, (trial,)):
+        stored = trees.pop(id, StoredTree())
+        has = {metric: name for metric, name in metrics.items() if metric in stored.inclusive}
+        tree, _ = call_tree_of(stored, position, has)
+        measured = ThreadProfile(Thread(*place), tree)
+        threads.append(measured)
+        for text in _summary_faults(db, trial, id, measured, stored, ids, metrics):
+            yield Finding("PROBLEM", "summary", trial, text)
+        stored.row.clear()
+    faults = invariants.check(Profile("", "", "", 0.0, 0, timers, threads))
+    yield from _laws(db, trial, faults)
+
+
+def _laws(db: ProfileDB, trial: int, faults: list[str]) -> Iterator[Finding]:
+    """A law that the measurement broke, and the trial says so, is a note."""
+    told = {
+        _law(line)
+        for (value,) in db.rows(
+            "SELECT value FROM metadata WHERE trial_id = ? AND name = ?", (trial, INVARIANTS)
+        )
+        for line in value.split("\n")
+    }
+    for fault in faults:
+        if _law(fault) in told:
+            yield Finding("note", "laws", trial, f"{fault}; so it was measured, and it says so")
+        else:
+            yield Finding("PROBLEM", "laws", trial, fault)
+
+
+def _law(fault: str) -> str:
+    """The law and the thread, without the rows that break it."""
+    return fault.partition(" on ")[0]
+
+
+def _summary_faults(
+    db: ProfileDB,
+    trial: int,
+    thread: int,
+    measured: ThreadProfile,
+    stored: StoredTree,
+    timers: list[int],
+    metrics: dict[int, str],
+) -> Iterator[str]:
+    """Where the flat profile is not the sum of the call paths."""
+    place = measured.thread
+    where = f"thread {place.node}.{place.context}.{place.thread}"
+    made = PreparedThread.of(measured, timers)
+    if set(made.callpaths) != set(stored.callpath):
+        yield f"{where}: its call paths do not form the trees that their ids say"
+    calls = {
+        timer: numbers
+        for timer, *numbers in db.rows(
+            "SELECT timer_id, calls, subroutines FROM timer_call"
+            " WHERE trial_id = ? AND thread_id = ?",
+            (trial, thread),
+        )
+    }
+    expected = {timer: [sums.calls, sums.subroutines] for timer, sums in made.flat.items()}
+    if calls != expected:
+        odd = [t for t in calls.keys() | expected.keys() if calls.get(t) != expected.get(t)]
+        yield f"{where}: calls of {_timers(db, odd)} are not the sums over call paths"
+    listed = dict(
+        db.rows(
+            "SELECT metric_id, largest_inclusive FROM thread_metric"
+            " WHERE trial_id = ? AND thread_id = ?",
+            (trial, thread),
+        )
+    )
+    for metric, name in metrics.items():
+        if metric not in stored.inclusive and metric not in listed:
+            continue
+        if metric not in listed:
+            yield f"{where}: has values of {shown(name)}, which is not among its metrics"
+        elif name in made.largest and not _alike(listed[metric], made.largest[name]):
+            yield (
+                f"{where}: the largest inclusive {shown(name)} is {made.largest[name]}, "
+                f"not {listed[metric]}"
+            )
+        flat = {
+            timer: (inclusive, exclusive)
+            for timer, inclusive, exclusive in db.rows(
+                "SELECT timer_id, inclusive, exclusive FROM timer_value"
+                " WHERE trial_id = ? AND metric_id = ? AND thread_id = ?",
+                (trial, metric, thread),
+            )
+        }
+        sums = {
+            timer: (one.inclusive[name], one.exclusive.get(name))
+            for timer, one in made.flat.items()
+            if name in one.inclusive
+        }
+        odd = [
+            timer
+            for timer in flat.keys() | sums.keys()
+            if timer not in flat
+            or timer not in sums
+            or not all(map(_alike, flat[timer], sums[timer]))
+        ]
+        if odd:
+            yield (f"{where}: {shown(name)} of {_timers(db, odd)} is not the sum over call paths")
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    """Sums of real numbers may differ in their last digits."""
+    if one == other:
+        return True
+    if one is None or other is None:
+        return (one is None or math.isnan(one)) and (other is None or math.isnan(other))
+    if isinstance(one, int) and isinstance(other, int):
+        return False
+    return math.isclose(one, other, rel_tol=1e-9) or (math.isnan(one) and math.isnan(other))
+
+
+def _timers(db: ProfileDB, ids: list[int]) -> str:
+    names = []
+    for id in sorted(ids)[:_EXAMPLES]:
+        found = db.rows("SELECT name FROM timer WHERE id = ?", (id,))
+        names.append(f"'{shown(found[0][0])}'" if found else str(id))
+    more = f" and {len(ids) - _EXAMPLES} more" if len(ids) > _EXAMPLES else ""
+    return ", ".join(names) + more
+
+
+# --- values ------------------------------------------------------------------
+
+_IMPOSSIBLE = (
+    ("user_event_value", "count < 0", "user events with a count below 0"),
+    (
+        "user_event_value",
+        "count > 0 AND (minimum > mean + 1e-9 * abs(mean) OR mean > maximum + 1e-9 * abs(mean))",
+        "user events whose mean lies outside minimum and maximum",
+    ),
+    (
+        "user_event_value",
+        "count > 0 AND sum_squares < count * mean * mean * (1 - 1e-6)",
+        "user events whose sum of squares is smaller than their mean allows",
+    ),
+    ("launch", "count < 0 OR untimed < 0 OR untimed > count", "launches with impossible counts"),
+    (
+        "launch",
+        "count > untimed AND (minimum_ns > maximum_ns OR minimum_ns < 0"
+        " OR time_ns < minimum_ns OR time_ns > maximum_ns * (count - untimed))",
+        "launches whose time lies outside their minimum and maximum",
+    ),
+    ("launch", "occupancy < 0 OR occupancy > 1.0001", "launches with an impossible occupancy"),
+    ("activity", "end_ns < start_ns", "activities that end before they start"),
+)
+
+_ALONE = (
+    (
+        "SELECT count(*) FROM ceiling WHERE NOT (value > 0 AND value < 9e999)",
+        "ceilings whose value is not a positive number",
+    ),
+    (
+        "SELECT count(*) FROM trial WHERE duration_ns < 0",
+        "trials of a duration below 0",
+    ),
+    (
+        "SELECT count(*) FROM trial WHERE trim(uuid) = ''",
+        "trials without a uuid",
+    ),
+    (
+        "SELECT count(*) FROM trial WHERE julianday(started_at) IS NULL",
+        "trials whose start is no moment",
+    ),
+    (
+        "SELECT count(*) FROM experiment JOIN experiment AS other"
+        " ON other.name = experiment.name AND other.application_id = experiment.application_id"
+        " AND other.id < experiment.id",
+        "experiments that are there twice",
+    ),
+)
+
+
+def _values(db: ProfileDB) -> Iterator[Finding]:
+    for table, condition, what in _IMPOSSIBLE:
+        for trial, count in db.rows(
+            f"SELECT trial_id, count(*) FROM {table} WHERE {condition} GROUP BY trial_id"
+        ):
+            yield Finding("PROBLEM", "values", trial, f"{count} {what}")
+    for question, what in _ALONE:
+        if count := _count(db, question):
+            yield Finding("PROBLEM", "values", None, f"{count} {what}")
+
+
+# --- remarks -----------------------------------------------------------------
+
+
+def _remarks(db: ProfileDB) -> Iterator[Finding]:
+    for trial, name, value in db.rows(
+        "SELECT trial_id, name, value FROM metadata WHERE name >= ? AND name < ?"
+        " ORDER BY trial_id, name",
+        (HEALTH, HEALTH + "\U0010ffff"),
+    ):
+        for line in value.split("\n"):
+            label = name.removeprefix(HEALTH)
+            yield Finding("note", "remarks", trial, shown(f"{label}: {line}"))
+    for trial, state in db.rows("SELECT id, state FROM trial WHERE state <> 'complete'"):
+        yield Finding("note", "remarks", trial, f"the trial is {shown(state)}")
+
+
+def _count(db: ProfileDB, question: str, *values: Any) -> int:
+    return int(db.rows(question, values)[0][0])
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def _some(found: list[str]) -> str:
+    more = ", ..." if len(found) > _EXAMPLES else ""
+    return ", ".join(found[:_EXAMPLES]) + more
