@@ -9,20 +9,33 @@ taupy pprof --callers forward --thread 0.0.0
 from __future__ import annotations
 
 import argparse
+import operator
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from taupy.commands import options
-from taupy.errors import MissingMetric, TaupyError, UsageError
+from taupy.errors import TaupyError, UsageError
 from taupy.model.profile import Metric
 from taupy.model.rows import FlatRow, ThreadRow, TreeRow
-from taupy.pprof import callgraph, events, flat, fold, grouping, paths, selection, terminal, tree
+from taupy.pprof import (
+    callgraph,
+    events,
+    figures,
+    flat,
+    fold,
+    grouping,
+    paths,
+    selection,
+    terminal,
+    tree,
+)
 from taupy.pprof.figures import SORT_KEYS, Order
 from taupy.pprof.text import visible
 from taupy.pprof.view import View
-from taupy.profiledb import query, selector, sources
+from taupy.profiledb import metrics, query, selector, sources
 from taupy.profiledb.database import ProfileDB
 
 Row = TypeVar("Row", FlatRow, TreeRow)
@@ -35,6 +48,11 @@ _REMARKS = ("taupy.health.", "taupy.invariants")
 
 _NUMBERS_WIDTH = 44
 """Columns of a tree before the names."""
+
+_CONDITION = re.compile(r"(\S.*?)\s*(<=|>=|=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq,
+}  # fmt: skip
 
 
 # --- the command line --------------------------------------------------------
@@ -49,7 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="latest (the default), an id, a name, app/experiment/trial, tag:NAME, gpu=MODEL",
     )
     options.add_database_argument(parser)
-    parser.add_argument("--metric", default="time", metavar="NAME", help="default: time")
+    parser.add_argument(
+        "--metric",
+        default="time",
+        metavar="NAME",
+        help="measured or derived (`taupy derive` lists those); default: time",
+    )
     _add_order(parser)
     _add_selection(parser)
     _add_views(parser)
@@ -98,6 +121,14 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATTERN",
         help="routines with this in their name; whole names with * and ?; /REGEX/",
+    )
+    chosen.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        type=_condition,
+        metavar="CONDITION",
+        help="routines of which this is true over the chosen threads: 'ipc < 1', 'time > 2e6'",
     )
     chosen.add_argument(
         "--fold-libraries",
@@ -176,6 +207,15 @@ def _statistics(text: str) -> tuple[flat.Statistic, ...]:
     return tuple(known[name] for name in names)
 
 
+def _condition(text: str) -> tuple[str, str, float]:
+    found = _CONDITION.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"{visible(text)!r} is no condition: write METRIC < NUMBER (or <=, >, >=, =)"
+        )
+    return found[1], found[2], float(found[3])
+
+
 def _check(args: argparse.Namespace) -> None:
     """Refuse what does not go together."""
     if args.f is not None:
@@ -237,6 +277,8 @@ class Asked:
     db: ProfileDB
     trial_id: int
     args: argparse.Namespace
+    additive: bool = True
+    chosen: set[str] | None = None
 
     def views(self) -> list[View]:
         """At least one view.
@@ -248,7 +290,14 @@ class Asked:
         threads = selection.selected_threads(query.threads(self.db, self.trial_id), self.selection)
         if args.events:
             return self._events(threads)
-        metric = self._metric()
+        resolved = metrics.resolve(self.db, self.trial_id, args.metric)
+        self.additive = resolved.additive
+        self.chosen = self._where(threads)
+        found = self._of_metric(threads, resolved.metric)
+        return found if self.additive else [figures.without_shares(view) for view in found]
+
+    def _of_metric(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
+        args = self.args
         order = Order(sort=args.sort, reverse=args.reverse, limit=args.limit, plain=args.plain)
         if args.tree:
             return self._tree(threads, metric)
@@ -259,6 +308,28 @@ class Asked:
             return self._call_graph(threads, metric, order)
         return self._tables(threads, metric)
 
+    def _where(self, threads: Sequence[ThreadRow]) -> set[str] | None:
+        """The routines for which all conditions hold; None without conditions."""
+        chosen: set[str] | None = None
+        for name, comparison, number in self.args.where:
+            totals: dict[str, float] = {}
+            rows = metrics.flat_values(self.db, self.trial_id, name)
+            for row in selection.on_threads(rows, threads):
+                # Of a ratio this is the ratio of the sums.
+                totals[row.timer] = totals.get(row.timer, 0) + row.inclusive
+            true = {
+                timer
+                for timer, value in totals.items()
+                if _COMPARISONS[comparison](float(value), number)
+            }
+            if not true:
+                raise TaupyError(
+                    f"no routine of trial {self.trial_id} has {visible(name)} {comparison} "
+                    f"{number:g} on these threads"
+                )
+            chosen = true if chosen is None else chosen & true
+        return chosen
+
     @property
     def selection(self) -> selection.Selection:
         args = self.args
@@ -266,24 +337,20 @@ class Asked:
             tuple(args.thread), tuple(args.node), tuple(args.group), tuple(args.filter)
         )
 
-    def _metric(self) -> Metric:
-        there = query.metrics(self.db, self.trial_id)
-        wanted = self.args.metric
-        for metric in there:
-            if metric.name == wanted:
-                return metric
-        for metric in there:
-            if metric.name.lower() == wanted.lower():
-                return metric
-        names = ", ".join(visible(metric.name) for metric in there) or "none"
-        raise MissingMetric(
-            f"trial {self.trial_id} has no metric '{visible(wanted)}' (it has: {names})"
-        )
-
     def _meant(self, rows: Sequence[Row]) -> Callable[[Row], bool] | None:
-        test = selection.routine_test(rows, self.selection)
+        named = selection.routine_test(rows, self.selection)
+        chosen = self.chosen
+        if chosen is None:
+            test = named
+        elif named is None:
+            test = lambda row: row.timer in chosen  # noqa: E731
+        else:
+            test = lambda row: named(row) and row.timer in chosen  # noqa: E731
         if test is not None and not any(map(test, rows)):
-            raise UsageError("no routine is both in a group of --group and answers to a --filter")
+            where = " and to each --where" if self.args.where else ""
+            raise UsageError(
+                f"no routine is both in a group of --group and answers to a --filter{where}"
+            )
         return test
 
     def _events(self, threads: Sequence[ThreadRow]) -> list[View]:
@@ -308,7 +375,7 @@ class Asked:
             rows = paths.flattened(self._call_paths(threads, metric))
         else:
             rows = selection.on_threads(
-                query.flat_profile(self.db, self.trial_id, metric.name), threads
+                metrics.flat_values(self.db, self.trial_id, metric.name), threads
             )
             self._refuse_nothing(rows, metric)
         meant = self._meant(rows)
@@ -325,6 +392,7 @@ class Asked:
             plain=args.plain,
             summaries=tuple(dict.fromkeys(sum(args.summary, ()))) or None,
             summary_only=args.summary_only,
+            additive=self.additive,
         )
         return flat.views(rows, threads, metric, choice, meant, found)
 
@@ -332,7 +400,14 @@ class Asked:
         args = self.args
         for_people = args.form in (None, "markdown")
         share = args.min_percent
-        if share is None:
+        if not self.additive:
+            if share:
+                raise UsageError(
+                    f"--min-percent is of what adds up, and {visible(metric.name)} is a ratio; "
+                    f"take --where '{visible(metric.name)} > VALUE'"
+                )
+            share = 0.0
+        elif share is None:
             share = TREE_MIN_PERCENT if for_people and args.limit is None else 0.0
         width = terminal.terminal_width(sys.stdout)
         choice = tree.Choice(
@@ -370,8 +445,10 @@ class Asked:
             choice: leave out what this would not show anyway.
         """
         args = self.args
-        whole_trees = choice is None or args.fold_libraries or args.filter or args.group
-        rows = query.call_tree(
+        whole_trees = (
+            choice is None or args.fold_libraries or args.filter or args.group or args.where
+        )
+        rows = metrics.tree_values(
             self.db,
             self.trial_id,
             metric.name,
@@ -392,7 +469,7 @@ class Asked:
         if not choice.min_percent or choice.summary_only:
             return None
         whole: dict[selection.Place, float] = {}
-        rows = query.flat_profile(self.db, self.trial_id, metric.name)
+        rows = metrics.flat_values(self.db, self.trial_id, metric.name)
         for row in selection.on_threads(rows, threads):
             place = selection.place_of(row)
             whole[place] = max(whole.get(place, 0), row.inclusive)

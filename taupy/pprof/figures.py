@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 from taupy.model.profile import Metric
-from taupy.pprof.view import Cell, Column, Kind
+from taupy.pprof.view import Cell, Column, Kind, View
 
 SortKey = Literal[
     "inclusive",
@@ -173,6 +173,23 @@ def value_cells(figures: Figures) -> tuple[Cell, ...]:
         figures.calls,
         figures.subroutines,
         figures.inclusive_per_call,
+    )
+
+
+def without_shares(view: View) -> View:
+    """A table of a ratio, which has neither shares of a whole nor values per call.
+
+    What a ratio has no value for is absent, not a number that is none.
+    """
+    kept = [
+        at
+        for at, column in enumerate(view.columns)
+        if column.name != "percent" and not column.name.endswith("_per_call")
+    ]
+    return replace(
+        view,
+        columns=[view.columns[at] for at in kept],
+        rows=[[row[at] if row[at] == row[at] else None for at in kept] for row in view.rows],
     )
 
 

@@ -29,10 +29,12 @@ class Choice(Order):
     Attributes:
         summaries: None for TAU's: total and mean, where there are several threads.
         summary_only: no tables of threads.
+        additive: False for a ratio, of which a thread without the routine has none, not 0.
     """
 
     summaries: tuple[Statistic, ...] | None = None
     summary_only: bool = False
+    additive: bool = True
 
 
 def views(
@@ -58,7 +60,10 @@ def views(
         by_thread[row.node, row.context, row.thread].append(row)
     measured = [thread for thread in threads if by_thread[place_of(thread)]]
     merged = merge(rows)
-    spread = {key: _spread(merged[key].exclusive, len(measured)) for key in merged}
+    if choice.additive:
+        spread = {key: _spread(merged[key].exclusive, len(measured)) for key in merged}
+    else:
+        spread = {key: _spread_of_ratio(merged[key].exclusive) for key in merged}
     made: list[View] = []
     if not choice.summary_only:
         for thread in threads:
@@ -70,7 +75,7 @@ def views(
                 made.append(events[place_of(thread)])
     for statistic in _summaries(choice, len(measured)):
         summed = [
-            _summary(routine, statistic, len(measured), spread[key])
+            _summary(routine, statistic, len(measured), spread[key], choice.additive)
             for key, routine in merged.items()
         ]
         whole = max((one.inclusive or 0 for one in summed), default=0)
@@ -179,12 +184,20 @@ def _summaries(choice: Choice, threads: int) -> tuple[Statistic, ...]:
         return ()
     if choice.summaries is not None:
         return choice.summaries
-    return ("total", "mean") if threads > 1 or choice.summary_only else ()
+    if threads < 2 and not choice.summary_only:
+        return ()
+    return ("total", "mean") if choice.additive else ("total",)
 
 
-def _summary(merged: Merged, statistic: Statistic, threads: int, spread: float) -> Figures:
-    """One routine over threads. A thread that never called it counts as 0."""
+def _summary(
+    merged: Merged, statistic: Statistic, threads: int, spread: float, additive: bool
+) -> Figures:
+    """One routine over threads. A thread that never called it counts as 0; not so in a ratio."""
     summed = _STATISTICS[statistic]
+    exclusive, inclusive = (
+        summed(values, threads) if additive else _summed_ratio(statistic, values)
+        for values in (merged.exclusive, merged.inclusive)
+    )
     calls = summed(merged.calls, threads)
     if statistic in ("total", "mean"):
         exclusive_per_call = figures.ratio(sum(merged.exclusive), sum(merged.calls))
@@ -201,8 +214,8 @@ def _summary(merged: Merged, statistic: Statistic, threads: int, spread: float) 
         groups=merged.first.groups,
         calls=calls,
         subroutines=summed(merged.subroutines, threads),
-        exclusive=summed(merged.exclusive, threads),
-        inclusive=summed(merged.inclusive, threads),
+        exclusive=exclusive,
+        inclusive=inclusive,
         exclusive_per_call=exclusive_per_call,
         inclusive_per_call=inclusive_per_call,
         stddev=spread,
@@ -239,6 +252,19 @@ def _spread(values: Sequence[float], threads: int) -> float:
     mean = sum(values) / threads
     squares = sum((value - mean) ** 2 for value in values)
     return math.sqrt((squares + (threads - len(values)) * mean**2) / threads)
+
+
+def _summed_ratio(statistic: Statistic, values: Sequence[float]) -> float:
+    """Over the threads that have a value; a sum and a mean are of what the ratio is made of."""
+    if statistic in ("total", "mean"):
+        return sum(values)
+    there = [float(value) for value in values if value == value]
+    return _STATISTICS[statistic](there, len(there)) if there else math.nan
+
+
+def _spread_of_ratio(values: Sequence[float]) -> float:
+    there = [float(value) for value in values if value == value]
+    return _spread(there, len(there)) if there else 0.0
 
 
 _STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {

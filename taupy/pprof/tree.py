@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -139,7 +140,7 @@ def _shown(
         for at in range(len(rows) - 1, -1, -1):
             if shown[at] and parent[at] >= 0:
                 shown[parent[at]] = True
-    least = choice.min_percent * whole / 100
+    least = choice.min_percent * whole / 100 if choice.min_percent else -math.inf
     deepest = len(rows) if choice.depth is None else choice.depth
     depth = paths.depths(parent)
     for at, row in enumerate(rows):

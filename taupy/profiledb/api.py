@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow, TrialRow
-from taupy.profiledb import query, selector
+from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 
@@ -96,13 +96,29 @@ class Trial:
             found = query.metrics(db, self.row.id)
         return _frame([(metric.name, metric.unit) for metric in found], ("name", "unit"))
 
+    def derived_metrics(self) -> pd.DataFrame:
+        """The derived metrics that this trial can give; `profile` takes each.
+
+        Columns: name, unit, expression, description, source, additive (values of parts add
+        up to the value of the whole; of a ratio they do not).
+        """
+        with self._database._opened() as db:
+            found = metrics.available(db, self.row.id)
+        rows = [
+            (one.name, one.unit, one.expression, one.description, one.source, one.additive)
+            for one in found
+            if one.expression is not None
+        ]
+        names = ("name", "unit", "expression", "description", "source", "additive")
+        return _frame(rows, names)
+
     def threads(self) -> pd.DataFrame:
         """Columns: node, context, thread, kind, name."""
         with self._database._opened() as db:
             return _frame(query.threads(db, self.row.id), ThreadRow._fields)
 
     def profile(self, metric: str = "time") -> pd.DataFrame:
-        """The flat profile, one row a timer and thread.
+        """The flat profile, one row a timer and thread; of a measured or a derived metric.
 
         Columns: node, context, thread, timer, short_name, file, line, groups, calls,
         subroutines, inclusive, exclusive [both in the metric's unit].
@@ -111,7 +127,7 @@ class Trial:
             taupy.errors.MissingMetric: the trial does not have the metric.
         """
         with self._database._opened() as db:
-            rows = query.flat_profile(db, self.row.id, metric)
+            rows = metrics.flat_values(db, self.row.id, metric)
             return self._values(db, rows, FlatRow._fields, metric)
 
     def callpaths(self, metric: str = "time") -> pd.DataFrame:
@@ -125,7 +141,7 @@ class Trial:
             taupy.errors.MissingMetric: the trial does not have the metric.
         """
         with self._database._opened() as db:
-            rows = query.call_tree(db, self.row.id, metric)
+            rows = metrics.tree_values(db, self.row.id, metric)
             return self._values(db, rows, TreeRow._fields, metric)
 
     def user_events(self) -> pd.DataFrame:
@@ -146,8 +162,8 @@ class Trial:
         self, db: ProfileDB, rows: Iterable[tuple[Any, ...]], columns: Iterable[str], metric: str
     ) -> pd.DataFrame:
         frame = _frame(rows, columns)
-        units = {found.name: found.unit for found in query.metrics(db, self.row.id)}
-        frame.attrs.update(trial=self.row.id, metric=metric, unit=units[metric])
+        found = metrics.resolve(db, self.row.id, metric)
+        frame.attrs.update(trial=self.row.id, metric=found.name, unit=found.unit)
         return frame
 
 

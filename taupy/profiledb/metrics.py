@@ -215,7 +215,7 @@ class _Trial:
         near = get_close_matches(name, [*self.units, *self.definitions], n=3, cutoff=0.6)
         more = f"; near it: {', '.join(map(shown, near))}" if near else ""
         return MissingMetric(
-            f"trial {self.id} has no metric '{shown(name)}' (it has: {there}{more}); "
+            f"trial {self.id} has no metric '{shown(name)}' (it has: {there}){more}; "
             "`taupy derive` lists what can be derived"
         )
 

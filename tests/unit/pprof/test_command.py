@@ -282,7 +282,11 @@ def test_how_the_trial_was_measured_stands_beneath(stored, pprof):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--metric", "flop"], "taupy: trial 1 has no metric 'flop' (it has: time)"),
+        (
+            ["--metric", "flop"],
+            "taupy: trial 1 has no metric 'flop' (it has: time); near it: flop_rate; "
+            "`taupy derive` lists what can be derived",
+        ),
         (["--thread", "0.0.5"], "taupy: there is no thread '0.0.5' (there is: 0.0.0, 0.0.1)"),
         (["--node", "4"], "taupy: there is no node 4 (there is: 0)"),
         (["--group", "GPU"], "taupy: there is no group 'GPU' (there is: PYTHON, TAUPY)"),
