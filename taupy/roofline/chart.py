@@ -107,7 +107,6 @@ class Entry:
     color: str
     marker: int = 0
     filled: bool = True
-    line: Style | None = None
 
 
 @dataclass(frozen=True, slots=True)

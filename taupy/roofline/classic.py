@@ -94,7 +94,9 @@ def _chart(
     ]
     low, high = chart.span([symbol.x for symbol in symbols] + ridges, 4, 6)
     tops = [peak.value for roofs in found_machines for peak in _peaks(roofs, placements)]
-    bottom, top = chart.span([symbol.y for symbol in symbols] + tops, 3, 2.5)
+    heights = [symbol.y for symbol in symbols] + tops
+    heights += _launch_height(placements, heights)
+    bottom, top = chart.span(heights, 3, 2.5)
     lines = [
         line
         for roofs in found_machines
@@ -225,6 +227,14 @@ def _roofs(
             )
         )
     return lines
+
+
+def _launch_height(placements: Sequence[Placement], heights: Sequence[float]) -> list[float]:
+    """The launch ceiling, where it is near enough to the points to be worth the room."""
+    if not heights:
+        return []
+    lines, _ = _launch_ceiling(placements, (1.0, 1.0), (min(heights) / 100, max(heights)))
+    return [line.value for line in lines if line.value is not None]
 
 
 def _launch_ceiling(

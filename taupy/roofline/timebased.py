@@ -211,7 +211,7 @@ def _balances(
             if path is None:
                 continue
             name = f"{roofs.processor}: " if len(processors) > 1 else ""
-            label = f"{name}machine balance {balance:.4g} flop/B ({peak.name} / {level})"
+            label = f"{name}balance {balance:.4g} flop/B ({peak.name})"
             source = " / ".join(dict.fromkeys((peak.source, width.source)))
             lines.append(Line("balance", label, path, "ink", "solid", balance, "flop/B", source))
     return lines
@@ -234,7 +234,7 @@ def _isochrones(
     high = min(x_high / scale[0], y_high / scale[1])
     if not low < high:
         return []
-    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    first, last = math.ceil(math.log10(low * 3)), math.floor(math.log10(high))
     step = max(1, (last - first) // 6 + 1)
     lines = []
     for exponent in range(first, last + 1, step):
@@ -279,7 +279,8 @@ def _boxes(
                 wanted[key] = (each.point.counted, each.overhead, each, color)
     boxes = []
     for key, (launches, seconds, each, color) in list(wanted.items())[:_MOST_BOXES]:
-        peak = each.peak or _value(reference)
+        same = [one for one in placements if one.roofs.processor == each.roofs.processor]
+        peak = _value(_reference(same) or reference)
         width = each.roofs.bandwidth[level].value
         box = model.overhead_box(1, seconds, peak, width)
         label = f"overhead of {launches:,} launch{'es' if launches > 1 else ''}: "

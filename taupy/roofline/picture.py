@@ -1,0 +1,393 @@
+"""A chart as a picture: PNG, SVG or PDF by matplotlib, in light or dark.
+
+Only this file knows matplotlib; what stands where in the plane comes with the chart.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from taupy.errors import UsageError
+from taupy.roofline.chart import Axis, Chart, Line
+from taupy.roofline.palette import Theme, palette
+from taupy.units import prefixed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg", "pdf")
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
+_STYLES = {"solid": "-", "dashed": (0, (5, 3)), "dotted": (0, (1.2, 2.2))}
+_SMALLEST, _LARGEST = 16.0, 300.0  # area in points^2
+_WIDTHS = {"compute": 1.6, "bandwidth": 1.6, "balance": 1.6, "trajectory": 1.4}
+_STRIP = 0.014
+
+
+def write_picture(chart: Chart, path: str | os.PathLike[str], theme: Theme = "light") -> None:
+    """Draw a chart into a file; its ending says the format.
+
+    Raises:
+        UsageError: the ending is none of `FORMATS`, matplotlib is missing, or the file
+            cannot be written.
+    """
+    name = os.fspath(path)
+    ending = name.rpartition(".")[2].lower()
+    if ending not in FORMATS:
+        raise UsageError(f"{name}: pictures end in .{', .'.join(FORMATS)}")
+    figure = _figure(chart, theme)
+    try:
+        figure.savefig(name, format=ending, dpi=160, facecolor=figure.get_facecolor())
+    except OSError as problem:
+        raise UsageError(f"{name} cannot be written: {problem.strerror or problem}") from None
+
+
+def _figure(chart: Chart, theme: Theme) -> Figure:
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UsageError("pictures need matplotlib: pip install matplotlib") from None
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
+    matplotlib.rcParams["font.family"] = ["DejaVu Sans"]
+    colors = palette(theme)
+    notes = _notes(chart)
+    legend_rows = len(chart.legend)
+    below = 0.17 * len(notes) + 0.1
+    height = 6.0 + below
+    figure = Figure(figsize=(11.2, height), facecolor=colors["ground"])
+    FigureCanvasAgg(figure)
+    bottom = (0.62 + below) / height
+    top = 1 - ((1.15 if chart.x2 else 0.72) / height)
+    right = 0.66 if chart.y2 else 0.71
+    axes = figure.add_axes((0.075, bottom, right - 0.075, top - bottom))
+    _axes(axes, chart, colors)
+    _boxes(axes, chart, colors)
+    _lines(axes, chart, colors)
+    _symbols(axes, chart, colors)
+    _strips(axes, chart, colors)
+    _legend(figure, axes, chart, colors, legend_rows)
+    figure.text(
+        0.012, 1 - 0.30 / height, chart.title, color=colors["ink"], fontsize=13, weight="bold"
+    )
+    figure.text(0.012, 1 - 0.52 / height, chart.subtitle, color=colors["muted"], fontsize=8.5)
+    for number, (text, warn) in enumerate(notes):
+        figure.text(
+            0.012,
+            (0.10 + 0.165 * (len(notes) - 1 - number)) / height,
+            text,
+            color=colors["warn" if warn else "muted"],
+            fontsize=7.6,
+        )
+    return figure
+
+
+def _notes(chart: Chart) -> list[tuple[str, bool]]:
+    found = [(f"! {text}", True) for text in chart.warnings]
+    found += [(text, False) for text in chart.notes]
+    lines = []
+    for text, warn in found:
+        wrapped = textwrap.wrap(text, 165) or [""]
+        lines += [(part, warn) for part in wrapped]
+    return lines[:9]
+
+
+def _axes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
+    axes.set_facecolor(colors["ground"])
+    for spine in axes.spines.values():
+        spine.set_color(colors["muted"])
+        spine.set_linewidth(0.8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(chart.x.low, chart.x.high)
+    axes.set_ylim(chart.y.low, chart.y.high)
+    _ticks(axes.xaxis, chart.x, colors)
+    _ticks(axes.yaxis, chart.y, colors)
+    axes.set_xlabel(f"{chart.x.label} [{chart.x.unit}]", color=colors["ink"], fontsize=9.5)
+    axes.set_ylabel(f"{chart.y.label} [{chart.y.unit}]", color=colors["ink"], fontsize=9.5)
+    axes.grid(True, which="major", color=colors["grid"], linewidth=0.7, zorder=0)
+    axes.tick_params(which="both", color=colors["muted"], labelcolor=colors["ink"], labelsize=8.5)
+    if chart.x2 is not None:
+        above: Any = axes.twiny()
+        _second(above, above.xaxis, chart.x2, colors, across=True)
+    if chart.y2 is not None:
+        beside: Any = axes.twinx()
+        _second(beside, beside.yaxis, chart.y2, colors, across=False)
+
+
+def _second(axes: Any, side: Any, axis: Axis, colors: dict[str, str], across: bool) -> None:
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if across:
+        axes.set_xscale("log")
+        axes.set_xlim(axis.low, axis.high)
+        axes.set_xlabel(f"{axis.label} [{axis.unit}]", color=colors["muted"], fontsize=8.5)
+    else:
+        axes.set_yscale("log")
+        axes.set_ylim(axis.low, axis.high)
+        axes.set_ylabel(f"{axis.label} [{axis.unit}]", color=colors["muted"], fontsize=8.5)
+    _ticks(side, axis, colors)
+    axes.tick_params(which="both", color=colors["muted"], labelcolor=colors["muted"], labelsize=8)
+    axes.set_zorder(0)
+
+
+def ticks(axis: Axis, most: int = 9) -> list[float]:
+    """Powers of ten within an axis, thinned out to at most so many."""
+    first = math.ceil(math.log10(axis.low) - 1e-9)
+    last = math.floor(math.log10(axis.high) + 1e-9)
+    step = max(1, -(-(last - first + 1) // most))
+    if step > 1 and step % 3:
+        step += 3 - step % 3  # whole SI prefixes
+    start = first + (-first) % step
+    return [10.0**exponent for exponent in range(start, last + 1, step)]
+
+
+def tick_label(value: float) -> str:
+    """`1 G`, `100 k`, `0.01`."""
+    if 1e-3 < value < 1e3:
+        return f"{value:g}"
+    return prefixed(value, "").replace(".00", "").replace(".0", "")
+
+
+def _ticks(side: Any, axis: Axis, colors: dict[str, str]) -> None:
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter
+
+    values = ticks(axis)
+    side.set_major_locator(FixedLocator(values))
+    words = [tick_label(value) if axis.unit != "s" else _seconds(value) for value in values]
+    side.set_major_formatter(FixedFormatter(words))
+    side.set_minor_formatter(NullFormatter())
+    del colors
+
+
+def _seconds(value: float) -> str:
+    return prefixed(value, "s").replace(".00", "").replace(".0", "")
+
+
+def _boxes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
+    from matplotlib.patches import Rectangle
+
+    for number, box in enumerate(chart.boxes):
+        color = colors[box.color]
+        axes.add_patch(
+            Rectangle(
+                (chart.x.low, chart.y.low),
+                box.x - chart.x.low,
+                box.y - chart.y.low,
+                facecolor=(*_rgb(color), 0.10),
+                edgecolor=(*_rgb(color), 0.75),
+                linewidth=1.0,
+                zorder=1,
+            )
+        )
+        lowest = sum(1 for other in chart.boxes[:number] if abs(math.log(other.y / box.y)) < 0.4)
+        axes.annotate(
+            box.label,
+            (chart.x.low, box.y),
+            xytext=(16, -4 - 10 * lowest),
+            textcoords="offset points",
+            ha="left",
+            va="top",
+            fontsize=7.2,
+            color=color,
+            zorder=6,
+            clip_on=True,
+            path_effects=_halo(colors),
+        )
+
+
+def _halo(colors: dict[str, str]) -> list[Any]:
+    """Text stays readable where it crosses lines."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=2.2, foreground=colors["ground"])]
+
+
+def _rgb(color: str) -> tuple[float, float, float]:
+    red, green, blue = (int(color[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return red, green, blue
+
+
+def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
+    taken: list[tuple[float, float]] = []
+    for line in chart.lines:
+        xs = [x for x, _ in line.points]
+        ys = [y for _, y in line.points]
+        pair = line.role == "pair"
+        faint = pair or line.role == "isochrone"
+        axes.plot(
+            xs,
+            ys,
+            color=colors[line.color],
+            linestyle=_STYLES[line.style],
+            linewidth=0.6 if pair else _WIDTHS.get(line.role, 0.9),
+            alpha=0.55 if faint else (0.9 if line.role == "trajectory" else 1.0),
+            zorder=2 if line.role != "trajectory" else 3,
+            solid_capstyle="round",
+        )
+        if line.label and line.role not in ("trajectory", "pair"):
+            _line_label(axes, chart, line, colors, taken)
+
+
+def _line_label(
+    axes: Axes,
+    chart: Chart,
+    line: Line,
+    colors: dict[str, str],
+    taken: list[tuple[float, float]],
+) -> None:
+    """Along the line; of lines close to each other, at different places."""
+    (x1, y1), (x2, y2) = line.points[0], line.points[-1]
+    pixels = axes.transData.transform([(x1, y1), (x2, y2)])
+    if line.role == "isochrone":
+        corner = line.points[1]
+        axes.annotate(
+            line.label, corner, xytext=(-2, 2), textcoords="offset points", ha="right",
+            va="bottom", fontsize=6.8, color=colors["muted"], zorder=5, clip_on=True,
+            path_effects=_halo(colors),
+        )  # fmt: skip
+        return
+    angle = math.degrees(math.atan2(pixels[1][1] - pixels[0][1], pixels[1][0] - pixels[0][0]))
+    along = {"compute": 0.985, "launch": 0.985, "bandwidth": 0.30, "balance": 0.80}[line.role]
+    anchor = "right" if along > 0.9 else "center"
+    while True:
+        x = x1 * (x2 / x1) ** along
+        y = y1 * (y2 / y1) ** along
+        here = axes.transData.transform((x, y))
+        crowded = any(abs(here[1] - other) < 11 and abs(here[0] - at) < 170 for at, other in taken)
+        if not crowded or along < 0.2:
+            break
+        along -= 0.22
+    taken.append((float(here[0]), float(here[1])))
+    axes.annotate(
+        line.label,
+        (x, y),
+        xytext=(-2.5 * math.sin(math.radians(angle)), 2.5 * math.cos(math.radians(angle))),
+        textcoords="offset points",
+        rotation=angle,
+        rotation_mode="anchor",
+        ha=anchor,
+        va="bottom",
+        fontsize=7.8,
+        color=colors[line.color],
+        zorder=5,
+        clip_on=True,
+        path_effects=_halo(colors),
+    )
+
+
+def _crowding(angle: float) -> float:
+    """So near, in pixels, two labels run into each other; slanted ones do sooner."""
+    return 12 + 110 * abs(math.sin(math.radians(angle)))
+
+
+def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
+    for symbol in sorted(chart.symbols, key=lambda each: -each.area):
+        size = _SMALLEST + symbol.area * (_LARGEST - _SMALLEST)
+        color = colors[symbol.color]
+        axes.scatter(
+            [symbol.x],
+            [symbol.y],
+            s=size,
+            marker=_MARKERS[symbol.marker % len(_MARKERS)],
+            facecolors=color if symbol.filled else "none",
+            edgecolors=colors["ground"] if symbol.filled else color,
+            linewidths=0.7 if symbol.filled else 1.3,
+            alpha=0.9,
+            zorder=4,
+        )
+        if symbol.text:
+            axes.annotate(
+                symbol.text,
+                (symbol.x, symbol.y),
+                xytext=(math.sqrt(size) / 2 + 1.5, -2.5),
+                textcoords="offset points",
+                fontsize=6.8,
+                color=color,
+                zorder=5,
+                clip_on=True,
+            )
+
+
+def _strips(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
+    """Points without a place in the plane: an edge of the chart, as long as their share."""
+    from matplotlib.patches import Rectangle
+
+    for mark in chart.marks:
+        if mark.high <= mark.low:
+            continue
+        long = mark.high - mark.low
+        corner, width, height = {
+            "left": ((0.0, mark.low), _STRIP, long),
+            "right": ((1 - _STRIP, mark.low), _STRIP, long),
+            "bottom": ((mark.low, 0.0), long, _STRIP * 1.3),
+        }[mark.edge]
+        axes.add_patch(
+            Rectangle(
+                corner,
+                width,
+                height,
+                transform=axes.transAxes,
+                facecolor=colors[mark.color],
+                edgecolor=colors["ground"],
+                linewidth=0.4,
+                zorder=6,
+            )
+        )
+    if chart.marks_label:
+        on_left = any(mark.edge == "left" for mark in chart.marks)
+        bottom = any(mark.edge == "bottom" for mark in chart.marks)
+        axes.text(
+            0.012 if bottom else _STRIP + 0.006,
+            _STRIP * 1.3 + 0.012 if bottom else 0.012,
+            chart.marks_label,
+            transform=axes.transAxes,
+            rotation=90 if on_left and not bottom else 0,
+            fontsize=7.2,
+            color=colors["muted"],
+            ha="left",
+            va="bottom",
+            zorder=6,
+            path_effects=_halo(colors),
+        )
+
+
+def _legend(figure: Figure, axes: Axes, chart: Chart, colors: dict[str, str], rows: int) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for entry in chart.legend:
+        color = colors[entry.color]
+        handles.append(
+            Line2D(
+                [],
+                [],
+                linestyle="none",
+                marker=_MARKERS[entry.marker % len(_MARKERS)],
+                markersize=7,
+                markerfacecolor=color if entry.filled else "none",
+                markeredgecolor=color,
+                color=color,
+                label=entry.label,
+            )
+        )
+    if not handles:
+        return
+    box = axes.get_position()
+    legend = figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(box.x1 + (0.062 if chart.y2 else 0.008), box.y1 + 0.012),
+        fontsize=7.6 if rows < 26 else 6.4,
+        frameon=False,
+        labelcolor=colors["ink"],
+        handletextpad=0.3,
+        borderaxespad=0.0,
+        labelspacing=0.55,
+    )
+    legend.set_zorder(7)
