@@ -1,6 +1,6 @@
 """taupy: exact profiles of Python and CUDA programs, kept in one SQLite file.
 
-In a program: `timer`, `phase`, `user_event`, `metadata` and their like (docs/api.md); they
+In a program: `timer`, `phase`, `region`, `user_event` and their like (docs/api.md); they
 do nothing, at no visible cost, when the program is not being profiled. For reading:
 `taupy.open("taupy.db")` (docs/database.md).
 """
@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # what type checkers see of the names below
     )
     from taupy.instrument.annotate import (
         phase as phase,
+    )
+    from taupy.instrument.annotate import (
+        region as region,
     )
     from taupy.instrument.annotate import (
         set_node as set_node,
@@ -48,6 +51,7 @@ _ANNOTATIONS = (
     "enable",
     "metadata",
     "phase",
+    "region",
     "set_node",
     "snapshot",
     "timer",

@@ -13,12 +13,13 @@
 #define TAUPY_CALLTREE_H
 
 #include "clock.h"
+#include "counters.h"
 #include "part.h"
 #include <pthread.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-#define METRICS_AT_MOST 4
+#define METRICS_AT_MOST 4 /* further ones: pairs that fill one more cache line */
 #define STACK_UNKNOWN ((char *)UINTPTR_MAX) /* not asked for yet */
 
 typedef struct Node {
@@ -30,7 +31,7 @@ typedef struct Node {
     uint64_t calls;
     uint64_t resumes;    /* entries that are no calls: a generator going on */
     uint32_t depth;      /* 0 for the root */
-    uint32_t unused;
+    uint32_t region;     /* all metrics are read here, see metric_count; the root is one */
 } Node;
 _Static_assert(sizeof(Node) == 64, "a node is one cache line");
 
@@ -56,7 +57,7 @@ typedef struct Thread {
     struct Thread *next;
     struct Stacks *stacks; /* of greenlets; NULL until the first switch */
     uint64_t greenlet_seen;
-    uint64_t unused[1];
+    CounterGroup *counters; /* NULL: none */
 } Thread;
 
 static PartHeader *part;
@@ -65,7 +66,9 @@ static __thread Thread *this_thread __attribute__((tls_model("initial-exec")));
 static Node nowhere; /* key NULL: no look-up matches; also the answer "do not record" */
 static uint64_t callpath_count, callpath_limit = 8u << 20;
 static uint64_t depth_limit;   /* 0: none */
-static int metric_count;       /* further metrics */
+static int metric_count;       /* further metrics that a node has room for */
+static int call_metrics;       /* so many of them are read at every call, the others at regions */
+static int cpu_time_wanted;    /* the first of them is the thread's CPU time */
 static uint64_t node_stride = 1;
 
 static inline uint64_t *node_metrics(Node *node) { return (uint64_t *)(node + 1); }
@@ -189,26 +192,90 @@ static inline void unhide(Thread *thread)
         thread->cursor = thread->hidden.parent;
 }
 
-static inline void metrics_read(uint64_t *values)
+static void natives_look(void);
+
+static uint64_t long_call_ticks = UINT64_MAX; /* after such a call, look for new threads */
+
+static int metrics_of(const Node *node) { return node->region ? metric_count : call_metrics; }
+
+/* The first `n` metrics of a thread, this one or another that lives. */
+static void metrics_read(Thread *thread, int n, uint64_t *values)
 {
-    /* The one further metric so far: CPU time of the thread. */
-    values[0] = (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int own = thread == this_thread;
+    if (cpu_time_wanted) {
+        clockid_t clock = CLOCK_THREAD_CPUTIME_ID;
+        if (!own && (thread->ended_ticks || pthread_getcpuclockid(thread->pthread, &clock) != 0))
+            *values = (uint64_t)thread->cpu_ns;
+        else
+            *values = (uint64_t)clock_ns(clock);
+    }
+    if (n > cpu_time_wanted)
+        counter_metrics(thread->counters, own, values + cpu_time_wanted);
 }
 
-static void metrics_enter(Node *node)
+/* Why a thread's counters are not to be believed stands with its block: no memory, no lock. */
+static inline void counters_tell(Thread *thread, int faults, int why_not_open)
+{
+    Block *block = (Block *)thread - 1;
+    block->unused[BLOCK_THREAD_FAULTS] |= (uint64_t)faults;
+    if (why_not_open)
+        block->unused[BLOCK_THREAD_ERRNO] = (uint64_t)why_not_open;
+}
+
+static void metrics_enter(Thread *thread, Node *node)
 {
     uint64_t values[METRICS_AT_MOST] = {0};
-    metrics_read(values);
-    for (int i = 0; i < metric_count; i++)
+    int n = metrics_of(node);
+    if (n == 0)
+        return;
+    metrics_read(thread, n, values);
+    for (int i = 0; i < n; i++)
         node_metrics(node)[2 * i] = values[i];
 }
 
-static void metrics_leave(Node *node)
+static void metrics_add(Thread *thread, Node *node, int n, const uint64_t *values)
+{
+    uint64_t *pairs = node_metrics(node);
+    for (int i = 0; i < n; i++) {
+        uint64_t more = values[i] - pairs[2 * i];
+        if (unlikely(more >= COUNTER_UNBELIEVABLE)) {
+            if (i >= cpu_time_wanted && thread->counters != NULL)
+                thread->counters->faults |= COUNTER_NONSENSE;
+            continue;
+        }
+        pairs[2 * i + 1] += more;
+    }
+    if (unlikely(thread->counters != NULL && thread->counters->faults))
+        counters_tell(thread, thread->counters->faults, 0);
+}
+
+static void metrics_leave(Thread *thread, Node *node, uint64_t took)
 {
     uint64_t values[METRICS_AT_MOST] = {0};
-    metrics_read(values);
-    for (int i = 0; i < metric_count; i++)
-        node_metrics(node)[2 * i + 1] += values[i] - node_metrics(node)[2 * i];
+    int n = metrics_of(node);
+    if (n == 0)
+        return;
+    metrics_read(thread, n, values);
+    metrics_add(thread, node, n, values);
+    if (unlikely(took > long_call_ticks))
+        natives_look();
+}
+
+/* What is open counts up to now, and goes on. */
+static void metrics_flush(Thread *thread)
+{
+    uint64_t values[METRICS_AT_MOST] = {0}, events[COUNTER_EVENTS_AT_MOST];
+    if (metric_count == 0 || thread->ended_ticks)
+        return;
+    if (thread->counters != NULL) /* have they counted all the time? */
+        counter_read_events(thread->counters, events);
+    metrics_read(thread, metric_count, values);
+    for (Node *node = visible(thread); node != NULL; node = node->parent) {
+        int n = metrics_of(node);
+        metrics_add(thread, node, n, values);
+        for (int i = 0; i < n; i++)
+            node_metrics(node)[2 * i] = values[i];
+    }
 }
 
 /* Close `node` and all that is open below it. The caller has read `now` and, if there
@@ -218,7 +285,7 @@ static void close_down_to(Thread *thread, Node *node, uint64_t now)
     for (Node *open = visible(thread);; open = open->parent) {
         open->inclusive += now - open->t0;
         if (metric_count)
-            metrics_leave(open);
+            metrics_leave(thread, open, 0);
         if (open == node)
             break;
         part->repairs++;

@@ -7,6 +7,7 @@
 #include <Python.h>
 #include <stddef.h>
 #include "hooks.h"
+#include "counters_python.h"
 
 static NamedTimer **timers;
 static size_t timers_count;
@@ -52,11 +53,34 @@ static void open_ended_thread_key(void)
     }
 }
 
+/* The further metrics: the thread's CPU time, then counters, read at calls or at regions. */
+static int metrics_start(PyObject *options)
+{
+    PyObject *list = option(options, "counters");
+    cpu_time_wanted = int_option(options, "cpu_time", 0) != 0;
+    counter_event_count = counter_metric_count = 0;
+    if (list != NULL && counters_wanted(list) != 0)
+        return -1;
+    metric_count = cpu_time_wanted + counter_metric_count;
+    if (metric_count > METRICS_AT_MOST) {
+        PyErr_Format(PyExc_ValueError, "at most %d further metrics, got %d", METRICS_AT_MOST,
+                     metric_count);
+        return -1;
+    }
+    call_metrics = int_option(options, "counters_at_calls", 0) ? metric_count : cpu_time_wanted;
+    counter_rdpmc_wanted = int_option(options, "counters_by_rdpmc", 0) != 0;
+    node_stride = metric_count ? 2 : 1;
+    natives = NULL;
+    natives_nlink = 0;
+    return 0;
+}
+
 PyDoc_STRVAR(start_doc,
 "start(options: dict) -> None\n\n"
 "Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, c_calls,\n"
 "depth, include, exclude, our_files, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
-"cpu_time, sample_ms, wait_for_main, helper, quiet, early (ticks, ns), storer_argv, storer_env.");
+"cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
+"sample_ms, wait_for_main, helper, quiet, early (ticks, ns), storer_argv, storer_env.");
 
 static PyObject *start(PyObject *module, PyObject *options)
 {
@@ -84,8 +108,8 @@ static PyObject *start(PyObject *module, PyObject *options)
     throttling = int_option(options, "throttle", 0) != 0;
     throttle_calls = (uint64_t)int_option(options, "throttle_calls", 100000);
     callpath_limit = (uint64_t)int_option(options, "max_callpaths", 8 << 20);
-    metric_count = int_option(options, "cpu_time", 0) != 0;
-    node_stride = metric_count ? 2 : 1;
+    if (metrics_start(options) != 0)
+        return NULL;
     helper = int_option(options, "helper", 0) != 0;
     waiting = int_option(options, "wait_for_main", 0) != 0;
     storer_argv = strings_option(options, "storer_argv");
@@ -115,6 +139,7 @@ static PyObject *start(PyObject *module, PyObject *options)
     throttle_ticks =
         (uint64_t)((double)int_option(options, "throttle_ns_per_call", 10000) * ticks_per_ms / 1e6);
     sample_ticks = (uint64_t)((double)int_option(options, "sample_ms", 0) * ticks_per_ms);
+    long_call_ticks = counter_event_count ? (uint64_t)ticks_per_ms : UINT64_MAX;
     resident_before = 0;
     if (PyErr_Occurred())
         return NULL;
@@ -164,6 +189,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
         }
     finish(0, 0, PART_ENDED);
     active = 0;
+    counters_close();
     this_thread = NULL; /* other threads' stay, but the hooks that use them are gone */
     pthread_setspecific(thread_key, NULL);
     threads = NULL;
@@ -202,7 +228,7 @@ static void *timer_key(const char *name, const char *group)
     PyObject *known = pair ? PyDict_GetItemWithError(timer_keys, pair) : NULL;
     void *key = known ? PyLong_AsVoidPtr(known) : NULL;
     if (pair != NULL && known == NULL && !PyErr_Occurred()) {
-        NamedTimer *timer = aligned_alloc(16, 16);
+        NamedTimer *timer = aligned_alloc(16, 32);
         NamedTimer **more = realloc(timers, (timers_count + 1) * sizeof *more);
         if (timer == NULL || more == NULL) {
             free(timer);
@@ -210,6 +236,7 @@ static void *timer_key(const char *name, const char *group)
         } else {
             timer->name = strdup(name);
             timer->group = strdup(group);
+            timer->region = strcmp(group, "PHASE") == 0 || strcmp(group, "REGION") == 0;
             timers = more;
             timers[timers_count++] = timer;
             key = (char *)timer + KEY_TIMER;
@@ -251,6 +278,8 @@ static PyObject *timer_enter(PyObject *module, PyObject *args)
     void *key = timer_key(name, group);
     if (key == NULL)
         return NULL;
+    if (((NamedTimer *)KEY_POINTER(key))->region)
+        region_boundary();
     enter(key, 0, Py_None, NULL, 1);
     Py_RETURN_NONE;
 }
@@ -271,6 +300,8 @@ static PyObject *timer_leave(PyObject *module, PyObject *args)
         unhide(thread);
         Py_RETURN_TRUE;
     }
+    if (((NamedTimer *)KEY_POINTER(key))->region)
+        region_boundary();
     /* Open here, with no routine in between that has not returned? */
     Node *node = thread->cursor;
     while (node->parent != NULL && node->key != key)
@@ -374,6 +405,7 @@ static PyObject *snapshot(PyObject *module, PyObject *label)
         Py_RETURN_NONE;
     snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), ++count);
     metadata_write("taupy.snapshot", text);
+    counters_finish();
     if (part_copy(part, path, PART_SNAPSHOT) != 0)
         metadata_write("taupy.health.snapshot", "a snapshot could not be written");
     Py_RETURN_NONE;
@@ -464,6 +496,7 @@ static PyMethodDef methods[] = {
     {"set_node", set_node, METH_O, "set_node(number): this process's node."},
     {"set_group", set_group, METH_VARARGS, "set_group(group, enabled)"},
     {"snapshot", snapshot, METH_O, "snapshot(label): keep a copy of the profile so far."},
+    {"counters_try", counters_try, METH_VARARGS, counters_try_doc},
     {"flat", flat, METH_NOARGS, "[(name, calls, inclusive_ns, exclusive_ns)] so far."},
     {NULL, NULL, 0, NULL},
 };

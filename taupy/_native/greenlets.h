@@ -60,18 +60,18 @@ static Stack *stack_of(Stacks *stacks, void *greenlet, int make)
 }
 
 /* The clocks of the one path stop, those of the other run; shared nodes go on. */
-static void exchange(Node *from, Node *to, uint64_t now)
+static void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
 {
     while (from != to) {
         if (from->depth >= to->depth) {
             from->inclusive += now - from->t0;
             if (metric_count)
-                metrics_leave(from);
+                metrics_leave(thread, from, 0);
             from = from->parent;
         } else {
             to->t0 = now;
             if (metric_count)
-                metrics_enter(to);
+                metrics_enter(thread, to);
             to = to->parent;
         }
     }
@@ -118,7 +118,7 @@ static PyObject *greenlet_switched(PyObject *self, PyObject *args)
         thread->hide = kept->hide;
         stacks->base = kept->base;
     }
-    exchange(from, visible(thread), now);
+    exchange(thread, from, visible(thread), now);
     Py_RETURN_NONE;
 }
 

@@ -109,6 +109,8 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
     }
     if (routine->generation != generation)
         routine_record(routine);
+    if (unlikely(counter_event_count))
+        natives_look();
     if (sample_ticks) {
         uint64_t now = clock_ticks();
         if (now - thread->sampled_ticks > sample_ticks)
@@ -167,7 +169,7 @@ static inline __attribute__((always_inline)) int enter(void *key, int resume, Py
     else
         node->calls++;
     if (full && metric_count)
-        metrics_enter(node);
+        metrics_enter(thread, node);
     node->t0 = clock_ticks();
     return ENTERED;
 }
@@ -233,7 +235,7 @@ static inline __attribute__((always_inline)) int leave(void *key, int full)
     uint64_t took = now - node->t0;
     node->inclusive += took;
     if (full && metric_count)
-        metrics_leave(node);
+        metrics_leave(thread, node, took);
     thread->cursor = node->parent;
     if (full && throttling && KEY_KIND(key) != KEY_TIMER)
         throttle(key, took);
@@ -412,7 +414,7 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     else
         node->calls++;
     if (full && metric_count)
-        metrics_enter(node);
+        metrics_enter(thread, node);
     node->t0 = clock_ticks();
     result = evaluate(thread, state, frame, throwing);
     uint64_t now = clock_ticks();
@@ -427,7 +429,7 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     uint64_t took = now - node->t0;
     node->inclusive += took;
     if (full && metric_count)
-        metrics_leave(node);
+        metrics_leave(thread, node, took);
     thread->cursor = parent;
     if (full && throttling)
         throttle(code, took);
@@ -452,7 +454,7 @@ static PyObject *eval_hidden(PyThreadState *state, struct _PyInterpreterFrame *f
 
 static _PyFrameEvalFunction our_eval(int enabled)
 {
-    return !enabled ? eval_hidden : throttling || metric_count ? eval_full : eval_plain;
+    return !enabled ? eval_hidden : throttling || call_metrics ? eval_full : eval_plain;
 }
 
 static int hooks_install(void)
@@ -608,7 +610,7 @@ static int set_events(PyObject *monitoring, long set)
 static int each_callback(PyObject *monitoring, int install, long *set)
 {
     PyObject *all = PyObject_GetAttrString(monitoring, "events");
-    int full = throttling || metric_count;
+    int full = throttling || call_metrics;
     if (all == NULL)
         return -1;
     for (int i = 0; i < (record_c_calls ? CALLBACK_COUNT : CALLBACKS_WITHOUT_C); i++) {
@@ -670,7 +672,7 @@ static void hooks_python_enabled(int enabled)
 {
     PyObject *monitoring = PySys_GetObject("monitoring");
     PyObject *all = monitoring ? PyObject_GetAttrString(monitoring, "events") : NULL;
-    int full = throttling || metric_count;
+    int full = throttling || call_metrics;
     for (int i = 0; all != NULL && i < 2; i++) { /* PY_START, PY_RESUME */
         PyObject *event = PyObject_GetAttrString(all, callbacks[i].event);
         if (event != NULL)

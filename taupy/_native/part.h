@@ -31,6 +31,9 @@ enum BlockKind {
     BLOCK_SAMPLES = 6,  /* SampleRecord: one user event at one place */
 };
 
+/* What a thread's block says in its header. */
+enum { BLOCK_THREAD_NATIVE = 0, BLOCK_THREAD_FAULTS = 1, BLOCK_THREAD_ERRNO = 2 };
+
 typedef struct Block {
     uint32_t kind;
     uint32_t thread; /* of BLOCK_NODES and BLOCK_SAMPLES */

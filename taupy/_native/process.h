@@ -2,7 +2,7 @@
 #ifndef TAUPY_PROCESS_H
 #define TAUPY_PROCESS_H
 
-#include "routine.h"
+#include "natives.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +21,6 @@ static char **storer_argv, **storer_env;
 static struct stat first_stderr;
 static int has_first_stderr;
 static pthread_key_t thread_key;
-static uint64_t thread_count;
 static uint64_t sample_ticks; /* resident memory is sampled at most this often; 0: never */
 static ClockPair early;       /* a reading of the launcher's, to know a tick's length early */
 
@@ -73,6 +72,9 @@ static int part_begin(void)
     part->last_ticks = now.ticks;
     part->metric_count = (uint64_t)metric_count;
     callpath_count = 0;
+    if (counter_event_count)
+        metadata_write(cpu_time_wanted ? "taupy.counters.after_cpu_time" : "taupy.counters.at",
+                       call_metrics == metric_count ? "calls" : "regions");
     return 0;
 }
 
@@ -81,9 +83,15 @@ static void thread_ended(void *value)
     Thread *thread = value;
     if (part == NULL || thread != this_thread)
         return;
+    metrics_flush(thread);
     thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     thread->ended_ticks = clock_ticks();
     part->last_ticks = thread->ended_ticks;
+    if (thread->counters != NULL) {
+        CounterGroup *group = thread->counters;
+        thread->counters = NULL;
+        counter_close(group, 0);
+    }
 }
 
 /* Begin to record on this thread. NULL if that cannot be. Needs the GIL, or a process
@@ -115,14 +123,17 @@ static Thread *thread_new(void)
         strcpy(thread->name, "MainThread");
     thread->root.last = thread->hidden.last = &nowhere;
     thread->root.calls = 1;
+    thread->root.region = 1;
     thread->cursor = &thread->root;
+    pthread_setspecific(thread_key, thread);
+    this_thread = thread;
+    if (counter_event_count)
+        counters_begin(thread);
     if (metric_count)
-        metrics_enter(&thread->root);
+        metrics_enter(thread, &thread->root);
     thread->root.t0 = clock_ticks();
     thread->next = threads;
     threads = thread;
-    pthread_setspecific(thread_key, thread);
-    this_thread = thread;
     if (forked_path != NULL) {
         /* The frames that were open when the parent forked are open here too. */
         for (uint64_t i = 0; i < forked_depth; i++) {
@@ -135,7 +146,7 @@ static Thread *thread_new(void)
             if (routine != NULL)
                 routine_add_node(routine, node);
             if (metric_count)
-                metrics_enter(node);
+                metrics_enter(thread, node);
             node->t0 = fork_pair.ticks;
             thread->cursor = node;
         }
@@ -172,6 +183,8 @@ static void fork_child(void)
             forked_hide = thread->hide;
     }
     part_forget(part);
+    counters_forget();
+    natives = NULL;
     pthread_setspecific(thread_key, NULL);
     part = NULL;
     threads = NULL;
@@ -354,6 +367,7 @@ static void finish(int has_status, int64_t status, uint64_t state)
         return;
     if (part->state == PART_RUNNING) {
         struct rusage usage;
+        counters_finish();
         for (Thread *thread = threads; thread != NULL; thread = thread->next) {
             clockid_t clock;
             if (thread->ended_ticks == 0 && pthread_getcpuclockid(thread->pthread, &clock) == 0)

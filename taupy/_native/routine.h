@@ -27,6 +27,7 @@ enum RoutineFlags { ROUTINE_EXCLUDED = 1, ROUTINE_THROTTLED = 2, ROUTINE_OURS = 
 
 typedef struct NamedTimer {
     char *name, *group;
+    uint32_t region; /* all metrics are read at it: a phase, a region */
 } NamedTimer;
 
 /* In the part: followed by name, file, group, each ended by a zero byte. */
@@ -43,6 +44,7 @@ typedef struct Routine {
     char *name, *file, *group;
     int64_t line;
     uint32_t flags;
+    uint32_t region;       /* as of the NamedTimer */
     uint64_t generation;   /* of the part that has its record */
     RoutineRecord *record;
     uint64_t calls, ticks; /* for throttling */
@@ -124,6 +126,7 @@ static Routine *routine_find(const void *key)
 static void routine_add_node(Routine *routine, Node *node)
 {
     uint64_t n = routine->node_count;
+    node->region = routine->region;
     if ((n & (n - 1)) == 0) { /* 0 or a power of two: full */
         Node **more = realloc(routine->nodes, (n ? n * 2 : 1) * sizeof *more);
         if (more == NULL)
@@ -272,6 +275,7 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
         routine->name = strdup(timer->name);
         routine->file = strdup("");
         routine->group = strdup(timer->group);
+        routine->region = timer->region;
     } else if (KEY_KIND(key) == KEY_C) {
         routine->name = name_of_c_function(callable);
         routine->file = strdup("");

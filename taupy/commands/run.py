@@ -4,6 +4,8 @@
     taupy run [options] -m module args...
     taupy run [options] -c code args...
     taupy run [options] -                     the script comes from standard input
+    taupy run --repeat 5 script.py            five trials, to compare with others
+    taupy run --sweep batch_size=16,32,64 -- script.py {batch_size}
 
 Options stop at the script; what follows is the program's. All of taupy's own text goes
 to stderr.
@@ -18,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from taupy.commands import options
+from taupy.commands import options, run_metrics
 from taupy.errors import TaupyError, UsageError
 
 HELP = "run a program and keep its profile as a trial"
@@ -75,8 +77,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--max-callpaths", metavar="N", type=int, default=None, help="distinct call paths kept"
     )
+    what.add_argument(
+        "--metrics",
+        metavar="LIST",
+        action="append",
+        default=[],
+        help="count these, too: names and sets, such as flop,instructions or roofline "
+        "(`taupy avail` lists them; TAU_METRICS is heeded)",
+    )
+    what.add_argument(
+        "--counters-at",
+        choices=("auto", "calls", "regions"),
+        default=None,
+        help="read CPU counters at every call, or at regions and phases only "
+        "(default: at every call where that is cheap)",
+    )
     how = parser.add_argument_group("how")
     how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
+    how.add_argument(
+        "--repeat", metavar="N", type=int, default=None, help="run it N times, a trial each"
+    )
+    how.add_argument(
+        "--sweep",
+        metavar="NAME=VALUES",
+        action="append",
+        default=[],
+        help="run it once for each value (16,32,64 or 1..8 or 2^0..2^6), which takes the place "
+        "of {NAME} in its arguments; env:NAME sets an environment variable; may be repeated",
+    )
     how.add_argument("--quiet", "-q", action="store_true", help="say nothing")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -105,9 +133,13 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
 
 
 def run(args: argparse.Namespace) -> int:
+    target = _target(args.target)
+    if args.repeat is not None or args.sweep:
+        from taupy.commands import repeat
+
+        return repeat.run(args, run, target, _rank())
     from taupy.instrument import launch, runfolder
 
-    target = _target(args.target)
     settings = _settings(args, target)
     try:
         folder = runfolder.make_run_folder(settings.uuid)
@@ -175,6 +207,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         metadata[name] = value
     engine, early = _engine(args.engine or project.get("engine") or "auto", notes)
     engine_options = _engine_options(args, project)
+    _count(args, project, engine, engine_options, notes, metadata)
     application, program_folder = _names(target)
     compensate = args.compensate
     if compensate is None:
@@ -196,7 +229,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
                 "the interpreter's options keep it from reading taupy's start-up hook: "
                 "this run is not measured"
             )
-    rank, world_size, job = _rank()
+    rank, world_size, job = getattr(args, "rank", None) or _rank()
     return runfolder.RunSettings(
         uuid=job or runfolder.new_uuid(),
         database=options.database_path(args),
@@ -227,6 +260,41 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         world_size=world_size,
         notes=notes,
     )
+
+
+def _count(
+    args: argparse.Namespace,
+    project: dict[str, Any],
+    engine: str,
+    engine_options: dict[str, Any],
+    notes: list[str],
+    metadata: dict[str, str],
+) -> None:
+    """Find out how what `--metrics` asks for can be counted, and tell the engine."""
+    names, source = run_metrics.listed(args.metrics, project)
+    if not names:
+        return
+    wanted = run_metrics.wanted(names, source, project, run_metrics.has_gpu())
+    notes += wanted.notes
+    metadata["taupy.option.metrics"] = ", ".join(names)
+    if wanted.cpu_time:
+        engine_options["cpu_time"] = True
+    if wanted.cpu and engine != "native":
+        notes.append(f"{', '.join(wanted.cpu)}: counters need the compiled engine")
+    elif wanted.cpu:
+        from taupy.collectors import perf_events
+
+        room = perf_events.METRICS_AT_MOST - bool(engine_options["cpu_time"])
+        at: Any = args.counters_at or project.get("counters_at") or "auto"
+        if at not in ("auto", "calls", "regions"):
+            raise UsageError(
+                "`counters_at` of [tool.taupy] in pyproject.toml is auto, calls or regions, "
+                f"not {at!r}"
+            )
+        prepared = perf_events.prepare(wanted.cpu, at, room=room)
+        notes += prepared.notes
+        metadata.update(prepared.facts)
+        engine_options.update(prepared.engine_options())
 
 
 def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:

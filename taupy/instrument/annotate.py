@@ -200,6 +200,15 @@ def phase(name: str, dynamic: bool = False, group: str = "PHASE") -> Timer:
     return DynamicPhase(name, group) if dynamic else Timer(name, group)
 
 
+def region(name: str) -> Timer:
+    """A whole stretch of work that hardware counters are read around, on CPU and GPU.
+
+    In time it is what a phase is. Its counters contain all that was done in it, also where
+    counters cannot be read in every routine.
+    """
+    return _nothing if _engine is None else Timer(name, "REGION")
+
+
 def user_event(name: str, unit: str = "") -> UserEvent:
     """A user event (TAU's atomic event); `sample` gives it values."""
     return _nothing if _engine is None else UserEvent(name, unit)

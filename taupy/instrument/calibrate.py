@@ -17,6 +17,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+_OPTIONS = (  # that change what a call costs
+    "c_calls",
+    "cpu_time",
+    "throttle",
+    "counters",
+    "counters_at_calls",
+    "counters_by_rdpmc",
+)
 _CALLS = 1000
 _ROUNDS = 7
 
@@ -62,7 +70,7 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
     engine.start(
         {
             "early": early,
-            **{name: options.get(name) for name in ("c_calls", "cpu_time", "throttle")},
+            **{name: options[name] for name in _OPTIONS if name in options},
         }
     )
     try:

@@ -8,6 +8,7 @@ come out as a `Part`: the same columns, in nanoseconds.
 from __future__ import annotations
 
 import marshal
+import os
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -19,6 +20,11 @@ from taupy.errors import FormatError
 MAGIC = b"TAUPYPRT"
 VERSION = 1
 THROTTLED = 2  # flag of a routine
+_COUNTER_FAULTS = {  # as in _native/counters.h
+    1: "they did not count all the time: others used the processor's counters, too",
+    2: "they could not be read any more: the program has closed their descriptors",
+    4: "they gave values that no program reaches",
+}
 _NODE_BYTES = 64
 _BLOCK_BYTES = 64
 _CHUNKS_AT_MOST = 512
@@ -76,6 +82,10 @@ class PartThread:
     inclusive: list[int] = field(default_factory=list)
     cpu_time: list[int] | None = None
     samples: list[Sampled] = field(default_factory=list)
+    counters: list[list[int]] = field(default_factory=list)  # a column a metric, inclusive
+    counted: list[bool] | None = None  # rows with counters; None: all of them
+    native: bool = False  # never ran Python: only its counters are known
+    refused: str | None = None  # why its counters are not to be believed
 
 
 @dataclass(slots=True)
@@ -175,6 +185,10 @@ class _NativePart:
         chunks = struct.unpack_from(f"<{2 * count}Q", data, _HEADER.size + 8)
         self.chunk_addresses, self.chunk_offsets = chunks[::2], chunks[1::2]
         self.stride = 2 if self.metric_count else 1
+        self.native_threads: set[int] = set()  # by where their blocks begin
+        self.refused: dict[int, str] = {}
+        self.at_calls = False  # are counters read at every call?
+        self.cpu_time = False
 
     def address_of(self, offset: int) -> int:
         """Where a byte of the file was in the measured process."""
@@ -197,6 +211,18 @@ class _NativePart:
             found.append((kind, thread, at + _BLOCK_BYTES, at + size))
             at += size
         return found
+
+    def describe_thread(self, start: int) -> None:
+        """What the header of a thread's block says of its counters."""
+        native, faults, number = struct.unpack_from("<QQQ", self.data, start - 48)
+        if native:
+            self.native_threads.add(start)
+        if number:
+            self.refused[start] = f"they could not be opened: {os.strerror(number)}"
+        for bit, why in _COUNTER_FAULTS.items():
+            if faults & bit:
+                self.refused[start] = why
+                break
 
     def decode(self, clock_now: tuple[int, int] | None) -> Part | None:
         header, data = self.header, self.data
@@ -230,6 +256,7 @@ class _NativePart:
                 node_blocks.setdefault(thread, []).append((start, end))
             elif kind == THREAD:
                 thread_blocks.append((thread, start))
+                self.describe_thread(start)
             elif kind == METADATA:
                 n, v = struct.unpack_from("<QQ", data, start)
                 text = start + 16
@@ -248,6 +275,10 @@ class _NativePart:
                 sample_blocks.setdefault(thread, []).append(start)
         if not thread_blocks:
             return None
+        counters_at = metadata.pop("taupy.counters.at", None)
+        self.cpu_time = self.metric_count > 0 and counters_at is None
+        counters_at = counters_at or metadata.pop("taupy.counters.after_cpu_time", None)
+        self.at_calls = counters_at == "calls"
         closed = header["state"] in (ENDED, EXEC, SNAPSHOT)
         end_ticks = header["end_ticks"] if closed else self.last_ticks(thread_blocks, node_blocks)
         per_tick = self.ns_per_tick(closed, clock_now)
@@ -345,7 +376,12 @@ class _NativePart:
         view = memoryview(data)
         step = 8 * self.stride
         keys, parents, t0s, ticks, calls, resumes = [0], [0], [root[3]], [0], [1], [0]
-        cpu_column = [0]
+        pairs = 64 + 8  # of the root: its metrics' inclusive values
+        further = [
+            [struct.unpack_from("<Q", data, start + pairs + 16 * number)[0]]
+            for number in range(self.metric_count)
+        ]
+        regions = [True]
         first_address: list[int] = []
         first_row: list[int] = []
         for block_start, block_end in blocks:
@@ -361,8 +397,10 @@ class _NativePart:
             ticks += columns[4::step].tolist()[:used]
             calls += columns[5::step].tolist()[:used]
             resumes += columns[6::step].tolist()[:used]
+            for at, column in enumerate(further):
+                column += columns[9 + 2 * at :: step].tolist()[:used]
             if self.metric_count:
-                cpu_column += columns[9::step].tolist()[:used]
+                regions += [word >> 32 != 0 for word in columns[7::step].tolist()[:used]]
         node_bytes = _NODE_BYTES * self.stride
 
         # Chunks may lie in any order in memory.
@@ -416,8 +454,12 @@ class _NativePart:
         thread.calls = calls
         thread.resumes = resumes
         thread.inclusive = [int(value * per_tick) for value in ticks]
-        if self.metric_count:
-            thread.cpu_time = cpu_column
+        if self.cpu_time:
+            thread.cpu_time = further.pop(0)
+        thread.counters = further
+        thread.counted = regions if further and not self.at_calls else None
+        thread.native = start in self.native_threads
+        thread.refused = self.refused.get(start)
         for address, sampled in samples:
             sampled.row = row_of(address) if address else None
             thread.samples.append(sampled)

@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable
+from typing import Any
 
 from taupy.instrument.parts import Part, PartThread, Routine, Sampled
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.profile import (
+    ABSENT,
     ROOT_TIMER,
     TIME,
     CallTree,
@@ -28,6 +30,7 @@ from taupy.model.profile import (
 
 CPU_TIME = Metric("cpu_time", "ns")
 COMPENSATED = Metric("time_compensated", "ns")
+_UNCOUNTED_AT_MOST = 0.001  # of a process's CPU time, without a word
 HEALTH = "taupy.health."
 """Metadata of these names say what is missing or degraded in a measurement."""
 
@@ -146,6 +149,8 @@ def profile_of(settings: RunSettings, parts: dict[int, Part], *, finished: bool)
         said = {n[len(HEALTH) :]: t for n, t in part.metadata.items() if n.startswith(HEALTH)}
         for name, text in {**part.health, **said}.items():
             health[HEALTH + name + (f".node{node}" if len(parts) > 1 else "")] = text
+        metrics += [metric for metric in _counter_metrics(settings, part) if metric not in metrics]
+        health.update(_counter_health(part, f".node{node}" if len(parts) > 1 else ""))
         if not part.complete:
             cut_off.append(node)
             complete = complete and part.pid != settings.root_pid
@@ -219,7 +224,8 @@ def _tree(
     timer = [timers.root if r < 0 else timer_of[r] for r in thread.routine]
     parent = thread.parent
     calls, resumes, inclusive = thread.calls, thread.resumes, thread.inclusive
-    cpu = thread.cpu_time
+    further = _further(thread, settings)  # columns beside the time, by name
+    counted = thread.counted
     row_of = list(range(len(timer)))
     merged = len(set(timer_of)) < len(timer_of)
     fold = settings.fold_libraries
@@ -233,7 +239,8 @@ def _tree(
         kept_calls: list[int] = []
         kept_resumes: list[int] = []
         kept_inclusive: list[int] = []
-        kept_cpu: list[int] = []
+        kept_further: dict[str, list[int]] = {name: [] for name in further}
+        kept_counted: list[bool] = []
         for row, (what, up) in enumerate(zip(timer, parent, strict=True)):
             under = -1 if up < 0 else row_of[up]
             if fold and under > 0 and timers.library[what] and timers.library[kept_timer[under]]:
@@ -248,16 +255,19 @@ def _tree(
                 kept_calls.append(calls[row])
                 kept_resumes.append(resumes[row])
                 kept_inclusive.append(inclusive[row])
-                kept_cpu.append(cpu[row] if cpu else 0)
+                kept_counted.append(counted is None or counted[row])
+                for name, column in further.items():
+                    kept_further[name].append(column[row])
             else:
                 kept_calls[at] += calls[row]
                 kept_resumes[at] += resumes[row]
                 kept_inclusive[at] += inclusive[row]
-                kept_cpu[at] += cpu[row] if cpu else 0
+                for name, column in further.items():
+                    kept_further[name][at] += column[row]
             row_of[row] = at
         timer, parent, calls, resumes = kept_timer, kept_parent, kept_calls, kept_resumes
         inclusive = kept_inclusive
-        cpu = kept_cpu if cpu else None
+        further, counted = kept_further, None if counted is None else kept_counted
     subroutines = [0] * len(timer)
     entries = [0] * len(timer)
     for row in range(1, len(timer)):
@@ -267,13 +277,19 @@ def _tree(
     tree = CallTree(
         array("q", timer), array("q", parent), array("q", calls), array("q", subroutines)
     )
+    for name, column in further.items():
+        if name == CPU_TIME.name:
+            column[0] = max(thread.cpu_ns, 0)
+        elif counted is not None:
+            whole, some = _sums_of_some(column, parent, counted)
+            tree.inclusive[name], tree.exclusive[name] = whole, some
+            continue
+        with_children, own = _sums(column, parent)
+        tree.inclusive[name], tree.exclusive[name] = array("q", with_children), array("q", own)
+    if thread.native:  # how long it was in what, nobody saw
+        return tree, row_of
     inclusive, exclusive = _sums(inclusive, parent)
     tree.inclusive["time"], tree.exclusive["time"] = array("q", inclusive), array("q", exclusive)
-    if cpu is not None:
-        cpu[0] = max(thread.cpu_ns, 0)
-        with_children, own = _sums(cpu, parent)
-        tree.inclusive["cpu_time"] = array("q", with_children)
-        tree.exclusive["cpu_time"] = array("q", own)
     if settings.compensate and settings.overhead:
         inner = settings.overhead["inner_ns"]
         outer = max(0.0, settings.overhead["call_ns"] - inner)
@@ -289,6 +305,65 @@ def _tree(
         tree.inclusive["time_compensated"] = array("q", total)
         tree.exclusive["time_compensated"] = array("q", own)
     return tree, row_of
+
+
+def _further(thread: PartThread, settings: RunSettings) -> dict[str, list[int]]:
+    """The thread's columns beside the time; none of counters that are not to be believed."""
+    further = {}
+    if thread.cpu_time is not None and not thread.native:
+        further[CPU_TIME.name] = thread.cpu_time
+    if thread.refused is None:
+        names = [name for name, _ in settings.engine_options.get("counter_metrics", ())]
+        further.update(zip(names, thread.counters, strict=False))
+    return further
+
+
+def _counter_metrics(settings: RunSettings, part: Part) -> list[Metric]:
+    """Metrics of counters that some thread of the part has."""
+    if not any(thread.counters and thread.refused is None for thread in part.threads):
+        return []
+    return [Metric(name, unit) for name, unit in settings.engine_options.get("counter_metrics", ())]
+
+
+def _counter_health(part: Part, suffix: str) -> dict[str, str]:
+    """What the part's counters do not hold."""
+    health = {}
+    refused = [thread for thread in part.threads if thread.refused is not None]
+    if refused:
+        names = ", ".join(thread.name or str(thread.native_id) for thread in refused[:8])
+        health[f"{HEALTH}counters_refused{suffix}"] = (
+            f"no counters of {len(refused)} of {len(part.threads)} threads ({names}"
+            f"{', ...' if len(refused) > 8 else ''}): {refused[0].refused}"
+        )
+    lost, _, of = part.metadata.pop("taupy.counters.uncounted_ns", "0 of 0").partition(" of ")
+    if int(lost) > _UNCOUNTED_AT_MOST * int(of):
+        health[f"{HEALTH}counters_lost{suffix}"] = (
+            f"{int(lost) / 1e9:.3f} s of {int(of) / 1e9:.3f} s CPU time were spent in threads "
+            "before their counters could be opened: what they counted there is missing"
+        )
+    return health
+
+
+def _sums_of_some(
+    inclusive: list[int], parent: list[int], counted: list[bool]
+) -> tuple[array[int], array[int]]:
+    """As `_sums`, where only some call paths were counted: the others' values are absent.
+
+    The exclusive value of a call path is its inclusive one less those of the nearest call
+    paths below it that were counted.
+    """
+    below = [0] * len(inclusive)
+    absent: Any = [ABSENT]  # the column's type is "d"
+    whole: array[int] = array("d", absent) * len(inclusive)
+    own: array[int] = array("d", absent) * len(inclusive)
+    for row in range(len(inclusive) - 1, -1, -1):
+        value = below[row]
+        if counted[row]:
+            value = max(value, inclusive[row])
+            whole[row], own[row] = value, value - below[row]
+        if row:
+            below[parent[row]] += value
+    return whole, own
 
 
 def _sums(inclusive: list[int], parent: list[int]) -> tuple[list[int], list[int]]:

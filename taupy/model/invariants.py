@@ -129,7 +129,8 @@ def _value_faults(tree: CallTree) -> list[str]:
     entered = _sums_over_children(tree.parent, tree.calls)
     faults += _differences(law, entered, tree.subroutines)
     for metric, column in tree.inclusive.items():
-        inclusive, exclusive = _measured(column), _measured(tree.exclusive[metric])
+        exclusive = _measured(tree.exclusive[metric])
+        inclusive = _passed_on(tree.parent, column)
         if len(exclusive) and min(exclusive) < 0:
             faults.append(f"{metric}: exclusive below 0")
         if not all(map(le, exclusive, inclusive)):
@@ -147,6 +148,21 @@ def _measured(column: array[int]) -> array[int]:
     if column.typecode != "d" or not any(map(isnan, column)):
         return column
     return array("d", [0 if isnan(value) else value for value in column])  # type: ignore[return-value]
+
+
+def _passed_on(parent: array[int], column: array[int]) -> array[int]:
+    """The column where a row without a value has its children's sum, for rows above it.
+
+    Counters that are read at regions only have values on some call paths, far apart.
+    """
+    if column.typecode != "d" or not any(map(isnan, column)):
+        return column
+    passed = [0.0 if isnan(value) else value for value in column]
+    for row in range(len(passed) - 1, 0, -1):
+        above = parent[row]
+        if 0 <= above < row and isnan(column[above]):
+            passed[above] += passed[row]
+    return array("d", passed)  # type: ignore[return-value]
 
 
 def _sums_over_children(

@@ -1,0 +1,405 @@
+"""Counters of the CPU: what this machine can count, and whether it can be believed.
+
+All is found out before the program starts, in the launcher, which becomes the program: what
+is allowed here is allowed there. Events are opened as one group, so that all count at once;
+known work is run under them, and a metric that is off by more than one per cent, or a
+group that did not count all the time, is not used. What is left is described to the
+engine; reading and attribution are its work (`_native/counters.h`).
+"""
+
+from __future__ import annotations
+
+import errno
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from taupy.catalog import cpu_events
+from taupy.catalog.cpu_events import HARDWARE, RAW, Cpu, CpuMetric
+
+OFF_AT_MOST = 0.01
+"""A counter may be off from known work by this share."""
+
+READING_AT_MOST_NS = 500.0
+"""Counters whose reading takes longer are not read at every call, unless asked for."""
+
+METRICS_AT_MOST = 4
+EVENTS_AT_MOST = 8
+EVENTS_IN_A_GUEST = 3
+"""With more at once, virtual AMD counters were seen to give values off by 2**47."""
+
+UNBELIEVABLE = 1 << 46
+
+_ROUNDS = 30
+_ITERATIONS = 20_000  # of a loop of ten instructions
+_LINES = 1 << 16  # 4 MiB
+_PAGES = 256
+
+At = Literal["auto", "calls", "regions"]
+Try = Callable[[list[tuple[int, int, int, int]], str, int, int, bool], dict[str, Any] | None]
+
+
+class Counter(NamedTuple):
+    """A counter for people. `status` is "ok", or says why it cannot be counted."""
+
+    name: str
+    unit: str
+    description: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the engine is told to count.
+
+    Attributes:
+        events: (type, config, weight, position in `metrics`) of each event.
+        metrics: (name, unit) of each metric.
+        at_calls: read at every call; else at regions and phases only.
+        by_rdpmc: the kernel lets the program read its counters by itself.
+        reading_ns: cost of one reading of all of them.
+        notes: what was left out, degraded or decided, one line each, for people.
+        facts: metadata of the trial.
+    """
+
+    events: list[tuple[int, int, int, int]] = field(default_factory=list)
+    metrics: list[tuple[str, str]] = field(default_factory=list)
+    at_calls: bool = False
+    by_rdpmc: bool = False
+    reading_ns: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def engine_options(self) -> dict[str, Any]:
+        """Options of the compiled engine; {} if nothing is to be counted."""
+        if not self.events:
+            return {}
+        return {
+            "counters": self.events,
+            "counter_metrics": self.metrics,
+            "counters_at_calls": int(self.at_calls),
+            "counters_by_rdpmc": int(self.by_rdpmc),
+        }
+
+
+def this_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
+    """The processor we run on."""
+    try:
+        return cpu_events.cpu_of(cpuinfo.read_text("utf-8", "replace"))
+    except OSError:
+        return Cpu()
+
+
+def _native_try() -> Try | None:
+    try:
+        from taupy._native import engine
+    except ImportError:
+        return None
+    return engine.counters_try
+
+
+def available(cpu: Cpu | None = None, try_: Try | None = None) -> list[Counter]:
+    """All metrics of the CPU that have a name here, each tried by itself."""
+    cpu = cpu or this_cpu()
+    try_ = try_ or _native_try()
+    found = []
+    for name in cpu_events.NAMES:
+        metric = cpu_events.metric(name, cpu)
+        prepared = prepare([name], cpu=cpu, try_=try_)
+        status = "ok" if prepared.metrics else prepared.notes[0].removeprefix(f"{name}: ")
+        found.append(Counter(name, metric.unit, metric.description, status))
+    return found
+
+
+def prepare(
+    names: Sequence[str],
+    at: At = "auto",
+    *,
+    room: int = METRICS_AT_MOST,
+    cpu: Cpu | None = None,
+    try_: Try | None = None,
+) -> Prepared:
+    """Find out which of these metrics can be counted here, and how. Never raises for what
+    this machine cannot do: the notes say it.
+
+    Args:
+        names: metrics of the CPU, as in `catalog/cpu_events.py`, in order of importance.
+        at: when they are read. "auto": at every call if a reading is cheap enough.
+        room: metrics that the engine has room for.
+        cpu: the processor; this one if not given.
+        try_: `counters_try` of the engine, given by tests.
+
+    Raises:
+        KeyError: a name that is no metric of the CPU.
+    """
+    cpu = cpu or this_cpu()
+    try_ = try_ or _native_try()
+    notes: list[str] = []
+    wanted = [cpu_events.metric(name, cpu) for name in dict.fromkeys(names)]
+    if try_ is None:
+        what = ", ".join(metric.name for metric in wanted)
+        notes.append(f"{what}: counters need the compiled engine (`taupy doctor` tells more)")
+        return Prepared(notes=notes)
+    for metric in wanted:
+        if metric.missing:
+            notes.append(f"{metric.name}: {metric.missing}")
+    wanted = _fitting([metric for metric in wanted if metric.events], cpu, room, notes)
+    tested: dict[str, str] = {}
+    while wanted:
+        dropped = _failing(wanted, cpu, try_, notes, tested)
+        if not dropped:
+            break
+        wanted = [metric for metric in wanted if metric.name not in dropped]
+    if not wanted:
+        return Prepared(notes=notes)
+    return _described(wanted, at, try_, notes, tested)
+
+
+def _events(metrics: Sequence[CpuMetric]) -> list[tuple[int, int, int, int]]:
+    return [
+        (event.type, event.config, event.weight, number)
+        for number, metric in enumerate(metrics)
+        for event in metric.events
+    ]
+
+
+def _on_processor(metric: CpuMetric) -> int:
+    """Events of it that take one of the processor's counters."""
+    return sum(event.type in (HARDWARE, RAW) for event in metric.events)
+
+
+def _fitting(metrics: list[CpuMetric], cpu: Cpu, room: int, notes: list[str]) -> list[CpuMetric]:
+    """The first of the metrics that can be counted at once."""
+    most = EVENTS_IN_A_GUEST if cpu.virtual and cpu.vendor == "AuthenticAMD" else EVENTS_AT_MOST
+    taken: list[CpuMetric] = []
+    left: list[str] = []
+    events = 0
+    for metric in metrics:
+        more = _on_processor(metric)
+        if len(taken) < room and events + more <= most:
+            taken.append(metric)
+            events += more
+        else:
+            left.append(metric.name)
+    if left:
+        where = " in this virtual machine" if most == EVENTS_IN_A_GUEST else ""
+        notes.append(
+            f"{', '.join(left)}: not counted, since at most {room} metrics of {most} events can be "
+            f"trusted at once{where}; count them in a run of their own, with --merge-into"
+        )
+    return taken
+
+
+def _failing(
+    metrics: list[CpuMetric], cpu: Cpu, try_: Try, notes: list[str], tested: dict[str, str]
+) -> set[str]:
+    """Names of the metrics that cannot be opened or fail the test, now that the others are
+    counted, too; `tested` gets the results of those that pass."""
+    events = _events(metrics)
+    try:
+        for work in ("scalar", "fma256", "fma512", "lines", "pages"):
+            if failed := _failing_at(work, metrics, events, try_, notes, tested):
+                return failed
+    except OSError as problem:
+        if not isinstance(problem.filename, int):
+            notes.append(f"{', '.join(metric.name for metric in metrics)}: {problem}")
+            return {metric.name for metric in metrics}
+        metric = metrics[events[problem.filename][3]]
+        alike = {metric.name}
+        if _on_processor(metric) and (problem.errno in _FORBIDDEN or not _has_pmu()):
+            alike = {other.name for other in metrics if _on_processor(other)}
+        notes.append(f"{', '.join(sorted(alike))}: {why_not(problem, cpu)}")
+        return alike
+    return set()
+
+
+def _failing_at(
+    work: str,
+    metrics: list[CpuMetric],
+    events: list[tuple[int, int, int, int]],
+    try_: Try,
+    notes: list[str],
+    tested: dict[str, str],
+) -> set[str]:
+    count = {"lines": _LINES, "pages": _PAGES}.get(work, _ITERATIONS)
+    ranges = {metric.name: _known(metric.name, work, count) for metric in metrics}
+    if not any(ranges.values()):
+        return set()
+    answer = try_(events, work, count, 5 if work == "lines" else _ROUNDS, False)
+    if answer is None:
+        return set()
+    rounds: list[list[int]] = answer["values"]
+    on_processor = {metric.name for metric in metrics if _on_processor(metric)}
+    if answer["enabled_ns"] != answer["running_ns"]:
+        notes.append(
+            f"{', '.join(sorted(on_processor))}: not counted, since others use the processor's "
+            "counters, too, and these would count part of the time only"
+        )
+        return on_processor
+    if any(value >= UNBELIEVABLE for values in rounds for value in values):
+        notes.append(
+            f"{', '.join(sorted(on_processor))}: not counted, since this machine's counters gave "
+            "values that no program reaches (a fault of virtual counters)"
+        )
+        return on_processor
+    for number, metric in enumerate(metrics):
+        limits = ranges[metric.name]
+        if limits is None:
+            continue
+        low, expected, high = limits
+        sums = [
+            sum(
+                value * event[2]
+                for value, event in zip(values, events, strict=True)
+                if event[3] == number
+            )
+            for values in rounds
+        ]
+        got = statistics.median(sums)
+        if not low <= got <= high:
+            notes.append(
+                f"{metric.name}: not counted, since known work of {expected} {metric.unit} "
+                f"({work}) was counted as {got:.0f}"
+            )
+            return {metric.name}
+        if expected:
+            tested[f"{metric.name} {work}"] = f"{got / expected:.4f}"
+    return set()
+
+
+def _known(name: str, work: str, count: int) -> tuple[float, int, float] | None:
+    """(least, expected, most) that a metric may give for known work; None if it is not known.
+
+    An expected 0 stands for a value that is merely bounded.
+    """
+    loops = {"scalar": 8, "fma256": 64, "fma512": 128}  # flop an iteration
+    if name == "flop" and work in loops:
+        expected = loops[work] * count
+    elif name == "instructions" and work in loops:
+        expected = 10 * count
+    elif (name == "branches" and work in loops) or (name == "page_faults" and work == "pages"):
+        expected = count
+    elif name == "bytes_dram_read" and work == "lines":
+        # Others' use of the memory and prefetching show here: measured 1.00 to 1.03.
+        return 0.9 * 64 * count, 64 * count, 1.15 * 64 * count
+    elif name == "cycles" and work in loops:
+        return 0.5 * count, 0, 1000.0 * count
+    elif name in ("branch_misses", "cache_misses", "cache_references") and work in loops:
+        return 0.0, 0, 1.0 * count
+    else:
+        return None
+    return (1 - OFF_AT_MOST) * expected, expected, (1 + OFF_AT_MOST) * expected
+
+
+def _described(
+    metrics: list[CpuMetric], at: At, try_: Try, notes: list[str], tested: dict[str, str]
+) -> Prepared:
+    events = _events(metrics)
+    answer = try_(events, "none", 0, 1, True) or {}
+    by_rdpmc, reading_ns = bool(answer.get("rdpmc")), float(answer.get("ns", 0.0))
+    cheap = by_rdpmc and reading_ns <= READING_AT_MOST_NS
+    at_calls = at == "calls" or (at == "auto" and cheap)
+    names = ", ".join(metric.name for metric in metrics)
+    how = "rdpmc" if by_rdpmc else "read()"
+    if at == "auto" and not cheap:
+        why = (
+            "this kernel does not let programs read them by themselves (rdpmc)"
+            if not by_rdpmc
+            else "reading them is slow in this virtual machine"
+        )
+        notes.append(
+            f"{names}: counted in whole regions and phases only, not in every routine: {why}, and "
+            f"one reading takes {reading_ns:.0f} ns; --counters-at calls counts in all routines"
+        )
+    elif at_calls and not cheap:
+        notes.append(
+            f"{names}: read at every entry and exit by {how}, {reading_ns:.0f} ns each: the times "
+            "of routines that make many calls contain it"
+        )
+    facts = {
+        "taupy.counters.read": f"{'every routine' if at_calls else 'regions and phases'}, by {how}",
+        "taupy.counters.reading_ns": f"{reading_ns:.0f}",
+        "taupy.counters.events": "; ".join(
+            f"{metric.name} = "
+            + " + ".join(
+                (f"{event.weight} x " if event.weight != 1 else "")
+                + f"{_TYPE_NAMES.get(event.type, str(event.type))}:{event.config:#x}"
+                for event in metric.events
+            )
+            for metric in metrics
+        ),
+    }
+    if tested:
+        facts["taupy.counters.self_test"] = "counted / known: " + ", ".join(
+            f"{name} {ratio}" for name, ratio in tested.items()
+        )
+    untested = [
+        metric.name
+        for metric in metrics
+        if not any(name.split()[0] == metric.name for name in tested)
+    ]
+    if untested:
+        facts["taupy.counters.not_self_tested"] = ", ".join(untested)
+    return Prepared(
+        events,
+        [(metric.name, metric.unit) for metric in metrics],
+        at_calls,
+        by_rdpmc,
+        reading_ns,
+        notes,
+        facts,
+    )
+
+
+_TYPE_NAMES = {HARDWARE: "hardware", 1: "software", RAW: "raw"}
+
+
+_FORBIDDEN = (errno.EACCES, errno.EPERM)
+_DEVICES = Path("/sys/bus/event_source/devices")
+
+
+def _has_pmu(devices: Path = _DEVICES) -> bool:
+    """Does the kernel know hardware counters of this processor?"""
+    return any((devices / name).exists() for name in ("cpu", "cpu_core", "armv8_pmuv3_0"))
+
+
+def why_not(
+    problem: OSError,
+    cpu: Cpu,
+    paranoid: Path = Path("/proc/sys/kernel/perf_event_paranoid"),
+    devices: Path = _DEVICES,
+) -> str:
+    """Why the kernel refused a counter, and what can be done about it, in one line."""
+    try:
+        level = int(paranoid.read_text("ascii"))
+    except (OSError, ValueError):
+        level = None
+    if problem.errno in _FORBIDDEN:
+        if level is not None and level > 2:
+            return (
+                f"the kernel forbids counters (kernel.perf_event_paranoid is {level}); allow them "
+                "with: sudo sysctl kernel.perf_event_paranoid=2, or run with CAP_PERFMON"
+            )
+        return (
+            "perf_event_open is forbidden here, by a container's seccomp filter most likely; "
+            "start the container with --cap-add PERFMON or a profile that allows the call"
+        )
+    if problem.errno in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.ENXIO):
+        if not _has_pmu(devices):
+            machine = "this virtual machine has" if cpu.virtual else "this kernel knows"
+            return (
+                f"{machine} no hardware counters (no PMU); count on a machine that has them, or "
+                "turn them on for the guest (vPMU); page_faults can be counted everywhere"
+            )
+        return "this processor has no such event"
+    if problem.errno == errno.EINVAL:
+        return "this processor cannot count it together with the others: ask for fewer at once"
+    if problem.errno in (errno.EMFILE, errno.ENFILE):
+        return "no file descriptors are left for it (ulimit -n)"
+    if problem.errno == errno.ENOSYS:
+        return "this kernel has no perf_event_open"
+    if problem.errno == errno.EBUSY:
+        return "another program holds the counters alone"
+    return f"perf_event_open says: {problem.strerror}"

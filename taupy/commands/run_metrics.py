@@ -1,0 +1,148 @@
+"""What `taupy run --metrics` asks for: names become counters of the CPU and of GPUs.
+
+A name is a metric of the CPU, one of a GPU (ours, a legacy one, a PerfWorks name), a set of
+either, or a set of the project's. What this machine cannot count is said in one line each
+and left out; the time is measured anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from taupy.errors import UsageError
+
+CPU_SETS = {
+    "roofline": ("flop", "bytes_dram_read"),
+    "memory": ("bytes_dram_read", "cache_misses"),
+}
+"""What the sets of these names mean where there is no GPU."""
+
+
+@dataclass(slots=True)
+class Wanted:
+    """Metrics asked for.
+
+    Attributes:
+        cpu: of the CPU, to be counted in routines.
+        gpu: of GPUs, our names where they have one.
+        cpu_time: the thread's CPU time, too.
+        notes: what was asked for and cannot be had, one line each.
+    """
+
+    cpu: list[str] = field(default_factory=list)
+    gpu: list[str] = field(default_factory=list)
+    cpu_time: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def listed(given: Sequence[str], project: Mapping[str, object]) -> tuple[list[str], str]:
+    """The names asked for, and where: command line, TAU_METRICS, project settings.
+
+    Raises:
+        UsageError: the project's are no list of names.
+    """
+    if given:
+        return _split(given), "--metrics"
+    if text := os.environ.get("TAU_METRICS"):
+        return _split([text]), "TAU_METRICS"
+    value = project.get("metrics", [])
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise UsageError(f"`metrics` of [tool.taupy] in pyproject.toml is no list: {value!r}")
+    return _split(value), "`metrics` of [tool.taupy]"
+
+
+def _split(texts: Iterable[str]) -> list[str]:
+    return [name for text in texts for name in re.split(r"[\s,:]+", text) if name]
+
+
+def has_gpu(dev: Path = Path("/dev")) -> bool:
+    """Does this machine show an NVIDIA GPU (or WSL's stand-in) to us?"""
+    return any((dev / name).exists() for name in ("nvidiactl", "nvidia0", "dxg"))
+
+
+def wanted(names: Sequence[str], source: str, project: Mapping[str, object], gpu: bool) -> Wanted:
+    """What the names stand for.
+
+    Args:
+        names: as typed.
+        source: where they were typed: a name of the environment's that nobody knows is a
+            note only, since it may be meant for another TAU.
+        project: settings of the project; its `sets` are sets, too.
+        gpu: is there a GPU?
+
+    Raises:
+        UsageError: a name that is neither a metric nor a set.
+    """
+    from taupy.catalog import cpu_events
+
+    answer = Wanted()
+    user_sets = project.get("sets", {})
+    if not isinstance(user_sets, Mapping):
+        raise UsageError("[tool.taupy.sets] in pyproject.toml is no table of lists")
+    without_gpu: list[str] = []
+    waiting = list(names)[::-1]
+    opened: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        upper = name.upper()
+        if upper in ("TIME", "GET_TIME_OF_DAY", "LINUX_TIMERS", "WALL_CLOCK"):
+            continue  # always measured
+        if upper in ("CPU_TIME", "THREAD_CPU_TIME"):
+            answer.cpu_time = True
+        elif upper in cpu_events.TAU_NAMES:
+            answer.cpu.append(cpu_events.TAU_NAMES[upper])
+        elif cpu_events.is_name(name):
+            answer.cpu.append(name)
+        elif name in user_sets and name not in opened:
+            opened.add(name)
+            waiting += _members(name, user_sets[name])[::-1]
+        elif not gpu and name in CPU_SETS:
+            answer.cpu += CPU_SETS[name]
+            answer.notes.append(
+                f"{name}: no NVIDIA GPU here, so of the CPU: {', '.join(CPU_SETS[name])}"
+            )
+        else:
+            counters = _gpu_counters(name, source, user_sets, answer)
+            if gpu:
+                answer.gpu += counters
+            elif counters:
+                without_gpu.append(name)
+    if without_gpu:
+        answer.notes.append(
+            f"{', '.join(without_gpu)}: counted on NVIDIA GPUs only, and there is none here"
+        )
+    answer.cpu = list(dict.fromkeys(answer.cpu))
+    answer.gpu = list(dict.fromkeys(answer.gpu))
+    return answer
+
+
+def _members(name: str, value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise UsageError(f"[tool.taupy.sets] in pyproject.toml: {name} is no list of names")
+    return value
+
+
+def _gpu_counters(
+    name: str, source: str, user_sets: Mapping[str, object], answer: Wanted
+) -> list[str]:
+    from taupy.catalog import cpu_events
+    from taupy.catalog.sets import expanded, sets
+    from taupy.catalog.spelling import near
+
+    try:
+        return list(expanded([name]))
+    except UsageError:
+        close = near(name, (*sets(), *user_sets, *cpu_events.NAMES))
+        text = f"{source}: there is no metric or set {name!r}" + (
+            f"; near it: {', '.join(close)}" if close else ""
+        )
+        if source == "TAU_METRICS":
+            answer.notes.append(f"{text}; left out")
+            return []
+        raise UsageError(f"{text}; `taupy avail` lists what there is") from None
