@@ -1,0 +1,275 @@
+"""`taupy run --repeat` and `--sweep`: the program several times, each time a trial.
+
+Each run is a child of this process that becomes the program, exactly as a single
+`taupy run` does. This process only waits, passes signals on, and gives every run the
+same standard input: a file from the same place, a pipe from what was read of it so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import stat
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from taupy.commands import options
+from taupy.commands.feeder import Feeder, wait
+from taupy.errors import TaupyError, UsageError
+from taupy.instrument.runfolder import derived_uuid, new_uuid
+from taupy.instrument.sweep import MOST_RUNS, Setting, parameters, settings
+
+Once = Callable[[argparse.Namespace], int]
+Rank = tuple[int, int, str | None]
+
+_FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+"""What a terminal sends to all of its foreground processes by itself."""
+
+
+class _Run(NamedTuple):
+    number: int
+    setting: Setting
+    repeat: int  # from 1
+    arguments: argparse.Namespace
+
+
+def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> int:
+    """Run the program for every value, as often as asked.
+
+    A run that fails ends the repeats of its value; a sweep goes on with the next value.
+    Ctrl-C and SIGTERM end all.
+
+    Args:
+        once: becomes the program; returns only if that could not be done.
+        rank: of this process among the ranks of a parallel job, ranks, the job's identity.
+
+    Returns:
+        The exit code of the first run that failed, 0 if none did.
+    """
+    repeats = args.repeat if args.repeat is not None else 1
+    if not 1 <= repeats <= MOST_RUNS:
+        raise UsageError(f"--repeat takes a number from 1 to {MOST_RUNS}, got {repeats}")
+    values = settings(parameters(args.sweep, target))
+    runs = len(values) * repeats
+    if runs > MOST_RUNS:
+        raise UsageError(f"--sweep and --repeat ask for {runs} runs; {MOST_RUNS} are the most")
+    job = rank[2] or new_uuid()
+    failed: list[int] = []
+    done = 0
+    with _passing_signals_on() as passing, _same_input(runs) as feeder:
+        for place, setting in enumerate(values):
+            for repeat in range(1, repeats + 1):
+                number = place * repeats + repeat
+                own = _arguments(args, setting, (number, repeat, repeats), target, rank, job)
+                if not args.quiet:
+                    _say(_announcement(number, runs, setting, repeat, repeats))
+                code = _run_once(_Run(number, setting, repeat, own), once, passing, feeder)
+                done += code == 0
+                failed += [code] if code else []
+                if passing.ended:
+                    break
+                if code:
+                    left = repeats - repeat
+                    if left and not args.quiet:
+                        _say(
+                            f"run {number} failed (exit code {code}): {left} more like it left out"
+                        )
+                    break
+            if passing.ended:
+                break
+    options.recover_first(options.database_path(args))  # runs that a signal killed
+    if not args.quiet:
+        _say(_summary(args, runs, done, failed, [*values[0].metadata], repeats))
+    return failed[0] if failed else (130 if passing.ended else 0)
+
+
+def _arguments(
+    args: argparse.Namespace,
+    setting: Setting,
+    which: tuple[int, int, int],
+    target: list[str],
+    rank: Rank,
+    job: str,
+) -> argparse.Namespace:
+    """The arguments of one run: its own trial of the experiment, marked with its place."""
+    number, repeat, repeats = which
+    names = list(setting.metadata)
+    facts = dict(setting.metadata)
+    given = {text.partition("=")[0] for text in args.meta}
+    if names:
+        facts["sweep"] = derived_uuid(f"{job}/sweep")
+        facts["sweep.over"] = ", ".join(names)
+    if args.repeat is not None:
+        facts["repeat"] = derived_uuid(f"{job}/repeat/{(number - 1) // repeats}")
+        facts["repeat.run"] = f"{repeat} of {repeats}"
+    if taken := given & facts.keys():
+        raise UsageError(f"--meta {min(taken)} is set by --sweep or --repeat itself")
+    name = args.trial
+    if names:
+        name = ", ".join([*([] if name is None else [name]), str(setting)])
+    if repeats > 1 and name is not None:
+        name = f"{name}#{repeat}"
+    return argparse.Namespace(
+        **{
+            **vars(args),
+            "repeat": None,
+            "sweep": [],
+            "meta": [*args.meta, *(f"{fact}={value}" for fact, value in facts.items())],
+            "experiment": args.experiment or ("sweep-" + "-".join(names) if names else None),
+            "trial": name,
+            "target": setting.arguments(target),
+            # Ranks of a job that repeat in step stay together, run by run.
+            "rank": (rank[0], rank[1], rank[2] and derived_uuid(f"{job}/run/{number}")),
+        }
+    )
+
+
+# --- one run -----------------------------------------------------------------
+
+
+def _run_once(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    if feeder is not None:
+        feeder.begin()
+    child = os.fork()
+    if child == 0:
+        _become(one, once, passing, feeder)
+    passing.child = child
+    try:
+        status = wait(child) if feeder is None else feeder.feed(child)
+    finally:
+        passing.child = 0
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGINT:
+        passing.ended = True
+    return code if code >= 0 else 128 - code
+
+
+def _become(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -> None:
+    """In the child: become the program. Never returns."""
+    code = 1
+    try:
+        passing.restore()
+        if feeder is not None:
+            feeder.take_as_input()
+        os.environ.update(one.setting.environment)
+        code = once(one.arguments)
+    except TaupyError as problem:
+        from taupy.profiledb.text import shown
+
+        _say(shown(str(problem)))
+        code = problem.exit_code
+    except KeyboardInterrupt:
+        code = 130
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+# --- signals -----------------------------------------------------------------
+
+
+class _Passing:
+    """Passes signals on to the run that goes on, and notes that all is to end."""
+
+    def __init__(self) -> None:
+        self.child = 0
+        self.ended = False
+        self._before: dict[signal.Signals, object] = {}
+
+    def install(self) -> None:
+        for number in _FORWARDED:
+            before = signal.getsignal(number)
+            if before != signal.SIG_IGN:  # as under nohup; the program inherits that, too
+                self._before[number] = before
+                signal.signal(number, self._pass_on)
+
+    def restore(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+
+    def _pass_on(self, number: int, _: object) -> None:
+        self.ended = True
+        if self.child and not (number in _FROM_TERMINAL and _in_foreground()):
+            with suppress(ProcessLookupError):
+                os.kill(self.child, number)
+
+
+@contextmanager
+def _passing_signals_on() -> Iterator[_Passing]:
+    passing = _Passing()
+    passing.install()
+    try:
+        yield passing
+    finally:
+        passing.restore()
+
+
+def _in_foreground() -> bool:
+    """Does a terminal send its Ctrl-C to this process and to the program alike?"""
+    for descriptor in (0, 1, 2):
+        try:
+            if os.tcgetpgrp(descriptor) == os.getpgrp():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+# --- standard input ----------------------------------------------------------
+
+
+@contextmanager
+def _same_input(runs: int) -> Iterator[Feeder | None]:
+    """A feeder, if standard input is something that only one run could read."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:  # closed
+        yield None
+        return
+    regular = stat.S_ISREG(mode)
+    if runs == 1 or not (regular or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        yield None
+        return
+    with Feeder(regular=regular) as feeder:
+        yield feeder
+
+
+# --- what is said ------------------------------------------------------------
+
+
+def _announcement(number: int, runs: int, setting: Setting, repeat: int, repeats: int) -> str:
+    parts = [str(setting)] if setting.values else []
+    if repeats > 1 and parts:
+        parts.append(f"repeat {repeat} of {repeats}")
+    return f"run {number} of {runs}" + (": " + ", ".join(parts) if parts else "")
+
+
+def _summary(
+    args: argparse.Namespace,
+    runs: int,
+    done: int,
+    failed: list[int],
+    names: list[str],
+    repeats: int,
+) -> str:
+    text = f"{done} of {runs} runs done"
+    if failed:
+        text += f", {len(failed)} failed (the first with exit code {failed[0]})"
+    if names and done > 1:
+        text += f"; `taupy sweep --over {names[0]}` compares them"
+    elif repeats > 1 and done > 1:
+        text += "; they are one group of repeated trials"
+    return text
+
+
+def _say(text: str) -> None:
+    print(f"taupy: {text}", file=sys.stderr, flush=True)
