@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,18 @@ def refusal(path: Path | str, place: str, reason: str) -> FormatError:
     return FormatError(f"{path}: {place}: {reason}" if place else f"{path}: {reason}")
 
 
-def lines(path: Path, progress: Progress) -> Iterator[bytes]:
+def lines(
+    path: Path, progress: Progress, *, one_of_many: bool = False
+) -> Generator[bytes, None, None]:
     """The lines of a text file, unpacked where it is gzip, without their line ends.
+
+    Args:
+        one_of_many: the progress has begun already, with all files' bytes.
 
     Raises:
         FormatError: a line is too long, or the packed data is damaged.
     """
-    with CountedFile(path, progress) as file:
+    with CountedFile(path, progress, one_of_many=one_of_many) as file:
         source: Any = _unpacking(path, file)
         number = 0
         try:

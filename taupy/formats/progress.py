@@ -31,12 +31,16 @@ class CountedFile:
     """A binary file whose reads are told to a progress; what parsers and gzip read from.
 
     A context manager; `read(n)` and `readline(n)` are those of a plain file.
+
+    Args:
+        one_of_many: the progress has begun already, with all files' bytes.
     """
 
-    def __init__(self, path: Path, progress: Progress) -> None:
+    def __init__(self, path: Path, progress: Progress, *, one_of_many: bool = False) -> None:
         self._file: BinaryIO = open(path, "rb")  # noqa: SIM115 - closed by close
         self._advance = progress.advance
-        progress.begin(path.name, path.stat().st_size)
+        if not one_of_many:
+            progress.begin(path.name, path.stat().st_size)
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)

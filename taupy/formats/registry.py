@@ -38,7 +38,10 @@ IMPORT_NOTES = "taupy.health.import"
 """Metadata of a profile: what its reader left out or made up, a line each."""
 
 # In the order in which they are asked: what is sure before what is likely.
-_MODULES: tuple[str, ...] = ("nsys",)
+_MODULES = (
+    "tau",
+    "nsys",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

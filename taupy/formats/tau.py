@@ -1,0 +1,164 @@
+"""TAU's profiles: folders of `profile.N.C.T`, one file a thread, one folder a metric.
+
+Reading takes all header variants and what ParaProf writes; summaries (`profile.Mean`) are
+left out, for they follow from the threads. Writing makes what TAU's pprof and ParaProf
+open. How rows become a tree is told in `tau_tree.py`, names in `tau_names.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from taupy.formats import tau_names, tau_text, tau_thread
+from taupy.formats.limits import refusal
+from taupy.formats.progress import Progress
+from taupy.formats.registry import IMPORT_NOTES, Format
+from taupy.formats.tau_export import write
+from taupy.formats.tau_rows import Rows
+from taupy.formats.tau_text import PLACE, Event, Header
+from taupy.formats.tau_thread import Place
+from taupy.formats.tau_tree import Timers
+from taupy.model.profile import Metric, Profile
+
+MULTI = "MULTI__"
+_MOST_NAMED = 5
+
+
+def recognises(path: Path, first_bytes: bytes) -> bool:
+    if not path.is_dir():
+        return tau_text.FIRST_LINE.match(first_bytes) is not None
+    return any(_files(folder) for folder in _folders(path))
+
+
+def read(source: Path, progress: Progress) -> Iterator[Profile]:
+    """A folder, or one file; one profile for each node, all of one trial."""
+    if not source.is_dir():
+        yield from read_together([source], progress)
+        return
+    files = [file for folder in _folders(source) for file in _files(folder)]
+    if not files:
+        raise refusal(source, "", f"no profile.N.C.T in it, nor in folders {MULTI}*")
+    yield from _profiles(source, files, progress, _left_out(source))
+
+
+def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile]:
+    """Some files, of one trial."""
+    regular = [file for file in files if PLACE.fullmatch(file.name)]
+    summaries = [file.name for file in files if not PLACE.fullmatch(file.name)]
+    if not regular and len(files) == 1:
+        regular, summaries = list(files), []  # one file under whatever name
+    if not regular:
+        raise refusal(
+            files[0], "", "a summary that ParaProf has written; import the threads' files"
+        )
+    yield from _profiles(regular[0], regular, progress, summaries)
+
+
+def _profiles(
+    source: Path, files: Sequence[Path], progress: Progress, left_out: list[str]
+) -> Iterator[Profile]:
+    metrics, by_place, metadata = _surveyed(files)
+    common, nodes = tau_thread.separated(metadata)
+    progress.begin(source.name, sum(file.stat().st_size for file in files))
+    if left_out:
+        more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
+        names = ", ".join(sorted(left_out)[:_MOST_NAMED])
+        common = {**common, IMPORT_NOTES: f"left out, no thread's profile: {names}{more}"}
+    for node, places in groupby(sorted(by_place), key=lambda place: place[0]):
+        timers = Timers()
+        threads = []
+        for place in places:
+            measured = by_place[place]
+            order = [metric for metric in metrics if metric in measured]
+            rows = Rows([metrics[metric] for metric in order])
+            events: list[Event] = []
+            for number, metric in enumerate(order):
+                found = tau_text.read(measured[metric], progress, rows, number, one_of_many=True)
+                events = events or found
+            threads.append(tau_thread.thread_profile(place, rows, events, metadata[place], timers))
+        yield tau_thread.profile(
+            source, metrics.values(), timers, threads, common, {node: nodes[node]}
+        )
+
+
+def _surveyed(
+    files: Sequence[Path],
+) -> tuple[dict[str, Metric], dict[Place, dict[str, Path]], dict[Place, dict[str, str]]]:
+    """The metrics by TAU's names, each thread's file of each metric, each thread's metadata."""
+    metrics: dict[str, Metric] = {}
+    by_place: dict[Place, dict[str, Path]] = {}
+    metadata: dict[Place, dict[str, str]] = {}
+    for file in files:
+        match = PLACE.fullmatch(file.name)
+        place = (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
+        header = tau_text.read_header(file)
+        if header.metric not in metrics:
+            metrics[header.metric] = _metric(header)
+        header.metadata.pop(tau_thread.METRIC, None)
+        measured = by_place.setdefault(place, {})
+        if header.metric in measured:
+            raise refusal(file, "line 1", f"{measured[header.metric]} has {header.metric} already")
+        measured[header.metric] = file
+        metadata.setdefault(place, header.metadata)
+    return metrics, by_place, metadata
+
+
+def _metric(header: Header) -> Metric:
+    """The metric, by the name and unit that our own export wrote where it did."""
+    ours = header.metadata.get(tau_thread.METRIC, "")
+    if ours.endswith("]") and " [" in ours:
+        name, unit = ours[:-1].rsplit(" [", 1)
+        if unit != "ns":
+            return Metric(name, unit)
+    return tau_names.metric(header.metric)
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folder itself, or those of its metrics."""
+    try:
+        multi = sorted(
+            Path(entry.path)
+            for entry in os.scandir(folder)
+            if entry.name.startswith(MULTI) and entry.is_dir()
+        )
+    except OSError:
+        return []
+    return [one for one in multi if _files(one)] or [folder]
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(
+            Path(entry.path)
+            for entry in os.scandir(folder)
+            if PLACE.fullmatch(entry.name) and entry.is_file()
+        )
+    except OSError:
+        return []
+
+
+def _left_out(source: Path) -> list[str]:
+    folders = _folders(source)
+    return sorted(
+        {
+            entry.name
+            for folder in folders
+            for entry in os.scandir(folder)
+            if entry.name.startswith("profile.") and not PLACE.fullmatch(entry.name)
+        }
+    )
+
+
+FORMAT = Format(
+    name="tau",
+    title="TAU profiles",
+    suffixes=(),
+    recognises=recognises,
+    read=read,
+    write=write,
+    folder=True,
+    read_together=read_together,
+)

@@ -1,0 +1,97 @@
+"""TAU's spelling of timers, groups, metrics and user events, and ours.
+
+Nothing is lost on the way there and back: what our model cannot take apart without
+changing its spelling stays whole.
+"""
+
+from __future__ import annotations
+
+import re
+
+from taupy.model.profile import TIME, Metric, Timer
+
+ARROW = " => "
+CALLPATH_GROUP = "TAU_CALLPATH"
+ROOT_NAMES = (".TAU application", ".taupy application")
+
+CUT = Timer("(callers not recorded)", groups=("TAU_CALLPATH",))
+"""Stands over rows whose callers the file does not tell; it has no values of its own."""
+
+MICROSECOND_NS = 1000
+
+_OURS = {
+    "TAU_PYTHON": "PYTHON",
+    "TAU_PYTHON_C": "PYTHON_C",
+    "TAU_USER": "USER",
+    "TAU_PHASE": "PHASE",
+    "TAU_DISABLE": "THROTTLED",
+    "TAU_CUDA_API": "CUDA_API",
+    "TAU_GPU_KERNEL": "GPU_KERNEL",
+    "TAU_GPU_MEMORY_COPY": "GPU_COPY",
+    "TAU_GPU_SYNCHRONIZATION": "GPU_SYNC",
+    "TAU_GPU_NO_OWNER": "GPU_NO_OWNER",
+    "TAU_TAUPY": "TAUPY",
+}
+_TAUS = {ours: taus for taus, ours in _OURS.items()}
+
+# `f [{file}{12}]` is how we write timers, too; other forms are taken apart for display only.
+_OUR_PLACE = re.compile(r"(.*) \[\{([^{}]+)\}\{([1-9][0-9]{0,8})\}\]", re.DOTALL)
+_ANY_PLACE = re.compile(r"(.+?) ?\[\{([^{}]*)\} ?\{?[0-9,{}-]*\}?\](?: \[THROTTLED\])?", re.DOTALL)
+_EVENT_UNIT = re.compile(r"(.*\S) \(([^()]{1,24})\)", re.DOTALL)
+
+# Clocks whose values TAU gives in microseconds, besides TIME.
+_CLOCKS = re.compile(r"(?:.*_)?(?:TIME|CLOCK|CLOCK_GET_TIME|LINUX_TIMERS|GET_TIME_OF_DAY)(?:_.*)?")
+
+
+def timer(name: str, groups: str) -> Timer:
+    """The timer that TAU calls by this name; its `full_name` is that name again."""
+    ours = our_groups(groups)
+    if match := _OUR_PLACE.fullmatch(name):
+        routine, file, line = match.groups()
+        made = Timer(routine, file, int(line), ours)
+        if made.full_name == name:
+            return made
+    if match := _ANY_PLACE.fullmatch(name):
+        return Timer(name, groups=ours, path=match[2] or None, short=match[1])
+    return Timer(name, groups=ours)
+
+
+def our_groups(groups: str) -> tuple[str, ...]:
+    """`TAU_PYTHON|TAU_USER`, also with blanks, as our groups; at least one."""
+    found = [_OURS.get(one, one) for one in (part.strip() for part in groups.split("|")) if one]
+    return tuple(dict.fromkeys(found)) or ("TAU_DEFAULT",)
+
+
+def tau_groups(groups: tuple[str, ...]) -> str:
+    """Our groups in TAU's words."""
+    return "|".join(dict.fromkeys(_TAUS.get(one, one) for one in groups)).replace('"', "'")
+
+
+def metric(name: str) -> Metric:
+    """Our metric for TAU's: TIME is `time` in nanoseconds, others keep name and values."""
+    if name.upper() in ("TIME", ""):
+        return TIME
+    if _CLOCKS.fullmatch(name):
+        return Metric(name, "us")
+    return Metric(name, "count")
+
+
+def metric_name(metric: Metric) -> str:
+    """TAU's name for our metric; values in nanoseconds are written in microseconds."""
+    return "TIME" if metric == TIME else metric.name
+
+
+def folder_name(metric_name: str) -> str:
+    """TAU's folder of a metric: what file systems may not like as `_`."""
+    return "MULTI__" + re.sub(r'[/\\?%*:|"<>= ]', "_", metric_name)
+
+
+def event(name: str) -> tuple[str, str]:
+    """An event's name and unit: `Bytes copied (bytes)`; the unit may be empty."""
+    if match := _EVENT_UNIT.fullmatch(name):
+        return match[1], match[2]
+    return name, ""
+
+
+def event_name(name: str, unit: str) -> str:
+    return f"{name} ({unit})" if unit else name

@@ -1,0 +1,216 @@
+"""The rows of one thread of a TAU profile, collected; `tau_tree.py` makes its tree of them.
+
+TAU lists routines (*flat rows*) and, in addition, call paths `A => B => C` (*path rows*).
+Path rows are kept as a trie: its row 0 is above all, the children of that are the
+*heads*, routines that paths begin with.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from taupy.formats.tau_names import ARROW, CALLPATH_GROUP, MICROSECOND_NS
+from taupy.model.profile import TIME, Metric
+
+_MOST_ARROWS_IN_A_NAME = 16
+_MICROSECONDS = re.compile(r"(-?)([0-9]{1,16})\.([0-9]{1,3})", re.ASCII)
+_EXACT = 1 << 53
+
+Number = int | float
+
+
+@dataclass(slots=True)
+class Row:
+    """What the file says of one routine or path. A metric that it does not give is None."""
+
+    groups: str
+    calls: int
+    subroutines: int
+    exclusive: list[Number | None]
+    inclusive: list[Number | None]
+    counted: int  # the metric whose file gave calls and subroutines; others repeat them
+
+    @classmethod
+    def empty(cls, metrics: int, groups: str = "", counted: int = -1) -> Row:
+        return cls(groups, 0, 0, [None] * metrics, [None] * metrics, counted)
+
+    def add(
+        self, metric: int, calls: int, subroutines: int, exclusive: Number, inclusive: Number
+    ) -> None:
+        """Values of one metric; what comes twice in it adds up, as in ParaProf."""
+        if self.counted == metric:
+            self.calls += calls
+            self.subroutines += subroutines
+        self.exclusive[metric] = (self.exclusive[metric] or 0) + exclusive
+        self.inclusive[metric] = (self.inclusive[metric] or 0) + inclusive
+
+
+class Rows:
+    """Collects the rows of one thread, metric after metric.
+
+    Attributes:
+        names: of routines, by id.
+        rounded: some time was no whole number of nanoseconds; sums may be off by as many
+            nanoseconds as there are rows.
+        flat: the flat rows, by id of their routine.
+        leaf, parent: of each trie row, the id of its routine and the row above.
+        paths: of each trie row, what the file says; None if it only leads to others.
+    """
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.metrics = list(metrics)
+        self.names: list[str] = []
+        self.rounded = False
+        self.ids: dict[str, int] = {}
+        self.flat: dict[int, Row] = {}
+        self.leaf = array("q", [-1])
+        self.parent = array("q", [-1])
+        self.paths: list[Row | None] = [None]
+        self._children: dict[tuple[int, int], int] = {}
+        self._waiting: list[tuple[str, int, int, int, Number, Number]] = []
+        self._arrows_in_names = False
+
+    def add(
+        self,
+        metric: int,
+        name: str,
+        groups: str,
+        calls: int,
+        subroutines: int,
+        exclusive: Number,
+        inclusive: Number,
+    ) -> None:
+        """One row of the file; values in our units (`value`)."""
+        if ARROW in name:
+            if CALLPATH_GROUP in groups or not groups:
+                row = self._known_path(name)
+                if row > 0:
+                    self._at(row, metric).add(metric, calls, subroutines, exclusive, inclusive)
+                else:
+                    values = (metric, calls, subroutines, exclusive, inclusive)
+                    self._waiting.append((name, *values))
+                return
+            self._arrows_in_names = True
+        id = self._id(name)
+        flat = self.flat.get(id)
+        if flat is None:
+            flat = self.flat[id] = Row.empty(len(self.metrics), groups, metric)
+        flat.add(metric, calls, subroutines, exclusive, inclusive)
+
+    def value(self, metric: int, measured: str | float) -> Number:
+        """A value of the file in our unit.
+
+        TAU's microseconds become whole nanoseconds, the nearest; whole numbers of other
+        metrics become integers, others stay real.
+
+        Args:
+            measured: as the file has it; text is read exactly.
+
+        Raises:
+            ValueError: it is no finite number.
+        """
+        is_time = self.metrics[metric] is TIME
+        if isinstance(measured, str):
+            if measured.isdigit() and measured.isascii():
+                return int(measured) * MICROSECOND_NS if is_time else int(measured)
+            if is_time and (match := _MICROSECONDS.fullmatch(measured)):
+                whole = int(match[2] + match[3].ljust(3, "0"))
+                return -whole if match[1] else whole
+            if "_" in measured:
+                raise ValueError
+            measured = float(measured)
+        if not isfinite(measured):
+            raise ValueError
+        if is_time:
+            nanoseconds = measured * MICROSECOND_NS
+            self.rounded = self.rounded or not measured.is_integer()
+            return round(nanoseconds)
+        if measured.is_integer() and abs(measured) < _EXACT:
+            return int(measured)
+        return measured
+
+    def settle(self) -> None:
+        """Place the paths that waited, now that all routines are known."""
+        waiting, self._waiting = self._waiting, []
+        for name, metric, *values in waiting:
+            row = 0
+            for routine in self._routines(name):
+                row = self._below(row, self._id(routine))
+            calls, subroutines, exclusive, inclusive = values
+            self._at(row, metric).add(metric, int(calls), int(subroutines), exclusive, inclusive)
+
+    def find(self, path: str) -> int | None:
+        """The trie row of a path; None where there is none. Settle first."""
+        row = 0
+        for routine in self._routines(path):
+            below = self._children.get((row, self.ids.get(routine, -1)))
+            if below is None:
+                return None
+            row = below
+        return row
+
+    def spelled(self, row: int) -> str:
+        """The path of a trie row."""
+        names = []
+        while row > 0:
+            names.append(self.names[self.leaf[row]])
+            row = self.parent[row]
+        return ARROW.join(reversed(names))
+
+    def _known_path(self, name: str) -> int:
+        """The trie row of a path; 0 if that must wait.
+
+        Some routine's own row may come later, or its name may hold an arrow.
+        """
+        if self._arrows_in_names:
+            return 0
+        row = 0
+        known, children = self.ids.get, self._children.get
+        for routine in name.split(ARROW):
+            id = known(routine)
+            if id is None:
+                return 0
+            row = children((row, id)) or self._below(row, id)
+        return row
+
+    def _routines(self, path: str) -> list[str]:
+        """The routines of a path. Known names that hold arrows win, the longest first."""
+        pieces = path.split(ARROW)
+        if not self._arrows_in_names:
+            return pieces
+        found = []
+        place = 0
+        while place < len(pieces):
+            end = place + 1
+            for longer in range(min(len(pieces), place + _MOST_ARROWS_IN_A_NAME), end, -1):
+                if ARROW.join(pieces[place:longer]) in self.ids:
+                    end = longer
+                    break
+            found.append(ARROW.join(pieces[place:end]))
+            place = end
+        return found
+
+    def _below(self, row: int, id: int) -> int:
+        below = self._children.get((row, id))
+        if below is None:
+            below = self._children[row, id] = len(self.leaf)
+            self.leaf.append(id)
+            self.parent.append(row)
+            self.paths.append(None)
+        return below
+
+    def _at(self, row: int, metric: int) -> Row:
+        path = self.paths[row]
+        if path is None:
+            path = self.paths[row] = Row.empty(len(self.metrics), counted=metric)
+        return path
+
+    def _id(self, name: str) -> int:
+        id = self.ids.setdefault(name, len(self.names))
+        if id == len(self.names):
+            self.names.append(name)
+        return id

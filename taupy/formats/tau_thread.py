@@ -1,0 +1,211 @@
+"""What TAU's sources have in common: rows, events and metadata of threads become profiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from taupy.formats import tau_names
+from taupy.formats.tau_names import ROOT_NAMES
+from taupy.formats.tau_rows import Rows
+from taupy.formats.tau_text import Event
+from taupy.formats.tau_tree import Timers, call_tree
+from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, UserEvent
+
+CONTEXT = " : "
+_GPU_GROUPS = {"GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER"}
+
+# Metadata that our own export writes of a thread, for its way back.
+THREAD_NAME = "taupy.thread.name"
+THREAD_ID = "taupy.thread.id"
+METRIC = "taupy.metric"
+DURATION = "taupy.duration_ns"
+
+Place = tuple[int, int, int]
+
+
+def thread_profile(
+    place: Place,
+    rows: Rows,
+    events: Sequence[Event],
+    metadata: dict[str, str],
+    timers: Timers,
+) -> ThreadProfile:
+    """One thread. Takes what belongs to the thread itself out of `metadata`."""
+    stream = _is_stream(rows)
+    tree, row_of = call_tree(rows, timers, stream=stream)
+    native = metadata.pop(THREAD_ID, "")
+    thread = Thread(
+        *place,
+        kind="stream" if stream else "host",
+        name=metadata.pop(THREAD_NAME, ""),
+        native_id=int(native) if native.isascii() and native.isdigit() else 0,
+    )
+    return ThreadProfile(thread, tree, _user_events(events, rows, row_of))
+
+
+def _is_stream(rows: Rows) -> bool:
+    """All that ran there is a GPU's work, but for the root."""
+    groups = [
+        set(tau_names.our_groups(flat.groups))
+        for id, flat in rows.flat.items()
+        if rows.names[id] not in ROOT_NAMES
+    ]
+    return bool(groups) and all(group & _GPU_GROUPS for group in groups)
+
+
+def _user_events(events: Sequence[Event], rows: Rows, row_of: Sequence[int]) -> list[UserEvent]:
+    """Events with their call paths: `Event : A => B` belongs to A => B if there is such a path.
+
+    TAU writes the event over all its paths, too. Where that is the sum of those with
+    paths, it is left out: it follows from them. Where not, they all stay as TAU named them.
+    """
+    together = _added_up(events)
+    by_event: dict[str, list[tuple[Event, int]]] = {}
+    for event in together.values():
+        if (found := _context(event.name, together, rows, row_of)) is not None:
+            by_event.setdefault(found[0], []).append((event, found[1]))
+    linked: dict[str, tuple[str, int]] = {}
+    for name, parts in by_event.items():
+        if sum(event.count for event, _ in parts) == together[name].count:
+            linked |= {event.name: (name, row) for event, row in parts}
+    totals = {name for name, _ in linked.values()}
+    made = []
+    for event in together.values():
+        if event.name in totals:
+            continue
+        plain, row = linked.get(event.name, (event.name, None))
+        name, unit = tau_names.event(plain)
+        made.append(
+            UserEvent(
+                name,
+                unit,
+                event.count,
+                event.minimum,
+                event.maximum,
+                event.mean,
+                event.sum_squares,
+                row,
+            )
+        )
+    return made
+
+
+def _context(
+    name: str, events: dict[str, Event], rows: Rows, row_of: Sequence[int]
+) -> tuple[str, int] | None:
+    """The event that is meant, and the tree row of its path; None for a plain event."""
+    for colon in re.finditer(CONTEXT, name):
+        event, path = name[: colon.start()], name[colon.end() :]
+        if event in events:
+            found = rows.find(path)
+            if found is not None and row_of[found] >= 0:
+                return event, row_of[found]
+    return None
+
+
+def _added_up(events: Iterable[Event]) -> dict[str, Event]:
+    """Each name once; what comes twice adds up, as in ParaProf."""
+    found: dict[str, Event] = {}
+    for event in events:
+        other = found.get(event.name)
+        if other is not None:
+            count = event.count + other.count
+            mean = event.mean * event.count + other.mean * other.count
+            event = Event(
+                event.name,
+                count,
+                max(event.maximum, other.maximum),
+                min(event.minimum, other.minimum),
+                mean / count if count else 0.0,
+                event.sum_squares + other.sum_squares,
+            )
+        found[event.name] = event
+    return found
+
+
+def profile(
+    source: Path,
+    metrics: Iterable[Metric],
+    timers: Timers,
+    threads: list[ThreadProfile],
+    metadata: dict[str, str],
+    node_metadata: dict[int, dict[str, str]],
+) -> Profile:
+    """The profile of some nodes; application and times are what the metadata say."""
+    facts = {**next(iter(node_metadata.values()), {}), **metadata}
+    duration = facts.get(DURATION, "")
+    largest = [
+        max(one.tree.inclusive[TIME.name], default=0)
+        for one in threads
+        if TIME.name in one.tree.inclusive
+    ]
+    longest = max((int(value) for value in largest if value == value), default=0)
+    return Profile(
+        uuid="",
+        application=application(facts, source),
+        experiment="default",
+        started_at=_started_at(facts, source),
+        duration_ns=int(duration) if duration.isdigit() and len(duration) < 19 else longest,
+        timers=timers.timers,
+        threads=threads,
+        metrics=sorted(set(metrics), key=lambda metric: metric.name),
+        metadata={name: value for name, value in metadata.items() if name != DURATION},
+        node_metadata=node_metadata,
+    )
+
+
+def application(facts: dict[str, str], source: Path) -> str:
+    """The program's name: a script's where Python ran it, else the executable's."""
+    command = facts.get("Command Line", "").split()
+    for marker in ("tau_python_wrapper", "tau.python_wrapper"):
+        if marker in command[:-1]:
+            script = command[command.index(marker) + 1]
+            return Path(script).name.removesuffix(".py") or script
+    if facts.get("Executable", "").strip():
+        return Path(facts["Executable"].strip()).name
+    name = source.absolute().name
+    for suffix in (".ppk", ".db", ".gz"):
+        name = name.removesuffix(suffix)
+    return name or "tau"
+
+
+def _started_at(facts: dict[str, str], source: Path) -> float:
+    """Seconds since the epoch: what the metadata say, else when the file was written."""
+    stamp = facts.get("Starting Timestamp", "")
+    if stamp.isascii() and stamp.isdigit() and len(stamp) < 18:
+        return int(stamp) / 1e6
+    for name in ("UTC Time", "Local Time"):
+        try:
+            return datetime.fromisoformat(facts.get(name, "")).timestamp()
+        except (ValueError, OverflowError):
+            pass
+    return source.stat().st_mtime
+
+
+def separated(
+    headers: dict[Place, dict[str, str]],
+) -> tuple[dict[str, str], dict[int, dict[str, str]]]:
+    """Metadata of threads as those of the whole trial and of its nodes.
+
+    What all threads agree on is the trial's. A node has what its first thread says; where
+    another one differs, the name gets that thread's place: `NAME [0.0.1]`.
+    """
+    common: dict[str, str] | None = None
+    for facts in headers.values():
+        if common is None:
+            common = {k: v for k, v in facts.items() if k not in (THREAD_NAME, THREAD_ID)}
+        else:
+            common = {name: value for name, value in common.items() if facts.get(name) == value}
+    common = common or {}
+    nodes: dict[int, dict[str, str]] = {}
+    for place in sorted(headers):
+        node = nodes.setdefault(place[0], {})
+        for name, value in headers[place].items():
+            if name in common or name in (THREAD_NAME, THREAD_ID):
+                continue
+            if node.setdefault(name, value) != value:
+                node["{} [{}.{}.{}]".format(name, *place)] = value
+    return common, nodes

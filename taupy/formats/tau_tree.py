@@ -1,0 +1,345 @@
+"""TAU's rows of one thread become one call tree, and no number changes.
+
+A path row counts the activations of its last routine under these callers; a file may
+hold only the last n callers (TAU_CALLPATH_DEPTH), or no path rows at all. The tree is made
+such that summing it up by timer gives the flat rows again, and its rows the path rows:
+
+- Paths that begin with the root (`.TAU application`, or the only routine that begins
+  paths and is called by none) hang under it.
+- All else hangs under `(callers not recorded)`: cut paths `B => C` as that timer over B
+  over C, and routines without paths directly beneath it. It, and the callers in cut
+  paths, have no values of their own there.
+- What a flat row has beyond its path rows stands in the row of the routine at the
+  beginning of paths.
+- The inclusive time of a recursive routine is that of its outermost activation, and cut
+  paths do not tell which one is that. Then the routine's row directly under `(callers not
+  recorded)` carries what its outermost activations took, with the cut paths beneath.
+- Where even so the sums would not be TAU's, because its rows contradict each other, they
+  are kept as TAU shows them: one timer for each row, also for `A => B`.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Sequence
+
+from taupy.formats import tau_names
+from taupy.formats.tau_names import CALLPATH_GROUP, CUT, ROOT_NAMES
+from taupy.formats.tau_rows import Number, Row, Rows
+from taupy.model.profile import CallTree, Metric, Timer
+
+_LARGEST = (1 << 63) - 1
+_CUT_ID = -1
+
+
+class Timers:
+    """A profile's timers, by what TAU calls them."""
+
+    def __init__(self) -> None:
+        self.timers: list[Timer] = []
+        self._at: dict[tuple[str, str] | Timer, int] = {}
+
+    def routine(self, name: str, groups: str) -> int:
+        """The position of a routine's timer."""
+        place = self._at.get((name, groups))
+        if place is None:
+            place = self._at[name, groups] = self.place(tau_names.timer(name, groups))
+        return place
+
+    def place(self, timer: Timer) -> int:
+        """The position of a timer, put in if it is new."""
+        place = self._at.setdefault(timer, len(self.timers))
+        if place == len(self.timers):
+            self.timers.append(timer)
+        return place
+
+
+def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[CallTree, list[int]]:
+    """The thread's tree; its timers are put into `timers`.
+
+    Args:
+        stream: a GPU's: routines without calls stand for the place of launches, and have
+            what was launched from there as their inclusive.
+
+    Returns:
+        The tree, and for each trie row of `rows` its row there, -1 where it has none.
+    """
+    rows.settle()
+    plan = _Plan(rows)
+    plan.place()
+    if hidden := plan.seen_too_often():
+        plan = _Plan(rows)
+        plan.place(hidden)
+    if not plan.complete():
+        return _as_listed(rows, timers), [-1] * len(rows.leaf)
+    if stream:
+        plan.add_launches_up()
+    return plan.call_tree(timers), plan.row_of
+
+
+class _Plan:
+    """The tree's rows, as lists that can still change."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.leaf: list[int] = []  # ids of routines
+        self.parent: list[int] = []
+        self.values: list[Row] = []
+        self.row_of = [-1] * len(rows.leaf)
+        self._head: dict[int, int] = {}  # routine -> its row at the beginning of paths
+        self._cut = -1
+        self._called = {
+            leaf for leaf, above in zip(rows.leaf, rows.parent, strict=True) if above > 0
+        }
+
+    # --- where rows stand --------------------------------------------------------
+
+    def place(self, hidden: frozenset[int] = frozenset()) -> None:
+        """Give every path a row; cut paths of `hidden` routines under these routines' own."""
+        rows = self.rows
+        root = self._root()
+        if root >= 0:
+            self._head[root] = self._new(root, -1)
+        is_cut = [False] * len(rows.leaf)
+        copies: dict[tuple[int, int], int] = {}
+        for trie_row in range(1, len(rows.leaf)):
+            id, above = rows.leaf[trie_row], rows.parent[trie_row]
+            if above == 0:
+                is_cut[trie_row] = id != root
+                row = self._head_of(id)
+            else:
+                is_cut[trie_row] = is_cut[above]
+                under = self.row_of[above]
+                if id in hidden and is_cut[above]:
+                    under = self._callers_again(trie_row, copies)
+                row = self._new(id, under)
+            self.row_of[trie_row] = row
+            if (found := rows.paths[trie_row]) is not None:
+                self.values[row] = found
+        for id in rows.flat:
+            if id not in self._called:
+                self._head_of(id)
+
+    def _root(self) -> int:
+        """The routine at the top of all paths; -1 where there is none."""
+        rows = self.rows
+        for name in ROOT_NAMES:
+            id = rows.ids.get(name, -1)
+            if id >= 0 and id not in self._called:
+                return id
+        heads = {leaf for leaf, above in zip(rows.leaf, rows.parent, strict=True) if above == 0}
+        heads -= self._called
+        return heads.pop() if len(heads) == 1 else -1
+
+    def _head_of(self, id: int) -> int:
+        if id not in self._head:
+            if self._cut < 0:
+                self._cut = self._new(_CUT_ID, 0 if self.leaf else -1)
+            self._head[id] = self._new(id, self._cut)
+        return self._head[id]
+
+    def _callers_again(self, trie_row: int, copies: dict[tuple[int, int], int]) -> int:
+        """The callers of a cut path once more, under its routine's own row."""
+        rows = self.rows
+        callers = [_CUT_ID]
+        above = rows.parent[trie_row]
+        while above > 0:
+            callers.insert(1, rows.leaf[above])
+            above = rows.parent[above]
+        under = self._head_of(rows.leaf[trie_row])
+        for id in callers:
+            key = (under, id)
+            if key not in copies:
+                copies[key] = self._new(id, under)
+            under = copies[key]
+        return under
+
+    def _new(self, id: int, parent: int) -> int:
+        self.leaf.append(id)
+        self.parent.append(parent)
+        self.values.append(_zeros(len(self.rows.metrics)))
+        return len(self.leaf) - 1
+
+    # --- sums --------------------------------------------------------------------
+
+    def seen_too_often(self) -> frozenset[int]:
+        """Routines of whose inclusive time the tree would show more than their flat row."""
+        visible = self._visible()
+        return frozenset(
+            id
+            for id, flat in self.rows.flat.items()
+            if id in self._called
+            and any(
+                left is not None and left < 0
+                for left in self._left(flat.inclusive, visible.get(id, flat.inclusive))
+            )
+        )
+
+    def _visible(self) -> dict[int, list[Number | None]]:
+        """Inclusive of each routine, summed over rows that have no ancestor of the same."""
+        rows = (row for row in outermost(self.parent, self.leaf))
+        return _sums((self.leaf[row], self.values[row].inclusive) for row in rows)
+
+    def complete(self) -> bool:
+        """Put what flat rows have beyond their paths where these begin.
+
+        Returns:
+            False if some flat row has less than its paths: no tree gives its numbers.
+        """
+        calls: dict[int, int] = {}
+        subroutines: dict[int, int] = {}
+        for id, values in zip(self.leaf, self.values, strict=True):
+            calls[id] = calls.get(id, 0) + values.calls
+            subroutines[id] = subroutines.get(id, 0) + values.subroutines
+        exclusive = _sums((i, v.exclusive) for i, v in zip(self.leaf, self.values, strict=True))
+        visible = self._visible()
+        nothing: list[Number | None] = [0] * len(self.rows.metrics)
+        for id, flat in self.rows.flat.items():
+            left = Row(
+                flat.groups,
+                flat.calls - calls.get(id, 0),
+                flat.subroutines - subroutines.get(id, 0),
+                self._left(flat.exclusive, exclusive.get(id, nothing)),
+                self._left(flat.inclusive, visible.get(id, nothing)),
+                0,
+            )
+            numbers = [left.calls, left.subroutines, *left.exclusive, *left.inclusive]
+            if id in self._called and any(number and number < 0 for number in numbers):
+                return False
+            if id not in self._called or any(numbers):
+                self.values[self._head_of(id)] = left
+        return True
+
+    def _left(self, totals: list[Number | None], seen: list[Number | None]) -> list[Number | None]:
+        slack = len(self.leaf) if self.rows.rounded else 0
+        return [_left(one, other, slack) for one, other in zip(totals, seen, strict=True)]
+
+    def add_launches_up(self) -> None:
+        """On a stream a row without calls has the inclusive of all beneath it."""
+        for row in range(len(self.leaf) - 1, 0, -1):
+            above = self.parent[row]
+            if not self.values[above].calls:
+                totals = self.values[above].inclusive
+                for metric, one in enumerate(self.values[row].inclusive):
+                    totals[metric] = (totals[metric] or 0) + (one or 0)
+
+    def call_tree(self, timers: Timers) -> CallTree:
+        rows = self.rows
+        position = {}
+        for id in dict.fromkeys(self.leaf):
+            if id == _CUT_ID:
+                position[id] = timers.place(CUT)
+            else:
+                name = rows.names[id]
+                groups = rows.flat[id].groups if id in rows.flat else _groups_of(name)
+                position[id] = timers.routine(name, groups)
+        return _columns(rows.metrics, [position[id] for id in self.leaf], self.parent, self.values)
+
+
+def _as_listed(rows: Rows, timers: Timers) -> CallTree:
+    """Every row of the file as a timer of its own, paths with their whole names."""
+    listed = [(timers.routine(rows.names[id], row.groups), row) for id, row in rows.flat.items()]
+    for trie_row, path in enumerate(rows.paths):
+        if path is not None:
+            flat = rows.flat.get(rows.leaf[trie_row])
+            groups = f"{CALLPATH_GROUP}|{flat.groups}" if flat else CALLPATH_GROUP
+            whole = Timer(rows.spelled(trie_row), groups=tau_names.our_groups(groups))
+            listed.append((timers.place(whole), path))
+    roots = [place for place, id in enumerate(rows.flat) if rows.names[id] == ROOT_NAMES[0]]
+    first = [listed.pop(place) for place in roots]
+    cut = (timers.place(CUT), _zeros(len(rows.metrics)))
+    order = [*first, cut, *listed]
+    above = len(first)
+    parent = [row - 1 if row <= above else above for row in range(len(order))]
+    return _columns(
+        rows.metrics, [timer for timer, _ in order], parent, [values for _, values in order]
+    )
+
+
+def _columns(
+    metrics: Sequence[Metric], timer: list[int], parent: list[int], values: Sequence[Row]
+) -> CallTree:
+    return CallTree(
+        timer=array("q", timer),
+        parent=array("q", parent),
+        calls=array("q", [row.calls for row in values]),
+        subroutines=array("q", [row.subroutines for row in values]),
+        inclusive={
+            metric.name: _column([row.inclusive[place] for row in values])
+            for place, metric in enumerate(metrics)
+        },
+        exclusive={
+            metric.name: _column([row.exclusive[place] for row in values])
+            for place, metric in enumerate(metrics)
+        },
+    )
+
+
+def _column(values: Sequence[Number | None]) -> array[int]:
+    """Whole numbers stay whole; absent and real values make a column of type "d"."""
+    if all(type(value) is int and abs(value) <= _LARGEST for value in values):
+        return array("q", values)  # type: ignore[arg-type]
+    return array("d", [math.nan if one is None else one for one in values])  # type: ignore[return-value]
+
+
+def outermost(parent: Sequence[int], leaf: Sequence[int]) -> list[int]:
+    """Rows that have no ancestor with the same leaf."""
+    rows = len(parent)
+    first_child = [-1] * rows
+    next_sibling = [-1] * rows
+    for row in range(rows - 1, -1, -1):
+        above = parent[row]
+        if above >= 0:
+            next_sibling[row] = first_child[above]
+            first_child[above] = row
+    active = dict.fromkeys(leaf, 0)
+    found = []
+    stack = [row for row in range(rows) if parent[row] < 0]
+    while stack:
+        row = stack.pop()
+        if row < 0:  # all below row ~row is done
+            active[leaf[~row]] -= 1
+            continue
+        if not active[leaf[row]]:
+            found.append(row)
+        child = first_child[row]
+        if child >= 0:
+            active[leaf[row]] += 1
+            stack.append(~row)
+            while child >= 0:
+                stack.append(child)
+                child = next_sibling[child]
+    return found
+
+
+def _zeros(metrics: int) -> Row:
+    return Row("", 0, 0, [0] * metrics, [0] * metrics, 0)
+
+
+def _groups_of(name: str) -> str:
+    """Of a routine that has no row of its own."""
+    return "TAU_TAUPY" if name in ROOT_NAMES else "TAU_DEFAULT"
+
+
+def _sums(values: Iterable[tuple[int, list[Number | None]]]) -> dict[int, list[Number | None]]:
+    sums: dict[int, list[Number | None]] = {}
+    for id, row in values:
+        total = sums.get(id)
+        if total is None:
+            sums[id] = list(row)
+        else:
+            for metric, one in enumerate(row):
+                if one is not None:
+                    total[metric] = (total[metric] or 0) + one
+    return sums
+
+
+def _left(total: Number | None, seen: Number | None, slack: int) -> Number | None:
+    """What a sum has beyond what is seen; up to rounding, `slack` of it, is nothing."""
+    if total is None:
+        return -seen if seen else None
+    left = total - (seen or 0)
+    if isinstance(left, float) and abs(left) <= 1e-9 * max(abs(total), abs(seen or 0)):
+        return 0
+    return left if not seen or abs(left) > slack else 0
