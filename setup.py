@@ -7,6 +7,7 @@ C build an error. `taupy_boot.pth` goes beside the package, so that an interpret
 """
 
 import os
+import platform
 import shutil
 import sys
 import zipfile
@@ -54,30 +55,31 @@ class EditableWheelWithPth(editable_wheel):
         changed.replace(wheel)
 
 
-native = Extension(
-    "taupy._native.engine",
-    sources=["taupy/_native/engine.c", "taupy/_native/part.c"],
-    depends=[
-        "taupy/_native/calltree.h",
-        "taupy/_native/clock.h",
-        "taupy/_native/greenlets.h",
-        "taupy/_native/part.h",
-        "taupy/_native/process.h",
-        "taupy/_native/routine.h",
-        "taupy/_native/hooks.h",
-    ],
-    extra_compile_args=[
-        "-std=gnu11",
-        "-O3",
-        "-fno-plt",
-        "-Wall",
-        "-Wno-missing-field-initializers",
-    ],
-    optional=os.environ.get("TAUPY_REQUIRE_NATIVE", "") in ("", "0"),
-)
+def native(name: str, sources: list[str], *more: str) -> Extension:
+    """A module of ours in C. Without a compiler the install goes on without it."""
+    folder = "taupy/_native/"
+    return Extension(
+        f"taupy._native.{name}",
+        sources=[folder + source for source in sources],
+        depends=[str(header) for header in Path(folder).glob("*.h")],
+        extra_compile_args=[
+            "-std=gnu11",
+            "-O3",
+            "-fno-plt",
+            "-Wall",
+            "-Wno-missing-field-initializers",
+            *more,
+        ],
+        optional=os.environ.get("TAUPY_REQUIRE_NATIVE", "") in ("", "0"),
+    )
+
+
+EXTENSIONS = [native("engine", ["engine.c", "part.c"])]
+if platform.machine() in ("x86_64", "aarch64"):
+    EXTENSIONS.append(native("micro", ["micro.c"]))
 usable = sys.platform == "linux" and sys.implementation.name == "cpython"
 
 setup(
-    ext_modules=[native] if usable and not os.environ.get("TAUPY_NO_NATIVE") else [],
+    ext_modules=EXTENSIONS if usable and not os.environ.get("TAUPY_NO_NATIVE") else [],
     cmdclass={"build_py": BuildPyWithPth, "editable_wheel": EditableWheelWithPth},
 )

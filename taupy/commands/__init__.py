@@ -16,10 +16,13 @@ COMMANDS = {
     "run": "run a program and keep its profile as a trial",
     "pprof": "show where a trial spent its time",
     "trials": "list, show, rename, tag and delete trials",
+    "compare": "hold trials against each other; a gate for CI",
     "query": "ask the database in SQL",
+    "avail": "list counters and sets of them, of this machine or any chip",
     "import": "bring profiles of other tools into the database",
     "export": "write a trial to a file that other tools read",
     "merge": "bring the trials of several databases together",
+    "ceilings": "measure what this machine can do at most",
     "doctor": "say what works on this machine, and what to do about what does not",
 }
 _MODULES = {"import": "import_"}

@@ -1,0 +1,18 @@
+"""Micro-kernels: how fast this processor computes, and moves bytes, at most."""
+
+def kernels() -> list[str]:
+    """Names of the kernels that this processor can run: "fma fp64 512", "read bytes 256" ..."""
+
+def measure(
+    kernel: str, cpus: tuple[int, ...], bytes: int, seconds: float, windows: int, patience: int, /
+) -> list[float]:
+    """Rates of a kernel, one a window: operations or bytes a second, all CPUs together.
+
+    Args:
+        kernel: one of `kernels()`.
+        cpus: one thread is pinned to each.
+        bytes: of each array of each thread; compute kernels have none.
+        seconds: length of a window.
+        windows: at most so many.
+        patience: stop after so many windows without a better one.
+    """

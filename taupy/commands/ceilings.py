@@ -1,0 +1,219 @@
+"""What this machine can do at most: arithmetic by precision, bandwidth by level, launches.
+
+    taupy ceilings                    measure the CPU and every GPU, and keep the ceilings
+    taupy ceilings --cpu              only the CPU
+    taupy ceilings --gpu 0            only that GPU
+    taupy ceilings list [PROCESSOR]   those that the database holds
+    taupy ceilings datasheet H100     what the makers' papers say; --keep stores it
+
+Takes some seconds. A roof is what was reached, the best of many short windows; how steady
+it was stands beside it. `taupy roofline` draws programs under these roofs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from taupy import units
+from taupy.collectors import host
+from taupy.commands import bar, options
+from taupy.commands.trials import add_form_arguments
+from taupy.errors import DatabaseError, TaupyError, UsageError
+from taupy.ert.cpu import Subject
+from taupy.instrument.runfolder import new_uuid
+from taupy.model.machine import Ceiling
+from taupy.pprof import terminal
+from taupy.pprof.view import Column, View
+
+_COLUMNS = (
+    Column("machine", audience="machines"),
+    Column("processor", heading="Processor"),
+    Column("device_uuid", audience="machines"),
+    Column("kind", heading="Kind"),
+    Column("name", heading="Ceiling"),
+    Column("pattern", heading="Reached by"),
+    Column("threads", "int", "Threads"),
+    Column("best", heading="Best", audience="people"),
+    Column("value", "float", audience="machines"),
+    Column("unit", audience="machines"),
+    Column("median_text", heading="Median", audience="people"),
+    Column("median", "float", audience="machines"),
+    Column("spread_percent", "percent", "Spread\n%"),
+    Column("samples", "int", "Windows"),
+    Column("clock_ghz", "float", "Clock\nGHz"),
+    Column("bytes", "bytes", "Working set"),
+    Column("source", heading="Source"),
+    Column("reference", audience="machines"),
+    Column("measured_at", audience="machines"),
+    Column("characterization", audience="machines"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", choices=("list", "datasheet"), help="see above")
+    parser.add_argument("processor", nargs="?", help="a CPU or GPU, or a part of its name")
+    parser.add_argument("--cpu", action="store_true", help="measure the CPU only")
+    parser.add_argument(
+        "--gpu",
+        type=int,
+        action="append",
+        metavar="N",
+        help="measure the GPU of that ordinal only; may be repeated",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="store what `datasheet` shows in the database"
+    )
+    options.add_database_argument(parser)
+    add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.action and (args.cpu or args.gpu):
+        raise UsageError(f"--cpu and --gpu measure; `taupy ceilings {args.action}` does not")
+    if args.action == "list":
+        found = _listed(args)
+    elif args.action == "datasheet":
+        found = _papers(args)
+    else:
+        found = _measured(args)
+    _show(found, args.form)
+    return 0
+
+
+def _listed(args: argparse.Namespace) -> list[Ceiling]:
+    from taupy.profiledb.ceilings import ceilings
+    from taupy.profiledb.database import ProfileDB
+
+    with ProfileDB.open(options.database_path(args)) as db:
+        known = ceilings(db)
+    if not known:
+        raise TaupyError(
+            f"{options.database_path(args)} holds no ceilings; `taupy ceilings` measures them"
+        )
+    if not args.processor:
+        return known
+    found = [each for each in known if args.processor.lower() in each.processor.lower()]
+    if not found:
+        there = ", ".join(sorted({each.processor for each in known}))
+        raise TaupyError(f"no ceilings of a '{args.processor}'; there are those of {there}")
+    return found
+
+
+def _papers(args: argparse.Namespace) -> list[Ceiling]:
+    from taupy.catalog import datasheets
+
+    known = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
+    if not args.processor:
+        raise UsageError(f"name a GPU: taupy ceilings datasheet GPU; known are {known}")
+    sheets = datasheets.candidates(args.processor)
+    found = [one for sheet in sheets for one in datasheets.ceilings(sheet)]
+    if not found:
+        raise TaupyError(f"no datasheet of a '{args.processor}'; known are {known}")
+    if args.keep:
+        _keep(options.database_path(args), found)
+    return found
+
+
+def _measured(args: argparse.Namespace) -> list[Ceiling]:
+    path = options.database_path(args)
+    found: list[Ceiling] = []
+    problems: list[str] = []
+    with bar.shown() as progress:
+        for what, characterize in _processors(args):
+
+            def tell(text: str, what: str = what) -> None:
+                progress.begin(f"{what}: {text}")
+                progress.advance()
+
+            try:
+                found += characterize(tell)
+            except TaupyError as problem:
+                problems.append(f"{what}: {problem}")
+    for line in problems:
+        print(f"taupy: {line}", file=sys.stderr)
+    if not found:
+        raise TaupyError("nothing could be measured")
+    _keep(path, found)
+    return found
+
+
+Characterize = Callable[[Callable[[str], None]], Iterator[Ceiling]]
+
+
+def _processors(args: argparse.Namespace) -> Iterator[tuple[str, Characterize]]:
+    """What is to be measured: its name, and how.
+
+    Raises:
+        UsageError: there is no such GPU.
+    """
+    from taupy.cuda import driver
+    from taupy.ert import cpu, gpu
+
+    count = 0 if args.cpu and not args.gpu else driver.device_count()
+    chosen = sorted(set(args.gpu)) if args.gpu else range(count)
+    for ordinal in chosen:
+        if not 0 <= ordinal < count:
+            there = f"GPUs 0 to {count - 1}" if count else "no GPU that CUDA can use"
+            raise UsageError(f"there is no GPU {ordinal}: this machine has {there}")
+    if args.cpu or not args.gpu:
+        name = host.host_metadata().get("CPU Type", "CPU")
+        subject = _subject(name)
+        yield name, partial(cpu.characterize, subject)
+    for ordinal in chosen:
+        device = driver.Gpu(ordinal)
+        subject = _subject(device.name)
+        yield device.name, partial(gpu.characterize, subject, device)
+
+
+def _subject(processor: str) -> Subject:
+    return Subject(
+        characterization=new_uuid(),
+        machine=host.hostname(),
+        processor=processor,
+        measured_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def _keep(path: str, found: Sequence[Ceiling]) -> None:
+    """Store them; what was measured is shown even where it cannot be stored."""
+    from taupy.profiledb.ceilings import add_ceilings
+    from taupy.profiledb.database import ProfileDB
+
+    try:
+        with ProfileDB.open(path, create=True, readonly=False) as db:
+            add_ceilings(db, found)
+    except DatabaseError as problem:
+        print(f"taupy: the ceilings are not stored: {problem}", file=sys.stderr)
+
+
+def _show(found: Sequence[Ceiling], form: terminal.Form) -> None:
+    rows = [
+        (
+            one.machine,
+            one.processor,
+            one.device_uuid,
+            one.kind,
+            one.name,
+            one.pattern,
+            one.threads or None,
+            units.prefixed(one.value, one.unit),
+            one.value,
+            one.unit,
+            None if one.median is None else units.prefixed(one.median, one.unit),
+            one.median,
+            None if one.spread is None else 100 * one.spread,
+            one.samples,
+            None if one.clock_hz is None else round(one.clock_hz / 1e9, 3),
+            one.bytes,
+            one.source,
+            one.reference,
+            one.measured_at,
+            one.characterization,
+        )
+        for one in found
+    ]
+    terminal.show(View("", _COLUMNS, rows), form=form)

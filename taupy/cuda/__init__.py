@@ -1,0 +1,1 @@
+"""CUDA's driver and run-time compiler through ctypes: no toolkit, no binding to install."""

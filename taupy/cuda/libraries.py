@@ -1,0 +1,47 @@
+"""Where CUDA's libraries are: those of pip's wheels, else those of the system."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_SYSTEM = ("/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64", "/opt/cuda/lib64")
+
+
+def candidates(stem: str) -> Iterator[Path]:
+    """Files of a library, the most likely first: `libnvrtc` in NVIDIA's wheels (one folder a
+    library up to CUDA 12, one for all since 13), then in toolkits; newest version first."""
+    folders = []
+    for entry in sys.path:
+        root = Path(entry or ".") / "nvidia"
+        if root.is_dir():
+            folders += [*sorted(root.glob("cu[0-9]*/lib"), reverse=True), *root.glob("*/lib")]
+    folders += [Path(folder) for folder in _SYSTEM]
+    seen = set()
+    for folder in folders:
+        for path in sorted(folder.glob(f"{stem}.so.*"), key=_version, reverse=True):
+            if path not in seen and ".alt." not in path.name:
+                seen.add(path)
+                yield path
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in path.name.split(".so.")[-1].split(".") if part.isdigit())
+
+
+def load(stem: str, names: Sequence[str] = ()) -> tuple[ctypes.CDLL | None, str]:
+    """The first of a library's files that loads, and where it is; or None and why not.
+
+    Args:
+        stem: "libnvrtc".
+        names: what the system's loader is asked for after all files have failed.
+    """
+    problems = []
+    for place in [*map(str, candidates(stem)), *names]:
+        try:
+            return ctypes.CDLL(place), place
+        except OSError as problem:
+            problems.append(str(problem))
+    return None, problems[-1] if problems else f"there is no {stem}"

@@ -1,0 +1,360 @@
+"""The ceilings of a GPU: arithmetic by precision, bandwidth by level, the cost of a launch.
+
+Kernels (`kernels.cu`) are compiled by NVRTC for the very GPU; no toolkit is needed. A
+launch lasts some milliseconds, launches are repeated until the best has not improved for
+a while. `mma.sync` does not reach what Hopper's and Blackwell's tensor cores can do, so
+a library's matrix product (PyTorch's, in a process of its own) is measured beside it; a
+roof is the larger of the two, and each says in its pattern where it comes from.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from ctypes import c_int, c_uint64, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from taupy.cuda import nvrtc
+from taupy.cuda.driver import Context, Gpu, Module
+from taupy.ert.cpu import Progress, Subject
+from taupy.ert.windows import Windows
+from taupy.model.machine import Ceiling
+
+SOURCE = Path(__file__).with_name("kernels.cu")
+_LAUNCH_S = 3e-3
+_MOST_LAUNCHES = 24
+_PATIENCE = 6
+_THREADS = 256
+_MB = 1 << 20
+_LIBRARY_TIMEOUT_S = 60
+
+
+class _Fma(NamedTuple):
+    """A kernel of fused multiply-adds: flop a thread does in one round."""
+
+    name: str
+    kernel: str
+    flop: int
+
+
+_FMAS = (
+    _Fma("fp64", "fma_fp64", 256),
+    _Fma("fp32", "fma_fp32", 256),
+    _Fma("fp16", "fma_fp16", 512),  # two in a register
+    _Fma("bf16", "fma_bf16", 512),
+)
+
+_MMA_A_ROUND = 32  # a warp's matrix operations in one round of the kernel
+
+
+def mma_flop(name: str, capability: int) -> int:
+    """Operations (2 m n k) of one warp-wide `mma` of the kernel for this GPU."""
+    shapes = {
+        "fp16": (16, 8, 16) if capability >= 80 else (16, 8, 8),
+        "bf16": (16, 8, 16),
+        "tf32": (16, 8, 8),
+        "fp64": (8, 8, 4),
+        "fp8": (16, 8, 32),
+        "int8": (16, 8, 32) if capability >= 80 else (8, 8, 16),
+    }
+    if name == "fp16" and capability < 75:
+        return 4 * 2 * 8 * 8 * 4  # four of m8n8k4, one in each quarter of the warp
+    m, n, k = shapes[name]
+    return 2 * m * n * k
+
+
+class _Memory(NamedTuple):
+    """A memory kernel: arrays' worth of bytes that it moves."""
+
+    level: str
+    pattern: str
+    kernel: str
+    moved: int
+
+
+_MEMORY = (
+    _Memory("DRAM", "read", "read_global", 1),
+    _Memory("DRAM", "write", "write_global", 1),
+    _Memory("DRAM", "copy", "copy_global", 2),
+    _Memory("DRAM", "triad", "triad_global", 3),
+    _Memory("L2", "read", "read_global", 1),
+    _Memory("L2", "write", "write_global", 1),
+    _Memory("L2", "copy", "copy_global", 2),
+    _Memory("L2", "triad", "triad_global", 3),
+    _Memory("L1", "read", "read_l1", 1),
+    _Memory("shared", "read", "read_shared", 1),
+    _Memory("shared", "copy", "copy_shared", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """One GPU ready to be measured."""
+
+    subject: Subject
+    gpu: Gpu
+    context: Context
+    module: Module
+    progress: Progress
+
+    @property
+    def multiprocessors(self) -> int:
+        return self.gpu.attribute("multiprocessors") or 1
+
+
+def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling]:
+    """Measure one GPU. `subject.processor` is its name.
+
+    Raises:
+        CompileError: NVRTC is not there.
+        CudaError: the driver refuses something.
+    """
+    progress("compiling")
+    code = nvrtc.compile(SOURCE.read_text("utf-8"), gpu.capability)
+    with gpu.context() as context:
+        bench = _Bench(subject, gpu, context, context.load(code), progress)
+        clock = _clock_hz(bench)
+        yield from _compute(bench, clock)
+        yield from _bandwidth(bench, clock)
+        yield from _latency(bench)
+    yield from _library(subject, gpu, progress)
+
+
+def _repeated(once: Callable[[int], float]) -> Windows:
+    """Rates of `once(rounds)` (given in amount a second), with rounds to fill a launch.
+
+    `once` launches, waits, and gives the seconds it took.
+    """
+    rounds, took = 1, once(1)
+    while took < _LAUNCH_S / 4 and rounds < 1 << 24:
+        rounds *= 4
+        took = once(rounds)
+    rounds = max(1, round(rounds * _LAUNCH_S / max(took, 1e-7)))
+    rates: list[float] = []
+    since = 0
+    while len(rates) < _MOST_LAUNCHES and since < _PATIENCE:
+        rate = rounds / once(rounds)
+        since = 0 if not rates or rate > max(rates) * 1.001 else since + 1
+        rates.append(rate)
+    return Windows.of(rates)
+
+
+def _scaled(seen: Windows, amount: float) -> Windows:
+    return Windows(seen.best * amount, seen.median * amount, seen.spread, seen.samples)
+
+
+def _ceiling_hz(bench: _Bench, before: float) -> float:
+    return max(before, _clock_hz(bench))
+
+
+def _clock_hz(bench: _Bench) -> float:
+    """The multiprocessors' clock while they work: after a short warm-up."""
+    kernel = bench.module.kernel("clock_rate")
+    assert kernel is not None
+    out = bench.context.allocate(16)
+    for _ in range(2):
+        bench.context.launch(kernel, 1, 1, (c_uint64(out), c_uint64(2_000_000)))
+    cycles, nanoseconds = struct.unpack("<QQ", bench.context.read(out, 16))
+    return float(cycles / nanoseconds * 1e9)
+
+
+def _compute(bench: _Bench, clock: float) -> Iterator[Ceiling]:
+    blocks = bench.multiprocessors * 8
+    out = bench.context.allocate(_MB)
+
+    def run(kernel: c_void_p) -> Windows:
+        def once(rounds: int) -> float:
+            bench.context.begin()
+            arguments = (c_uint64(out), c_int(rounds), c_int(0))
+            bench.context.launch(kernel, blocks, _THREADS, arguments)
+            return bench.context.end()
+
+        return _repeated(once)
+
+    for name, entry, flop in _FMAS:
+        kernel = bench.module.kernel(entry)
+        if kernel is None:
+            continue
+        bench.progress(name)
+        seen = _scaled(run(kernel), float(flop * blocks * _THREADS))
+        yield bench.subject.ceiling(
+            "compute", name, "fma", 0, "flop/s", seen, clock_hz=_ceiling_hz(bench, clock),
+            device_uuid=bench.gpu.uuid,
+        )  # fmt: skip
+    for name in ("fp64", "tf32", "fp16", "bf16", "fp8", "int8"):
+        kernel = bench.module.kernel(f"mma_{name}")
+        if kernel is None:
+            continue
+        bench.progress(f"tensor {name}")
+        warps = blocks * _THREADS // 32
+        flop = mma_flop(name, bench.gpu.capability) * _MMA_A_ROUND * warps
+        yield bench.subject.ceiling(
+            "compute", f"tensor {name}", "mma.sync", 0,
+            "op/s" if name == "int8" else "flop/s",
+            _scaled(run(kernel), float(flop)), clock_hz=_ceiling_hz(bench, clock),
+            device_uuid=bench.gpu.uuid,
+        )  # fmt: skip
+
+
+def level_bytes(level: str, l2_bytes: int, memory_bytes: int) -> int:
+    """The array's size: DRAM 4 x L2 and 256 MiB at least; L2 a quarter, 16 MiB at most;
+    L1 16 KiB a block; shared memory 32 KiB a block."""
+    if level == "DRAM":
+        return min(max(4 * l2_bytes, 256 * _MB), memory_bytes // 8) & -4096
+    if level == "L2":
+        return max(min(l2_bytes // 4, 16 * _MB), _MB) & -4096
+    return 16 << 10 if level == "L1" else 32 << 10
+
+
+def _bandwidth(bench: _Bench, clock: float) -> Iterator[Ceiling]:
+    l2_bytes = bench.gpu.attribute("l2_bytes") or 4 * _MB
+    blocks = bench.multiprocessors * 8
+    most = level_bytes("DRAM", l2_bytes, bench.gpu.memory_bytes)
+    arrays = tuple(bench.context.allocate(max(most, blocks * (16 << 10))) for _ in range(3))
+    for level, pattern, entry, moved in _MEMORY:
+        kernel = bench.module.kernel(entry)
+        if kernel is None:
+            continue
+        bench.progress(f"{level} {pattern}")
+        size = level_bytes(level, l2_bytes, bench.gpu.memory_bytes)
+
+        def once(rounds: int, kernel: c_void_p = kernel, size: int = size) -> float:
+            bench.context.begin()
+            addresses = [c_uint64(address) for address in arrays]
+            arguments = (*addresses, c_uint64(size), c_int(rounds), c_int(0))
+            bench.context.launch(kernel, blocks, _THREADS, arguments)
+            return bench.context.end()
+
+        # L1 and shared memory: every block moves its own bytes.
+        a_round = float(moved * size * (blocks if level in ("L1", "shared") else 1))
+        yield bench.subject.ceiling(
+            "bandwidth", level, pattern, 0, "B/s", _scaled(_repeated(once), a_round),
+            clock_hz=_ceiling_hz(bench, clock), bytes=size * moved,
+            device_uuid=bench.gpu.uuid,
+        )  # fmt: skip
+
+
+def _latency(bench: _Bench) -> Iterator[Ceiling]:
+    """Seconds a launch of an empty kernel takes, in the four ways in which it matters."""
+    kernel = bench.module.kernel("empty")
+    assert kernel is not None
+    context = bench.context
+
+    def back_to_back() -> float:
+        start = time.perf_counter()
+        for _ in range(2000):
+            context.launch(kernel, 1, 1)
+        context.synchronize()
+        return (time.perf_counter() - start) / 2000
+
+    def event_pair() -> float:
+        context.begin()
+        context.launch(kernel, 1, 1)
+        return context.end()
+
+    def launch_and_wait() -> float:
+        start = time.perf_counter()
+        context.launch(kernel, 1, 1)
+        context.synchronize()
+        return time.perf_counter() - start
+
+    with context.captured() as graph:
+        for _ in range(1000):
+            context.launch(kernel, 1, 1)
+
+    def by_graph() -> float:
+        start = time.perf_counter()
+        graph.launch()
+        context.synchronize()
+        return (time.perf_counter() - start) / 1000
+
+    bench.progress("launch")
+    for pattern, once, windows in (
+        ("back-to-back", back_to_back, 5),
+        ("event pair", event_pair, 100),
+        ("launch and wait", launch_and_wait, 100),
+        ("graph", by_graph, 10),
+    ):
+        once()
+        seen = Windows.of([once() for _ in range(windows)], lowest=True)
+        yield bench.subject.ceiling(
+            "latency", "launch", pattern, 0, "s", seen, device_uuid=bench.gpu.uuid
+        )
+
+
+# ------------------------------------------------------------------ a library's matmul
+
+_MATMUL = """
+import json, sys, time, torch
+device = torch.device("cuda", int(sys.argv[1]))
+torch.backends.cuda.matmul.allow_tf32 = False
+n = 8192
+def best(work, flop):
+    work(); torch.cuda.synchronize(device)
+    rates = []
+    for _ in range(12):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in "be")
+        begin.record(); work(); end.record(); end.synchronize()
+        rates.append(flop / (begin.elapsed_time(end) / 1000))
+    return rates
+found = {}
+def attempt(name, make):
+    try:
+        found[name] = best(make(), 2.0 * n**3)
+    except Exception:
+        pass
+def plain(dtype, tf32=False):
+    def make():
+        a, b = (torch.randn(n, n, device=device).to(dtype) for _ in "ab")
+        out = torch.empty(n, n, device=device, dtype=dtype)
+        def work():
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+            torch.mm(a, b, out=out)
+        return work
+    return make
+def int8():
+    a, b = (torch.randint(-8, 8, (n, n), device=device, dtype=torch.int8) for _ in "ab")
+    return lambda: torch._int_mm(a, b.t())
+def fp8():
+    a, b = (torch.randn(n, n, device=device).to(torch.float8_e4m3fn) for _ in "ab")
+    one = torch.tensor(1.0, device=device)
+    return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+attempt("tensor bf16", plain(torch.bfloat16))
+attempt("tensor fp16", plain(torch.float16))
+attempt("tensor tf32", plain(torch.float32, True))
+attempt("tensor fp8", fp8)
+attempt("tensor int8", int8)
+attempt("tensor fp64", plain(torch.float64))
+print(json.dumps({"version": torch.__version__, "rates": found}))
+"""
+
+
+def _library(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling]:
+    """8192 x 8192 matrix products by PyTorch where it is installed with CUDA."""
+    if importlib.util.find_spec("torch") is None:
+        return
+    progress("matrix products by PyTorch")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _MATMUL, str(gpu.ordinal)],
+            capture_output=True,
+            text=True,
+            timeout=_LIBRARY_TIMEOUT_S,
+            check=True,
+        )
+        answer = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return  # PyTorch without CUDA, or for other GPUs: mma.sync's rates stay alone
+    for name, rates in answer["rates"].items():
+        yield subject.ceiling(
+            "compute", name, "library matmul", 0, "op/s" if "int8" in name else "flop/s",
+            Windows.of(rates), device_uuid=gpu.uuid,
+            reference=f"PyTorch {answer['version']}, 8192 x 8192 x 8192",
+        )  # fmt: skip
