@@ -8,6 +8,7 @@
     tag:baseline             trials with that tag
     gpu=H200                 trials on a GPU whose name has that in it
     meta.NAME=VALUE          trials whose metadata NAME is VALUE (`*` and `?` work)
+    runs:12                  the trials that `taupy run --repeat` made together with that one
     0190a2b3-4c              the beginning of a uuid, 8 characters at least
     mnist,gpu=H200           all of these conditions together; `latest` among them is the
                              last trial that meets the others
@@ -29,6 +30,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown, storable
 
 LATEST = "latest"
+RUNS = "runs:"
 
 _LATEST = re.compile(r"(?:latest)?(?:~(\d{1,9}))?")
 _UUID_BEGINNING = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]*")
@@ -42,6 +44,12 @@ _FIELDS: dict[str, Callable[[TrialRow], str]] = {
     "trial": lambda trial: trial.name,
     "state": lambda trial: trial.state,
 }
+
+_REPEATED = """
+    SELECT other.trial_id FROM metadata AS mine
+      JOIN metadata AS other ON other.name = mine.name AND other.value = mine.value
+     WHERE mine.trial_id = ? AND mine.name = 'repeat'
+"""
 
 _GPU_NAMES = """
     SELECT trial_id, value FROM metadata WHERE name LIKE 'GPU%Name'
@@ -104,6 +112,12 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
     return found
 
 
+def runs_of(db: ProfileDB, trial: TrialRow) -> list[TrialRow]:
+    """The trials that one `taupy run --repeat` made, this one among them; else this one."""
+    ids = {id for (id,) in db.rows(_REPEATED, (trial.id,))} | {trial.id}
+    return [other for other in db.trials() if other.id in ids]
+
+
 def _last(trials: Sequence[TrialRow], text: str) -> list[TrialRow]:
     back = _LATEST.fullmatch(text)
     assert back is not None
@@ -122,6 +136,8 @@ def _matches(db: ProfileDB, text: str) -> list[TrialRow]:
             return [db.trial(int(text[:20]))]
         except NoSuchTrial:
             return []
+    if text.startswith(RUNS):
+        return runs_of(db, many(db, [text[len(RUNS) :]])[-1])
     wanted = _condition(db, storable(text))
     return [trial for trial in db.trials() if wanted(trial)]
 

@@ -1,0 +1,177 @@
+"""Can trials be compared? What differs between them that is no result of the program.
+
+Facts of the trials come in as name -> value; what goes out says which facts differ, of
+what kind they are, and in whose words. A fact that already varies within one side (its
+repeated runs) is noise and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, get_args
+
+Kind = Literal["arguments", "input", "machine", "clocks", "versions", "instrumentation", "outcome"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+TOLERANCE = 0.05
+"""Clocks and the like differ from run to run; so much is no difference."""
+
+_KINDS: tuple[tuple[Kind, str], ...] = (
+    ("clocks", r"(?i).*\b(clock|clocks|mhz|frequency)\b.*|(?i:.*clockrate.*)"),
+    (
+        "instrumentation",
+        r"taupy\.(engine|version|source|option\..*|collector.*|counters.*|gpu.*)"
+        r"|taupy\.health\.(throttled|dropped.*|lost.*|cut_off|gpu.*|recursion|profile_hook)"
+        r"|TAU .*|TAU_.*|Metric Name",
+    ),
+    ("arguments", r"Application|Command Line|Arguments|PYTHON(?!_).*"),
+    (
+        "machine",
+        r"Hostname|CPU (Type|Vendor|Cores|Cores Allowed)|Memory Size|Cache Size|OS Machine"
+        r"|Nodes|Threads|GPU.*\b(Name|UUID|compute ?Capability.*|Compute Capability"
+        r"|Multiprocessors|numMultiprocessors)|GPUs|CUDA_.*|GPU Count"
+        r"|OMP_.*|MKL_.*|OPENBLAS_.*|NUMEXPR_.*|NUMBA_.*|GOMP_.*|KMP_.*|VECLIB_.*"
+        r"|MALLOC_ARENA_MAX|WORLD_SIZE|LOCAL_WORLD_SIZE|SLURM_(CPUS|NTASKS|JOB_NUM).*"
+        r"|OMPI_COMM_WORLD_SIZE|TF_.*|TORCH_.*|PYTORCH_.*",
+    ),
+    (
+        "versions",
+        r"(?i).*\b(version|driver|cuda|cudnn|release|compiler|implementation|distribution)\b.*"
+        r"|OS Name|PYTHON_GIL",
+    ),
+    ("outcome", r"State|Exit Code"),
+)
+
+# Facts that differ between any two runs, and say nothing on whether they may be compared.
+_PASSING = re.compile(
+    r"Starting Timestamp|Ending Timestamp|Timestamp|Local Time|UTC Time|pid|tid|Process ID"
+    r"|Parent Process ID|Context Switches.*|Page Faults.*|CPU Time.*|Peak .*|CWD|Executable"
+    r"|Python Executable|Git .*|Username|File Type.*|Trial.*|OS Version|Engine|LANG|LC_ALL|TZ"
+    r"|.*JOB_?ID|.*STEP_ID|.*NODEID|.*PROCID|.*LOCALID|.*RANK|SLURM_JOB_(NAME|PARTITION)"
+    r"|taupy\..*|Memory (Free|Available).*|GPU.*\b(PCI|Bus|Temperature|Power|Utilization"
+    r"|Free|Used)\b.*|CUDA_VISIBLE_DEVICES|CONDA_DEFAULT_ENV|PYTHONUNBUFFERED"
+    r"|PYTHONDONTWRITEBYTECODE|Description|repeat(\.run)?|sweep(\.over)?"
+)
+
+_NUMBER = re.compile(r"\s*([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
+
+
+class Difference(NamedTuple):
+    """One fact that differs. `values` has the first side's, then each other side's;
+    a value may be several, joined by `, `; empty where a side does not have the fact."""
+
+    kind: Kind
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """`other clocks: GPU Clock was 1980, is 1410`."""
+        first, *others = [value or "(none)" for value in self.values]
+        return f"other {self.kind}: {self.name} was {first}, is {' / '.join(others)}"
+
+
+def differences(sides: Sequence[Sequence[Mapping[str, str]]]) -> list[Difference]:
+    """What makes the sides hard to compare, by kind.
+
+    Args:
+        sides: the facts of each side's trials: metadata, and what stands beside it in the
+            trial (`Application`, `State`, `Exit Code`, `Nodes`, `Threads`).
+    """
+    names: dict[str, None] = {}
+    for side in sides:
+        for facts in side:
+            names.update(dict.fromkeys(facts))
+    found = []
+    for name in names:
+        kind = kind_of(name)
+        if kind is None:
+            continue
+        values = [[_meant(name, facts.get(name, "")) for facts in side] for side in sides]
+        if _differ(values, kind):
+            shown = tuple(_listed(side, name, values[at]) for at, side in enumerate(sides))
+            found.append(Difference(kind, name, shown))
+    found.sort(key=lambda one: KINDS.index(one.kind))
+    return found
+
+
+def kind_of(name: str) -> Kind | None:
+    """What kind of fact it is; None for those that differ between any two runs.
+
+    A name that nobody of us gives is the program's own: its input.
+    """
+    for kind, pattern in _KINDS:
+        if re.fullmatch(pattern, name):
+            return kind
+    return None if _PASSING.fullmatch(name) else "input"
+
+
+def within(facts: Sequence[Mapping[str, str]]) -> list[Difference]:
+    """What differs between the trials of one side, which should be runs of one thing."""
+    if len(facts) < 2:
+        return []
+    first = facts[0]
+    apart: dict[str, Difference] = {}
+    for other in facts[1:]:
+        for one in differences([[first], [other]]):
+            if one.kind != "clocks":
+                apart.setdefault(one.name, one)
+    # What differs in every run is a result of the program, such as its loss.
+    return [
+        one
+        for name, one in apart.items()
+        if one.kind != "input" or len({each.get(name) for each in facts}) < len(facts)
+    ]
+
+
+def _meant(name: str, value: str) -> str:
+    """The part of a value that matters: of a command line, what comes after the interpreter."""
+    if name != "Command Line":
+        return value
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        words = value.split()
+    if words and re.search(r"python[\d.]*$", words[0]):
+        words = words[1:]
+    if words and not words[0].startswith("-"):
+        words[0] = words[0].rpartition("/")[2]
+    return shlex.join(words)
+
+
+def _listed(side: Sequence[Mapping[str, str]], name: str, values: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(values))
+
+
+def _differ(values: Sequence[Sequence[str]], kind: Kind) -> bool:
+    """Does any side differ from the first? Sides that vary in themselves must lie apart."""
+    first = set(values[0])
+    for other in map(set, values[1:]):
+        if first == other:
+            continue
+        if first & other and (len(first) > 1 or len(other) > 1):
+            continue  # it varies from run to run
+        if kind == "clocks" and _near(values[0], [*other]):
+            continue
+        if len(first) > 1 and len(other) > 1 and kind == "input":
+            continue  # a result, which comes out anew each time
+        return True
+    return False
+
+
+def _near(first: Sequence[str], other: Sequence[str]) -> bool:
+    """Do the ranges of two numbers touch, give or take the tolerance?"""
+    try:
+        ones, others = [_number(text) for text in first], [_number(text) for text in other]
+    except ValueError:
+        return False
+    return max(ones) * (1 + TOLERANCE) >= min(others) and max(others) * (1 + TOLERANCE) >= min(ones)
+
+
+def _number(text: str) -> float:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return float(match[1])

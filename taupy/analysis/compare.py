@@ -1,0 +1,147 @@
+"""Trials side by side: rows aligned, their differences, ratios, shares and impact.
+
+A *side* is one trial, or several of the same kind (repeated runs); its value in a row is
+the median over those runs that have the row. The first side is what the others are held
+against. Which rows are the same is settled before (`match.py`), whether a difference is
+more than noise afterwards (`significance.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+Runs = Mapping[K, float]
+"""One trial's values by row; a row without a value in it is absent, which is not 0."""
+
+
+@dataclass(slots=True)
+class Row(Generic[K]):
+    """One row of a comparison.
+
+    Attributes:
+        key: what the row is of.
+        values: each side's median, None where the side does not have the row.
+        runs: each side's values, one for each of its trials; NaN where a trial lacks it.
+        impact: by how much this row makes the side that differs most larger or smaller as
+            a whole. A row that one side lacks has all of its value as impact.
+    """
+
+    key: K
+    values: tuple[float | None, ...]
+    runs: tuple[tuple[float, ...], ...]
+    impact: float = 0.0
+
+    def difference(self, side: int) -> float | None:
+        """Value less the first side's; None where either is absent."""
+        here, first = self.values[side], self.values[0]
+        return None if here is None or first is None else here - first
+
+    def ratio(self, side: int) -> float | None:
+        """Value over the first side's; None where either is absent or the first is 0."""
+        here, first = self.values[side], self.values[0]
+        return None if here is None or not first else here / first
+
+    def present(self, side: int) -> int:
+        """In how many of the side's trials the row is."""
+        return sum(1 for value in self.runs[side] if value == value)
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """The sides that have the row."""
+        return tuple(at for at, value in enumerate(self.values) if value is not None)
+
+
+@dataclass(slots=True)
+class Comparison(Generic[K]):
+    """All rows, the one with the largest impact first.
+
+    Attributes:
+        totals: each side's runs of the whole: what shares are shares of. Empty where
+            values do not add up.
+        additive: values of rows add up to that of the whole.
+    """
+
+    rows: list[Row[K]]
+    totals: tuple[tuple[float, ...], ...] = ()
+    additive: bool = True
+    sides: int = 2
+    whole: Row[str] | None = field(default=None)
+
+    def share(self, row: Row[K], side: int) -> float | None:
+        """The row's part of the side's total, in percent."""
+        value = row.values[side]
+        if value is None or not self.totals:
+            return None
+        whole = median(self.totals[side])
+        return 100 * value / whole if whole else None
+
+
+def compared(
+    sides: Sequence[Sequence[Runs[K]]],
+    totals: Sequence[Sequence[float]] | None = None,
+    additive: bool = True,
+) -> Comparison[K]:
+    """Align the sides' rows.
+
+    Args:
+        sides: each side's trials, two sides at least.
+        totals: each side's totals, one a trial; None where there is none.
+        additive: False for ratios such as instructions per cycle.
+    """
+    keys: dict[K, None] = {}
+    for side in sides:
+        for trial in side:
+            keys.update(dict.fromkeys(trial))
+    rows = []
+    nan = math.nan
+    for key in keys:
+        runs = tuple(tuple([trial.get(key, nan) for trial in side]) for side in sides)
+        values = tuple([_median_of_present(found) for found in runs])
+        if any(value is not None for value in values):
+            rows.append(Row(key, values, runs, _impact(values, additive)))
+    # By impact; where rows are alike, by value; then as they came.
+    rows.sort(key=lambda row: (-abs(row.impact), -_largest(row.values)))
+    whole = None
+    if totals is not None:
+        found = tuple(tuple(map(float, side)) for side in totals)
+        values = tuple(_median_of_present(side) for side in found)
+        whole = Row("total", values, found, _impact(values, True))
+        return Comparison(rows, found, additive, len(sides), whole)
+    return Comparison(rows, (), additive, len(sides))
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the two in the middle. NaN of none."""
+    if len(values) == 1:
+        return values[0]
+    ordered = sorted(value for value in values if value == value)
+    if not ordered:
+        return math.nan
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _median_of_present(runs: Sequence[float]) -> float | None:
+    found = median(runs)
+    return None if found != found else found
+
+
+def _impact(values: Sequence[float | None], additive: bool) -> float:
+    first = values[0]
+    largest = 0.0
+    for value in values[1:]:
+        if not additive and (value is None or first is None):
+            continue
+        change = (value or 0.0) - (first or 0.0)
+        if abs(change) > abs(largest):
+            largest = change
+    return largest
+
+
+def _largest(values: Sequence[float | None]) -> float:
+    return max((abs(value) for value in values if value is not None), default=0.0)

@@ -1,0 +1,282 @@
+"""Conditions that a comparison must not meet: what `--fail-on` says, and what comes of it.
+
+    time > +5%                       any routine or kernel, or the whole, takes 5 % more
+    total time > +5%                 the whole only
+    each time > +5%                  routines and kernels only
+    time of Net.forward > +5%        inclusive, as seen from outside
+    exclusive time of *gemm* > +10%
+    calls of load > +0               no more calls than before
+    flop_tensor < -5%                less is worse
+    time of step > +2 ms             a change in the metric's own unit
+    time of step > 20 ms             no sign: the value itself, not its change
+    duration > +5%                   the trial from start to end
+
+A percentage is always a change. Whether runs are enough to tell is `significance.py`'s part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from taupy.analysis import significance
+from taupy.analysis.significance import Interval
+from taupy.errors import UsageError
+
+Scope = Literal["all", "total", "each"]
+Value = Literal["inclusive", "exclusive"]
+Verdict = Literal["fails", "passes", "undecided"]
+
+COUNTS = ("calls", "subroutines")
+"""Quantities that are counted, not timed: where runs agree there is no noise."""
+
+DURATION = "duration"
+
+FAILED = 3
+UNDECIDED = 4
+"""Exit codes: a condition is met; it cannot be told whether one is."""
+
+_CONDITION = re.compile(
+    r"""\s*
+    (?:(?P<scope>total|each)\s+)?
+    (?:(?P<value>inclusive|exclusive)\s+)?
+    (?P<metric>"[^"]+"|[^\s"<>]+)
+    (?:\s+of\s+(?P<pattern>"[^"]+"|.+?))?
+    \s*(?P<sense>[<>])\s*
+    (?P<amount>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+    \s*(?P<unit>%|[A-Za-z][\w/*^%]*)?\s*""",
+    re.VERBOSE,
+)
+
+_SCALES = {
+    "ns": {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9},
+    "B": {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40},
+}
+
+GRAMMAR = (
+    "write [total|each] [inclusive|exclusive] METRIC [of ROUTINE] >|< AMOUNT, such as "
+    "'time > +5%', 'time of forward > +2 ms', 'calls of load > +0'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of `--fail-on`.
+
+    Attributes:
+        text: as the user wrote it.
+        scope: with a pattern always "each".
+        value: of routines; None where it was not said.
+        pattern: names of routines and kernels; None for all.
+        rises: True for `>`.
+        amount: of a percentage as a factor: 0.05; else in the metric's unit, once
+            `in_unit` has been asked.
+        percent: the amount is a share of the first side's value.
+        change: the amount is a change, not a value.
+        unit: as written; empty for none.
+    """
+
+    text: str
+    metric: str
+    rises: bool
+    amount: float
+    percent: bool
+    change: bool
+    scope: Scope = "all"
+    value: Value | None = None
+    pattern: str | None = None
+    unit: str = ""
+
+    def in_unit(self, unit: str) -> float:
+        """The amount in the metric's unit.
+
+        Raises:
+            UsageError: it was written in a unit that the metric does not have.
+        """
+        if self.percent or self.unit == unit:
+            return self.amount
+        scales = _SCALES.get(unit, {})
+        if self.unit in scales:
+            return self.amount * scales[self.unit]
+        if not self.unit and (self.amount == 0 or not scales):
+            return self.amount
+        there = ", ".join([*(scales or [unit]), "%"]) if unit else "%"
+        asked = f"'{self.unit}' is no unit of it" if self.unit else "its amount needs a unit"
+        raise UsageError(f"--fail-on '{self.text}': {self.metric} is in {there}; {asked}")
+
+    def met(self, first: float | None, second: float | None, amount: float) -> bool | None:
+        """Do these values meet the condition? None where they cannot: one is absent."""
+        if second is None or (self.change and first is None):
+            return None
+        if not self.change:
+            return second > amount if self.rises else second < amount
+        assert first is not None
+        change = second - first
+        bound = amount * abs(first) if self.percent else amount
+        return change > bound if self.rises else change < bound
+
+
+def parse(text: str) -> Condition:
+    """A condition from its text.
+
+    Raises:
+        UsageError: it is none; says how one is written.
+    """
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--fail-on '{text}' is no condition: {GRAMMAR}")
+    pattern = _unquoted(match["pattern"])
+    if pattern is not None and match["scope"] == "total":
+        raise UsageError(f"--fail-on '{text}': the total is not of a routine; leave one out")
+    amount = float(match["amount"])
+    percent = match["unit"] == "%"
+    signed = match["amount"][0] in "+-"
+    change = percent or signed
+    rises = match["sense"] == ">"
+    if change and (amount < 0 if rises else amount > 0):
+        says = "more than it was" if rises else "less than it was"
+        raise UsageError(
+            f"--fail-on '{text}': '{match['sense']}' is for changes to {says}; "
+            f"write {match['sense']} {'+' if rises else '-'}{abs(amount):g}{match['unit'] or ''}"
+        )
+    scopes: dict[str | None, Scope] = {"total": "total", "each": "each"}
+    values: dict[str | None, Value] = {"inclusive": "inclusive", "exclusive": "exclusive"}
+    return Condition(
+        text=text.strip(),
+        metric=_unquoted(match["metric"]) or "",
+        rises=rises,
+        amount=amount / 100 if percent else amount,
+        percent=percent,
+        change=change,
+        scope="each" if pattern is not None else scopes.get(match["scope"], "all"),
+        value=values.get(match["value"]),
+        pattern=pattern,
+        unit="" if percent else match["unit"] or "",
+    )
+
+
+def _unquoted(text: str | None) -> str | None:
+    return text[1:-1] if text and len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+class Candidate(NamedTuple):
+    """A row that a condition is about: its name, and each side's runs."""
+
+    name: str
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+
+
+class Finding(NamedTuple):
+    """What comes of one condition for one row.
+
+    Attributes:
+        change: of the medians, relative to the first side's; None where that is 0.
+        interval: of the ratio second / first.
+        p: adjusted for all rows of the condition; None where it was not tested.
+        why: what the verdict rests on, where that is not p.
+    """
+
+    condition: Condition
+    name: str
+    first: float
+    second: float
+    change: float | None
+    interval: Interval | None
+    p: float | None
+    verdict: Verdict
+    why: str = ""
+
+
+def judged(
+    condition: Condition,
+    rows: Iterable[Candidate],
+    unit: str,
+    alpha: float = 0.05,
+    families: int = 1,
+) -> list[Finding]:
+    """Judge all rows of a condition, corrected for their number.
+
+    A condition on a change fails where the medians' change is beyond the amount *and* more
+    than noise at level `alpha`; the chance of one or more false failures in all of
+    `families` conditions is `alpha` at most. Counts on which all runs of each side agree
+    need no test, and neither does a condition on the value itself.
+
+    Args:
+        rows: with every value there is: a row that a run lacks does not belong here.
+        families: how many conditions share `alpha`.
+    """
+    from taupy.analysis.compare import median
+
+    amount = condition.in_unit(unit)
+    found = list(rows)
+    counted = condition.metric in COUNTS
+    to_test = [row for row in found if condition.change and not (counted and _agree(row))]
+    p_of: dict[str, float] = {}
+    level = alpha / families
+    if to_test and significance.can_tell(len(to_test[0].first), len(to_test[0].second), level):
+        result = significance.tested(
+            [row.first for row in to_test], [row.second for row in to_test]
+        )
+        p_of = {row.name: p for row, p in zip(to_test, result.adjusted, strict=True)}
+    findings = []
+    for row in found:
+        first, second = median(row.first), median(row.second)
+        met = condition.met(first, second, amount)
+        p = p_of.get(row.name)
+        why = ""
+        verdict: Verdict = "fails" if met else "passes"
+        if not condition.change:
+            why = "the median itself"
+        elif row not in to_test:
+            why = "all runs agree"
+        elif p is None:
+            verdict, why = "undecided", _too_few(len(row.first), len(row.second), level)
+        elif met and p > level:
+            verdict, why = "passes", "within noise"
+        elif not met and p <= level and _wrong_way(condition, first, second):
+            why = "less than the limit"
+        findings.append(
+            Finding(
+                condition,
+                row.name,
+                first,
+                second,
+                (second - first) / abs(first) if first else None,
+                significance.ratio_interval(row.first, row.second) if min(map(len, row[1:])) > 1
+                else None,
+                p,
+                verdict,
+                why,
+            )
+        )  # fmt: skip
+    order = {"fails": 0, "undecided": 1, "passes": 2}
+    findings.sort(key=lambda one: (order[one.verdict], -abs(one.second - one.first)))
+    return findings
+
+
+def _wrong_way(condition: Condition, first: float, second: float) -> bool:
+    return second > first if condition.rises else second < first
+
+
+def _agree(row: Candidate) -> bool:
+    return len(set(row.first)) == 1 and len(set(row.second)) == 1
+
+
+def _too_few(first: int, second: int, alpha: float) -> str:
+    needed = significance.runs_needed(alpha)
+    smallest = significance.smallest_p(first, second)
+    return (
+        f"too few runs to tell: {first} against {second} cannot go below p = {smallest:.2g}; "
+        f"make {needed} a side"
+    )
+
+
+def outcome(findings: Sequence[Finding]) -> int:
+    """The exit code: 0, `FAILED`, or `UNDECIDED` where nothing fails for certain."""
+    verdicts = {finding.verdict for finding in findings}
+    if "fails" in verdicts:
+        return FAILED
+    return UNDECIDED if "undecided" in verdicts else 0

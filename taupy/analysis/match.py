@@ -1,0 +1,319 @@
+"""Which timers of different trials are the same thing.
+
+A timer's id is made from its full name, so most match by themselves. What is left over
+is matched by rules, each of which says its name in the result:
+
+    same          the full name
+    moved         the same name in the same file, on another line
+    table         a pattern of the user's table gives both the same name
+    demangled     two spellings of one C++ name
+    template      kernels that differ in template arguments and parameters only
+    architecture  kernels that also differ in what names a GPU or a tile size
+
+Nothing here reads names from a database or compares values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from fnmatch import translate
+from typing import Literal, NamedTuple, Protocol, get_args
+
+from taupy.errors import UsageError
+from taupy.model.kernel_names import demangled, short_name
+
+Level = Literal["auto", "exact", "demangled", "template", "architecture"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+Rule = Literal["same", "moved", "table", "demangled", "template", "architecture"]
+
+KERNEL_GROUPS = frozenset({"GPU_KERNEL", "TAU_GPU_KERNEL"})
+
+_PLACE = re.compile(r" \[\{[^{}]*\}\{\d+\}\]\Z")
+_ARCHITECTURE = re.compile(
+    r"(?<![a-z0-9])(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell"
+    r"|sm_?\d{2,3}[af]?(?:_xmma)?|xmma|cutlass_\d{2,3})(?![a-z0-9])_?",
+    re.IGNORECASE,
+)
+_TILES = re.compile(r"_?(?<![a-z0-9])\d+x\d+(?:x\d+)*(?:_\d+x\d+)*(?![a-z0-9])", re.IGNORECASE)
+
+
+class Named(Protocol):
+    """What a timer is known by: `compare_query.TimerFacts`, `Key`."""
+
+    @property
+    def timer(self) -> str: ...
+    @property
+    def short_name(self) -> str: ...
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def line(self) -> int | None: ...
+    @property
+    def groups(self) -> str: ...
+
+
+class Key(NamedTuple):
+    """What rows of different trials share. Equal identities are one row."""
+
+    identity: Hashable
+    timer: str
+    short_name: str
+    file: str | None
+    line: int | None
+    groups: str
+    rule: Rule
+
+
+class Table:
+    """A user's table of patterns: name -> what it stands for.
+
+    A pattern with `*` or `?` is one for the whole of a full or short name; between
+    slashes it is a regular expression, found anywhere in the full name, and the name it
+    stands for may refer to its groups (`\\1`). Other texts are whole names. The first
+    that fits counts.
+    """
+
+    def __init__(self, patterns: Mapping[str, object], source: str = "the table") -> None:
+        """Read a table as TOML gives it: name = "pattern" or ["pattern", ...].
+
+        Raises:
+            UsageError: it is no such table, or a regular expression is none.
+        """
+        self._tests: list[tuple[str, Callable[[Named], str | None]]] = []
+        for name, given in patterns.items():
+            texts = [given] if isinstance(given, str) else given
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise UsageError(f'{source}: "{name}" is neither a pattern nor a list of them')
+            self._tests += [(name, _test(name, text, source)) for text in texts]
+
+    def name_of(self, named: Named) -> str | None:
+        """What stands for this timer, None where no pattern fits."""
+        for _, test in self._tests:
+            name = test(named)
+            if name is not None:
+                return name
+        return None
+
+    def __bool__(self) -> bool:
+        return bool(self._tests)
+
+
+def _test(name: str, pattern: str, source: str) -> Callable[[Named], str | None]:
+    if len(pattern) > 1 and pattern[0] == pattern[-1] == "/":
+        try:
+            expression = re.compile(pattern[1:-1])
+            expand = re.search(r"\\(\d|g<)", name) is not None
+            if expand:
+                highest = max([int(digit) for digit in re.findall(r"\\(\d)", name)], default=0)
+                if highest > expression.groups:
+                    raise re.error(f"it has no group {highest}")
+        except re.error as problem:
+            raise UsageError(f"{source}: {pattern} is no regular expression: {problem}") from None
+
+        def found(named: Named) -> str | None:
+            match = expression.search(named.timer)
+            if match is None:
+                return None
+            return match.expand(name) if expand else name
+
+        return found
+    if "*" in pattern or "?" in pattern:
+        # Names of routines are full of brackets, which mean themselves.
+        whole = re.compile(translate(pattern.replace("[", "[[]")))
+        return lambda named: (
+            name if whole.match(named.timer) or whole.match(named.short_name) else None
+        )
+    return lambda named: name if pattern in (named.timer, named.short_name) else None
+
+
+def matched(
+    sides: Sequence[Mapping[int, Named]], level: Level = "auto", table: Table | None = None
+) -> list[dict[int, Key]]:
+    """Each side's timer ids -> the keys under which their values are added up.
+
+    Args:
+        sides: timer id -> its names, of each side (the trials of a side together).
+        level: how far names of kernels are told apart. `auto` goes only as far as it takes
+            to find a partner; the others cut all names of kernels alike. `exact` matches
+            full names only, of routines too.
+    """
+    keys: list[dict[int, Key]] = [{} for _ in sides]
+    facts: dict[int, Named] = {}
+    for side in sides:
+        facts.update(side)
+    alone = _with_table(sides, facts, keys, table) if table else set(facts)
+    everywhere = set(sides[0]).intersection(*map(set, sides[1:])) if sides else set()
+    if level == "exact":
+        _as_they_are(sides, keys, facts, alone)
+        return keys
+    kernels = {id for id in alone if is_kernel(facts[id])}
+    _routines(sides, keys, facts, alone - kernels, everywhere)
+    if level == "auto":
+        _kernels(sides, keys, facts, kernels)
+    else:
+        cut = _CUTS[level]
+        for side, found in zip(sides, keys, strict=True):
+            for id in kernels & side.keys():
+                found[id] = _cut_key(facts[id], level, cut)
+    return keys
+
+
+def is_kernel(named: Named) -> bool:
+    return not KERNEL_GROUPS.isdisjoint(named.groups.split("|"))
+
+
+def without_place(timer: str) -> str:
+    """A routine's full name without file and line."""
+    return _PLACE.sub("", timer)
+
+
+def architecture_free(name: str) -> str:
+    """A kernel's short name without GPU generations and tile sizes.
+
+    `ampere_sgemm_128x64_tn` and `volta_sgemm_64x64_tn` are both `sgemm_tn`.
+    """
+    bare = _TILES.sub("", _ARCHITECTURE.sub("", short_name(demangled(name))))
+    return bare.strip("_ ") or name
+
+
+# --- the rules -----------------------------------------------------------------
+
+
+def _with_table(
+    sides: Sequence[Mapping[int, Named]],
+    facts: Mapping[int, Named],
+    keys: Sequence[dict[int, Key]],
+    table: Table,
+) -> set[int]:
+    """Give keys to what the table knows; what it does not know is left."""
+    left = set()
+    for id, named in facts.items():
+        name = table.name_of(named)
+        if name is None:
+            left.add(id)
+            continue
+        key = Key(("table", name), name, name, None, None, named.groups, "table")
+        for side, found in zip(sides, keys, strict=True):
+            if id in side:
+                found[id] = key
+    return left
+
+
+def _as_they_are(
+    sides: Sequence[Mapping[int, Named]],
+    keys: Sequence[dict[int, Key]],
+    facts: Mapping[int, Named],
+    ids: Iterable[int],
+) -> None:
+    for id in ids:
+        key = _key(id, facts[id], "same")
+        for side, found in zip(sides, keys, strict=True):
+            if id in side:
+                found[id] = key
+
+
+def _routines(
+    sides: Sequence[Mapping[int, Named]],
+    keys: Sequence[dict[int, Key]],
+    facts: Mapping[int, Named],
+    ids: set[int],
+    everywhere: set[int],
+) -> None:
+    """Routines of one name in one file are one family, whose lines may move together.
+
+    Two lambdas of a file, each four lines further down, must not be matched crosswise. So
+    where a family's lines differ between the sides, its members are paired in order; where
+    even their number differs, they are added up.
+    """
+    families: dict[tuple[str, str | None], list[int]] = {}
+    for id in ids:
+        named = facts[id]
+        families.setdefault((without_place(named.timer), named.file), []).append(id)
+    for (name, file), members in families.items():
+        if everywhere.issuperset(members):
+            _as_they_are(sides, keys, facts, members)
+            continue
+        there = [sorted((id for id in members if id in side), key=_place(facts)) for side in sides]
+        having = [found for found in there if found]
+        if all(found == having[0] for found in having):
+            _as_they_are(sides, keys, facts, members)
+        elif all(len(found) == len(having[0]) for found in having):
+            for place, first in enumerate(having[0]):
+                key = _key(first, facts[first], "moved")
+                for found, side_keys in zip(there, keys, strict=True):
+                    if found:
+                        side_keys[found[place]] = key
+        else:
+            label = f"{name} [{{{file}}}]" if file is not None else name
+            groups = "|".join(sorted({g for id in members for g in facts[id].groups.split("|")}))
+            key = Key(("moved", label), label, name, file, None, groups, "moved")
+            for found, side_keys in zip(there, keys, strict=True):
+                side_keys.update(dict.fromkeys(found, key))
+
+
+def _place(facts: Mapping[int, Named]) -> Callable[[int], tuple[int, str, int]]:
+    return lambda id: (facts[id].line or 0, facts[id].groups, id)
+
+
+def _kernels(
+    sides: Sequence[Mapping[int, Named]],
+    keys: Sequence[dict[int, Key]],
+    facts: Mapping[int, Named],
+    kernels: set[int],
+) -> None:
+    """Names cut shorter and shorter, until a kernel of another side has the same."""
+    there = [kernels & side.keys() for side in sides]
+    for level in ("demangled", "template", "architecture"):
+        cut = _CUTS[level]
+        families: dict[str, list[set[int]]] = {}
+        for at, ids in enumerate(there):
+            for id in ids:
+                name = cut(facts[id])
+                families.setdefault(name, [set() for _ in sides])[at].add(id)
+        for members in families.values():
+            # Full names stand for themselves if all sides have them; shorter ones must
+            # have brought some sides together.
+            partners = sum(1 for ids in members if ids)
+            if partners < (len(sides) if level == "demangled" else 2):
+                continue
+            first, *others = sorted(set().union(*members))
+            key = _cut_key(facts[first], level, cut)
+            if not others and key.timer == facts[first].timer:
+                key = _key(first, facts[first], "same")
+            for ids, found, left in zip(members, keys, there, strict=True):
+                found.update(dict.fromkeys(ids, key))
+                left -= ids
+    for ids, found in zip(there, keys, strict=True):
+        for id in ids:
+            found[id] = _cut_key(facts[id], "demangled", _CUTS["demangled"])
+
+
+def _full(named: Named) -> str:
+    return demangled(named.timer)
+
+
+def _template(named: Named) -> str:
+    return short_name(demangled(named.timer))
+
+
+def _architecture(named: Named) -> str:
+    return architecture_free(named.timer)
+
+
+_CUTS: dict[str, Callable[[Named], str]] = {
+    "demangled": _full,
+    "template": _template,
+    "architecture": _architecture,
+}
+
+
+def _cut_key(named: Named, level: str, cut: Callable[[Named], str]) -> Key:
+    name = cut(named)
+    rule: Rule = "same" if name == named.timer else level  # type: ignore[assignment]
+    short = _template(named) if level == "demangled" else name
+    return Key((level, name), name, short, named.file, named.line, named.groups, rule)
+
+
+def _key(identity: int, named: Named, rule: Rule) -> Key:
+    return Key(identity, named.timer, named.short_name, named.file, named.line, named.groups, rule)

@@ -1,0 +1,401 @@
+"""A comparison as views: the trials, what makes them hard to compare, and the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from taupy import units
+from taupy.analysis.comparable import Difference
+from taupy.analysis.compare import Row
+from taupy.analysis.gate import Finding
+from taupy.model.profile import Metric
+from taupy.pprof.figures import value_name
+from taupy.pprof.view import Cell, Column, Kind, View
+from taupy.report.comparison import Answer
+from taupy.report.sides import Side
+from taupy.report.verdicts import Verdict
+
+Verdicts = Mapping[Hashable, Verdict]
+
+_TITLES = {
+    ("routine", "host"): "ROUTINES",
+    ("routine", "gpu"): "ON THE GPU",
+    ("kernel", "gpu"): "ON THE GPU",
+    ("callpath", None): "CALL PATHS",
+    ("group", None): "GROUPS",
+    ("file", None): "FILES",
+    ("module", None): "MODULES",
+    ("event", None): "USER EVENTS",
+}
+
+LAST_ROUTINES = 3
+"""So many routines of a call path are shown to people; CSV and JSON hold all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which rows there are, and their order.
+
+    Attributes:
+        sort: impact, difference, ratio, value or name.
+        limit: rows; the others are summed up under them. None for all.
+    """
+
+    sort: str = "impact"
+    reverse: bool = False
+    limit: int | None = None
+
+
+def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
+    """The trials of each side, and the whole of what is compared."""
+    columns = [
+        Column("side", "text", "Side"),
+        Column("trials", "text", "Trial"),
+        Column("runs", "int", "Runs"),
+        Column("name", "text", "Name"),
+        Column("started_at", "text", "Started (UTC)"),
+    ]
+    wholes = [one for one in answers if one.comparison.whole is not None]
+    for answer in wholes:
+        where = {"host": "Host", "gpu": "GPU", None: "Total"}[answer.where]
+        name = {"host": "host", "gpu": "gpu", None: "total"}[answer.where]
+        columns += [
+            Column(
+                value_name(name, answer.metric), _kind(answer.metric), f"{where}\n{_of(answer)}"
+            ),
+            Column(f"{name}_ratio", "tau_count", f"{where}\nto A"),
+        ]  # fmt: skip
+    rows = []
+    for at, side in enumerate(sides):
+        cells: list[Cell] = [
+            side.letter,
+            ", ".join(str(trial.id) for trial in side.trials),
+            len(side.trials),
+            _names(side),
+            side.trials[0].started_at[:19].replace("T", " "),
+        ]
+        for answer in wholes:
+            whole = answer.comparison.whole
+            assert whole is not None
+            cells += [whole.values[at], whole.ratio(at)]
+        rows.append(cells)
+    return View("TRIALS", columns, rows)
+
+
+def _names(side: Side) -> str:
+    names = [f"{one.application}/{one.experiment}/{one.name}" for one in side.trials]
+    if len(names) == 1:
+        return names[0]
+    folders = dict.fromkeys(f"{one.application}/{one.experiment}" for one in side.trials)
+    return ", ".join(folders)
+
+
+def obstacles_view(sides: Sequence[Side], found: Sequence[Difference]) -> View:
+    """What differs in how the sides were made."""
+    columns = [Column("kind", "text", "Other"), Column("name", "text", "Fact")]
+    columns += [Column(side.letter.lower(), "text", side.letter) for side in sides]
+    rows = [(one.kind, one.name, *(value or None for value in one.values)) for one in found]
+    return View("NOT THE SAME IN BOTH", columns, rows)
+
+
+def metadata_view(
+    sides: Sequence[Side], known: Sequence[Sequence[Mapping[str, str]]], everything: bool
+) -> View:
+    """Facts side by side; only those that differ unless everything is asked for."""
+    names = sorted({name for side in known for one in side for name in one}, key=str.lower)
+    columns = [Column("name", "text", "Name")]
+    columns += [Column(side.letter.lower(), "text", side.letter) for side in sides]
+    columns.append(Column("same", "text", "Same"))
+    rows: list[tuple[Cell, ...]] = []
+    for name in names:
+        values = [
+            list(dict.fromkeys(one[name] for one in side if name in one)) or [""] for side in known
+        ]
+        same = all(set(one) == set(values[0]) for one in values)
+        if everything or not same:
+            cells = (" | ".join(one) or None for one in values)
+            rows.append((name, *cells, "yes" if same else "no"))
+    notes = () if rows else ("all metadata are the same",)
+    return View("METADATA", columns, rows, notes)
+
+
+def rows_view(
+    answer: Answer,
+    sides: Sequence[Side],
+    verdicts: Sequence[Verdicts],
+    shown: Shown,
+    notes: Sequence[str] = (),
+) -> View:
+    """The rows of a comparison.
+
+    Args:
+        verdicts: one mapping for each side but the first; empty where runs are not repeated.
+    """
+    rows = _ordered(answer, shown)
+    chosen = rows[: shown.limit] if shown.limit is not None else rows
+    rest = rows[len(chosen) :]
+    layout = _Layout(answer, sides, verdicts)
+    cells = [layout.cells(row) for row in chosen]
+    left = list(notes)
+    if rest and answer.sums:
+        cells.append(layout.others(rest))
+    elif rest:
+        left.insert(0, f"{units.count(len(rest))} more rows: --limit N or --all shows them")
+    title = _TITLES[answer.by, answer.where]
+    return View(f"{title}: {_what(answer)}, {shown_order(shown)}", layout.columns, cells, left)
+
+
+def shown_order(shown: Shown) -> str:
+    words = {
+        "impact": "by impact on the whole",
+        "difference": "by difference",
+        "ratio": "by ratio",
+        "value": "by value",
+        "name": "by name",
+    }
+    return words[shown.sort]
+
+
+def _what(answer: Answer) -> str:
+    if answer.by == "event":
+        return answer.value
+    if answer.value in ("calls", "subroutines"):
+        return answer.value
+    return f"{answer.value.replace('-', ' ')} {answer.metric.name}"
+
+
+def _of(answer: Answer) -> str:
+    return answer.value if answer.value in ("calls", "subroutines") else answer.metric.name
+
+
+def _ordered(answer: Answer, shown: Shown) -> list[Row[Hashable]]:
+    rows = list(answer.comparison.rows)
+    keys = answer.keys
+    others = range(1, answer.comparison.sides)
+    if shown.sort == "name":
+        rows.sort(key=lambda row: keys[row.key].timer)
+    elif shown.sort == "ratio":
+        rows.sort(key=lambda row: -max((_apart(row.ratio(at)) for at in others), default=0))
+    elif shown.sort == "difference":
+        rows.sort(key=lambda row: -max(row.difference(at) or 0 for at in others))
+    elif shown.sort == "value":
+        rows.sort(key=lambda row: -max(value or 0 for value in row.values))
+    if shown.reverse:
+        rows.reverse()
+    return rows
+
+
+def _apart(ratio: float | None) -> float:
+    """How far from 1, up or down; a row that only one side has comes last."""
+    if ratio is None:
+        return 0.0
+    return max(ratio, 1 / ratio) if ratio > 0 else float("inf")
+
+
+class _Layout:
+    """The columns of a comparison of these sides, and a row's cells under them."""
+
+    def __init__(self, answer: Answer, sides: Sequence[Side], verdicts: Sequence[Verdicts]) -> None:
+        self.answer = answer
+        self.sides = sides
+        self.verdicts = [one for one in verdicts] if any(verdicts) else []
+        self.shares = bool(answer.comparison.totals)
+        self.repeated = any(len(side.trials) > 1 for side in sides)
+        self.columns = self._columns()
+
+    def _columns(self) -> list[Column]:
+        answer = self.answer
+        metric, kind = answer.metric, _kind(answer.metric)
+        letters = [side.letter for side in self.sides]
+        pair = len(letters) == 2
+        found = [
+            Column("table", audience="machines"),
+            Column("in", audience="machines"),
+            Column("match", audience="machines"),
+        ]
+        found += [Column(value_name(one.lower(), metric), kind, one) for one in letters]
+        for one in letters[1:]:
+            name = "" if pair else f"_{one.lower()}"
+            found.append(
+                Column(value_name(f"difference{name}", metric), kind, f"{one} - A",
+                       "all" if pair else "machines")
+            )  # fmt: skip
+            found.append(Column(f"ratio{name}", "tau_count", f"{one} / A"))
+            if self.verdicts:
+                found += [
+                    Column(f"interval{name}", "text", "95 %\nof ratio", "people"),
+                    Column(f"ratio_low{name}", "float", audience="machines"),
+                    Column(f"ratio_high{name}", "float", audience="machines"),
+                    Column(f"p{name}", "float", audience="machines"),
+                    Column(f"p_adjusted{name}", "float", audience="machines"),
+                    Column(f"verdict{name}", "text", "Verdict" if pair else f"{one} is"),
+                ]
+        found.append(Column(value_name("impact", metric), kind, audience="machines"))
+        if self.shares:
+            found += [Column(f"share_{one.lower()}", "percent", f"%{one}") for one in letters]
+        if answer.calls and answer.value != "calls":
+            what = "#Samples" if answer.by == "event" else "#Call"
+            found += [Column(f"calls_{one.lower()}", "float", f"{what}\n{one}") for one in letters]
+        if self.repeated:
+            found += [Column(f"runs_{one.lower()}", "int", audience="machines") for one in letters]
+        if answer.by == "event":
+            found.append(Column("unit", "text", "Unit"))
+        found += [
+            Column("where", "text", "In", "people"),
+            Column("name", "text", "Name", "people"),
+            Column("timer", "text", audience="machines"),
+            Column("short_name", audience="machines"),
+            Column("file", audience="machines"),
+            Column("line", "int", audience="machines"),
+            Column("groups", audience="machines"),
+        ]
+        return found
+
+    def cells(self, row: Row[Hashable]) -> list[Cell]:
+        answer = self.answer
+        key = answer.keys[row.key]
+        letters = [self.sides[at].letter for at in row.sides]
+        where = "" if len(letters) == len(self.sides) else "only " + ", ".join(letters)
+        found: list[Cell] = [self._table(), where or "all", key.rule, *row.values]
+        for at in range(1, len(self.sides)):
+            found += [row.difference(at), row.ratio(at)]
+            if self.verdicts:
+                found += _verdict_cells(self.verdicts[at - 1].get(row.key), answer.metric)
+        found.append(row.impact)
+        if self.shares:
+            found += [answer.comparison.share(row, at) for at in range(len(self.sides))]
+        if answer.calls and answer.value != "calls":
+            found += answer.calls[row.key]
+        if self.repeated:
+            found += [row.present(at) for at in range(len(self.sides))]
+        if answer.by == "event":
+            found.append(key.groups)
+        name = _last_routines(key.timer) if answer.by == "callpath" else key.timer
+        note = f" ({key.rule})" if key.rule not in ("same", "table") else ""
+        found += [where, name + note, key.timer, key.short_name, key.file, key.line, key.groups]
+        return found
+
+    def others(self, rows: Sequence[Row[Hashable]]) -> list[Cell]:
+        """One row for all that are not shown."""
+        sums = [sum(row.values[at] or 0 for row in rows) for at in range(len(self.sides))]
+        summed: Row[Hashable] = Row("others", tuple(sums), ())
+        found: list[Cell] = [self._table(), "", "", *sums]
+        for at in range(1, len(self.sides)):
+            found += [summed.difference(at), summed.ratio(at)]
+            if self.verdicts:
+                found += [None] * 6
+        found.append(None)
+        if self.shares:
+            found += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
+        if self.answer.calls and self.answer.value != "calls":
+            calls = self.answer.calls
+            found += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
+        if self.repeated:
+            found += [None] * len(self.sides)
+        name = f"-others- ({units.count(len(rows))} rows)"
+        return [*found, None, name, name, name, None, None, ""]
+
+    def _table(self) -> str:
+        return self.answer.where or self.answer.by
+
+
+def _verdict_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:
+    if verdict is None:
+        return [None] * 6
+    low = verdict.interval.low if verdict.interval else None
+    high = verdict.interval.high if verdict.interval else None
+    return [interval_text(low, high), low, high, verdict.p, verdict.adjusted,
+            word(verdict.word, metric)]  # fmt: skip
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return f"{units.tau_count(low)} .. {units.tau_count(high)}"
+
+
+def word(verdict: str, metric: Metric) -> str:
+    """Of a time, more is slower."""
+    timed = {"more": "slower", "less": "faster"}
+    return timed.get(verdict, verdict) if metric.unit == "ns" else verdict
+
+
+def _last_routines(path: str) -> str:
+    steps = path.split(" => ")
+    if len(steps) <= LAST_ROUTINES:
+        return path
+    return " => ".join(["...", *steps[-LAST_ROUTINES:]])
+
+
+def _kind(metric: Metric) -> Kind:
+    if metric.unit == "ns":
+        return "time_ns"
+    if metric.unit == "call":
+        return "float"
+    return "bytes" if metric.unit == "B" else "tau_count"
+
+
+# --- the gate ------------------------------------------------------------------
+
+_GATE_WORDS = {"fails": "FAILED", "undecided": "UNDECIDED", "passes": "passed"}
+
+
+def gate_view(
+    findings: Sequence[tuple[Finding, Metric]], title: str, notes: Sequence[str], machines: bool
+) -> View:
+    """What fails and what could not be decided; for machines all that was judged."""
+    columns = [
+        Column("verdict", "text", "Verdict"),
+        Column("condition", "text", "Condition"),
+        Column("name", "text", "Of"),
+        Column("a", "text", "A", "people"),
+        Column("b", "text", "B", "people"),
+        Column("value_a", "float", audience="machines"),
+        Column("value_b", "float", audience="machines"),
+        Column("unit", "text", audience="machines"),
+        Column("change", "float", audience="machines"),
+        Column("change_percent", "percent", "Change %", "people"),
+        Column("interval", "text", "95 % of ratio", "people"),
+        Column("ratio_low", "float", audience="machines"),
+        Column("ratio_high", "float", audience="machines"),
+        Column("p_adjusted", "tau_count", "p"),
+        Column("why", "text", "Why"),
+    ]
+    rows: list[list[Cell]] = []
+    for one, metric in findings:
+        if one.verdict == "passes" and not machines:
+            continue
+        low = one.interval.low if one.interval else None
+        high = one.interval.high if one.interval else None
+        rows.append(
+            [
+                _GATE_WORDS[one.verdict],
+                one.condition.text,
+                one.name,
+                quantity(one.first, metric),
+                quantity(one.second, metric),
+                one.first,
+                one.second,
+                metric.unit,
+                one.change,
+                None if one.change is None else 100 * one.change,
+                interval_text(low, high),
+                low,
+                high,
+                one.p,
+                one.why,
+            ]
+        )
+    return View(title, columns, rows, notes)
+
+
+def quantity(value: float, metric: Metric) -> str:
+    """A value with its unit, for people."""
+    if value != value:
+        return ""
+    if metric.unit == "ns":
+        return units.duration(value)
+    if metric.unit == "B":
+        return units.size(value)
+    return units.number(value) if metric.unit == "call" else units.tau_count(value)

@@ -1,0 +1,119 @@
+"""Which trials stand on which side of a comparison, and whether they may be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taupy.analysis import comparable
+from taupy.errors import UsageError
+from taupy.model.rows import TrialRow
+from taupy.profiledb import compare_query, query, selector
+from taupy.profiledb.database import ProfileDB
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison: a trial, or runs of one kind."""
+
+    letter: str
+    asked: str
+    trials: tuple[TrialRow, ...]
+
+
+def sides(db: ProfileDB, texts: Sequence[str], baseline: str | None = None) -> list[Side]:
+    """What the texts name: a side each. One text that names several trials: a side a trial.
+
+    `latest` is all runs of the last `taupy run --repeat`. A baseline comes first. Where it
+    holds trials of several applications, those of the application that it is held against
+    count.
+
+    Raises:
+        NoSuchTrial: a text names none.
+        UsageError: there is nothing to compare with.
+    """
+    found = [(text, _trials(db, text)) for text in texts]
+    if baseline is None and len(found) == 1 and len(found[0][1]) > 1:
+        found = [(str(trial.id), (trial,)) for trial in found[0][1]]
+    if baseline is not None:
+        found.insert(0, (baseline, _of_their_applications(db, baseline, found)))
+    if len(found) < 2:
+        raise UsageError(
+            "a comparison takes two trials or more: taupy compare A B, or "
+            "taupy compare --baseline tag:NAME B"
+        )
+    if len(found) > len(LETTERS):
+        raise UsageError(
+            f"{len(found)} sides are more than a table can show ({len(LETTERS)} at most); "
+            "`taupy pivot` shows many trials"
+        )
+    return [
+        Side(letter, text, trials) for letter, (text, trials) in zip(LETTERS, found, strict=False)
+    ]
+
+
+def _trials(db: ProfileDB, text: str) -> tuple[TrialRow, ...]:
+    found = selector.many(db, [text])
+    if text in (selector.LATEST, ""):
+        found = selector.runs_of(db, found[-1])
+    return tuple(found)
+
+
+def _of_their_applications(
+    db: ProfileDB, baseline: str, others: Sequence[tuple[str, tuple[TrialRow, ...]]]
+) -> tuple[TrialRow, ...]:
+    trials = tuple(selector.many(db, [baseline]))
+    wanted = {trial.application for _, side in others for trial in side}
+    same = tuple(trial for trial in trials if trial.application in wanted)
+    return same or trials
+
+
+def both_sided(sides: Sequence[Side]) -> list[int]:
+    """Trials that are on more than one side."""
+    seen: set[int] = set()
+    twice = []
+    for side in sides:
+        ids = {trial.id for trial in side.trials}
+        twice += sorted(ids & seen)
+        seen |= ids
+    return twice
+
+
+# --- conditions of measurement ---------------------------------------------------
+
+
+def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
+    """What is known of how a trial was made: metadata, and what the trial itself says."""
+    found = {row.name: row.value for row in query.trial_metadata(db, trial.id) if row.node is None}
+    places = query.threads(db, trial.id)
+    hosts = [place for place in places if place.kind != "stream"]
+    found["Application"] = trial.application
+    found["State"] = trial.state
+    found["Exit Code"] = "unknown" if trial.exit_code is None else str(trial.exit_code)
+    found["Nodes"] = str(len({place.node for place in places}))
+    found["Threads"] = str(len(hosts))
+    found["GPUs"] = ", ".join(compare_query.gpu_names(db, trial.id))
+    for (name, unit), event in compare_query.event_sums(db, trial.id).items():
+        if comparable.kind_of(name) == "clocks":
+            found[name] = f"{event.mean:.6g} {unit}"
+    return found
+
+
+def obstacles(
+    db: ProfileDB, sides: Sequence[Side]
+) -> tuple[list[comparable.Difference], list[tuple[str, comparable.Difference]]]:
+    """What differs between the sides, and what differs within one (its letter first)."""
+    there = known(db, sides)
+    inside = [
+        (side.letter, one)
+        for side, trials in zip(sides, there, strict=True)
+        for one in comparable.within(trials)
+    ]
+    return comparable.differences(there), inside
+
+
+def known(db: ProfileDB, sides: Sequence[Side]) -> list[list[dict[str, str]]]:
+    """The facts of each side's trials."""
+    return [[facts(db, trial) for trial in side.trials] for side in sides]

@@ -1,0 +1,145 @@
+"""What repeated runs say of a comparison's rows: more than noise, or not, or too few to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from taupy.analysis import significance
+from taupy.analysis.compare import Row, median
+from taupy.analysis.significance import Correction, Interval
+from taupy.report.comparison import Answer
+
+Word = Literal["more", "less", "same", "unclear"]
+
+MIN_EFFECT = 0.05
+MIN_SHARE = 0.01
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a difference counts.
+
+    Attributes:
+        alpha: the chance of one or more false alarms among all rows of a table.
+        min_effect: a smaller relative change is the same, however sure it is.
+        min_share: rows below this part of the whole (over all runs) are not tested: they
+            matter little, and cost the others certainty.
+    """
+
+    alpha: float = ALPHA
+    min_effect: float = MIN_EFFECT
+    min_share: float = MIN_SHARE
+    correction: Correction = "maxt"
+
+
+class Verdict(NamedTuple):
+    """Of one row and one side against the first.
+
+    Attributes:
+        p: of the row by itself; `adjusted` for all that were tested with it. None where
+            it was not tested.
+        interval: of the ratio.
+        word: empty where it was not tested.
+    """
+
+    p: float | None
+    adjusted: float | None
+    interval: Interval | None
+    word: Word | Literal[""]
+
+
+def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
+    """By key; only rows for which there are several runs of both sides."""
+    comparison = answer.comparison
+    rows = [row for row in comparison.rows if _repeated(row, side)]
+    whole = comparison.totals
+    counts = len(whole[0]) if whole else 0, len(whole[side]) if whole else 0
+    least = 0.0
+    if whole and comparison.additive:
+        least = rule.min_share * median([*whole[0], *whole[side]])
+    tested = [row for row in rows if _complete(row, side) and _middle(row, side) >= least]
+    p: dict[Hashable, tuple[float, float]] = {}
+    if tested:
+        counts = len(tested[0].runs[0]), len(tested[0].runs[side])
+        if significance.can_tell(*counts, rule.alpha):
+            # Several sides against the first are as many chances of a false alarm.
+            others = comparison.sides - 1
+            found = significance.tested(
+                [row.runs[0] for row in tested], [row.runs[side] for row in tested], rule.correction
+            )
+            p = {
+                row.key: (one, min(1.0, both * others))
+                for row, one, both in zip(tested, found.p, found.adjusted, strict=True)
+            }
+    made: dict[Hashable, Verdict] = {}
+    for row in rows:
+        interval = None
+        if _complete(row, side):
+            interval = significance.ratio_interval(row.runs[0], row.runs[side], 1 - rule.alpha)
+        alone, adjusted = p.get(row.key, (None, None))
+        made[row.key] = Verdict(
+            alone, adjusted, interval, _word(row, side, adjusted, interval, rule)
+        )
+    return made
+
+
+def _repeated(row: Row[Hashable], side: int) -> bool:
+    return len(row.runs[0]) > 1 and len(row.runs[side]) > 1
+
+
+def _complete(row: Row[Hashable], side: int) -> bool:
+    """Has every run a value? A test needs them all."""
+    return all(value == value for value in (*row.runs[0], *row.runs[side]))
+
+
+def _middle(row: Row[Hashable], side: int) -> float:
+    """Over all runs of both sides, so that the choice does not depend on which is which."""
+    values = [*row.runs[0], *row.runs[side]]
+    return sum(values) / len(values)
+
+
+def _word(
+    row: Row[Hashable],
+    side: int,
+    adjusted: float | None,
+    interval: Interval | None,
+    rule: Rule,
+) -> Word | Literal[""]:
+    ratio = row.ratio(side)
+    if adjusted is None or ratio is None:
+        return ""
+    if adjusted <= rule.alpha:
+        if abs(ratio - 1) < rule.min_effect:
+            return "same"
+        return "more" if ratio > 1 else "less"
+    if interval is not None and max(abs(interval.low - 1), abs(interval.high - 1)) < (
+        rule.min_effect
+    ):
+        return "same"
+    return "unclear"
+
+
+def too_few(sides: Sequence[int], alpha: float) -> str | None:
+    """The remark on too few runs; None where there are enough.
+
+    Args:
+        sides: how many trials each side has.
+    """
+    first, *others = sides
+    fewest = min(others)
+    if significance.can_tell(first, fewest, alpha):
+        return None
+    needed = significance.runs_needed(alpha)
+    if first == fewest == 1:
+        return (
+            "one run a side: no telling what is noise; "
+            f"`taupy run --repeat {needed}` makes runs enough for both sides"
+        )
+    smallest = significance.smallest_p(first, fewest)
+    return (
+        f"too few runs to tell: {first} against {fewest} cannot go below p = {smallest:.2g}, and "
+        f"{alpha:g} is asked for; make {needed} a side (`taupy run --repeat {needed}`)"
+    )
