@@ -116,7 +116,7 @@ def main() -> int:
         sets="".join(f'    "{n}": "{" ".join(p)}",\n' for n, p in set_passes.items()),
     )
     TARGET.write_text(text)
-    subprocess.run(["ruff", "format", "-q", str(TARGET)], check=False)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(TARGET)], check=False)
     print(f"{TARGET}: {len(wanted)} metrics of {len(chips)} chips, {host.path}")
     return 0
 

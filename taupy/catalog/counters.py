@@ -43,7 +43,7 @@ def _tensor(*sources: str) -> str:
 
 
 _NO_TENSOR = "this chip's tensor cores do not compute this type, or it has none"
-_OPERATIONS = "operations, a fused multiply-add is 2; sparse products count as if dense"
+_OPERATIONS = "operations of tensor cores, a fused multiply-add is 2"
 _NO_DRAM = "a chip that shares its memory with the CPU has no counters of it"
 
 _FP16 = f"2*{_sass('hadd')} + 2*{_sass('hmul')} + 4*{_sass('hfma')}"
@@ -67,22 +67,22 @@ COUNTERS = (
     Counter(
         "inst_executed", "inst", ("sm__inst_executed.sum",),
         "warp instructions that were executed",
-        legacy=("inst_executed", "instructions_executed"),
+        legacy=("instructions_executed",),
     ),
     Counter(
         "inst_issued", "inst", ("sm__inst_issued.sum",),
         "warp instructions that were issued, with those issued again",
-        legacy=("inst_issued",),
+        
     ),
     Counter(
         "thread_inst_executed", "inst", ("smsp__thread_inst_executed.sum",),
         "instructions times the threads that took part in them",
-        legacy=("thread_inst_executed",),
+        
     ),
     Counter(
         "warps_launched", "warp", ("smsp__warps_launched.sum",),
         "warps that were launched",
-        legacy=("warps_launched",),
+        
     ),
     Counter(
         "warps_active", "warp*cycle", ("sm__warps_active.sum",),
@@ -117,12 +117,12 @@ COUNTERS = (
     Counter(
         "branch", "branch", ("smsp__sass_branch_targets.sum",),
         "targets of branches, counted by changed machine code: one slow pass more",
-        legacy=("branch",),
+        
     ),
     Counter(
         "divergent_branch", "branch", ("smsp__sass_branch_targets_threads_divergent.sum",),
         "of these, the ones where a warp's threads parted",
-        legacy=("divergent_branch",),
+        
     ),
     # Global memory.
     Counter(
@@ -130,13 +130,13 @@ COUNTERS = (
         "global load instructions of warps (LDG)",
         "counts LDG only: not LDGSTS (cp.async), not TMA, not generic LD (generic_ld). Kernels "
         "since Ampere load much by those, so gld/inst is low on modern matrix products",
-        legacy=("gld_request", "global_load", "inst_executed_global_loads", "gld"),
+        legacy=("gld_request", "global_load", "inst_executed_global_loads"),
     ),
     Counter(
         "gst", "inst", ("smsp__inst_executed_op_global_st.sum",),
         "global store instructions of warps (STG)",
         "counts STG only: not TMA stores, reductions or generic ST (generic_st)",
-        legacy=("gst_request", "global_store", "inst_executed_global_stores", "gst"),
+        legacy=("gst_request", "global_store", "inst_executed_global_stores"),
     ),
     Counter(
         "generic_ld", "inst", ("smsp__inst_executed_op_generic_ld.sum",),
@@ -167,12 +167,12 @@ COUNTERS = (
         "gld_requests", "request", ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
         "global loads that reached the L1 cache",
         "gld as memory sees it: LDG only",
-        legacy=("gld_requests",),
+        
     ),
     Counter(
         "gst_requests", "request", ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
         "global stores that reached the L1 cache",
-        legacy=("gst_requests",),
+        
     ),
     Counter(
         "gld_sectors", "sector", ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
@@ -244,17 +244,18 @@ COUNTERS = (
     # Tensor cores, by source type.
     Counter(
         "flop_tensor", "flop", _FLOAT_TENSOR,
-        f"floating-point {_OPERATIONS} on tensor cores, all types",
-        "without integers (flop_tensor_int8); many passes, one or more for each type",
+        f"floating-point {_OPERATIONS}; all types",
+        "without integers (flop_tensor_int8); structured-sparse products are in it as NVIDIA "
+        "counts them; one pass or more for each type",
         missing=_NO_TENSOR,
     ),
     Counter(
         "flop_tensor_fp64", "flop", (_tensor("fp64"),),
-        f"double-precision tensor {_OPERATIONS}", missing=_NO_TENSOR,
+        f"double-precision {_OPERATIONS}", missing=_NO_TENSOR,
     ),
     Counter(
         "flop_tensor_tf32", "flop", (_tensor("tf32_dst_fp32"),),
-        f"TF32 tensor {_OPERATIONS}", missing=_NO_TENSOR,
+        f"TF32 {_OPERATIONS}", missing=_NO_TENSOR,
     ),
     Counter(
         "flop_tensor_fp16", "flop",
@@ -263,12 +264,12 @@ COUNTERS = (
             _tensor("fp16"),
             _tensor("fp16_dst_fp16", "fp16_bf16_tf32_dst_fp32"),
         ),
-        f"half-precision tensor {_OPERATIONS}",
+        f"half-precision {_OPERATIONS}",
         missing=_NO_TENSOR,
     ),
     Counter(
         "flop_tensor_bf16", "flop", (_tensor("bf16_dst_fp32"),),
-        f"bfloat16 tensor {_OPERATIONS}", missing=_NO_TENSOR,
+        f"bfloat16 {_OPERATIONS}", missing=_NO_TENSOR,
     ),
     Counter(
         "flop_tensor_fp8", "flop",
@@ -277,7 +278,7 @@ COUNTERS = (
             _tensor("fp8"),
             _tensor("fp4_fp6_fp8_dst_fp16", "fp4_fp6_fp8_dst_fp32"),
         ),
-        f"8-bit floating-point tensor {_OPERATIONS}",
+        f"8-bit floating-point {_OPERATIONS}",
         "on GB100, GB102 and GB10B one counter holds fp8, fp6 and mixed fp4 together",
         missing=_NO_TENSOR,
     ),
@@ -287,13 +288,13 @@ COUNTERS = (
             _tensor("fp4_fp6_dst_fp16", "fp4_fp6_dst_fp32", "fp4_dst_fp32"),
             _tensor("fp4_dst_fp32"),
         ),
-        f"4- and 6-bit floating-point tensor {_OPERATIONS}",
+        f"4- and 6-bit floating-point {_OPERATIONS}",
         "on GB100, GB102 and GB10B fp6 counts with fp8",
         missing=_NO_TENSOR,
     ),
     Counter(
         "flop_tensor_int8", "flop", (_tensor("int8"),),
-        f"8-bit integer tensor {_OPERATIONS}", "no part of flop_tensor", missing=_NO_TENSOR,
+        f"8-bit integer {_OPERATIONS}", "no part of flop_tensor", missing=_NO_TENSOR,
     ),
     Counter(
         "inst_tensor", "inst",

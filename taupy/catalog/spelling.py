@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from taupy.catalog.counters import BY_NAME, COUNTERS
-from taupy.catalog.recorded import CHIPS, METRICS
+from taupy.catalog.recorded import CHIPS, COUNTER_PASSES, METRICS, SET_PASSES
 from taupy.errors import UsageError
 
 
@@ -48,6 +48,15 @@ def has(chip: str, metric: str) -> bool:
     if chip not in CHIPS:
         return True
     return bool(METRICS.get(metric, 0) >> CHIPS.index(chip) & 1)
+
+
+def recorded_passes(name: str, chip: str) -> int | None:
+    """How often a kernel runs for a counter or a set of ours by itself; None where unknown."""
+    columns = {**COUNTER_PASSES, **SET_PASSES}.get(name)
+    if columns is None or chip not in CHIPS:
+        return None
+    found = columns.split()[CHIPS.index(chip)]
+    return int(found) if found.isdigit() else None
 
 
 def canonical(name: str) -> str | None:

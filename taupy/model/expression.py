@@ -100,6 +100,18 @@ def names(node: Node) -> Iterator[str]:
             yield from names(argument)
 
 
+def units(node: Node) -> Iterator[str]:
+    """The units of the numbers in it."""
+    if isinstance(node, Number) and node.unit:
+        yield node.unit
+    elif isinstance(node, Binary):
+        yield from units(node.left)
+        yield from units(node.right)
+    elif isinstance(node, Function):
+        for argument in node.arguments:
+            yield from units(argument)
+
+
 def replaced(node: Node, change: Callable[[Name], Node]) -> Node:
     """The tree with each name replaced by what `change` makes of it."""
     if isinstance(node, Name):

@@ -55,12 +55,14 @@ class Formula:
         leaves: the sums that `evaluate` takes, in order.
         additive: values of parts add up to the value of the whole: no ratio.
         evaluate: NaN where a divisor is 0.
+        dimension: what comes out before it is taken to `unit`.
     """
 
     leaves: tuple[Leaf, ...]
     unit: str
     additive: bool
     evaluate: Evaluate
+    dimension: Dimension
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -132,8 +134,9 @@ def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
         text, factor = unit, 1 / wanted.scale
     leaves = tuple(binder.leaves)
     if factor != 1:
-        return Formula(leaves, text, linear == 1, lambda parts: evaluate(parts) * factor)
-    return Formula(leaves, text, linear == 1, evaluate)
+        scaled = lambda parts: evaluate(parts) * factor  # noqa: E731
+        return Formula(leaves, text, linear == 1, scaled, found)
+    return Formula(leaves, text, linear == 1, evaluate, found)
 
 
 def degree(node: Node) -> int | None:

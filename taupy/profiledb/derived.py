@@ -2,13 +2,14 @@
 
 A definition is a name and an expression (`model/expression.py`); values are computed when
 they are asked for (`metrics.py`). Where a name has several definitions, the database's
-wins, then that of [tool.taupy.metrics] in pyproject.toml, then the predefined one.
+wins, then that of [tool.taupy.derived] in pyproject.toml, then the predefined one.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeGuard
 
 from taupy.catalog.ratios import RATIOS
 from taupy.errors import MissingMetric, UsageError
@@ -64,26 +65,32 @@ def of_legacy_name(name: str) -> str | None:
 
 
 def project_definitions() -> dict[str, Definition]:
-    """[tool.taupy.metrics] of pyproject.toml: name = "expression", or a table of
-    `expression`, `unit`, `description`.
+    """[tool.taupy.derived] of pyproject.toml: name = "expression", or a table of
+    `expression`, `unit`, `description`. [tool.taupy.metrics] is the same, unless `metrics` is
+    a list: then it names what `taupy run` measures.
 
     Raises:
         UsageError: it holds something else, or an expression that is none.
     """
-    table = project_settings().get("metrics", {})
-    if not isinstance(table, dict):
-        raise UsageError("[tool.taupy.metrics] in pyproject.toml is no table of names")
+    settings = project_settings()
+    found: dict[str, Definition] = {}
+    for key in ("metrics", "derived"):
+        table = settings.get(key, {})
+        if isinstance(table, dict):
+            found |= _of_table(f"[tool.taupy.{key}] in pyproject.toml", table)
+        elif key == "derived":
+            raise UsageError("[tool.taupy.derived] in pyproject.toml is no table of names")
+    return found
+
+
+def _of_table(place: str, table: Mapping[str, object]) -> dict[str, Definition]:
     found = {}
     for name, value in table.items():
         entry = {"expression": value} if isinstance(value, str) else value
-        wrong = not isinstance(entry, dict) or "expression" not in entry
-        if wrong or not all(
-            key in ("expression", "unit", "description") and isinstance(text, str)
-            for key, text in entry.items()
-        ):
+        if not _is_entry(entry):
             raise UsageError(
-                f"[tool.taupy.metrics] in pyproject.toml: {shown(name)} is neither an expression "
-                "nor a table of expression, unit and description"
+                f"{place}: {shown(name)} is neither an expression nor a table of expression, "
+                "unit and description"
             )
         try:
             found[name] = checked(
@@ -96,10 +103,17 @@ def project_definitions() -> dict[str, Definition]:
                 )
             )
         except UsageError as problem:
-            raise UsageError(
-                f"[tool.taupy.metrics] in pyproject.toml, {shown(name)}: {problem}"
-            ) from None
+            raise UsageError(f"{place}, {shown(name)}: {problem}") from None
     return found
+
+
+def _is_entry(value: object) -> TypeGuard[dict[str, str]]:
+    return (
+        isinstance(value, dict)
+        and "expression" in value
+        and value.keys() <= {"expression", "unit", "description"}
+        and all(isinstance(text, str) for text in value.values())
+    )
 
 
 def checked(definition: Definition) -> Definition:

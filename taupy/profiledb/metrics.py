@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple
 
 from taupy.errors import MissingMetric, TaupyError, UsageError
 from taupy.model import expression
+from taupy.model.dimension import dimension, spelled
 from taupy.model.expression import LENIENT, Binary, Function, Name, Node
 from taupy.model.formula import Computed, Formula, Leaf, bound, degree
 from taupy.model.profile import Metric
@@ -98,6 +99,28 @@ def resolve(db: ProfileDB, trial_id: int, name: str) -> Resolved:
         UsageError: its expression is none, or mixes units.
     """
     return _Trial(db, trial_id).meaning(name)[0]
+
+
+def bound_expression(
+    db: ProfileDB, trial_id: int, name: str
+) -> tuple[Resolved, Node, dict[str, float], float]:
+    """For other evaluators: what a name is, its expression over measured metrics, what takes
+    each metric and each `[unit]` of a number to base units, and base units to its own.
+
+    Raises:
+        NoSuchTrial, MissingMetric, UsageError: as `resolve`.
+    """
+    trial = _Trial(db, trial_id)
+    found, formula = trial.meaning(name)
+    node = trial.tree(found.name)
+    scales = {metric: dimension(unit).scale for metric, unit in trial.units.items()}
+    scales |= {f"[{unit}]": dimension(unit).scale for unit in expression.units(node)}
+    base, factor = spelled(bound(node, {**COUNTS, **trial.units}).dimension)
+    if formula is not None and formula.unit != base:
+        factor = 1 / dimension(formula.unit).scale
+    elif formula is None:
+        factor = 1 / scales[found.name]
+    return found, node, scales, factor
 
 
 def available(db: ProfileDB, trial_id: int) -> list[Resolved]:
@@ -186,7 +209,7 @@ class _Trial:
         if known in self.units:
             return Resolved(known, self.units[known], True, "measured"), None
         definition = self.definitions[known]
-        node = self._counted(self._expanded(expression.parse(definition.expression), (known,)))
+        node = self.tree(known)
         formula = bound(node, {**COUNTS, **self.units}, definition.unit)
         meant = Resolved(
             known,
@@ -197,6 +220,13 @@ class _Trial:
             definition.description,
         )
         return meant, formula
+
+    def tree(self, known: str) -> Node:
+        """The expression of a metric, over measured ones alone."""
+        if known in self.units:
+            return Name(known)
+        parsed = expression.parse(self.definitions[known].expression)
+        return self._counted(self._expanded(parsed, (known,)))
 
     def _known(self, name: str) -> str:
         """The metric that this name means."""

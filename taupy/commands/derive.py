@@ -1,0 +1,184 @@
+"""Metrics that are computed from others: list, define, show, delete.
+
+    taupy derive                            all, with those that the latest trial can give
+    taupy derive show ipc [TRIAL]           one: expression, unit, what it needs
+    taupy derive add misses_per_call "cache_misses / calls"
+    taupy derive add --unit us/call --description "a call takes" mean_call "time / calls"
+    taupy derive delete misses_per_call
+    taupy derive sql warps_per_inst         the SQL that computes it, for other tools
+
+A derived metric goes wherever a metric goes: taupy pprof --metric ipc, --where "ipc < 1".
+Values are computed from sums when they are asked for; sums first, then the ratio. Units are
+carried: adding different ones is refused; a rate is per second. A division by zero gives no
+value. Definitions are predefined, of the project ([tool.taupy.derived] in pyproject.toml), or of
+the database; of two with one name the later in this list counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from taupy.commands import options
+from taupy.commands.trials import add_form_arguments
+from taupy.errors import MissingMetric, NoSuchTrial, TaupyError, UsageError
+from taupy.model import expression
+from taupy.pprof import terminal
+from taupy.pprof.view import Cell, Column, View
+from taupy.profiledb import derived, derived_sql, metrics, selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.derived import Definition
+from taupy.profiledb.text import shown
+
+HELP = "metrics computed from others: list, define, show"
+
+_COLUMNS = (
+    Column("name", heading="Name"),
+    Column("expression", heading="Derived as"),
+    Column("unit", heading="Unit"),
+    Column("in_trial", heading="In the trial"),
+    Column("source", heading="Defined"),
+    Column("description", heading="What it is"),
+)
+_FACTS = (Column("name", heading="What"), Column("value", heading="Is"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="ACTION", help="see above")
+    parser.add_argument(
+        "--trial", metavar="TRIAL", help="the trial that is meant (default: latest)"
+    )
+    parser.add_argument("--unit", default="", metavar="UNIT", help="of `add`: the unit wanted")
+    parser.add_argument("--description", default="", metavar="TEXT", help="of `add`: what it is")
+    options.add_database_argument(parser)
+    add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    words = list(args.words)
+    action = words.pop(0) if words else "list"
+    if action not in _ACTIONS:
+        raise UsageError(
+            f"'{shown(action)}' is nothing to do: write taupy derive list, show, add, delete or sql"
+        )
+    if (args.unit or args.description) and action != "add":
+        raise UsageError("--unit and --description go with `taupy derive add NAME EXPRESSION`")
+    path = options.database_path(args)
+    with ProfileDB.open(path, readonly=action not in ("add", "delete")) as db:
+        return _ACTIONS[action](db, words, args)
+
+
+def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    if words:
+        raise UsageError("taupy derive list takes no names; taupy derive show NAME shows one")
+    trial = _trial(db, args.trial)
+    rows: list[tuple[Cell, ...]] = []
+    for one in derived.definitions(db).values():
+        unit, there = one.unit, ""
+        if trial is not None:
+            try:
+                unit, there = metrics.resolve(db, trial, one.name).unit, "yes"
+            except MissingMetric:
+                there = "no"
+            except TaupyError as problem:
+                there = f"no: {problem}"
+        rows.append((one.name, one.expression, unit, there, one.source, one.description))
+    notes = [] if trial is None else [f"units and what is there are of trial {trial}"]
+    terminal.show(View("DERIVED METRICS:", _COLUMNS, rows, notes), form=args.form)
+    return 0
+
+
+def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    if len(words) not in (1, 2):
+        raise UsageError("write: taupy derive show NAME [TRIAL]")
+    one = _definition(db, words[0])
+    facts: list[tuple[str, str]] = [
+        ("Name", one.name),
+        ("Derived as", one.expression),
+        ("Defined", one.source),
+    ]
+    if one.description:
+        facts.append(("Is", one.description))
+    trial = _trial(db, words[1] if len(words) > 1 else args.trial)
+    if trial is not None:
+        try:
+            found = metrics.resolve(db, trial, one.name)
+            facts += [
+                (f"Unit in trial {trial}", found.unit),
+                ("Adds up", "yes" if found.additive else "no: a ratio of sums"),
+            ]
+        except TaupyError as problem:
+            facts.append((f"In trial {trial}", f"no: {problem}"))
+    terminal.show(View(f"DERIVED METRIC {one.name}:", _FACTS, facts), form=args.form)
+    return 0
+
+
+def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    if len(words) != 2:
+        raise UsageError('write: taupy derive add NAME "EXPRESSION"')
+    name, text = words
+    before = derived.definitions(db).get(name)
+    one = derived.define(db, name, text, args.unit, args.description)
+    trial = _trial(db, args.trial)
+    said = f"{one.name} = {one.expression}"
+    if trial is None:
+        _say(said)
+    else:
+        try:
+            found = metrics.resolve(db, trial, name)
+            _say(f"{said} [{found.unit}]")
+            if found.source == "measured":
+                _say(f"trial {trial} has a measured metric of that name, which counts there")
+        except MissingMetric as problem:
+            _say(f"{said}; note: {problem}")
+        except TaupyError:
+            derived.forget(db, name)
+            if before is not None and before.source == "database":
+                derived.define(db, *before[:4])
+            raise
+    if before is not None:
+        _say(f"it takes the place of {before.expression} ({before.source})")
+    return 0
+
+
+def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    if len(words) != 1:
+        raise UsageError("write: taupy derive delete NAME")
+    derived.forget(db, words[0])
+    _say(f"deleted: {shown(words[0])}")
+    return 0
+
+
+def _sql(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    if len(words) != 1:
+        raise UsageError("write: taupy derive sql NAME")
+    trial = _trial(db, args.trial)
+    if trial is None:
+        raise NoSuchTrial("the database holds no trial whose metrics' units could be taken")
+    print(derived_sql.statement(db, trial, words[0]))
+    return 0
+
+
+_ACTIONS = {"list": _list, "show": _show, "add": _add, "delete": _delete, "sql": _sql}
+
+
+def _definition(db: ProfileDB, name: str) -> Definition:
+    known = derived.definitions(db)
+    found = known.get(name) or known.get(derived.of_legacy_name(name) or "")
+    if found is None:
+        names = ", ".join(map(shown, known))
+        raise MissingMetric(f"there is no derived metric '{shown(name)}' (there is: {names})")
+    expression.parse(found.expression)
+    return found
+
+
+def _trial(db: ProfileDB, wanted: str | None) -> int | None:
+    """The trial that is meant; None for the latest of a database that has none."""
+    if wanted is None and not db.trials():
+        return None
+    return selector.one(db, wanted or selector.LATEST).id
+
+
+def _say(text: str) -> None:
+    print(f"taupy: {shown(text)}", file=sys.stderr)

@@ -1,0 +1,183 @@
+"""Where `taupy avail` has its answers from: CUPTI where it can be asked, else the record.
+
+A chip is asked for by name, or is one of this machine's GPUs. With CUPTI, what is said of it
+is NVIDIA's own answer; without, what `catalog/recorded.py` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from taupy.catalog import architectures, recorded, spelling
+from taupy.collectors.cupti_host import ChipMetrics, CuptiError, CuptiHost, CuptiUnavailable
+from taupy.errors import UsageError
+
+if TYPE_CHECKING:
+    from taupy.collectors.perf_events import Counter as CpuCounter
+
+
+class MetricSource(Protocol):
+    """Answers of one chip."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+
+    def has(self, metric: str) -> bool:
+        """Is there such a PerfWorks metric?"""
+
+    def passes_of(self, name: str, metrics: Sequence[str]) -> int | None:
+        """Passes of a counter or set of ours and its metrics; None where not known."""
+
+    def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
+        """A line on the passes of several of them at once."""
+
+    def near(self, metric: str) -> list[str]:
+        """PerfWorks metrics whose names come close."""
+
+    def raw(self) -> Iterator[tuple[str, str, str, str]]:
+        """NVIDIA's own metrics: name, kind, unit, description."""
+
+
+class Found(NamedTuple):
+    """The chips that a question is about, and what must be said of how they were found."""
+
+    chips: list[MetricSource]
+    notes: list[str]
+
+
+def chips(wanted: str | None) -> Found:
+    """The chip of that name, or those of this machine's GPUs.
+
+    Raises:
+        UsageError: no chip has this name.
+    """
+    try:
+        host: CuptiHost | None = CuptiHost.open()
+        problem = ""
+    except CuptiUnavailable as unavailable:
+        host, problem = None, str(unavailable)
+    if wanted is not None:
+        return Found([_source(host, problem, _chip_name(wanted, host))], [])
+    if host is None or not host.has_driver:
+        return Found(
+            [], ["there is no NVIDIA GPU that answers here; --chip H100 shows those of a chip"]
+        )
+    names: list[str] = []
+    while True:
+        try:
+            names.append(host.device_chip(len(names)))
+        except CuptiError:
+            break
+    notes = [] if names else ["there is no NVIDIA GPU here; --chip H100 shows those of a chip"]
+    return Found([_source(host, problem, name) for name in dict.fromkeys(names)], notes)
+
+
+def cpu_counters() -> list[CpuCounter]:
+    """Counters of this machine's CPU."""
+    from taupy.collectors import perf_events
+
+    return perf_events.available()
+
+
+def _chip_name(wanted: str, host: CuptiHost | None) -> str:
+    """Newer CUPTIs may know chips that the catalogue does not."""
+    if host is not None and wanted.upper() in host.chips():
+        return wanted.upper()
+    return architectures.chip(wanted).name
+
+
+def _source(host: CuptiHost | None, problem: str, name: str) -> MetricSource:
+    if host is not None:
+        try:
+            return _Asked(host, host.chip(name))
+        except CuptiError as refused:
+            problem = str(refused)
+    if name in recorded.UNANSWERED:
+        raise UsageError(
+            f"{name} is in CUPTI's list of chips, but CUPTI has no metrics of it; `taupy avail "
+            "--chips` lists others"
+        )
+    return _Recorded(name, problem)
+
+
+def _title(name: str) -> str:
+    for chip in architectures.CHIPS:
+        if chip.name == name:
+            return f"{chip.architecture}, {chip.compute_capability}"
+    return "unknown to this taupy"
+
+
+def _general_notes(name: str) -> tuple[str, ...]:
+    for chip in architectures.CHIPS:
+        old = chip.compute_capability in architectures.WITHOUT_RANGE_PROFILER
+        if chip.name == name and old:
+            return (
+                f"{name} is too old for counting in process: count with Nsight Compute and "
+                "import its file",
+            )
+    return ()
+
+
+class _Asked:
+    """NVIDIA's own answers, from CUPTI."""
+
+    def __init__(self, host: CuptiHost, chip: ChipMetrics) -> None:
+        self._chip = chip
+        self.name = chip.chip
+        self.title = _title(chip.chip)
+        asked = f"as CUPTI {host.version_text} answers ({host.path})"
+        self.notes = (*_general_notes(chip.chip), asked)
+
+    def has(self, metric: str) -> bool:
+        return self._chip.has(metric)
+
+    def passes_of(self, name: str, metrics: Sequence[str]) -> int | None:
+        return self._chip.passes(metrics)
+
+    def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
+        return f"all together: {self._chip.passes(metrics)} passes"
+
+    def near(self, metric: str) -> list[str]:
+        base, _, rest = metric.partition(".")
+        bases = get_close_matches(base, self._chip.base_metrics(), n=3, cutoff=0.7)
+        rest = f".{rest}"
+        found = []
+        for one in bases:
+            there = self._chip.submetrics(one)
+            found.append(one + (rest if rest in there or not there else there[0]))
+        return [one for one in dict.fromkeys(found) if one != metric]
+
+    def raw(self) -> Iterator[tuple[str, str, str, str]]:
+        for base in self._chip.base_metrics():
+            found = self._chip.properties(base)
+            if found is not None:
+                yield base, found.kind, found.unit, found.description
+
+
+class _Recorded:
+    """What was recorded of CUPTI's answers."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        self.title = _title(name)
+        self._problem = problem
+        self.notes = (*_general_notes(name), f"as recorded from {recorded.SOURCE}: {problem}")
+
+    def has(self, metric: str) -> bool:
+        return metric not in recorded.METRICS or spelling.has(self.name, metric)
+
+    def passes_of(self, name: str, metrics: Sequence[str]) -> int | None:
+        return spelling.recorded_passes(spelling.canonical(name) or name, self.name)
+
+    def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
+        known = [self.passes_of(name, ()) or 1 for name in names]
+        return f"all together: at least {max(known)} passes; only CUPTI can tell how many"
+
+    def near(self, metric: str) -> list[str]:
+        return get_close_matches(metric, recorded.METRICS, n=3, cutoff=0.7)
+
+    def raw(self) -> Iterator[tuple[str, str, str, str]]:
+        raise UsageError(f"NVIDIA's own metrics are asked of CUPTI: {self._problem}")
