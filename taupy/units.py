@@ -112,6 +112,11 @@ _PREFIXES = (
 )
 
 
+def four_digits(value: float) -> float:
+    """The value with four significant digits: what a chart or a counter can be trusted to."""
+    return float(f"{value:.4g}")
+
+
 def prefixed(value: float, unit: str) -> str:
     """A quantity with an SI prefix, powers of 1000, three digits: `15.7 Tflop/s`, `4.2 us`."""
     if value != value:

@@ -15,6 +15,7 @@ from taupy.errors import TaupyError
 COMMANDS = {
     "run": "run a program and keep its profile as a trial",
     "pprof": "show where a trial spent its time",
+    "kernel": "show one GPU kernel with its launch sites",
     "trials": "list, show, rename, tag and delete trials",
     "compare": "hold trials against each other; a gate for CI",
     "query": "ask the database in SQL",

@@ -217,19 +217,24 @@ def stack(
     placements: Sequence[tuple[int, Placement]],
     edge: Literal["left", "right", "bottom"],
     color: dict[int, str],
+    trials: int = 1,
 ) -> list[Mark]:
     """Marks along an edge, one upon the other, as long as their shares of the time."""
     marks = []
     at = 0.0
     for number, placement in placements:
-        end = min(1.0, at + placement.point.share)
+        end = min(1.0, at + placement.point.share / max(trials, 1))
         marks.append(Mark(number, edge, at, end, color.get(number, "other")))
         at = end
     return marks
 
 
-def remarks(placements: Sequence[Placement]) -> list[str]:
-    """What a reader must know: where numbers come from and what is not in the chart."""
+def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
+    """What a reader must know: where numbers come from and what is not in the chart.
+
+    Args:
+        idle: also how much time goes to kernels without flop.
+    """
     notes = []
     tiers = sorted({each.point.flop_tier for each in placements})
     moved = sorted({each.point.bytes_tier for each in placements})
@@ -242,32 +247,34 @@ def remarks(placements: Sequence[Placement]) -> list[str]:
         f"flop: {', '.join(told[tier] for tier in tiers)}; "
         f"bytes: {', '.join(told[tier] for tier in moved)}"
     )
+    trials = max(len({each.point.trial for each in placements}), 1)
+
+    def share(some: Sequence[Placement]) -> str:
+        return percent(100 * sum(each.point.share for each in some) / trials)
+
     zero = [
         each
         for each in placements
         if each.point.flop_tier != "unknown" and not each.point.total_flop
     ]
-    if zero and all(each.point.of == "kernel" for each in zero):
-        share = sum(each.point.share for each in zero)
-        notes.append(f"{len(zero)} without flop: {percent(100 * share)} % of the run time")
+    if idle and zero and all(each.point.of == "kernel" for each in zero):
+        notes.append(f"{len(zero)} without flop: {share(zero)} % of the time")
     unknown = [each for each in placements if not each.point.known]
     if unknown:
-        share = sum(each.point.share for each in unknown)
-        notes.append(
-            f"{len(unknown)} not counted, not drawn: {percent(100 * share)} % of the run time"
-        )
-    for text in dict.fromkeys(text for each in placements for text in each.assumed):
-        notes.append(text)
-    for text in dict.fromkeys(
-        text for each in placements for text in each.point.notes if not text[:1].isdigit()
-    ):
-        notes.append(text)
-    partly = [each for each in placements if any(note[:1].isdigit() for note in each.point.notes)]
+        notes.append(f"{len(unknown)} not counted, not drawn: {share(unknown)} % of the time")
+    partly = [
+        each
+        for each in placements
+        if each.point.known and 0 < each.point.counted < each.point.launches
+    ]
     if partly:
-        notes.append(
-            f"{len(partly)} counted in part of their launches, or scaled to a timing trial: "
-            "the table tells which"
-        )
+        notes.append(f"{len(partly)} counted in part of their launches: rates are of those")
+    texts = [text for each in placements for text in (*each.assumed, *each.point.notes)]
+    told_once = [text for text in dict.fromkeys(texts) if not text[:1].isdigit()]
+    notes += told_once[:6]
+    scaled = sum("timing trial" in text for text in texts)
+    if scaled:
+        notes.append(f"{scaled} scaled to the launches of the timing trial, or not found in it")
     return notes
 
 
@@ -275,9 +282,8 @@ def warnings(placements: Sequence[Placement]) -> list[str]:
     """Points above a roof: a count or a roof is wrong."""
     found = [each for each in placements if each.above_roof]
     return [
-        f"{each.point.short} is above its roof ({percent(100 * (each.roof_share or 0))} % of "
-        f"{each.limiter or 'it'}): a clock above the roof's, work from a nearer level, "
-        "or a wrong count"
+        f"{each.point.short} is above its roof ({percent(100 * (each.roof_share or 0))} %): "
+        "a clock above the roof's, another processor's roof, or a wrong count"
         for each in found[:3]
     ] + ([f"... and {len(found) - 3} more above their roofs"] if len(found) > 3 else [])
 

@@ -117,8 +117,10 @@ def _chart(
         for number, each in enumerate(placements)
         if each.point.total_flop > 0 and any(each.point.bytes.get(one) == 0 for one in levels)
     ]
-    marks = chart.stack(zero, "left", style.colors) + chart.stack(unmoved, "right", style.colors)
-    share = percent(100 * sum(each.point.share for _, each in zero))
+    trials = max(len({each.point.trial for each in placements}), 1)
+    marks = chart.stack(zero, "left", style.colors, trials)
+    marks += chart.stack(unmoved, "right", style.colors, trials)
+    share = percent(100 * sum(each.point.share for _, each in zero) / trials)
     return Chart(
         kind=kind,
         level=levels[0] if kind == "classic" else "",

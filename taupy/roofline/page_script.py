@@ -49,7 +49,7 @@ table.names { border-collapse:collapse; width:100%; font-size:12.5px; }
   border-bottom:1px solid var(--grid); font-variant-numeric:tabular-nums; }
 .names th { position:sticky; top:0; background:var(--panel); cursor:pointer; }
 .names th.text, .names td.text { text-align:left; }
-.names td.name { white-space:normal; overflow-wrap:anywhere; min-width:280px; max-width:640px; }
+.names td.name { white-space:normal; overflow-wrap:anywhere; min-width:400px; max-width:700px; }
 .names tr:hover td, .names tr.on td { background:var(--panel); }
 .symbol { cursor:pointer; } .dim { opacity:.10; } .on-symbol { stroke:var(--ink); stroke-width:2.4; }
 """
@@ -223,8 +223,10 @@ function drawLines(chart, box, X, Y, plane, words) {
     let at;
     for (;;) {
       at = [a[0]+(b[0]-a[0])*along, a[1]+(b[1]-a[1])*along];
-      const room = 10 + 90*Math.abs(Math.sin(angle*Math.PI/180));
-      if (along < .2 || !taken.some(t => Math.abs(t[1]-at[1]) < room && Math.abs(t[0]-at[0]) < 180)) break;
+      const cos = Math.cos(angle*Math.PI/180), sin = Math.sin(angle*Math.PI/180);
+      const crowds = t => Math.abs((at[1]-t[1])*cos - (at[0]-t[0])*sin) < 14
+        && Math.abs((at[0]-t[0])*cos + (at[1]-t[1])*sin) < 200;
+      if (along < .2 || !taken.some(crowds)) break;
       along -= .22;
     }
     taken.push(at);

@@ -281,9 +281,12 @@ def _line_label(
     )
 
 
-def _crowding(angle: float) -> float:
-    """So near, in pixels, two labels run into each other; slanted ones do sooner."""
-    return 12 + 110 * abs(math.sin(math.radians(angle)))
+def _crowded(right: float, up: float, angle: float) -> bool:
+    """Do two labels at that slant run into each other, so far apart in pixels?"""
+    turned = math.radians(angle)
+    along = right * math.cos(turned) + up * math.sin(turned)
+    across = up * math.cos(turned) - right * math.sin(turned)
+    return abs(across) < 13 and abs(along) < 210
 
 
 def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:

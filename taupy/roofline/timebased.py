@@ -126,7 +126,7 @@ def _chart(kind: chart.Kind, placements: Sequence[Placement], level: str, top: i
             y_low / peak,
             y_high / peak,
         )
-    marks, label = _marks(kind, placements, found, style)
+    marks, label = _marks(placements, found, style)
     return Chart(
         kind=kind,
         level=level,
@@ -317,13 +317,14 @@ def _trajectories(
 
 
 def _marks(
-    kind: chart.Kind, placements: Sequence[Placement], found: Sequence[Spot], style: Look
+    placements: Sequence[Placement], found: Sequence[Spot], style: Look
 ) -> tuple[list[chart.Mark], str]:
-    del kind
     idle = [(spot.number, placements[spot.number]) for spot in found if spot.flop <= 0]
     still = [(spot.number, placements[spot.number]) for spot in found if spot.bytes <= 0]
-    marks = chart.stack(idle, "bottom", style.colors) + chart.stack(still, "left", style.colors)
-    share = percent(100 * sum(each.point.share for _, each in idle))
+    trials = max(len({each.point.trial for each in placements}), 1)
+    marks = chart.stack(idle, "bottom", style.colors, trials)
+    marks += chart.stack(still, "left", style.colors, trials)
+    share = percent(100 * sum(each.point.share for _, each in idle) / trials)
     return marks, f"no flop: {len(idle)}, {share} % of time" if idle else ""
 
 

@@ -1,0 +1,171 @@
+"""Ceilings in files: the Empirical Roofline Toolkit's JSON, tables of peaks, and our own.
+
+roofline.json   of ERT: empirical.gflops and empirical.gbytes (also written by us)
+peaks.csv       label,peak_flops,peak_bandwidth; FP32 flop/s and B/s
+*.csv           kind,name,value[,unit]: compute,fp64,7.8e12 / bandwidth,L2,3e12
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from taupy.errors import FormatError
+from taupy.model.machine import Ceiling, CeilingKind, CeilingSource
+from taupy.roofline.roofs import PRECISIONS, Roofs
+
+_LARGEST = 16 * 1024 * 1024
+_KINDS: Mapping[str, CeilingKind] = {
+    "compute": "compute",
+    "bandwidth": "bandwidth",
+    "latency": "latency",
+}
+_UNITS = {"compute": "flop/s", "bandwidth": "B/s", "latency": "s"}
+_LEVELS = {"l1": "L1", "l2": "L2", "l3": "L3", "dram": "DRAM", "hbm": "DRAM", "shared": "shared"}
+
+
+def read_ceilings(path: str) -> list[Ceiling]:
+    """The ceilings in a file.
+
+    Raises:
+        FormatError: it cannot be read, or is none of these.
+    """
+    try:
+        if os.path.getsize(path) > _LARGEST:
+            raise FormatError(f"{path} is too large for a file of ceilings")
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise FormatError(f"{path} cannot be read: {problem}") from None
+    found = _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_csv(path, text)
+    if not found:
+        raise FormatError(f"{path} holds no ceilings")
+    return found
+
+
+def _from_json(path: str, text: str) -> list[Ceiling]:
+    try:
+        data = json.loads(text)
+        parts = [(data["empirical"], "report")]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise FormatError(
+            f"{path} is no JSON of the Empirical Roofline Toolkit (it lacks 'empirical')"
+        ) from None
+    found: list[Ceiling] = []
+    try:
+        for part, source in parts:
+            for name, value in part.get("gflops", {}).get("data", []):
+                found.append(
+                    _ceiling(path, "compute", _precision(name), value, 1e9, "report", source, "ERT")
+                )
+            for name, value in part.get("gbytes", {}).get("data", []):
+                level = _LEVELS.get(str(name).lower(), str(name))
+                found.append(
+                    _ceiling(path, "bandwidth", level, value, 1e9, "report", source, "ERT")
+                )
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise FormatError(f"{path}: its ERT data is not understood ({problem})") from None
+    return found
+
+
+def _precision(name: object) -> str:
+    """ERT computes in double precision unless the name says otherwise."""
+    text = str(name).lower()
+    bits = re.search(r"(tf|bf|fp|int)\s?(8|16|32|64)", text)
+    if bits is None:
+        return "fp64"
+    kind = bits.group(1) + bits.group(2)
+    return f"tensor {kind}" if "tensor" in text or kind.startswith(("tf", "int")) else kind
+
+
+def _from_csv(path: str, text: str) -> list[Ceiling]:
+    rows = list(csv.DictReader(text.splitlines()))
+    columns = set(rows[0]) if rows else set()
+    try:
+        if {"peak_flops", "peak_bandwidth"} <= columns:
+            return [each for row in rows for each in _peaks(path, row)]
+        if {"kind", "name", "value"} <= columns:
+            return [_row(path, row) for row in rows]
+    except (TypeError, ValueError, KeyError) as problem:
+        raise FormatError(f"{path}: a row is not understood ({problem})") from None
+    raise FormatError(
+        f"{path} is no file of ceilings: a CSV has columns kind,name,value or "
+        "label,peak_flops,peak_bandwidth"
+    )
+
+
+def _peaks(path: str, row: Mapping[str, str]) -> Iterable[Ceiling]:
+    label = row.get("label") or "peak"
+    source: CeilingSource = "datasheet" if label.startswith("theor") else "user"
+    flop, moved = row["peak_flops"], row["peak_bandwidth"]
+    return (
+        _ceiling(path, "compute", "fp32", flop, 1.0, label, source, label),
+        _ceiling(path, "bandwidth", "DRAM", moved, 1.0, label, source, label),
+    )
+
+
+def _row(path: str, row: Mapping[str, str]) -> Ceiling:
+    kind = _KINDS[row["kind"].strip().lower()]
+    name = row["name"].strip()
+    if kind == "bandwidth":
+        name = _LEVELS.get(name.lower(), name)
+    elif kind == "compute" and name.lower() not in PRECISIONS:
+        raise ValueError(f"no precision '{name}'; one of {', '.join(PRECISIONS)}")
+    return _ceiling(path, kind, name.lower() if kind == "compute" else name,
+                    row["value"], 1.0, row.get("pattern") or "user", "user", "user")  # fmt: skip
+
+
+def _ceiling(
+    path: str,
+    kind: CeilingKind,
+    name: str,
+    value: object,
+    factor: float,
+    pattern: str,
+    source: str,
+    tool: str,
+) -> Ceiling:
+    number = float(str(value)) * factor
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{name} is {value}")
+    known: CeilingSource = "user" if source not in ("report", "datasheet") else source  # type: ignore[assignment]
+    return Ceiling(
+        characterization=f"file:{os.path.basename(path)}",
+        machine="",
+        processor=os.path.basename(path),
+        device_uuid="",
+        kind=kind,
+        name=name,
+        pattern=pattern if pattern != "report" else tool,
+        threads=0,
+        value=number,
+        unit=_UNITS[kind],
+        source=known,
+        reference=f"{tool}, {os.path.basename(path)}",
+    )
+
+
+def ert_json(roofs: Roofs) -> str:
+    """The roofs in ERT's JSON, for tools that read it: Gflop/s and GB/s, by name."""
+    named = {
+        "gflops": [
+            [f"{name.upper()} GFLOPs", each.value / 1e9] for name, each in roofs.compute.items()
+        ],
+        "gbytes": [[name, each.value / 1e9] for name, each in roofs.bandwidth.items()],
+    }
+    sources = {
+        name: f"{each.source}: {each.reference or each.pattern}"
+        for name, each in [*roofs.compute.items(), *roofs.bandwidth.items()]
+    }
+    empirical: dict[str, Any] = {
+        "metadata": {"PROCESSOR": roofs.processor, "WRITTEN_BY": "taupy", "SOURCES": sources},
+    }
+    for name, data in named.items():
+        empirical[name] = {"data": data, "metadata": {}}
+    empty: dict[str, Any] = {"data": []}
+    spec = {"gflops": empty, "gbytes": empty}
+    return json.dumps({"empirical": empirical, "spec": spec}, indent=1) + "\n"

@@ -1,0 +1,114 @@
+"""Points for other tools: a CSV with every number, and one as Nsight Compute prints it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from taupy.model.work import LEVELS, PRECISION_OF
+from taupy.roofline.points import Point
+
+_INSTRUCTIONS = {
+    "fp64": "sm__sass_thread_inst_executed_op_d",
+    "fp32": "sm__sass_thread_inst_executed_op_f",
+    "fp16": "sm__sass_thread_inst_executed_op_h",
+}
+_TENSOR = {
+    "tensor": "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
+    "tensor fp64": "sm__ops_path_tensor_src_fp64.sum",
+    "tensor tf32": "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
+    "tensor fp16": "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
+    "tensor bf16": "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
+    "tensor fp8": "sm__ops_path_tensor_src_fp8_dst_fp32.sum",
+    "tensor int8": "sm__ops_path_tensor_src_int8.sum",
+}
+_BYTES = {"L1": "l1tex__t_bytes.sum", "L2": "lts__t_bytes.sum", "DRAM": "dram__bytes.sum"}
+_NCU_COLUMNS = (
+    *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"),
+    *("Block Size", "Grid Size", "Device", "CC", "Section Name"),
+    *("Metric Name", "Metric Unit", "Metric Value"),
+)
+
+
+def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Every number of a chart's points, one row a point; empty where not measured."""
+    precisions = [
+        name
+        for name in dict.fromkeys(PRECISION_OF.values())
+        if any(name in each["flop"] for each in records)
+    ]
+    levels = [name for name in LEVELS if any(name in each["bytes"] for each in records)]
+    plain = ("rank", "name", "short", "of", "trial", "trial_name", "processor", "series")
+    header = [*plain, "parameter", "calls", "launches", "counted_launches"]
+    header += ["run_time_s", "counted_time_s", "share", "flop_tier", "bytes_tier", "flop"]
+    header += [f"flop_{name.replace(' ', '_')}" for name in precisions]
+    for level in levels:
+        header += [f"bytes_{level}", f"intensity_{level}", f"bandwidth_{level}_B_s"]
+        header.append(f"ideal_time_{level}_s")
+    header += ["flop_s", "ideal_compute_time_s", "launch_overhead_s", "peak_flop_s"]
+    header += ["roof_share", "bound_by", "notes"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    for each in records:
+        row: list[Any] = [each[name] for name in plain]
+        row += [each["parameter"], each["calls"], each["launches"], each["counted"]]
+        row += [each["run_time"], each["time"], each["share"]]
+        row += [each["flop_tier"], each["bytes_tier"], each["total_flop"]]
+        row += [each["flop"].get(name) for name in precisions]
+        for level in levels:
+            row += [each[what].get(level) for what in ("bytes", "intensity", "bandwidth")]
+            row.append(each["ideal_level_times"].get(level))
+        row += [each["performance"], each["ideal_compute_time"], each["launch_overhead"]]
+        row += [each["peak"], each["roof_share"], each["bound_by"], "; ".join(each["notes"])]
+        writer.writerow([_safe(value) for value in row])
+    return text.getvalue()
+
+
+def _safe(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula gets a ' in front."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value
+
+
+def ncu_csv(points: Iterable[Point]) -> str:
+    """Kernels in the long form of `ncu --csv`, one "launch" a kernel that holds its sums.
+
+    Flop stand as add instructions, from which a tool's add + mul + 2 fma gives them back
+    exactly; half-precision ones count two flop each (packed), as NVIDIA's own section has
+    it. Tensor flop are operations of the tensor path. Only what was counted is written.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer.writerow(_NCU_COLUMNS)
+    for number, point in enumerate(points):
+        start = [number, 0, "taupy", "127.0.0.1", point.name, 1, 7]
+        start += ["(1, 1, 1)", "(1, 1, 1)", 0, "", "Command line profiler metrics"]
+        for metric, unit, value in _metrics(point):
+            shown = str(int(value)) if value == int(value) else repr(value)
+            writer.writerow([*start, metric, unit, shown])
+    return text.getvalue()
+
+
+def _metrics(point: Point) -> Iterable[tuple[str, str, float]]:
+    yield "gpu__time_duration.sum", "nsecond", point.time * 1e9
+    if point.flop_tier != "unknown":
+        for precision, stem in _INSTRUCTIONS.items():
+            if precision not in point.flop:
+                continue
+            packed = 2 if precision == "fp16" else 1
+            yield f"{stem}add_pred_on.sum", "inst", point.flop[precision] / packed
+            yield f"{stem}mul_pred_on.sum", "inst", 0
+            yield f"{stem}fma_pred_on.sum", "inst", 0
+        tensor: dict[str, float] = {}
+        for precision, metric in _TENSOR.items():
+            if point.flop.get(precision):
+                tensor[metric] = tensor.get(metric, 0.0) + point.flop[precision]
+        for metric, flop in tensor.items():
+            yield metric, "", flop
+    for level, metric in _BYTES.items():
+        if level in point.bytes:
+            yield metric, "byte", point.bytes[level]

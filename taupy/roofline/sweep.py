@@ -1,0 +1,89 @@
+"""Trajectories: points of several trials or phases, ordered by a swept parameter.
+
+The parameter of a point is `NAME=VALUE` in its own name (a phase "forward batch=32"), else
+metadata NAME of its trial, else `NAME=VALUE` in the trial's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from taupy.errors import UsageError
+from taupy.roofline.points import Point
+
+_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+
+
+def parameter_in(text: str, name: str) -> float | None:
+    """The number after `NAME=` in a text."""
+    found = re.search(rf"(?<![\w.]){re.escape(name)}\s*=\s*({_NUMBER})", text)
+    return float(found.group(1)) if found else None
+
+
+def without(text: str, name: str) -> str:
+    """The text less `NAME=VALUE`: what the points of one series have in common."""
+    less = re.sub(rf"(?<![\w.]){re.escape(name)}\s*=\s*{_NUMBER}", "", text)
+    return " ".join(re.sub(r"[\s,;/_]+$|^[\s,;/_]+", "", less).split())
+
+
+def swept(
+    points: Sequence[Point],
+    name: str,
+    metadata: Mapping[int, Mapping[str, str]],
+    series: str | None = None,
+) -> list[Point]:
+    """The points that have the parameter, with series and parameter set.
+
+    Args:
+        metadata: of each trial.
+        series: metadata whose value names the series of a trial (a framework); None takes
+            the application, and the processor where there are several.
+
+    Raises:
+        UsageError: no point has the parameter.
+    """
+    found = []
+    for point in points:
+        facts = metadata.get(point.trial, {})
+        value = parameter_in(point.name, name) if point.of != "program" else None
+        if value is None and name in facts:
+            value = _number(facts[name])
+        if value is None:
+            value = parameter_in(point.trial_name, name)
+        if value is not None:
+            found.append(replace(point, parameter=value))
+    if not found:
+        raise UsageError(
+            f"no point has a parameter '{name}': name phases '... {name}=VALUE', or set it in "
+            f"the program with taupy.metadata('{name}', VALUE)"
+        )
+    processors = {point.processor for point in found}
+    labels = {
+        point.trial: _label(point, metadata.get(point.trial, {}), series, len(processors) > 1)
+        for point in found
+    }
+    several = len(set(labels.values())) > 1
+    return [
+        replace(point, series=_series(point, name, labels[point.trial], several)) for point in found
+    ]
+
+
+def _label(point: Point, facts: Mapping[str, str], series: str | None, processors: bool) -> str:
+    application = point.trial_name.split("/", 1)[0]
+    name = application if series is None else facts.get(series, "")
+    return f"{name} on {point.processor}" if processors else name
+
+
+def _series(point: Point, name: str, label: str, several: bool) -> str:
+    own = without(point.short, name) if point.of != "program" else ""
+    parts = [part for part in (own, label if several or not own else "") if part]
+    return ", ".join(parts) or name
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,109 @@
+"""What a roofline says in words: a line for each top kernel, then the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taupy.roofline.look import clipped
+from taupy.roofline.placement import Placement, distance
+from taupy.units import percent, prefixed
+
+_FAR = 0.10
+"""Below this share of its roof, neither computing nor moving bytes holds a kernel back."""
+
+
+def verdict(placements: Sequence[Placement], top: int = 5, wall: float | None = None) -> list[str]:
+    """Lines for the points with the most time, and lines for all of them.
+
+    Args:
+        wall: run time of the program in seconds, where launches are held against it.
+    """
+    lines = [
+        f"{rank}. {clipped(each.point.short, 60)}: {sentence(each)}"
+        for rank, each in enumerate(placements[:top], 1)
+    ]
+    return lines + _whole(placements, wall)
+
+
+def sentence(placement: Placement) -> str:
+    """What bounds one point, and how far it is from its roof."""
+    point = placement.point
+    if point.flop_tier == "unknown":
+        return "flop not counted"
+    if not point.bytes:
+        return "bytes not counted"
+    if not point.time > 0:
+        return "no time measured"
+    if placement.above_roof:
+        much = percent(100 * (placement.roof_share or 0.0))
+        return f"above its roof ({much} % of it): count or roof is wrong"
+    if placement.bound_by == "launch":
+        return (
+            f"bound by launch overhead: {point.counted:,} launches x "
+            f"{prefixed(_latency(placement), 's')} = {prefixed(placement.overhead or 0.0, 's')} "
+            f"against {prefixed(point.time, 's')} on the GPU"
+        )
+    share = placement.roof_share
+    if share is None:
+        return "no roof is known for its flop or its bytes"
+    if not placement.bound_by:
+        return "neither flop nor bytes"
+    nothing = "" if point.total_flop else "no flop; "
+    near = f"{percent(100 * share)} % of its roof"
+    if share < _FAR:
+        return (
+            f"{nothing}far from every roof ({near}, nearest {placement.limiter}): "
+            "latency, too little parallelism or other instructions hold it back"
+        )
+    times = distance(placement) or 1.0
+    return f"{nothing}bound by {placement.limiter}, at {near} ({times:.3g}x faster at best)"
+
+
+def _latency(placement: Placement) -> float:
+    launch = placement.roofs.launch
+    return launch.value if launch is not None else 0.0
+
+
+def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
+    kernels = [each for each in placements if each.point.of == "kernel"]
+    lines = []
+    if kernels:
+        idle = [
+            each
+            for each in kernels
+            if each.point.flop_tier != "unknown" and not each.point.total_flop
+        ]
+        share = sum(each.point.share for each in idle) / max(len(_trials(kernels)), 1)
+        lines.append(
+            f"without flop (copies, conversions, layout): {len(idle)} of {len(kernels)} kernels, "
+            f"{percent(100 * share)} % of the time in kernels"
+        )
+    launched = kernels or [each for each in placements if each.point.of == "program"]
+    if launched and len(_trials(launched)) == 1 and launched[0].roofs.launch is not None:
+        lines += _launches(launched, wall)
+    return lines
+
+
+def _launches(launched: Sequence[Placement], wall: float | None) -> list[str]:
+    number = sum(each.point.launches for each in launched)
+    latency = _latency(launched[0])
+    busy = sum(each.point.run_time for each in launched)
+    if not number or not busy > 0:
+        return []
+    overhead = number * latency
+    ceiling = launched[0].roofs.launch
+    text = (
+        f"launching: {number:,} x {prefixed(latency, 's')} "
+        f"({ceiling.pattern if ceiling else ''}, {ceiling.source if ceiling else ''}) = "
+        f"{prefixed(overhead, 's')}, {percent(100 * overhead / busy)} % of the "
+        f"{prefixed(busy, 's')} in kernels"
+    )
+    if wall is not None and wall > 0:
+        text += f" and {percent(100 * overhead / wall)} % of the run time {prefixed(wall, 's')}"
+    if overhead >= busy:
+        text += ": launches alone keep the GPU from being busy"
+    return [text]
+
+
+def _trials(placements: Sequence[Placement]) -> set[int]:
+    return {each.point.trial for each in placements}
