@@ -208,7 +208,8 @@ def _failing(
             return {metric.name for metric in metrics}
         metric = metrics[events[problem.filename][3]]
         alike = {metric.name}
-        if _on_processor(metric) and (problem.errno in _FORBIDDEN or not _has_pmu()):
+        none_at_all = problem.errno in _ABSENT and not _has_pmu()
+        if _on_processor(metric) and (problem.errno in _FORBIDDEN or none_at_all):
             alike = {other.name for other in metrics if _on_processor(other)}
         notes.append(f"{', '.join(sorted(alike))}: {why_not(problem, cpu)}")
         return alike
@@ -227,9 +228,25 @@ def _failing_at(
     ranges = {metric.name: _known(metric.name, work, count) for metric in metrics}
     if not any(ranges.values()):
         return set()
-    answer = try_(events, work, count, 5 if work == "lines" else _ROUNDS, False)
-    if answer is None:
-        return set()
+    for rdpmc in (False, True):  # regions of other threads are read by read() even then
+        answer = try_(events, work, count, 5 if work == "lines" else _ROUNDS, rdpmc)
+        if answer is None or answer["rdpmc"] is not rdpmc:
+            break
+        if failed := _doubted(answer, work, metrics, events, ranges, notes, tested):
+            return failed
+    return set()
+
+
+def _doubted(
+    answer: dict[str, Any],
+    work: str,
+    metrics: list[CpuMetric],
+    events: list[tuple[int, int, int, int]],
+    ranges: dict[str, tuple[float, int, float] | None],
+    notes: list[str],
+    tested: dict[str, str],
+) -> set[str]:
+    """Names of the metrics that known work shows to be wrong."""
     rounds: list[list[int]] = answer["values"]
     on_processor = {metric.name for metric in metrics if _on_processor(metric)}
     if answer["enabled_ns"] != answer["running_ns"]:
@@ -261,7 +278,7 @@ def _failing_at(
         if not low <= got <= high:
             notes.append(
                 f"{metric.name}: not counted, since known work of {expected} {metric.unit} "
-                f"({work}) was counted as {got:.0f}"
+                f"({work}) was counted as {got:.0f}" + (" by rdpmc" if answer["rdpmc"] else "")
             )
             return {metric.name}
         if expected:
@@ -357,6 +374,7 @@ _TYPE_NAMES = {HARDWARE: "hardware", 1: "software", RAW: "raw"}
 
 
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
+_ABSENT = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.ENXIO)
 _DEVICES = Path("/sys/bus/event_source/devices")
 
 
@@ -386,7 +404,7 @@ def why_not(
             "perf_event_open is forbidden here, by a container's seccomp filter most likely; "
             "start the container with --cap-add PERFMON or a profile that allows the call"
         )
-    if problem.errno in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.ENXIO):
+    if problem.errno in _ABSENT:
         if not _has_pmu(devices):
             machine = "this virtual machine has" if cpu.virtual else "this kernel knows"
             return (
@@ -395,7 +413,7 @@ def why_not(
             )
         return "this processor has no such event"
     if problem.errno == errno.EINVAL:
-        return "this processor cannot count it together with the others: ask for fewer at once"
+        return "this processor cannot count it, or not with the others: ask for fewer at once"
     if problem.errno in (errno.EMFILE, errno.ENFILE):
         return "no file descriptors are left for it (ulimit -n)"
     if problem.errno == errno.ENOSYS:

@@ -27,6 +27,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.units import duration
 
 CPU_TIME = Metric("cpu_time", "ns")
 COMPENSATED = Metric("time_compensated", "ns")
@@ -338,8 +339,8 @@ def _counter_health(part: Part, suffix: str) -> dict[str, str]:
     lost, _, of = part.metadata.pop("taupy.counters.uncounted_ns", "0 of 0").partition(" of ")
     if int(lost) > _UNCOUNTED_AT_MOST * int(of):
         health[f"{HEALTH}counters_lost{suffix}"] = (
-            f"{int(lost) / 1e9:.3f} s of {int(of) / 1e9:.3f} s CPU time were spent in threads "
-            "before their counters could be opened: what they counted there is missing"
+            f"{duration(int(lost))} of {duration(int(of))} CPU time were spent in threads before "
+            "their counters could be opened: what was to be counted there is missing"
         )
     return health
 
