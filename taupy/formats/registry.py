@@ -40,6 +40,7 @@ IMPORT_NOTES = "taupy.health.import"
 # In the order in which they are asked: what is sure before what is likely.
 _MODULES = (
     "tau",
+    "tau_packed",
     "nsys",
 )
 

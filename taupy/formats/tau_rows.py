@@ -21,6 +21,7 @@ _MICROSECONDS = re.compile(r"(-?)([0-9]{1,16})\.([0-9]{1,3})", re.ASCII)
 _EXACT = 1 << 53
 
 Number = int | float
+_Values = tuple[int, int, int, Number, Number]  # metric, calls, subroutines, exclusive, inclusive
 
 
 @dataclass(slots=True)
@@ -71,8 +72,10 @@ class Rows:
         self.parent = array("q", [-1])
         self.paths: list[Row | None] = [None]
         self._children: dict[tuple[int, int], int] = {}
-        self._waiting: list[tuple[str, int, int, int, Number, Number]] = []
+        self._waiting: list[tuple[str, _Values]] = []
+        self._uncertain: list[tuple[str, str, _Values]] = []
         self._arrows_in_names = False
+        self._paths_are_told = False
 
     def add(
         self,
@@ -86,20 +89,26 @@ class Rows:
     ) -> None:
         """One row of the file; values in our units (`value`)."""
         if ARROW in name:
-            if CALLPATH_GROUP in groups or not groups:
-                row = self._known_path(name)
-                if row > 0:
-                    self._at(row, metric).add(metric, calls, subroutines, exclusive, inclusive)
-                else:
-                    values = (metric, calls, subroutines, exclusive, inclusive)
-                    self._waiting.append((name, *values))
+            values = (metric, calls, subroutines, exclusive, inclusive)
+            if CALLPATH_GROUP not in groups:
+                self._arrows_in_names = True
+                self._uncertain.append((name, groups, values))
                 return
-            self._arrows_in_names = True
+            self._paths_are_told = True
+            row = self._known_path(name)
+            if row > 0:
+                self._at(row, metric).add(*values)
+            else:
+                self._waiting.append((name, values))
+            return
+        self._add_flat(name, groups, (metric, calls, subroutines, exclusive, inclusive))
+
+    def _add_flat(self, name: str, groups: str, values: _Values) -> None:
         id = self._id(name)
         flat = self.flat.get(id)
         if flat is None:
-            flat = self.flat[id] = Row.empty(len(self.metrics), groups, metric)
-        flat.add(metric, calls, subroutines, exclusive, inclusive)
+            flat = self.flat[id] = Row.empty(len(self.metrics), groups, values[0])
+        flat.add(*values)
 
     def value(self, metric: int, measured: str | float) -> Number:
         """A value of the file in our unit.
@@ -135,13 +144,19 @@ class Rows:
 
     def settle(self) -> None:
         """Place the paths that waited, now that all routines are known."""
+        uncertain, self._uncertain = self._uncertain, []
+        for name, groups, values in uncertain:
+            # Where no row is marked as a path, paths are those made of routines alone.
+            if not self._paths_are_told and all(piece in self.ids for piece in name.split(ARROW)):
+                self._waiting.append((name, values))
+            else:
+                self._add_flat(name, groups, values)
         waiting, self._waiting = self._waiting, []
-        for name, metric, *values in waiting:
+        for name, values in waiting:
             row = 0
             for routine in self._routines(name):
                 row = self._below(row, self._id(routine))
-            calls, subroutines, exclusive, inclusive = values
-            self._at(row, metric).add(metric, int(calls), int(subroutines), exclusive, inclusive)
+            self._at(row, values[0]).add(*values)
 
     def find(self, path: str) -> int | None:
         """The trie row of a path; None where there is none. Settle first."""

@@ -10,7 +10,7 @@ such that summing it up by timer gives the flat rows again, and its rows the pat
   over C, and routines without paths directly beneath it. It, and the callers in cut
   paths, have no values of their own there.
 - What a flat row has beyond its path rows stands in the row of the routine at the
-  beginning of paths.
+  beginning of paths; where TAU's inclusive times disagree, that is below 0.
 - The inclusive time of a recursive routine is that of its outermost activation, and cut
   paths do not tell which one is that. Then the routine's row directly under `(callers not
   recorded)` carries what its outermost activations took, with the cut paths beneath.
@@ -204,10 +204,10 @@ class _Plan:
                 self._left(flat.inclusive, visible.get(id, nothing)),
                 0,
             )
-            numbers = [left.calls, left.subroutines, *left.exclusive, *left.inclusive]
-            if id in self._called and any(number and number < 0 for number in numbers):
+            sums = [left.calls, left.subroutines, *left.exclusive]
+            if id in self._called and any(number and number < 0 for number in sums):
                 return False
-            if id not in self._called or any(numbers):
+            if id not in self._called or any(sums) or any(left.inclusive):
                 self.values[self._head_of(id)] = left
         return True
 
