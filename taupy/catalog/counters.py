@@ -213,12 +213,12 @@ COUNTERS = (
         missing=_NO_DRAM,
     ),
     Counter(
-        "bytes_dram_read", "B", ("dram__bytes_read.sum", "dram__bytes_op_read.sum"),
-        "bytes read from device memory", legacy=("dram_read_bytes",), missing=_NO_DRAM,
+        "dram_read_bytes", "B", ("dram__bytes_read.sum", "dram__bytes_op_read.sum"),
+        "bytes read from device memory: a part of bytes_dram", missing=_NO_DRAM,
     ),
     Counter(
-        "bytes_dram_written", "B", ("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
-        "bytes written to device memory", legacy=("dram_write_bytes",), missing=_NO_DRAM,
+        "dram_write_bytes", "B", ("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
+        "bytes written to device memory: a part of bytes_dram", missing=_NO_DRAM,
     ),
     # Floating point, by threads.
     Counter(

@@ -1,0 +1,183 @@
+"""Tuning candidates: which routines are worth the work, and what could be won at most.
+
+Rows come in, rows go out: no SQL, no printing. TAU's way is the product of a ratio that is
+bad when large and the time (`product`). Of a ratio that is good when large, the time that
+would go if it reached a target counts (`shortfall`); under a roofline the target is the roof.
+
+The bound is Amdahl's: a program of T seconds that loses t of them ends T / (T - t) times
+sooner. t is what would go at most: work that overlaps with other work may win nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from taupy.model.rows import FlatRow
+
+Way = Literal["product", "shortfall", "value"]
+
+
+@dataclass(slots=True)
+class Routine:
+    """One routine over all threads, what it did itself.
+
+    Attributes:
+        time_ns: summed over threads; None where it was not measured.
+        longest_ns: of the node on which it took longest: what the program could lose.
+        value: of the metric that ranks; None where there is none.
+        evidence: other metrics of it, name -> value and unit.
+    """
+
+    name: str
+    short: str
+    calls: int = 0
+    time_ns: float | None = None
+    longest_ns: float | None = None
+    value: float | None = None
+    evidence: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+
+class Candidate(NamedTuple):
+    """A routine with its rank.
+
+    Attributes:
+        score: by which it ranks, the largest first.
+        share: of the time of all routines that were looked at, 0 to 1.
+        saved_ns: what the program would lose at most.
+        saved_share: of the program's time, 0 to 1.
+        speedup: of the program at most; None where it would be without bound.
+    """
+
+    routine: Routine
+    score: float
+    share: float | None
+    saved_ns: float | None
+    saved_share: float | None
+    speedup: float | None
+
+
+def routines(
+    times: Iterable[FlatRow], values: Iterable[FlatRow], evidence: Mapping[str, Iterable[FlatRow]],
+    units: Mapping[str, str],
+) -> list[Routine]:  # fmt: skip
+    """Rows of threads brought together by routine; exclusive values.
+
+    Args:
+        times: of the metric `time` [ns].
+        values: of the metric that ranks.
+        evidence: of other metrics, by their names; `units` are theirs.
+    """
+    found: dict[str, Routine] = {}
+
+    def routine(row: FlatRow) -> Routine:
+        if row.timer not in found:
+            found[row.timer] = Routine(row.timer, row.short_name)
+        return found[row.timer]
+
+    by_node: dict[tuple[str, int], float] = {}
+    for row in times:
+        one = routine(row)
+        one.calls += row.calls
+        one.time_ns = (one.time_ns or 0) + row.exclusive
+        key = (row.timer, row.node)
+        by_node[key] = by_node.get(key, 0) + row.exclusive
+    for (name, _), time in by_node.items():
+        found[name].longest_ns = max(found[name].longest_ns or 0, time)
+    for name, value, calls in _sums(values):
+        one = found.setdefault(name, Routine(name, value[1]))
+        one.value = value[0]
+        one.calls = one.calls or calls
+    for metric, rows in evidence.items():
+        for name, value, _ in _sums(rows):
+            if name in found:
+                found[name].evidence[metric] = (value[0], units.get(metric, ""))
+    return list(found.values())
+
+
+def _sums(rows: Iterable[FlatRow]) -> list[tuple[str, tuple[float, str], int]]:
+    """Each routine's value over threads; of a ratio, the ratio of the sums."""
+    values: dict[str, float] = {}
+    facts: dict[str, tuple[str, int]] = {}
+    for row in rows:
+        values[row.timer] = values.get(row.timer, 0) + row.exclusive
+        short, calls = facts.get(row.timer, (row.short_name, 0))
+        facts[row.timer] = (short, calls + row.calls)
+    return [
+        (name, (float(value), facts[name][0]), facts[name][1])
+        for name, value in values.items()
+        if value == value
+    ]
+
+
+def ranked(
+    found: Sequence[Routine], way: Way, wall_ns: float, target: float | None = None
+) -> list[Candidate]:
+    """The candidates, best first; what has no value, or no time where that counts, is none.
+
+    Args:
+        way: "product": value x time. "shortfall": time that would go if the value reached
+            the target. "value": the value itself.
+        wall_ns: time of the program.
+        target: of a shortfall; the best of the routines where None.
+    """
+    if way == "shortfall" and target is None:
+        target = max((one.value for one in found if one.value is not None), default=None)
+    total = sum(one.time_ns or 0 for one in found)
+    candidates = []
+    for one in found:
+        if one.value is None or (way != "value" and not one.time_ns):
+            continue
+        lost = 1.0
+        if way == "shortfall":
+            lost = max(0.0, 1 - one.value / target) if target and target > 0 else 0.0
+            score = (one.time_ns or 0) * lost
+        else:
+            score = one.value * (one.time_ns or 0) if way == "product" else one.value
+        candidates.append(_candidate(one, score, lost, total, wall_ns))
+    return sorted(candidates, key=lambda one: (-one.score, one.routine.name))
+
+
+def under_roofs(
+    found: Sequence[Routine], roof_share: Mapping[str, float], wall_ns: float
+) -> list[Candidate]:
+    """By the time that would go if each routine reached its roof.
+
+    Args:
+        roof_share: routine -> share of what its roof allows; above 1 counts as 1.
+    """
+    total = sum(one.time_ns or 0 for one in found)
+    candidates = []
+    for one in found:
+        share = roof_share.get(one.name)
+        if share is None or math.isnan(share) or not one.time_ns:
+            continue
+        one.value = share
+        lost = max(0.0, 1 - share)
+        candidates.append(_candidate(one, one.time_ns * lost, lost, total, wall_ns))
+    return sorted(candidates, key=lambda one: (-one.score, one.routine.name))
+
+
+def _candidate(
+    one: Routine, score: float, lost: float, total: float, wall_ns: float
+) -> Candidate:  # fmt: skip
+    saved = None if one.longest_ns is None else one.longest_ns * lost
+    if saved is not None and wall_ns > 0:
+        saved = min(saved, wall_ns)
+    share, speedup = bound(saved, wall_ns)
+    own = one.time_ns / total if one.time_ns is not None and total > 0 else None
+    return Candidate(one, score, own, saved, share, speedup)
+
+
+def bound(saved_ns: float | None, wall_ns: float) -> tuple[float | None, float | None]:
+    """What losing so much of a program's time gives: share of it, and speedup.
+
+    Source:
+        Amdahl, AFIPS 1967: 1 / (1 - p) for a part p that costs nothing any more.
+    """
+    if saved_ns is None or not wall_ns > 0:
+        return None, None
+    share = min(saved_ns / wall_ns, 1.0)
+    return share, None if share >= 1 else 1 / (1 - share)
