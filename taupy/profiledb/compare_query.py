@@ -10,10 +10,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from taupy.errors import MissingMetric
 from taupy.model.profile import Metric
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.text import shown
 from taupy.profiledb.tree import stored_trees
 
 Over = Literal["total", "mean", "max"]
@@ -123,21 +121,19 @@ class EventSums(NamedTuple):
     mean: float
 
 
-def metric_of(db: ProfileDB, trial_id: int, name: str) -> tuple[int, Metric]:
-    """The metric's id and itself, found by its name as written, else by any letters.
+def metric_of(db: ProfileDB, trial_id: int, name: str) -> tuple[int, Metric] | None:
+    """A measured metric's id and itself, by its name as written, else by any letters.
 
     Raises:
         NoSuchTrial: there is no such trial.
-        MissingMetric: the trial does not have the metric; says which it has.
     """
-    trial = db.trial(trial_id)
+    db.trial(trial_id)
     there = db.rows(_METRIC, (trial_id,))
     for wanted, written in ((name, str), (name.lower(), str.lower)):
         for id, found, unit in there:
             if written(found) == wanted:
                 return id, Metric(found, unit)
-    names = ", ".join(shown(found) for _, found, _ in there) or "none"
-    raise MissingMetric(f"trial {trial.id} has no metric '{shown(name)}' (it has: {names})")
+    return None
 
 
 @of_a_sound_file

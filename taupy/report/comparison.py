@@ -15,15 +15,15 @@ from taupy.analysis.compare import Comparison, Row, compared
 from taupy.analysis.match import Key, Level, Table
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.profile import Metric
-from taupy.model.rows import TrialRow
 from taupy.pprof.grouping import NO_FILE, module_of
 from taupy.pprof.selection import name_test
-from taupy.profiledb import compare_query, metrics, query
-from taupy.profiledb.compare_query import EventSums, Over, Sums, Where
+from taupy.profiledb import compare_query
+from taupy.profiledb.compare_query import EventSums, Over, Sums, TimerFacts, Where
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
 from taupy.report.path_names import path_keys
 from taupy.report.sides import Side
+from taupy.report.trial_values import TrialValues, added
 
 By = Literal["routine", "kernel", "callpath", "group", "file", "module", "event", "metadata"]
 BYS: tuple[By, ...] = get_args(By)
@@ -35,8 +35,6 @@ VALUES: tuple[Value, ...] = get_args(Value)
 
 Statistic = Literal["mean", "samples", "minimum", "maximum", "sum"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
-
-CALL = Metric("calls", "call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,59 +135,42 @@ def _check(question: Question) -> None:
 
 
 class _Asked:
-    """A question to the sides' trials, their metric found and their timers matched."""
+    """A question to the sides' trials, their timers found."""
 
     def __init__(self, db: ProfileDB, sides: Sequence[Side], question: Question) -> None:
         self.db = db
         self.sides = sides
         self.question = question
-        self._meaning: dict[int, metrics.Resolved] = {}
-        self._metric_ids: dict[int, int] = {}
-        for trial in self._trials():
-            self._find_metric(trial.id)
-        meant = list(self._meaning.values())
-        units = {one.unit for one in meant}
-        if len(units) > 1:
-            raise UsageError(
-                f"'{shown(question.metric)}' is in {' and in '.join(sorted(units))}: values of "
-                "different units cannot be compared"
-            )
-        self.metric = meant[0].metric
-        self.additive = all(one.additive for one in meant)
+        ids = [trial.id for side in sides for trial in side.trials]
+        self.values = TrialValues(db, ids, question.metric, question.over)
         self._facts = [
             compare_query.timer_facts(db, [trial.id for trial in side.trials]) for side in sides
         ]
-        self._flat: dict[int, dict[Where, dict[int, Sums]]] = {}
-        self._sums: dict[tuple[int, Where | None], dict[int, Sums]] = {}
-
-    def _trials(self) -> Iterable[TrialRow]:
-        return [trial for side in self.sides for trial in side.trials]
-
-    def _find_metric(self, trial_id: int) -> None:
-        name = self.question.metric
-        try:
-            self._metric_ids[trial_id], metric = compare_query.metric_of(self.db, trial_id, name)
-            self._meaning[trial_id] = metrics.Resolved(metric.name, metric.unit, True, "measured")
-        except MissingMetric:
-            self._meaning[trial_id] = metrics.resolve(self.db, trial_id, name)
-
-    # --- which rows ---
 
     def has(self, where: Where) -> bool:
-        return any(self._threads(trial.id, where) for trial in self._trials())
+        """Was the metric measured there in any trial?"""
+        return any(
+            self.values.threads(trial.id, where) for side in self.sides for trial in side.trials
+        )
 
-    def _threads(self, trial_id: int, where: Where | None) -> list[int]:
-        metric = self._metric_ids.get(trial_id)
-        if metric is None:
-            places = self.db.rows("SELECT id, kind FROM thread WHERE trial_id = ?", (trial_id,))
-            ids = [
-                id for id, kind in places if where is None or (kind == "stream") == (where == "gpu")
-            ]
-            values = self._derived(trial_id)
-            return ids if where is None or values[where] else []
-        return compare_query.thread_ids(self.db, trial_id, metric, where)
+    def answer(self, where: Where | None) -> Answer:
+        by = self.question.by
+        meant = [self._meant(side) for side in range(len(self.sides))]
+        if by == "callpath":
+            return self._callpaths(meant)
+        if by in ("group", "file", "module"):
+            return self._grouped(meant, NAMES[by])
+        keys_of = match.matched(self._there(meant, where), self.question.level, self.question.table)
+        keys = {key.identity: key for side in keys_of for key in side.values()}
 
-    def _meant(self, side: int) -> dict[int, compare_query.TimerFacts]:
+        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
+            known = keys_of[side]
+            sums = self.values.timers(trial_id, where)
+            return _folded((known[id].identity, one) for id, one in sums.items() if id in known)
+
+        return self._answer(where, folded, keys)
+
+    def _meant(self, side: int) -> dict[int, TimerFacts]:
         """The side's timers that the question is about."""
         facts = self._facts[side]
         wanted = {group.upper() for group in self.question.groups}
@@ -203,82 +184,55 @@ class _Asked:
             and (not tests or any(test(one.timer, one.short_name) for test in tests))
         }
 
-    # --- values ---
-
-    def answer(self, where: Where | None) -> Answer:
-        by = self.question.by
-        meant = [self._meant(side) for side in range(len(self.sides))]
-        if by == "callpath":
-            return self._callpaths(meant)
-        if by in ("group", "file", "module"):
-            return self._grouped(meant, _NAMES[by])
-        keys_of = match.matched(self._there(meant, where), self.question.level, self.question.table)
-        keys = {key.identity: key for side in keys_of for key in side.values()}
-
-        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
-            found: dict[Hashable, Sums] = {}
-            for id, sums in self._timers(trial_id, where).items():
-                key = keys_of[side].get(id)
-                if key is not None:
-                    before = found.get(key.identity)
-                    found[key.identity] = sums if before is None else _added(before, sums)
-            return found
-
-        return self._answer(where, folded, keys)
-
     def _there(
-        self, meant: Sequence[Mapping[int, compare_query.TimerFacts]], where: Where | None
-    ) -> list[dict[int, compare_query.TimerFacts]]:
+        self, meant: Sequence[Mapping[int, TimerFacts]], where: Where | None
+    ) -> list[dict[int, TimerFacts]]:
         """Of each side the timers that have values: another thread's names do not matter."""
         there = []
         for side, facts in zip(self.sides, meant, strict=True):
-            ids = {id for trial in side.trials for id in self._timers(trial.id, where)}
+            ids = {id for trial in side.trials for id in self.values.timers(trial.id, where)}
             there.append({id: facts[id] for id in facts.keys() & ids})
         return there
 
-    def _timers(self, trial_id: int, where: Where | None) -> dict[int, Sums]:
-        if (trial_id, where) not in self._sums:
-            self._sums[trial_id, where] = self._timer_sums(trial_id, where)
-        return self._sums[trial_id, where]
+    def _grouped(
+        self,
+        meant: Sequence[Mapping[int, TimerFacts]],
+        names_of: Callable[[TimerFacts], tuple[str, ...]],
+    ) -> Answer:
+        keys: dict[Hashable, Key] = {}
 
-    def _timer_sums(self, trial_id: int, where: Where | None) -> dict[int, Sums]:
-        metric = self._metric_ids.get(trial_id)
-        if metric is None:
-            found = self._derived(trial_id)
-            if where is not None:
-                return found[where]
-            both = dict(found["host"])
-            for id, sums in found["gpu"].items():
-                both[id] = _added(both[id], sums) if id in both else sums
-            return both
-        threads = self._threads(trial_id, where)
-        return compare_query.timer_sums(self.db, trial_id, metric, threads, self.question.over)
+        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
+            names = {id: names_of(one) for id, one in meant[side].items()}
+            sums = self.values.timers(trial_id)
+            found = _folded((name, one) for id, one in sums.items() for name in names.get(id, ()))
+            if self.question.value.startswith("inclusive"):
+                whole = self.values.inclusive_by(trial_id, names)
+                for name, one in found.items():
+                    found[name] = one._replace(inclusive=whole.get(str(name), 0.0))
+            for key in found:
+                name = str(key)
+                keys.setdefault(key, Key(key, name, name, None, None, "", "same"))
+            return found
 
-    def _derived(self, trial_id: int) -> dict[Where, dict[int, Sums]]:
-        """Values of a derived metric, which come thread by thread and add up by `+`."""
-        if trial_id in self._flat:
-            return self._flat[trial_id]
-        facts = compare_query.timer_facts(self.db, [trial_id])
-        ids = {(one.timer, one.groups): id for id, one in facts.items()}
-        kinds = {place[:3]: place.kind for place in query.threads(self.db, trial_id)}
-        found: dict[Where, dict[int, Sums]] = {"host": {}, "gpu": {}}
-        for row in metrics.flat_values(self.db, trial_id, self.question.metric):
-            id = ids[row.timer, row.groups]
-            where: Where = "gpu" if kinds[row.node, row.context, row.thread] == "stream" else "host"
-            sums = Sums(row.calls, row.subroutines, row.inclusive, row.exclusive)
-            here = found[where]
-            here[id] = _added(here[id], sums, self.question.over) if id in here else sums
-        if self.question.over == "mean" and self.additive:
-            for where, here in found.items():
-                count = sum(1 for kind in kinds.values() if (kind == "stream") == (where == "gpu"))
-                found[where] = {
-                    id: sums._replace(
-                        inclusive=sums.inclusive / count, exclusive=sums.exclusive / count
-                    )
-                    for id, sums in here.items()
-                }
-        self._flat[trial_id] = found
-        return found
+        return self._answer(None, folded, keys)
+
+    def _callpaths(self, meant: Sequence[Mapping[int, TimerFacts]]) -> Answer:
+        timers_of = match.matched(self._facts, self.question.level, self.question.table)
+        parents = [
+            compare_query.callpath_parents(self.db, [trial.id for trial in side.trials])
+            for side in self.sides
+        ]
+        paths = path_keys(parents, timers_of)
+
+        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
+            above, names = parents[side], meant[side]
+            return _folded(
+                (paths.key(side, id), one)
+                for id, one in self.values.callpaths(trial_id).items()
+                if above[id][0] in names
+            )
+
+        return self._answer(None, folded, paths)
 
     def _answer(
         self,
@@ -287,7 +241,7 @@ class _Asked:
         keys: Mapping[Hashable, Key],
     ) -> Answer:
         question = self.question
-        value = _VALUE_OF[question.value]  # type: ignore[index]
+        value = VALUE_OF[question.value]  # type: ignore[index]
         values: list[list[dict[Hashable, float]]] = []
         calls: list[list[dict[Hashable, float]]] = []
         for at, side in enumerate(self.sides):
@@ -300,125 +254,44 @@ class _Asked:
                     {key: one for key, one in found.items() if one is not None and one == one}
                 )
                 calls[-1].append({key: one.calls for key, one in sums.items()})
-        additive = self.additive and not question.value.endswith("per-call")
+        additive = self.values.additive and not question.value.endswith("per-call")
         totals = self._totals(where) if question.value in ("exclusive", "inclusive") else None
         if question.value in ("calls", "subroutines"):
             totals = [[sum(trial.values()) for trial in side] for side in values]
-        found_rows = compared(values, totals, additive)
+            additive = True
+        rows = compared(values, totals, additive)
         if not additive:
-            found_rows.totals = ()
+            rows.totals = ()
         by_key = {row.key: row.values for row in compared(calls).rows}
-        metric = self.metric
-        if question.value in ("calls", "subroutines"):
-            metric = Metric(question.value, "call")
-        elif question.value.endswith("per-call"):
-            metric = Metric(metric.name, f"{metric.unit}/call" if metric.unit != "ns" else "ns")
         # A routine in two groups counts in both.
         sums_up = additive and question.value != "inclusive" and question.by != "group"
-        return Answer(question.by, where, metric, question.value, found_rows, keys, by_key, sums_up)
+        metric = metric_shown(self.values.metric, question.value)
+        return Answer(question.by, where, metric, question.value, rows, keys, by_key, sums_up)
 
     def _totals(self, where: Where | None) -> list[list[float]] | None:
         """Each trial's whole; None where a trial has none."""
-        found = []
-        for side in self.sides:
-            here: list[float] = []
-            for trial in side.trials:
-                metric = self._metric_ids.get(trial.id)
-                if metric is None:
-                    exclusive = [
-                        sums.exclusive
-                        for sums in self._timers(trial.id, where).values()
-                        if sums.exclusive == sums.exclusive
-                    ]
-                    if not exclusive:
-                        return None
-                    here.append(sum(exclusive))
-                    continue
-                total = compare_query.total(
-                    self.db, trial.id, metric, self._threads(trial.id, where), self.question.over
-                )
-                if total is None:
-                    return None
-                here.append(total)
-            found.append(here)
-        return found
-
-    # --- by group, file, module ---
-
-    def _grouped(
-        self,
-        meant: Sequence[Mapping[int, compare_query.TimerFacts]],
-        names_of: Callable[[compare_query.TimerFacts], Sequence[str]],
-    ) -> Answer:
-        inclusive = self.question.value.startswith("inclusive")
-        if inclusive and len(self._metric_ids) < len({trial.id for trial in self._trials()}):
-            raise UsageError(
-                f"inclusive values by {self.question.by} are of measured metrics; "
-                f"'{shown(self.question.metric)}' is derived"
-            )
-        keys: dict[Hashable, Key] = {}
-
-        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
-            found: dict[Hashable, Sums] = {}
-            names = {id: names_of(one) for id, one in meant[side].items()}
-            for id, sums in self._timers(trial_id, None).items():
-                for name in names.get(id, ()):
-                    found[name] = _added(found[name], sums) if name in found else sums
-                    if name not in keys:
-                        keys[name] = Key(name, name, name, None, None, "", "same")
-            if inclusive:
-                whole = compare_query.inclusive_by(
-                    self.db,
-                    trial_id,
-                    self._metric_ids[trial_id],
-                    self._threads(trial_id, None),
-                    names,
-                )
-                found = {
-                    name: sums._replace(inclusive=whole.get(str(name), 0.0))
-                    for name, sums in found.items()
-                }
-            return found
-
-        return self._answer(None, folded, keys)
-
-    # --- call paths ---
-
-    def _callpaths(self, meant: Sequence[Mapping[int, compare_query.TimerFacts]]) -> Answer:
-        timers_of = match.matched(self._facts, self.question.level, self.question.table)
-        parents = [
-            compare_query.callpath_parents(self.db, [trial.id for trial in side.trials])
-            for side in self.sides
+        found = [
+            [self.values.total(trial.id, where) for trial in side.trials] for side in self.sides
         ]
-        paths = path_keys(parents, timers_of)
-        unlimited = not (self.question.groups or self.question.names)
+        known = [[one for one in side if one is not None] for side in found]
+        return known if list(map(len, known)) == list(map(len, found)) else None
 
-        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
-            found: dict[Hashable, Sums] = {}
-            for id, sums in self._path_sums(trial_id).items():
-                if not unlimited and parents[side][id][0] not in meant[side]:
-                    continue
-                key = paths.key(side, id)
-                found[key] = _added(found[key], sums) if key in found else sums
-            return found
 
-        return self._answer(None, folded, paths)
+def _folded(rows: Iterable[tuple[Hashable, Sums]]) -> dict[Hashable, Sums]:
+    """Rows of one key are one row."""
+    found: dict[Hashable, Sums] = {}
+    for key, sums in rows:
+        found[key] = added(found[key], sums) if key in found else sums
+    return found
 
-    def _path_sums(self, trial_id: int) -> dict[int, Sums]:
-        metric = self._metric_ids.get(trial_id)
-        if metric is None:
-            found: dict[int, Sums] = {}
-            for row in metrics.tree_values(self.db, trial_id, self.question.metric):
-                sums = Sums(row.calls, row.subroutines, row.inclusive, row.exclusive)
-                before = found.get(row.callpath_id)
-                found[row.callpath_id] = sums if before is None else _added(before, sums)
-            return found
-        calls = compare_query.callpath_calls(self.db, trial_id)
-        values = compare_query.callpath_values(self.db, trial_id, metric, over=self.question.over)
-        return {
-            id: Sums(*calls.get(id, (0, 0)), inclusive, exclusive)
-            for id, (inclusive, exclusive) in values.items()
-        }
+
+def metric_shown(metric: Metric, value: str) -> Metric:
+    """What the numbers are, where a value of a metric was asked for."""
+    if value in ("calls", "subroutines"):
+        return Metric(value, "call")
+    if value.endswith("per-call") and metric.unit != "ns":
+        return Metric(metric.name, f"{metric.unit}/call")
+    return metric
 
 
 # --- user events ---------------------------------------------------------------
@@ -465,27 +338,11 @@ def _relative(ratio: float) -> float:
     return max(ratio, 1 / ratio) if ratio > 0 else float("inf")
 
 
-def _added(one: Sums, other: Sums, over: Over = "total") -> Sums:
-    if over == "max":
-        return Sums(
-            one.calls + other.calls,
-            one.subroutines + other.subroutines,
-            max(one.inclusive, other.inclusive),
-            max(one.exclusive, other.exclusive),
-        )
-    return Sums(
-        one.calls + other.calls,
-        one.subroutines + other.subroutines,
-        one.inclusive + other.inclusive,
-        one.exclusive + other.exclusive,
-    )
-
-
 def _per_call(value: float, calls: int) -> float | None:
     return value / calls if calls else None
 
 
-_VALUE_OF: dict[Value, Callable[[Sums], float | None]] = {
+VALUE_OF: dict[Value, Callable[[Sums], float | None]] = {
     "exclusive": lambda sums: sums.exclusive,
     "inclusive": lambda sums: sums.inclusive,
     "calls": lambda sums: sums.calls,
@@ -502,8 +359,8 @@ _STATISTIC_OF: dict[Statistic, Callable[[EventSums], float]] = {
     "sum": lambda event: event.mean * event.samples,
 }
 
-_NAMES: dict[str, Callable[[compare_query.TimerFacts], Sequence[str]]] = {
-    "group": lambda timer: timer.groups.split("|"),
+NAMES: dict[str, Callable[[TimerFacts], tuple[str, ...]]] = {
+    "group": lambda timer: tuple(timer.groups.split("|")),
     "file": lambda timer: (timer.file or NO_FILE,),
     "module": lambda timer: (module_of(timer.file),),
 }

@@ -96,7 +96,7 @@ def obstacles_view(sides: Sequence[Side], found: Sequence[Difference]) -> View:
     columns = [Column("kind", "text", "Other"), Column("name", "text", "Fact")]
     columns += [Column(side.letter.lower(), "text", side.letter) for side in sides]
     rows = [(one.kind, one.name, *(value or None for value in one.values)) for one in found]
-    return View("NOT THE SAME IN BOTH", columns, rows)
+    return View("NOT THE SAME", columns, rows)
 
 
 def metadata_view(
@@ -143,18 +143,15 @@ def rows_view(
     elif rest:
         left.insert(0, f"{units.count(len(rest))} more rows: --limit N or --all shows them")
     title = _TITLES[answer.by, answer.where]
-    return View(f"{title}: {_what(answer)}, {shown_order(shown)}", layout.columns, cells, left)
+    return View(f"{title}: {_what(answer)}, {_order(answer, shown)}", layout.columns, cells, left)
 
 
-def shown_order(shown: Shown) -> str:
-    words = {
-        "impact": "by impact on the whole",
-        "difference": "by difference",
-        "ratio": "by ratio",
-        "value": "by value",
-        "name": "by name",
-    }
-    return words[shown.sort]
+def _order(answer: Answer, shown: Shown) -> str:
+    if shown.sort != "impact":
+        return f"by {shown.sort}"
+    if answer.by == "event":
+        return "by ratio"
+    return "by impact on the whole" if answer.comparison.additive else "by difference"
 
 
 def _what(answer: Answer) -> str:
