@@ -41,6 +41,7 @@ IMPORT_NOTES = "taupy.health.import"
 _MODULES = (
     "tau",
     "tau_packed",
+    "tau_sqlite",
     "nsys",
 )
 

@@ -21,7 +21,7 @@ _MICROSECONDS = re.compile(r"(-?)([0-9]{1,16})\.([0-9]{1,3})", re.ASCII)
 _EXACT = 1 << 53
 
 Number = int | float
-_Values = tuple[int, int, int, Number, Number]  # metric, calls, subroutines, exclusive, inclusive
+Values = tuple[int, int, int, Number, Number]  # metric, calls, subroutines, exclusive, inclusive
 
 
 @dataclass(slots=True)
@@ -57,6 +57,7 @@ class Rows:
         names: of routines, by id.
         rounded: some time was no whole number of nanoseconds; sums may be off by as many
             nanoseconds as there are rows.
+        tolerance: so much, relatively, sums may be off where the file has few digits.
         flat: the flat rows, by id of their routine.
         leaf, parent: of each trie row, the id of its routine and the row above.
         paths: of each trie row, what the file says; None if it only leads to others.
@@ -66,14 +67,15 @@ class Rows:
         self.metrics = list(metrics)
         self.names: list[str] = []
         self.rounded = False
+        self.tolerance = 0.0
         self.ids: dict[str, int] = {}
         self.flat: dict[int, Row] = {}
         self.leaf = array("q", [-1])
         self.parent = array("q", [-1])
         self.paths: list[Row | None] = [None]
         self._children: dict[tuple[int, int], int] = {}
-        self._waiting: list[tuple[str, _Values]] = []
-        self._uncertain: list[tuple[str, str, _Values]] = []
+        self._waiting: list[tuple[str, Values]] = []
+        self._uncertain: list[tuple[str, str, Values]] = []
         self._arrows_in_names = False
         self._paths_are_told = False
 
@@ -101,14 +103,7 @@ class Rows:
             else:
                 self._waiting.append((name, values))
             return
-        self._add_flat(name, groups, (metric, calls, subroutines, exclusive, inclusive))
-
-    def _add_flat(self, name: str, groups: str, values: _Values) -> None:
-        id = self._id(name)
-        flat = self.flat.get(id)
-        if flat is None:
-            flat = self.flat[id] = Row.empty(len(self.metrics), groups, values[0])
-        flat.add(*values)
+        self.add_flat(name, groups, (metric, calls, subroutines, exclusive, inclusive))
 
     def value(self, metric: int, measured: str | float) -> Number:
         """A value of the file in our unit.
@@ -142,6 +137,21 @@ class Rows:
             return int(measured)
         return measured
 
+    def add_path(self, names: Sequence[str], values: Values) -> None:
+        """A path row whose routines are known one by one."""
+        row = 0
+        for name in names:
+            row = self._below(row, self._id(name))
+        self._at(row, values[0]).add(*values)
+
+    def add_flat(self, name: str, groups: str, values: Values) -> None:
+        """A flat row, whatever its name holds."""
+        id = self._id(name)
+        flat = self.flat.get(id)
+        if flat is None:
+            flat = self.flat[id] = Row.empty(len(self.metrics), groups, values[0])
+        flat.add(*values)
+
     def settle(self) -> None:
         """Place the paths that waited, now that all routines are known."""
         uncertain, self._uncertain = self._uncertain, []
@@ -150,7 +160,7 @@ class Rows:
             if not self._paths_are_told and all(piece in self.ids for piece in name.split(ARROW)):
                 self._waiting.append((name, values))
             else:
-                self._add_flat(name, groups, values)
+                self.add_flat(name, groups, values)
         waiting, self._waiting = self._waiting, []
         for name, values in waiting:
             row = 0

@@ -213,7 +213,10 @@ class _Plan:
 
     def _left(self, totals: list[Number | None], seen: list[Number | None]) -> list[Number | None]:
         slack = len(self.leaf) if self.rows.rounded else 0
-        return [_left(one, other, slack) for one, other in zip(totals, seen, strict=True)]
+        tolerance = self.rows.tolerance
+        return [
+            _left(one, other, slack, tolerance) for one, other in zip(totals, seen, strict=True)
+        ]
 
     def add_launches_up(self) -> None:
         """On a stream a row without calls has the inclusive of all beneath it."""
@@ -335,11 +338,17 @@ def _sums(values: Iterable[tuple[int, list[Number | None]]]) -> dict[int, list[N
     return sums
 
 
-def _left(total: Number | None, seen: Number | None, slack: int) -> Number | None:
-    """What a sum has beyond what is seen; up to rounding, `slack` of it, is nothing."""
+def _left(total: Number | None, seen: Number | None, slack: int, tolerance: float) -> Number | None:
+    """What a sum has beyond what is seen; what rounding explains is nothing.
+
+    Args:
+        slack, tolerance: how far sums of rounded values may be off, in all and relatively.
+    """
     if total is None:
         return -seen if seen else None
     left = total - (seen or 0)
-    if isinstance(left, float) and abs(left) <= 1e-9 * max(abs(total), abs(seen or 0)):
+    if isinstance(left, float):
+        tolerance = max(tolerance, 1e-9)
+    if seen and abs(left) <= max(slack, tolerance * max(abs(total), abs(seen))):
         return 0
-    return left if not seen or abs(left) > slack else 0
+    return left
