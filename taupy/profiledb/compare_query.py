@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from taupy.model.profile import Metric
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.selector import loosely
 from taupy.profiledb.tree import stored_trees
 
 Over = Literal["total", "mean", "max"]
@@ -30,6 +31,12 @@ _THREADS = """
 """
 
 _ALL_THREADS = "SELECT id, kind FROM thread WHERE trial_id = ?"
+
+_METADATA = "SELECT trial_id, name, value FROM metadata ORDER BY node IS NOT NULL, node"
+
+_GPU_METADATA = """
+    SELECT value FROM metadata WHERE trial_id = ? AND name LIKE 'GPU%Name' ORDER BY node, name
+"""
 
 _GPUS = "SELECT name FROM device WHERE trial_id = ? ORDER BY node, ordinal"
 
@@ -157,6 +164,35 @@ def thread_ids(
 def gpu_names(db: ProfileDB, trial_id: int) -> list[str]:
     """The names of the trial's GPUs, by node and ordinal."""
     return [name for (name,) in db.rows(_GPUS, (trial_id,))]
+
+
+@of_a_sound_file
+def gpu_metadata(db: ProfileDB, trial_id: int) -> list[str]:
+    """The same from metadata, for trials of other tools."""
+    return [value for (value,) in db.rows(_GPU_METADATA, (trial_id,))]
+
+
+@of_a_sound_file
+def metadata_values(db: ProfileDB, name: str) -> dict[int, str]:
+    """A fact of every trial that has it, by trial id; the trial's before its nodes'.
+
+    A name that is nowhere is looked for with letters, blanks, `_` and `-` alike.
+    """
+    rows = db.rows(_METADATA)
+    for wanted, written in ((name, str), (loosely(name), loosely)):
+        found: dict[int, str] = {}
+        for trial, there, value in rows:
+            if written(there) == wanted:
+                found.setdefault(trial, value)
+        if found:
+            return found
+    return {}
+
+
+@of_a_sound_file
+def metadata_names(db: ProfileDB) -> list[str]:
+    """The names of all facts of all trials."""
+    return [name for (name,) in db.rows("SELECT DISTINCT name FROM metadata ORDER BY name")]
 
 
 @of_a_sound_file

@@ -200,12 +200,13 @@ def _with_metadata(db: ProfileDB, condition: str) -> set[int]:
 def _metadata_values(db: ProfileDB, name: str, loose: bool) -> list[tuple[int, str]]:
     if not loose:
         return db.rows("SELECT trial_id, value FROM metadata WHERE name = ?", (name,))
-    wanted = _loosely(name)
+    wanted = loosely(name)
     rows = db.rows("SELECT trial_id, name, value FROM metadata")
-    return [(id, value) for id, there, value in rows if _loosely(there) == wanted]
+    return [(id, value) for id, there, value in rows if loosely(there) == wanted]
 
 
-def _loosely(name: str) -> str:
+def loosely(name: str) -> str:
+    """A metadata name with letters, blanks, `_` and `-` alike."""
     return re.sub(r"[\s_-]+", " ", name).strip().lower()
 
 

@@ -159,7 +159,8 @@ def _what(answer: Answer) -> str:
         return answer.value
     if answer.value in ("calls", "subroutines"):
         return answer.value
-    return f"{answer.value.replace('-', ' ')} {answer.metric.name}"
+    unit = "" if answer.metric.unit in ("ns", "") else f" [{answer.metric.unit}]"
+    return f"{answer.value.replace('-', ' ')} {answer.metric.name}{unit}"
 
 
 def _of(answer: Answer) -> str:

@@ -1,0 +1,141 @@
+"""Tables of trials: labels down the side, labels across the top, one quantity in the cells.
+
+Values come in one by one with their labels; trials that meet in a cell are summed up by
+their median (or mean, minimum ...). A cell for which nothing was measured stays empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal, NamedTuple, get_args
+
+from taupy.analysis.compare import median
+from taupy.errors import UsageError
+
+Across = Literal["median", "mean", "min", "max", "sum", "count"]
+ACROSS: tuple[Across, ...] = get_args(Across)
+
+Labels = tuple[str, ...]
+
+_ACROSS: dict[Across, Callable[[Sequence[float]], float]] = {
+    "median": median,
+    "mean": lambda values: sum(values) / len(values),
+    "min": min,
+    "max": max,
+    "sum": sum,
+    "count": len,
+}
+
+
+class Entry(NamedTuple):
+    """One trial's value for one cell."""
+
+    row: Labels
+    column: Labels
+    value: float
+
+
+@dataclass(slots=True)
+class Pivot:
+    """The table.
+
+    Attributes:
+        rows, columns: labels, in order.
+        cells: by row and column; what is not there was not measured.
+        counts: how many trials meet in each cell.
+    """
+
+    rows: list[Labels]
+    columns: list[Labels]
+    cells: dict[tuple[Labels, Labels], float] = field(default_factory=dict)
+    counts: dict[tuple[Labels, Labels], int] = field(default_factory=dict)
+
+    def row(self, labels: Labels) -> list[float | None]:
+        """The cells of a row, None where there is nothing."""
+        return [self.cells.get((labels, column)) for column in self.columns]
+
+
+def pivoted(entries: Iterable[Entry], across: Across = "median") -> Pivot:
+    """Put the values in their cells; labels are ordered as people count (2 before 16)."""
+    values: dict[tuple[Labels, Labels], list[float]] = {}
+    for entry in entries:
+        if entry.value == entry.value:
+            values.setdefault((entry.row, entry.column), []).append(float(entry.value))
+    rows = sorted({row for row, _ in values}, key=natural)
+    columns = sorted({column for _, column in values}, key=natural)
+    made = Pivot(rows, columns)
+    for place, found in values.items():
+        made.cells[place] = float(_ACROSS[across](found))
+        made.counts[place] = len(found)
+    return made
+
+
+def natural(labels: Labels) -> tuple[tuple[tuple[int, float, str], ...], ...]:
+    """A key for sorting labels as people do: numbers in them by size."""
+    return tuple(
+        tuple(
+            (0, float(part), "") if part[0].isdigit() else (1, 0.0, part.lower())
+            for part in re.findall(r"\d+(?:\.\d+)?|\D+", label)
+        )
+        for label in labels
+    )
+
+
+def by_size(table: Pivot, outer: int, limit: int | None = None) -> tuple[Pivot, int]:
+    """Rows with the same first `outer` labels ordered from large to small, and cut off.
+
+    Returns:
+        The table, and how many rows were left out.
+    """
+    groups: dict[Labels, list[Labels]] = {}
+    for row in table.rows:
+        groups.setdefault(row[:outer], []).append(row)
+
+    def size(row: Labels) -> float:
+        return -max((abs(value) for value in table.row(row) if value is not None), default=0.0)
+
+    rows: list[Labels] = []
+    left = 0
+    for members in groups.values():
+        members.sort(key=size)
+        rows += members[:limit]
+        left += len(members) - len(members[:limit])
+    return Pivot(rows, table.columns, table.cells, table.counts), left
+
+
+def relative_to(table: Pivot, wanted: str) -> tuple[Pivot, Labels]:
+    """Every cell over that of the baseline's column in the same row.
+
+    A row without a baseline has no cells left. The label may be a part of one, as long as
+    only one column has it.
+
+    Raises:
+        UsageError: no column is called so, or several are.
+    """
+    column = _column(table, wanted)
+    cells = {}
+    for (row, here), value in table.cells.items():
+        base = table.cells.get((row, column))
+        if base:
+            cells[row, here] = value / base
+    return Pivot(table.rows, table.columns, cells, table.counts), column
+
+
+def _column(table: Pivot, wanted: str) -> Labels:
+    spelled = {", ".join(column): column for column in table.columns}
+    if wanted in spelled:
+        return spelled[wanted]
+    found = [column for name, column in spelled.items() if wanted.lower() in name.lower()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(", ".join(column) for column in found)
+        raise UsageError(f"--baseline '{wanted}' may be any of {names}; say which")
+    near = get_close_matches(wanted, spelled, n=1, cutoff=0.5)
+    raise UsageError(
+        f"--baseline '{wanted}' is none of the columns ({', '.join(spelled)})"
+        + (f"; {near[0]} is near it" if near else "")
+    )

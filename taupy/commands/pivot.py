@@ -1,0 +1,139 @@
+"""Many trials in one table: applications, libraries and kernels against GPUs.
+
+    taupy pivot                                        time of every application on every GPU
+    taupy pivot --rows application,library --columns gpu
+    taupy pivot --rows application,kernel --cell warps_per_inst --cell gld_per_inst
+    taupy pivot mnist --rows routine --columns meta.batch_size --baseline 16
+    taupy pivot --rows kernel --cell bytes_dram --peak
+
+Labels of trials: application, experiment, trial, id, gpu, tag, host, state, and all
+metadata by name. Labels of what they hold: routine, kernel, group, file, module.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from taupy.analysis.match import LEVELS
+from taupy.analysis.pivot import ACROSS
+from taupy.commands import options
+from taupy.commands.compare import match_table
+from taupy.errors import NoSuchTrial, UsageError
+from taupy.pprof import terminal
+from taupy.pprof.text import visible
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
+from taupy.report import pivot, pivot_view
+from taupy.report.comparison import VALUES
+from taupy.report.pivot import Layout
+
+PEOPLE_ROWS = 10
+"""Routines or kernels that people see under each label of trials."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trials",
+        nargs="*",
+        metavar="TRIAL",
+        help="latest, an id, app/experiment/trial, tag:NAME, gpu=MODEL, meta.NAME=VALUE, or "
+        "several of these joined by commas (default: all trials)",
+    )
+    options.add_database_argument(parser)
+    table = parser.add_argument_group("the table")
+    table.add_argument(
+        "--rows", type=_names, default=("application",), metavar="LABELS",
+        help="one label or several, such as application,library,kernel (default: application)",
+    )  # fmt: skip
+    table.add_argument(
+        "--columns", type=_names, default=("gpu",), metavar="LABELS", help="default: gpu"
+    )
+    table.add_argument(
+        "--cell", action="append", default=[], metavar="METRIC",
+        help="measured or derived, or duration (default: time); may be repeated",
+    )  # fmt: skip
+    table.add_argument(
+        "--value", choices=VALUES, default="exclusive", metavar="WHICH",
+        help=", ".join(VALUES) + " (default: exclusive)",
+    )  # fmt: skip
+    table.add_argument(
+        "--over", choices=("total", "mean", "max"), default="total", help="threads of a trial"
+    )
+    table.add_argument(
+        "--across", choices=ACROSS, default="median",
+        help="trials that meet in a cell (default: median)",
+    )  # fmt: skip
+    relative = parser.add_argument_group("relative values").add_mutually_exclusive_group()
+    relative.add_argument(
+        "--baseline", metavar="LABEL", help="divide by the cell in this column, such as K80"
+    )
+    relative.add_argument(
+        "--peak", nargs="?", const="", metavar="NAME",
+        help="in percent of what each GPU can do at most, measured or by its datasheet: fp32, "
+        "'tensor bf16', DRAM ... (default: by the metric's name)",
+    )  # fmt: skip
+    chosen = parser.add_argument_group("which routines and kernels")
+    chosen.add_argument("--group", action="append", default=[], metavar="NAME")
+    chosen.add_argument(
+        "--filter", action="append", default=[], metavar="PATTERN",
+        help="with this in their name; whole names with * and ?; /REGEX/",
+    )  # fmt: skip
+    chosen.add_argument(
+        "--match", choices=LEVELS, default="auto",
+        help="how names of kernels on different GPUs are matched, as in taupy compare",
+    )  # fmt: skip
+    chosen.add_argument("--match-table", metavar="FILE", help="a table of patterns, likewise")
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--limit", "-n", type=_count, metavar="N",
+        help=f"routines or kernels under each label (default: {PEOPLE_ROWS} for people, all in "
+        "CSV and JSON)",
+    )  # fmt: skip
+    output.add_argument("--all", action="store_true", help="all of them")
+    forms = output.add_mutually_exclusive_group()
+    for form in ("csv", "json", "markdown"):
+        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form)
+    output.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no list of different labels")
+    return names
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no count (0, 1, 2, ...)")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    if twice := set(args.rows) & set(args.columns):
+        raise UsageError(f"{', '.join(sorted(twice))} cannot stand in rows and in columns")
+    layout = Layout(
+        rows=args.rows,
+        columns=args.columns,
+        cells=tuple(dict.fromkeys(args.cell)) or ("time",),
+        value=args.value,
+        over=args.over,
+        across=args.across,
+        baseline=args.baseline,
+        peak=args.peak is not None,
+        ceiling=args.peak or None,
+        level=args.match,
+        table=match_table(args.match_table),
+        groups=tuple(args.group),
+        names=tuple(args.filter),
+    )
+    with ProfileDB.open(options.database_path(args)) as db, terminal.busy("reading trials ..."):
+        trials = selector.many(db, args.trials) if args.trials else db.trials()
+        if not trials:
+            raise NoSuchTrial(f"{db.path} holds no trials; `taupy run SCRIPT` adds one")
+        made = pivot.made(db, trials, layout)
+    machines = args.form in ("csv", "json")
+    limit = None if args.all or (machines and args.limit is None) else args.limit or PEOPLE_ROWS
+    color = {"auto": None, "always": True, "never": False}[args.color]
+    terminal.show(pivot_view.view(made, limit), form=args.form or "text", color=color)
+    return 0

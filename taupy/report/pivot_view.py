@@ -1,0 +1,88 @@
+"""A pivot as a view: labels down the side, one column a label across the top."""
+
+from __future__ import annotations
+
+import re
+
+from taupy import units
+from taupy.analysis import pivot
+from taupy.analysis.pivot import Labels
+from taupy.pprof.view import Cell, Column, Kind, View
+from taupy.report.pivot import ROW_DIMENSIONS, Made
+
+
+def view(made: Made, limit: int | None = None) -> View:
+    """The table; people see a label once, above the rows that share it.
+
+    Args:
+        limit: rows under the same labels of trials; the largest stay.
+    """
+    layout = made.layout
+    outer = next(
+        (at for at, name in enumerate(layout.rows) if name in ROW_DIMENSIONS), len(layout.rows)
+    )
+    table = made.table
+    notes = list(made.notes)
+    if outer < len(layout.rows):
+        table, left = pivot.by_size(table, outer, limit)
+        if left:
+            notes.insert(0, f"{units.count(left)} smaller rows: --limit N or --all shows them")
+    kind, unit = _kind(made)
+    columns = [Column(_plain(name), "text", _title(name), "machines") for name in layout.rows]
+    columns += [Column(f"{_plain(name)}_", "text", _title(name), "people") for name in layout.rows]
+    columns += [Column(_spelled(label), kind, _heading(label)) for label in table.columns]
+    rows: list[list[Cell]] = []
+    above: Labels = ()
+    for labels in table.rows:
+        same = 0
+        while same < len(labels) - 1 and labels[: same + 1] == above[: same + 1]:
+            same += 1
+        shown = ["" if at < same else label for at, label in enumerate(labels)]
+        rows.append([*labels, *shown, *table.row(labels)])
+        above = labels
+    return View(f"{_what(made, unit)} by {_by(made)}", columns, rows, notes)
+
+
+def _what(made: Made, unit: str) -> str:
+    layout = made.layout
+    names = [metric.name for metric in made.metrics.values()]
+    value = "" if names == ["duration"] or layout.value in names else f"{layout.value} "
+    if value and not any(name in ROW_DIMENSIONS for name in (*layout.rows, *layout.columns)):
+        value = "total "
+    what = f"{value}{', '.join(names)}"
+    if layout.baseline is not None:
+        return f"PIVOT: {what}, relative to {layout.baseline},"
+    if layout.peak:
+        return f"PIVOT: {what}, % of peak,"
+    return f"PIVOT: {what} [{unit}]" if unit else f"PIVOT: {what}"
+
+
+def _by(made: Made) -> str:
+    layout = made.layout
+    names = [name.removeprefix("meta.") for name in (*layout.rows, *layout.columns)]
+    names = ["GPU" if name == "gpu" else name for name in names]
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+def _kind(made: Made) -> tuple[Kind, str]:
+    """How cells are shown: alike in the whole table, so that they can be held side by side."""
+    found = {metric.unit for metric in made.metrics.values()}
+    unit = next(iter(found)) if len(found) == 1 else ""
+    kinds: dict[str, Kind] = {"ns": "time_ns", "B": "bytes", "call": "float", "%": "percent"}
+    return kinds.get(unit, "tau_count"), unit
+
+
+def _title(name: str) -> str:
+    return name.removeprefix("meta.").replace("_", " ").capitalize() if name != "gpu" else "GPU"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W+", "_", name.removeprefix("meta."))
+
+
+def _spelled(label: Labels) -> str:
+    return ", ".join(label) or "value"
+
+
+def _heading(label: Labels) -> str:
+    return "\n".join(label[:2]) if len(label) == 2 else _spelled(label)
