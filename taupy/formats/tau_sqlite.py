@@ -31,7 +31,8 @@ CALLS = "Number of Calls"
 _TABLES = {"trial", "thread", "metric", "timer", "timer_value", "counter_value", "metadata"}
 _SIX_DIGITS = 2e-5
 
-_NOTE = "TAU's SQLite plugin keeps six significant digits, no groups and no numbers of subroutines"
+_NOTE = "TAU's SQLite plugin keeps six significant digits, and no groups"
+_NO_PATHS = "without call paths it keeps no numbers of subroutines either: they are shown as 0"
 
 _THREADS = """
     SELECT id, node_rank, context_rank, thread_rank FROM thread

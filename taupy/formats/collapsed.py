@@ -1,0 +1,144 @@
+"""Collapsed stacks: one line a call path, `main;f;g 417`; what flame graphs are drawn from.
+
+Written is the exclusive time in nanoseconds; above the routines a frame says so and names
+the thread: `thread 0.0.1 worker [ns];main;f 417`. Read is any such file: files of others
+do not say what they count, so that becomes the metric `samples`.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from contextlib import closing
+from math import isfinite
+from pathlib import Path
+
+from taupy.formats import limits
+from taupy.formats.limits import refusal
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
+from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile
+
+SAMPLES = Metric("samples", "count")
+
+_LINE = re.compile(rb"\S.*[ \t]([0-9]{1,18}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*")
+_THREAD = re.compile(
+    r"thread ([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*))? \[ns\]", re.ASCII | re.DOTALL
+)
+_MOST_FRAMES = 1_000_000
+
+
+def recognises(path: Path, first_bytes: bytes) -> bool:
+    """Text of which all lines but the last, which may be cut, end in a number."""
+    if b"\0" in first_bytes:
+        return False
+    lines = [line for line in first_bytes.split(b"\n") if line.strip()]
+    whole = lines[:-1] if len(first_bytes) >= 65_536 else lines
+    if not whole or not all(_LINE.fullmatch(line) for line in whole):
+        return False
+    stacked = any(b";" in line for line in whole)
+    return stacked or path.suffix in (".collapsed", ".folded", ".stacks")
+
+
+def read(source: Path, progress: Progress) -> Iterator[Profile]:
+    timers = Timers()
+    threads: dict[str, Stacks] = {}
+    with closing(limits.lines(source, progress)) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or line.startswith(b"#"):
+                continue
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise refusal(source, f"line {number}", "no stack with a number after it")
+            frames = line[: match.start(1)].strip().decode("utf-8", "backslashreplace").split(";")
+            if len(frames) > _MOST_FRAMES:
+                raise refusal(source, f"line {number}", f"{len(frames)} frames in one stack")
+            weight = float(match[1]) if not match[1].isdigit() else int(match[1])
+            if not isfinite(weight) or weight > 1 << 62:
+                raise refusal(source, f"line {number}", "the number is too large")
+            place = frames[0] if _THREAD.fullmatch(frames[0]) else ""
+            if place not in threads:
+                threads[place] = Stacks()
+            row = 0
+            for frame in frames[1:] if place else frames:
+                row = threads[place].below(row, timers.place(routine_timer(frame)))
+            threads[place].add(row, weight)
+    if not threads:
+        raise refusal(source, "", "no stack in it")
+    if "" in threads and len(threads) > 1:
+        threads = {"": _merged(threads, timers)}
+    metric = SAMPLES if "" in threads else TIME
+    made = [
+        ThreadProfile(_thread(place), stacks.tree(metric, timers))
+        for place, stacks in threads.items()
+    ]
+    yield profile_of(source, timers, made, [metric])
+
+
+def _merged(threads: dict[str, Stacks], timers: Timers) -> Stacks:
+    """Some lines name a thread, some do not: then the names are frames like others."""
+    whole = threads.pop("")
+    for place, stacks in threads.items():
+        whole.hang(timers.place(routine_timer(place)), stacks)
+    return whole
+
+
+def _thread(place: str) -> Thread:
+    match = _THREAD.fullmatch(place)
+    if match is None:
+        return Thread(0, 0, 0)
+    node, context, thread = (int(match[number]) for number in (1, 2, 3))
+    kind = "stream" if context else "host"
+    return Thread(node, context, thread, kind, match[4] or "")  # type: ignore[arg-type]
+
+
+def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    names = [_frame(timer.full_name) for timer in profile.timers]
+    without = 0
+    with open(target, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
+        for measured in profile.threads:
+            tree, thread = measured.tree, measured.thread
+            exclusive = tree.exclusive.get(TIME.name)
+            if exclusive is None:
+                without += 1
+                continue
+            name = f" {_frame(thread.name)}" if thread.name else ""
+            first = f"thread {thread.node}.{thread.context}.{thread.thread}{name} [ns]"
+            for row, value in enumerate(exclusive):
+                if value > 0:
+                    out.write(f"{_stack(tree.timer, tree.parent, row, names, first)} {value:.0f}\n")
+                progress.advance()
+    lost = ["collapsed stacks hold exclusive time only: no calls, no other metrics, no user events"]
+    if without:
+        lost.append(f"not written: {without} threads without the metric time")
+    return lost
+
+
+def _stack(timer: array[int], parent: array[int], row: int, names: list[str], first: str) -> str:
+    frames = []
+    while row >= 0:
+        frames.append(names[timer[row]])
+        row = parent[row]
+    frames.append(first)
+    return ";".join(reversed(frames))
+
+
+def _frame(name: str) -> str:
+    """A name as a frame: semicolons part frames, line breaks part stacks."""
+    name = name.replace(";", ":")
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+FORMAT = Format(
+    name="collapsed",
+    title="collapsed stacks",
+    suffixes=(".collapsed", ".folded"),
+    recognises=recognises,
+    read=read,
+    write=write,
+)
