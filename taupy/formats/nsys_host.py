@@ -18,7 +18,7 @@ from taupy.formats.gpu_records import root_timer
 from taupy.formats.launchers import Launchers
 from taupy.formats.nsys_tables import Tables
 from taupy.formats.progress import Progress
-from taupy.formats.slices import Timeline
+from taupy.formats.slices import Timeline, overlaps
 from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner
 
@@ -112,8 +112,7 @@ class Hosts:
                 if not done & 0x3FFF:
                     progress.advance(0x4000)
             timeline.finish()
-            if timeline.cut_off:
-                self._notes.append(f"{timeline.cut_off} slices overlapped too many others: cut off")
+            self._notes += overlaps(timeline)
             if done:
                 span = self.span or (first, last)
                 self.span = (min(span[0], first), max(span[1], last))
@@ -127,7 +126,7 @@ class Hosts:
             self._timelines, key=lambda one: (self.node(one[0] & ~0xFFFFFF), not _is_main(one[0]))
         )
         for thread, timeline in by_main:
-            found += timeline.threads(lambda thread=thread: self._thread(thread))  # type: ignore[misc]
+            found.append(ThreadProfile(self._thread(thread), timeline.tree))
         return found
 
     def sampled_threads(self) -> list[ThreadProfile]:

@@ -43,6 +43,7 @@ _MODULES = (
     "tau_packed",
     "tau_sqlite",
     "nsys",
+    "chrome",
     "collapsed",
 )
 

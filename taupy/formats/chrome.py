@@ -1,0 +1,58 @@
+"""Chrome trace JSON, plain and .gz, read: torch.profiler's (Kineto), viztracer's, anyone's.
+
+Slices of a thread become its call paths by how they lie in each other; those that
+overlap get a lane of their own. GPU slices (kernels, copies, memsets, waits) go to
+streams, under the runtime call that launched them: by its `correlation`, else the
+operator of the same `External id`, else the arrow (`ac2g`) between them. Counters become
+user events. Writing is `chrome_write.py`'s, JSON is `json_events.py`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from taupy.formats.chrome_read import TraceReader
+from taupy.formats.chrome_write import write
+from taupy.formats.json_events import Events
+from taupy.formats.limits import refusal
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.model.profile import Profile
+
+_EVENT: Final = re.compile(rb'"ph"\s*:\s*"[A-Za-z(),]"')
+
+
+def recognises(path: Path, first: bytes) -> bool:
+    text = first.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"{"):
+        return b'"traceEvents"' in text
+    return text.startswith(b"[") and _EVENT.search(text) is not None
+
+
+def read(path: Path, progress: Progress) -> Iterator[Profile]:
+    """The one trial of a trace. A trace that is cut off gives an incomplete one.
+
+    Raises:
+        FormatError: no JSON at all, nothing was traced, or it is made to do harm.
+    """
+    events = Events(path, progress)
+    reader = TraceReader(path.name)
+    for event in events:
+        reader.add(event)
+    if not reader.anything:
+        cut = f", cut off at {events.cut_off}" if events.cut_off else ""
+        raise refusal(path, "traceEvents", f"no event with a time in {events.count} events{cut}")
+    yield reader.profile(path, events, progress)
+
+
+FORMAT = Format(
+    name="chrome",
+    title="Chrome trace JSON (torch.profiler, viztracer)",
+    suffixes=(".trace.json", ".pt.trace.json"),
+    recognises=recognises,
+    read=read,
+    write=write,
+)

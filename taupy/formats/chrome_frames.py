@@ -1,0 +1,70 @@
+"""Stack frames of a Chrome trace: where slices were called from (`sf`, `stackFrames`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from taupy.formats import chrome_values as values
+from taupy.formats.slices import Timeline
+from taupy.model.profile import Timer
+from taupy.model.streams import Owner
+
+DEEPEST: Final = 10_000
+
+
+class StackFrames:
+    """The frames of a trace, as timers.
+
+    Args:
+        header: what stands under `stackFrames`; anything.
+        place: gives a timer its place among the profile's.
+    """
+
+    def __init__(self, header: Any, place: Callable[[Timer], int]) -> None:
+        self._frames = header if isinstance(header, dict) else {}
+        self._place = place
+        self._known: dict[int, tuple[int, ...]] = {-1: ()}
+        self._tree = Timeline(0)
+        self._rows: dict[tuple[int, ...], int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    def of(self, number: int) -> tuple[int, ...]:
+        """The timers of a frame and those around it, the outermost first."""
+        known = self._known.get(number)
+        if known is None:
+            found: list[int] = []
+            at: Any = str(number)
+            while at is not None and len(found) < DEEPEST:
+                frame = self._frames.get(str(at))
+                if not isinstance(frame, dict):
+                    break
+                found.append(self._place(_timer(frame)))
+                at = frame.get("parent")
+            known = self._known[number] = tuple(reversed(found))
+        return known
+
+    def owner_row(self, number: int) -> int | None:
+        """The row of a frame in a tree of frames alone, for work that has no other owner."""
+        path = self.of(number)
+        if not path:
+            return None
+        row = self._rows.get(path)
+        if row is None:
+            row = self._rows[path] = self._tree.place(0, 1, path[-1], path[:-1])
+        return row
+
+    def owner(self, row: int) -> Owner:
+        if not len(self._tree.tree):
+            self._tree.finish()
+        return self._tree.owner(row)
+
+
+def _timer(frame: dict[str, Any]) -> Timer:
+    name, category = frame.get("name"), frame.get("category")
+    return values.host_timer(
+        name if isinstance(name, str) else "(unnamed)",
+        category if isinstance(category, str) else "",
+    )

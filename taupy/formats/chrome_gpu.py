@@ -1,0 +1,208 @@
+"""GPU slices of a Chrome trace: kept as numbers, then set under the calls that launched them."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, Final, Protocol
+
+from taupy.formats import chrome_values as values
+from taupy.formats.gpu_records import (
+    NOWHERE,
+    StreamRecords,
+    Work,
+    copy_work,
+    memset_work,
+    stream_threads,
+)
+from taupy.formats.launchers import Launchers
+from taupy.model.gpu import ActivityKind
+from taupy.model.profile import Thread, ThreadProfile, Timer
+from taupy.model.streams import Owner
+
+_NONE: Final = -1
+_ALL_STREAMS: Final = -1
+_MOST_DEVICES: Final = 1 << 16
+
+
+class Host(Protocol):
+    """Where on the host things were launched."""
+
+    codes: Launchers
+    operators: dict[int, int]
+    arrows: dict[int, int]
+
+    def owner(self, code: int) -> Owner: ...
+
+    def home(self) -> int: ...
+
+    def code_of_frame(self, frame: int) -> int: ...
+
+    def node_of_code(self, code: int) -> int: ...
+
+
+class GpuSlices:
+    """All GPU slices of a trace."""
+
+    def __init__(self) -> None:
+        self._stream = array("q")  # device << 40 | stream + 1
+        self._start = array("q")
+        self._duration = array("q")
+        self._work = array("i")
+        self._correlation = array("q")
+        self._operator = array("q")
+        self._bytes = array("q")
+        self._frame = array("q")
+        self._works: list[Work] = []
+        self._places: dict[tuple[Any, ...], int] = {}
+        self._heads: dict[tuple[int, int], int] = {}
+        self._without_correlation = False
+        self.used: set[tuple[int, int]] = set()
+        self.span: tuple[int, int] | None = None
+        self.notes: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._start)
+
+    def add(
+        self,
+        event: dict[str, Any],
+        name: str,
+        kind: ActivityKind,
+        start: int,
+        duration: int,
+        args: dict[str, Any],
+    ) -> None:
+        """Keep one kernel, copy, memset or wait."""
+        device = values.integer(args.get("device", event.get("pid")))
+        stream = values.integer(args.get("stream", event.get("tid")))
+        correlation = values.integer(args.get("correlation"))
+        operator = values.integer(args.get("External id", args.get("external id")))
+        moved = values.integer(args.get("bytes", args.get("Bytes")))
+        config = _config(kind, args)
+        key = (name, kind, *config)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = len(self._works)
+            self._works.append(_work(name, kind, config))
+        self._stream.append(_stream_code(device, stream))
+        self._start.append(start)
+        self._duration.append(duration)
+        self._work.append(place)
+        self._correlation.append(_NONE if correlation is None else correlation)
+        self._operator.append(_NONE if operator is None else operator)
+        self._bytes.append(_NONE if moved is None or moved < 0 else min(moved, 1 << 50))
+        frame = values.integer(event.get("sf"))
+        self._frame.append(_NONE if frame is None or frame < 0 else frame)
+        if correlation is None:
+            self._without_correlation = True
+
+    def head(self, event: dict[str, Any], moment: int, number: int) -> None:
+        """An arrow from the host ends at the slice that begins here."""
+        if self._without_correlation or not len(self):
+            device, stream = values.integer(event.get("pid")), values.integer(event.get("tid"))
+            self._heads[_stream_code(device, stream), moment] = number
+
+    @property
+    def needs_arrows(self) -> bool:
+        return self._without_correlation and bool(self._heads)
+
+    def wanted_operators(self) -> set[int]:
+        """External ids of GPU slices."""
+        return set(self._operator) - {_NONE}
+
+    def threads(self, timers: list[Timer], host: Host, base_ns: int) -> list[ThreadProfile]:
+        """A thread for each stream of each device of each process."""
+        if not len(self):
+            return []
+        self.span = (
+            min(self._start),
+            max(map(int.__add__, self._start, self._duration)),
+        )
+        codes = array("q", [self._launcher(at, host) for at in range(len(self))])
+        lost = sum(1 for code in codes if code == NOWHERE)
+        if lost:
+            self.notes.append(f"{lost} pieces of GPU work have no call that launched them")
+        streams = self._streams(codes, host, base_ns)
+        home = host.home()
+        places: dict[tuple[int, int, int, int], int] = {}
+        columns = zip(self._stream, self._start, self._duration, self._work, self._correlation,
+                      self._bytes, codes, strict=True)  # fmt: skip
+        for stream, start, duration, work, correlation, moved, code in columns:
+            node = host.node_of_code(code) if code != NOWHERE else home
+            records = streams[node, stream]
+            key = (node, stream, code, work)
+            place = places.get(key)
+            if place is None:
+                place = places[key] = records.place(code, self._works[work])
+            records.add(place, start, start + duration, correlation, moved)
+        return stream_threads(timers, list(streams.values()), host.owner)
+
+    def _launcher(self, at: int, host: Host) -> int:
+        """The call that launched a slice: by correlation, operator or arrow."""
+        code = NOWHERE
+        if self._correlation[at] != _NONE:
+            code = host.codes.find(0, self._correlation[at])
+        if code == NOWHERE and self._operator[at] != _NONE:
+            code = host.operators.get(self._operator[at], NOWHERE)
+        if code == NOWHERE and self._heads:
+            arrow = self._heads.get((self._stream[at], self._start[at]))
+            if arrow is not None:
+                code = host.arrows.get(arrow, NOWHERE)
+        if code == NOWHERE and self._frame[at] != _NONE:
+            code = host.code_of_frame(self._frame[at])
+        return code
+
+    def _streams(
+        self, codes: array[int], host: Host, base_ns: int
+    ) -> dict[tuple[int, int], StreamRecords]:
+        home = host.home()
+        found = {
+            (home if code == NOWHERE else host.node_of_code(code), stream)
+            for code, stream in zip(codes, self._stream, strict=True)
+        }
+        streams = {}
+        numbers: dict[tuple[int, int], int] = {}
+        for node, code in sorted(found):
+            device, stream = code >> 40, (code & ((1 << 40) - 1)) - 1
+            number = numbers.get((node, device), 0)
+            numbers[node, device] = number + 1
+            self.used.add((node, device))
+            wide = stream == _ALL_STREAMS
+            name = "all streams" if wide else f"stream {stream}"
+            thread = Thread(node, 1 + device, number, "stream", name, 0 if wide else stream)
+            streams[node, code] = StreamRecords(thread, base_ns)
+        return streams
+
+
+def _stream_code(device: int | None, stream: int | None) -> int:
+    device = max(0, min(device or 0, _MOST_DEVICES))
+    if stream is None or not 0 <= stream < 0xFFFFFFFF:
+        stream = _ALL_STREAMS
+    return device << 40 | (stream + 1)
+
+
+def _config(kind: ActivityKind, args: dict[str, Any]) -> tuple[Any, ...]:
+    """Grid, block, registers, shared memory, occupancy of a kernel."""
+    if kind != "kernel":
+        return ()
+    occupancy = values.real(args.get("est. achieved occupancy %"))
+    return (
+        values.extent(args.get("grid")),
+        values.extent(args.get("block")),
+        values.integer(args.get("registers per thread")),
+        values.integer(args.get("shared memory")),
+        None if occupancy is None or not 0 <= occupancy <= 100 else occupancy / 100,
+    )
+
+
+def _work(name: str, kind: ActivityKind, config: tuple[Any, ...]) -> Work:
+    timer = values.gpu_timer(name, kind)
+    if kind == "kernel":
+        grid, block, registers, shared, occupancy = config
+        # One number for both kinds of shared memory; the static part is not told apart.
+        return Work(timer, kind, grid, block, registers, None, shared, None, occupancy)
+    if kind == "copy":
+        return Work(timer, kind, moves=copy_work(values.direction(name)).moves)
+    if kind == "memset":
+        return Work(timer, kind, moves=memset_work().moves)
+    return Work(timer, kind)

@@ -1,0 +1,86 @@
+"""What stands beside the events of a Chrome trace: devices, rank, when it began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from taupy.formats import chrome_values as values
+from taupy.model.gpu import Device, Fact
+
+_FACTS: Final = {
+    "numSms": ("Multiprocessors", ""),
+    "totalGlobalMem": ("Memory", "B"),
+    "maxThreadsPerMultiprocessor": ("Threads per multiprocessor", ""),
+    "maxThreadsPerBlock": ("Threads per block", ""),
+    "regsPerMultiprocessor": ("Registers per multiprocessor", ""),
+    "regsPerBlock": ("Registers per block", ""),
+    "sharedMemPerMultiprocessor": ("Shared memory per multiprocessor", "B"),
+    "sharedMemPerBlock": ("Shared memory per block", "B"),
+    "warpSize": ("Threads per warp", ""),
+}
+
+_SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")
+
+
+@dataclass(slots=True)
+class Header:
+    """Facts of a trace.
+
+    Attributes:
+        base_ns: what its stamps count from, nanoseconds since the epoch; None: not known.
+        rank: of the process in a parallel job; None where it is not said.
+    """
+
+    application: str
+    base_ns: int | None = None
+    rank: int | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    gpus: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def devices(self, used: set[tuple[int, int]]) -> list[Device]:
+        """The GPUs that were used, by (node, ordinal), as far as the header knows them."""
+        return [
+            _device(node, ordinal, self.gpus[ordinal])
+            for node, ordinal in sorted(used)
+            if ordinal in self.gpus
+        ]
+
+
+def describe(header: dict[str, Any], path: Path) -> Header:
+    name = path.name
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    found = Header(name or path.name)
+    base = values.integer(header.get("baseTimeNanoseconds"))
+    if base is not None and base > 0:
+        found.base_ns = base
+    job = header.get("distributedInfo")
+    if isinstance(job, dict):
+        rank = values.integer(job.get("rank"))
+        found.rank = rank if rank is not None and 0 <= rank < 1 << 24 else None
+        for key in ("rank", "world_size", "backend", "nccl_version"):
+            if isinstance(job.get(key), (str, int)):
+                found.metadata[f"distributed {key}"] = str(job[key])[:1000]
+    for key, value in header.items():
+        if isinstance(value, (str, int)) and key not in ("baseTimeNanoseconds",):
+            found.metadata[f"trace {key}"] = str(value)[:10_000]
+    properties = header.get("deviceProperties")
+    for one in properties if isinstance(properties, list) else ():
+        ordinal = values.integer(one.get("id")) if isinstance(one, dict) else None
+        if ordinal is not None and 0 <= ordinal < 1 << 16:
+            found.gpus[ordinal] = one
+    return found
+
+
+def _device(node: int, ordinal: int, row: dict[str, Any]) -> Device:
+    major, minor = row.get("computeMajor"), row.get("computeMinor")
+    capability = f"{major}.{minor}" if type(major) is int and type(minor) is int else ""
+    facts = []
+    for key, (name, unit) in _FACTS.items():
+        value = values.integer(row.get(key))
+        if value is not None:
+            facts.append(Fact(name, value, unit))
+    name = str(row.get("name", f"GPU {ordinal}"))[:1000]
+    return Device(node, ordinal, name, str(row.get("uuid", ""))[:1000], capability, tuple(facts))

@@ -1,0 +1,140 @@
+"""Single values of Chrome trace events: times, ids, names of routines, kinds of categories."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from taupy.formats.gpu_records import kernel_timer
+from taupy.formats.slices import LARGEST_STAMP
+from taupy.model.gpu import ActivityKind
+from taupy.model.profile import Timer
+
+API_CATEGORIES: Final = frozenset(
+    ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime",
+     "privateuse1_runtime", "privateuse1_driver", "mtia_runtime", "mtia_ccp_events")
+)  # fmt: skip
+
+GPU_CATEGORIES: Final[dict[str, ActivityKind]] = {
+    "kernel": "kernel",
+    "concurrent_kernel": "kernel",
+    "gpu_memcpy": "copy",
+    "memcpy": "copy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+    "cuda_sync": "sync",
+}
+
+LEFT_OUT: Final = frozenset(("gpu_user_annotation", "overhead", "trace", "cuda_profiler_range"))
+"""Categories that repeat what others say, or that the profiler says of itself."""
+
+_GROUPS: Final = {
+    "cpu_op": "OPERATOR",
+    "operator": "OPERATOR",
+    "user_annotation": "PHASE",
+    "python_function": "PYTHON",
+    "fee": "PYTHON",
+}
+
+_PYTHON: Final = re.compile(r"(?P<file>[^()]*)\((?P<line>\d{1,9})\): (?P<name>.+)", re.DOTALL)
+TAU_NAME: Final = re.compile(
+    r"(?P<name>.*) \[\{(?P<file>[^{}]*)\}\{(?P<line>\d{1,9})\}\]", re.DOTALL
+)
+_VIZTRACER: Final = re.compile(r"(?P<name>\S+) \((?P<file>[^()]+):(?P<line>\d{1,9})\)", re.DOTALL)
+_ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
+_DIRECTION: Final = re.compile(r"Memcpy (\w+)")
+
+LONGEST_NAME: Final = 1 << 16
+
+
+def nanoseconds(value: Any) -> int | None:
+    """A time in microseconds, exactly; None for what is none."""
+    if type(value) is int:
+        found = value * 1000
+    elif isinstance(value, str):
+        whole, _, part = value.partition(".")
+        if whole.isdigit() and (part.isdigit() or not part) and len(part) <= 3 and part.isascii():
+            found = (
+                int(whole) * 1000 + int((part + "000")[:3]) if len(whole) < 20 else LARGEST_STAMP
+            )
+        else:
+            try:
+                exact = Decimal(value)
+                if not exact.is_finite() or abs(exact) > LARGEST_STAMP:
+                    return None
+                found = round(exact * 1000)
+            except (InvalidOperation, ValueError):
+                return None
+    else:
+        return None
+    return found if -LARGEST_STAMP < found < LARGEST_STAMP else None
+
+
+def integer(value: Any) -> int | None:
+    """A whole number that fits a column; None for anything else."""
+    if type(value) is int:
+        return value if abs(value) < LARGEST_STAMP else None
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+        return int(value)
+    return None
+
+
+def real(value: Any) -> float | None:
+    """A number; None for anything else, and for what is not finite."""
+    if type(value) is int:
+        return float(value) if abs(value) < 1 << 1000 else None
+    if type(value) is not str and isinstance(value, str):  # json_events.Number
+        value = float(value)
+    if type(value) is float:
+        return value if value - value == 0 else None
+    return None
+
+
+def extent(value: Any) -> tuple[int, int, int] | None:
+    """A grid or block, `[8, 1, 1]`."""
+    if isinstance(value, list) and len(value) == 3:
+        x, y, z = (integer(one) for one in value)
+        if x is not None and y is not None and z is not None:
+            return x, y, z
+    return None
+
+
+def host_timer(name: str, category: str) -> Timer:
+    """What a host slice is called, with its file and line where the name holds them."""
+    name = name[:LONGEST_NAME] or "(unnamed)"
+    kind = category.lower()
+    found = TAU_NAME.fullmatch(name)
+    if found:
+        groups = tuple(one for one in category.split(",") if one) or ("USER",)
+        return Timer(found["name"], found["file"], int(found["line"]), groups, found["file"])
+    if kind == "python_function":
+        found = _PYTHON.fullmatch(name)
+        if found:
+            return Timer(found["name"], found["file"], int(found["line"]), path=found["file"])
+        if name.startswith("nn.Module: "):
+            return Timer(name, groups=("PHASE", "PYTHON"))
+        return Timer(_ADDRESS.sub("", name), groups=("PYTHON_C",))
+    if kind == "fee" or not kind:
+        found = _VIZTRACER.fullmatch(name)
+        if found:
+            return Timer(found["name"], found["file"], int(found["line"]), path=found["file"])
+    if kind in API_CATEGORIES:
+        return Timer(name, groups=("CUDA_API",))
+    if name.startswith("ProfilerStep#"):
+        name = "ProfilerStep*"  # as torch's own tables sum the steps up
+    words = [_GROUPS.get(one.strip().lower(), one.strip()) for one in category.split(",")]
+    return Timer(name, groups=tuple(dict.fromkeys(one for one in words if one)) or ("USER",))
+
+
+def gpu_timer(name: str, kind: ActivityKind) -> Timer:
+    name = name[:LONGEST_NAME] or "(unnamed)"
+    if kind == "kernel":
+        return kernel_timer(name)
+    return Timer(name, groups=("GPU_SYNC" if kind == "sync" else "GPU_COPY",))
+
+
+def direction(name: str) -> str:
+    """`HtoD` of `Memcpy HtoD (Pageable -> Device)`."""
+    found = _DIRECTION.match(name)
+    return found[1] if found else "of unknown kind"

@@ -1,0 +1,231 @@
+"""A trial written as Chrome trace JSON, for chrome://tracing, Perfetto and our own reader.
+
+Processes are nodes, each GPU of a node is a process of its own, streams are its threads.
+What launched a kernel stands in its stack frame (`sf`, `stackFrames`) and, where the
+call was kept, in its `correlation`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from taupy.formats.progress import Progress
+from taupy.formats.tracks import Slice, Track, frames, launches_by_row, tracks
+from taupy.model.gpu import Launch
+from taupy.model.profile import Profile, ThreadProfile
+
+_CATEGORIES: Final = {
+    "kernel": "kernel",
+    "copy": "gpu_memcpy",
+    "memset": "gpu_memset",
+    "sync": "cuda_sync",
+    "api": "cuda_runtime",
+    "range": "user_annotation",
+}
+
+
+def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    """Write the trace; returns what it cannot hold."""
+    found = tracks(profile)
+    progress.begin(target.name, len(found.tracks))
+    stacks = _Stacks(profile)
+    base = 0 if found.laid_out else _base(profile)
+    with open(target, "w", encoding="utf-8") as file:
+        header: dict[str, Any] = {
+            "schemaVersion": 1,
+            "deviceProperties": [_properties(device) for device in profile.devices],
+            "displayTimeUnit": "ms",
+            "baseTimeNanoseconds": int(profile.started_at * 1e9) if found.laid_out else base,
+            "otherData": {"application": profile.application, "experiment": profile.experiment,
+                          "trial": profile.name or "", "uuid": profile.uuid,
+                          "laid out": found.laid_out, **profile.metadata},
+        }  # fmt: skip
+        file.write(json.dumps(header)[:-1] + ',\n"traceEvents": [')
+        comma = "\n"
+        for event in _names(profile, found.tracks):
+            file.write(comma + json.dumps(event))
+            comma = ",\n"
+        for track in found.tracks:
+            for line in _slices(profile, track, base, stacks):
+                file.write(comma + line)
+                comma = ",\n"
+            progress.advance()
+        file.write('\n],\n"stackFrames": ' + json.dumps(stacks.frames) + "\n}\n")
+    return found.lost
+
+
+def _base(profile: Profile) -> int:
+    """Stamps count from the second in which the trial began: small numbers stay exact."""
+    return int(profile.started_at) * 1_000_000_000
+
+
+class _Stacks:
+    """Stack frames by number, as far as slices need them."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._known: dict[tuple[int, int], int] = {}
+        self._rows: dict[tuple[int, int], int | None] = {}
+        self.frames: dict[str, dict[str, Any]] = {}
+
+    def of(self, measured: ThreadProfile, row: int) -> int | None:
+        """The frame that a row was called from; None for the root's children."""
+        key = (id(measured), row)
+        if key not in self._rows:
+            above: int | None = None
+            for at in frames(measured, row):
+                above = self._frame(above, measured.tree.timer[at])
+            self._rows[key] = above
+        return self._rows[key]
+
+    def _frame(self, above: int | None, timer: int) -> int:
+        key = (-1 if above is None else above, timer)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self._known) + 1
+            named = self._profile.timers[timer]
+            frame: dict[str, Any] = {"name": named.full_name, "category": ",".join(named.groups)}
+            if above is not None:
+                frame["parent"] = str(above)
+            self.frames[str(number)] = frame
+        return number
+
+
+def _names(profile: Profile, found: list[Track]) -> Iterator[dict[str, Any]]:
+    known: set[int] = set()
+    for track in found:
+        process, thread = _place(profile, track)
+        if process not in known:
+            known.add(process)
+            at = track.thread
+            facts = profile.node_metadata.get(at.node, {})
+            name = facts.get("Process Name", profile.application)
+            label = f"GPU {at.context - 1}" if at.context else "CPU"
+            if at.context:
+                name = _device_name(profile, track, name)
+            yield _meta("process_name", process, 0, name=name)
+            yield _meta("process_labels", process, 0, labels=label)
+            yield _meta("process_sort_index", process, 0, sort_index=at.node * 1000 + at.context)
+        yield _meta("thread_name", process, thread, name=track.title())
+        order = track.thread.thread * 100 + track.lane
+        yield _meta("thread_sort_index", process, thread, sort_index=order)
+
+
+def _device_name(profile: Profile, track: Track, otherwise: str) -> str:
+    at = track.thread
+    for device in profile.devices:
+        if (device.node, device.ordinal + 1) == (at.node, at.context):
+            return device.name
+    return otherwise
+
+
+def _meta(what: str, process: int, thread: int, **args: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "ts": 0, "args": args}
+
+
+def _place(profile: Profile, track: Track) -> tuple[int, int]:
+    """Process and thread of a track: the real ones on a host, numbers of their own on a GPU."""
+    at = track.thread
+    if at.context:
+        return at.node * 1000 + at.context - 1, at.thread * 100 + track.lane
+    pids = [facts.get("PID", "") for facts in profile.node_metadata.values()]
+    pid = profile.node_metadata.get(at.node, {}).get("PID", "")
+    real = pid.isdigit() and len(pid) < 10 and pids.count(pid) == 1 and int(pid) >= 100_000
+    process = int(pid) if real else 1_000_000_000 + at.node
+    natives = [
+        one.thread.native_id
+        for one in profile.threads
+        if one.thread.node == at.node and not one.thread.context
+    ]
+    if at.native_id and not track.lane and natives.count(at.native_id) == 1:
+        return process, at.native_id
+    return process, 1_000_000_000 + at.thread * 100 + track.lane
+
+
+def _slices(profile: Profile, track: Track, base: int, stacks: _Stacks) -> Iterator[str]:
+    process, thread = _place(profile, track)
+    measured = track.measured
+    launches = launches_by_row(measured)
+    heads: dict[tuple[int, str], tuple[str, dict[str, Any]]] = {}
+    for one in track.slices:
+        key = (one.row, one.kind)
+        head = heads.get(key)
+        if head is None:
+            timer = profile.timers[measured.tree.timer[one.row]]
+            category = _CATEGORIES[one.kind]
+            host = one.kind == "range" and "PHASE" not in timer.groups
+            named = {
+                "ph": "X",
+                "cat": ",".join(timer.groups) if host else category,
+                "name": timer.full_name,
+                "pid": process,
+                "tid": thread,
+            }
+            frame = stacks.of(measured, one.row) if one.calls is None else None
+            if frame is not None:
+                named["sf"] = frame
+            args = _config(launches.get(one.row)) if one.kind == "kernel" else {}
+            if track.thread.context:
+                args = {"device": track.thread.context - 1, "stream": _stream(track), **args}
+            head = heads[key] = (json.dumps(named)[:-1], args)
+        yield _line(head[0], head[1], one, base)
+
+
+def _line(head: str, args: dict[str, Any], one: Slice, base: int) -> str:
+    more = dict(args)
+    if one.correlation is not None:
+        more["correlation"] = one.correlation
+    if one.bytes is not None:
+        more["bytes"] = one.bytes
+    if one.calls is not None:
+        more["calls"] = one.calls
+    times = (
+        f'"ts": {_micro(one.start_ns - base)}, "dur": {_micro(max(0, one.end_ns - one.start_ns))}'
+    )
+    return f'{head}, {times}, "args": {json.dumps(more)}}}'
+
+
+def _stream(track: Track) -> int:
+    at = track.thread
+    if at.native_id and not track.lane:
+        return at.native_id
+    return at.thread if not track.lane else 1_000_000 + at.thread * 100 + track.lane
+
+
+def _micro(nanoseconds: int) -> str:
+    """Microseconds to three places, exactly."""
+    sign = "-" if nanoseconds < 0 else ""
+    whole, part = divmod(abs(nanoseconds), 1000)
+    return f"{sign}{whole}.{part:03}"
+
+
+def _config(launch: Launch | None) -> dict[str, Any]:
+    if launch is None:
+        return {}
+    found: dict[str, Any] = {}
+    if launch.grid is not None:
+        found["grid"] = list(launch.grid)
+    if launch.block is not None:
+        found["block"] = list(launch.block)
+    if launch.registers is not None:
+        found["registers per thread"] = launch.registers
+    if launch.shared_dynamic_bytes is not None:
+        found["shared memory"] = launch.shared_dynamic_bytes + (launch.shared_static_bytes or 0)
+    if launch.occupancy is not None:
+        found["est. achieved occupancy %"] = launch.occupancy * 100
+    return found
+
+
+def _properties(device: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": device.ordinal, "name": device.name, "uuid": device.uuid}
+    major, _, minor = device.compute_capability.partition(".")
+    if major.isdigit() and minor.isdigit():
+        found["computeMajor"], found["computeMinor"] = int(major), int(minor)
+    names = {"Multiprocessors": "numSms", "Memory": "totalGlobalMem"}
+    for fact in device.facts:
+        if fact.name in names:
+            found[names[fact.name]] = fact.value
+    return found

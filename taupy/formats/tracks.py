@@ -1,0 +1,174 @@
+"""A trial as tracks of slices, for formats that show a timeline.
+
+Where activities were kept, a track has them at their moments: one track a stream and a
+host thread, none of whose slices overlap; what does overlap gets a further track. A trial
+without activities has no moments: its call paths are laid out instead, each one slice as
+long as its inclusive time, side by side in its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from taupy.model.gpu import Activity, ActivityKind, Launch
+from taupy.model.profile import Profile, Thread, ThreadProfile
+
+_KINDS: dict[str, ActivityKind] = {"GPU_KERNEL": "kernel", "GPU_COPY": "copy", "GPU_SYNC": "sync"}
+
+
+class Slice(NamedTuple):
+    """One slice; stamps are nanoseconds since the epoch, or since the trial's start."""
+
+    start_ns: int
+    end_ns: int
+    row: int
+    kind: ActivityKind
+    correlation: int | None = None
+    bytes: int | None = None
+    calls: int | None = None
+
+
+@dataclass(slots=True)
+class Track:
+    """Slices on one line.
+
+    Attributes:
+        lane: 0, or the number of a further track of the same thread.
+    """
+
+    measured: ThreadProfile
+    lane: int
+    slices: Iterable[Slice]
+
+    @property
+    def thread(self) -> Thread:
+        return self.measured.thread
+
+    def title(self) -> str:
+        thread = self.thread
+        name = thread.name or ("stream" if thread.kind == "stream" else "thread")
+        return f"{name} ({self.lane + 1})" if self.lane else name
+
+
+@dataclass(slots=True)
+class Tracks:
+    """All tracks of a trial.
+
+    Attributes:
+        laid_out: there are no moments; call paths lie side by side.
+        lost: what a timeline cannot show, a line each.
+    """
+
+    tracks: list[Track] = field(default_factory=list)
+    laid_out: bool = False
+    lost: list[str] = field(default_factory=list)
+
+
+def tracks(profile: Profile) -> Tracks:
+    """The tracks of a trial, by thread."""
+    found = Tracks()
+    for measured in profile.threads:
+        activities = list(measured.activities)
+        if activities:
+            lanes = _lanes(activities, nested=measured.thread.kind == "host")
+            found.tracks += [Track(measured, n, lane) for n, lane in enumerate(lanes)]
+    left_out = [one for one in profile.threads if len(one.tree) > 1 and not _has(found, one)]
+    if not found.tracks:
+        found.laid_out = True
+        found.tracks = [Track(one, 0, _laid_out(one, profile)) for one in left_out]
+        found.lost.append(
+            "moments: the trial has none (no activities were kept); call paths are laid out "
+            "side by side, each one slice of its inclusive time"
+        )
+        found.lost.append("calls: each call path is one slice; the number is among its arguments")
+    elif left_out:
+        found.lost.append(
+            f"{len(left_out)} threads without activities: their call paths were summed up and "
+            "have no moments"
+        )
+    found.lost += _lost(profile)
+    return found
+
+
+def frames(measured: ThreadProfile, row: int) -> list[int]:
+    """Rows from the root's child to the one above `row`: where that was called from."""
+    parent = measured.tree.parent
+    found = []
+    at = parent[row]
+    while at > 0:
+        found.append(at)
+        at = parent[at]
+    return found[::-1]
+
+
+def launches_by_row(measured: ThreadProfile) -> dict[int, Launch | None]:
+    """The launch of each row; None for one with several configurations."""
+    found: dict[int, Launch | None] = {}
+    for launch in measured.launches:
+        found[launch.row] = None if launch.row in found else launch
+    return found
+
+
+def _has(found: Tracks, measured: ThreadProfile) -> bool:
+    return any(track.measured is measured for track in found.tracks)
+
+
+def _lanes(activities: list[Activity], *, nested: bool) -> list[list[Slice]]:
+    """Activities in order of start, on as many lanes as it takes."""
+    activities.sort(key=lambda one: (one.start_ns, -one.end_ns))
+    lanes: list[list[Slice]] = []
+    open_ends: list[list[int]] = []
+    for one in activities:
+        number = 0
+        for ends in open_ends:
+            while ends and ends[-1] <= one.start_ns:
+                ends.pop()
+            if not ends or (nested and one.end_ns <= ends[-1]):
+                break
+            number += 1
+        if number == len(lanes):
+            lanes.append([])
+            open_ends.append([])
+        open_ends[number].append(one.end_ns)
+        lanes[number].append(
+            Slice(one.start_ns, one.end_ns, one.row, one.kind, one.correlation, one.bytes)
+        )
+    return lanes
+
+
+def _laid_out(measured: ThreadProfile, profile: Profile) -> Iterator[Slice]:
+    """One slice for each call path but the root, callers before those they call."""
+    tree = measured.tree
+    time = tree.inclusive.get("time")
+    if time is None:
+        return
+    starts = [0] * len(tree)
+    used = [0] * len(tree)
+    for row in range(1, len(tree)):
+        above = tree.parent[row]
+        starts[row] = starts[above] + used[above] if above >= 0 else 0
+        took = int(time[row]) if time[row] == time[row] else 0
+        if above >= 0:
+            used[above] += took
+    order = sorted(range(1, len(tree)), key=lambda row: (starts[row], row))
+    for row in order:
+        took = int(time[row]) if time[row] == time[row] else 0
+        groups = profile.timers[tree.timer[row]].groups
+        kind: ActivityKind = next((_KINDS[one] for one in groups if one in _KINDS), "range")
+        yield Slice(starts[row], starts[row] + took, row, kind, calls=tree.calls[row])
+
+
+def _lost(profile: Profile) -> list[str]:
+    lost = []
+    metrics = sorted({name for one in profile.threads for name in one.tree.inclusive} - {"time"})
+    if metrics:
+        lost.append(f"metrics other than time: {', '.join(metrics)}")
+    if any(one.user_events for one in profile.threads):
+        lost.append("user events: they are statistics without moments")
+    if any(one.user_events or one.launches for one in profile.threads) and any(
+        launch.registers is not None for one in profile.threads for launch in one.launches
+    ):
+        lost.append("launch configurations where one call path has several")
+    return lost

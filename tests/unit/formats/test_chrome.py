@@ -1,0 +1,362 @@
+"""Chrome traces: torch.profiler's on a GPU, broken ones, and ours, there and back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taupy.errors import FormatError
+from taupy.formats import chrome
+from taupy.formats.chrome_values import nanoseconds
+from taupy.formats.progress import SILENT
+from taupy.formats.registry import IMPORT_NOTES
+from taupy.formats.slices import Timeline
+from taupy.model import invariants
+from tests import builders
+from tests.unit.formats import chrome_files as made
+from tests.unit.formats.test_nsys import paths, totals
+
+
+def read(path):
+    (profile,) = chrome.read(Path(path), SILENT)
+    assert invariants.check(profile) == []
+    return profile
+
+
+def trace(tmp_path, *events, **how):
+    return read(made.written(tmp_path / "t.json", events, **how))
+
+
+def notes(profile):
+    return profile.metadata.get(IMPORT_NOTES, "")
+
+
+def test_a_kernel_hangs_under_call_operator_and_python_frame(tmp_path):
+    profile = trace(tmp_path, *made.steps(20))
+    kernel = "void layer_2<float, 2>(float*, int)"
+    stream = paths(profile, (0, 1, 0))
+    assert stream[f"ProfilerStep* > step > aten::linear_2 > cudaLaunchKernel > {kernel}"] == (
+        20,
+        40_000,
+        40_000,
+    )
+    copy = "ProfilerStep* > step > cudaMemcpyAsync > Memcpy DtoH (Device -> Pinned)"
+    assert stream[copy] == (20, 10_000, 10_000)
+    host = paths(profile, (0, 0, 0))
+    assert host["ProfilerStep* > step > aten::linear_2"] == (20, 50_000, 38_000)
+    (streamed,) = [one for one in profile.threads if one.thread.kind == "stream"]
+    launch = next(one for one in streamed.launches if one.grid is not None)
+    assert (launch.grid, launch.block, launch.registers) == ((8, 1, 1), (128, 1, 1), 32)
+    assert (launch.shared_dynamic_bytes, launch.occupancy) == (1024, 0.5)
+    assert [one.name for one in streamed.user_events] == ["Bytes copied from Device to Host"]
+    assert profile.devices[0].compute_capability == "9.0"
+    assert min(one.start_ns for one in streamed.activities) == made.BASE_NS + 1100
+    assert profile.state == "complete" and notes(profile) == ""
+
+
+def test_without_correlation_the_operator_owns_a_kernel_and_else_the_arrow(tmp_path):
+    profile = trace(
+        tmp_path,
+        made.slice_("cpu_op", "aten::mm", 0, 1000, **{"External id": 5}),
+        made.slice_("cpu_op", "aten::add", 2000, 3000),
+        made.arrow("s", 77, 2500, made.PID, made.PID),
+        made.kernel("k1", 100, 200, operator=5),
+        made.kernel("k2", 3000, 3100),
+        made.arrow("f", 77, 3000, 7, 0),
+        made.kernel("k3", 4000, 4100),
+    )
+    stream = paths(profile, (0, 1, 0))
+    assert stream["aten::mm > k1"] == (1, 100, 100)
+    assert stream["aten::add > k2"] == (1, 100, 100)
+    assert stream["(launched from an unknown place) > k3"] == (1, 100, 100)
+    assert "1 pieces of GPU work have no call" in notes(profile)
+
+
+def test_an_annotation_that_opens_in_one_routine_and_closes_in_the_next(tmp_path):
+    """enter [0, 100], step [90, 500], op [200, 300], exit [450, 600]; all within main."""
+    profile = trace(
+        tmp_path,
+        made.slice_("python_function", "a.py(1): main", 0, 1000),
+        made.slice_("python_function", "a.py(2): __enter__", 0, 100),
+        made.slice_("user_annotation", "step", 90, 500),
+        made.slice_("cpu_op", "aten::mm", 200, 300),
+        made.slice_("python_function", "a.py(3): __exit__", 450, 600),
+    )
+    assert paths(profile, (0, 0, 0)) == {
+        "main": (1, 1000, 1000 - 90 - 360 - 150),
+        "main > __enter__": (1, 90, 90),
+        "main > step": (1, 360, 250),
+        "main > step > __enter__": (0, 10, 10),
+        "main > step > aten::mm": (1, 100, 100),
+        "main > __exit__": (1, 150, 100),
+        "main > __exit__ > step": (0, 50, 50),
+    }
+
+
+slices = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 40), st.integers(1, 4)), min_size=1, max_size=30
+)
+
+
+@given(slices)
+def test_every_slice_keeps_its_time_and_its_call_however_they_overlap(found):
+    line = Timeline(0)
+    for start, length, timer in sorted(found, key=lambda one: (one[0], -one[1])):
+        row = line.place(start, start + length, timer)
+        assert line._timer[row] == timer
+    line.finish()
+    tree = line.tree
+    for timer in range(1, 5):
+        rows = [row for row in range(len(tree)) if tree.timer[row] == timer]
+        # Time in which a timer is open twice is counted by both of its rows.
+        assert sum(tree.inclusive["time"][row] for row in rows) == sum(
+            length for _, length, which in found if which == timer
+        )
+        assert sum(tree.calls[row] for row in rows) == sum(which == timer for *_, which in found)
+    covered = {at for start, length, _ in found for at in range(start, start + length)}
+    assert tree.inclusive["time"][0] == len(covered)
+    profile = builders._bare(tree, [builders.Timer(f"t{n}") for n in range(5)], 1, "x")
+    assert invariants.check(profile) == []
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 999))
+def test_stamps_are_exact(whole, part):
+    expected = whole * 1000 + part if whole >= 0 else whole * 1000 - part
+    assert nanoseconds(f"{whole}.{part:03}") == expected or (whole == 0 and part == 0)
+    assert nanoseconds(whole) == whole * 1000
+    assert nanoseconds("1e3") == 1_000_000
+    assert [nanoseconds(one) for one in ("nan", "1e99", "x", None, True, [], float("nan"))] == [
+        None
+    ] * 7
+
+
+def test_begin_and_end_pairs_counters_and_asynchronous_slices(tmp_path):
+    def half(kind, moment, name="", **more):
+        return {"ph": kind, "pid": 1, "tid": 2, "ts": moment, "name": name, **more}
+
+    profile = trace(
+        tmp_path,
+        half("E", 1),
+        half("B", 10, "outer"),
+        half("E", 90),
+        half("B", 20, "inner"),
+        half("E", 30),
+        half("B", 95, "open"),
+        {"ph": "X", "pid": 1, "tid": 2, "ts": 96, "dur": 4, "name": "x"},
+        half("b", 5, "request", cat="net", id=1),
+        half("b", 6, "request", cat="net", id=2),
+        half("e", 50, "request", cat="net", id=1),
+        half("e", 60, "request", cat="net", id=2),
+        half("C", 1, "load", args={"value": 2}),
+        half("C", 2, "load", args={"value": 4.5}),
+        half("i", 3, "tick"),
+        {"name": "no ph"},
+    )
+    host = paths(profile, (0, 0, 0))
+    assert host["outer"] == (1, 80_000, 70_000)
+    assert host["outer > inner"] == (1, 10_000, 10_000)
+    assert host["open"] == (1, 5000, 1000)
+    lined = paths(profile, (0, 0, 1))
+    assert sum(time for name, (_, time, _) in lined.items() if name.endswith("request")) == 99_000
+    assert sum(calls for calls, _, _ in lined.values()) == 2
+    (load,) = profile.threads[0].user_events
+    assert (load.name, load.count, load.minimum, load.maximum, load.mean) == (
+        "load",
+        2,
+        2,
+        4.5,
+        3.25,
+    )
+    for said in (
+        "1 begun slices have no end",
+        "1 ends without a begin",
+        "1 events without ph",
+        "1 instants",
+    ):
+        assert said in notes(profile)
+
+
+def test_a_trace_that_is_cut_off_gives_what_is_there(tmp_path):
+    whole = made.written(tmp_path / "whole.json", made.steps(50)).read_bytes()
+    for cut in (len(whole) // 2, len(whole) * 3 // 4, len(whole) - 20):
+        path = tmp_path / "cut.json"
+        path.write_bytes(whole[:cut])
+        profile = read(path)
+        assert profile.state == "incomplete"
+        assert "the file is cut off" in notes(profile)
+        calls = totals(profile, "CUDA_API")["cudaLaunchKernel"][0]
+        there = whole[:cut].count(b'"cudaLaunchKernel"')
+        assert calls in (there, there - 1)
+    packed = gzip.compress(whole)
+    path = tmp_path / "cut.json.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    assert read(path).state == "incomplete"
+
+
+AT = '"pid":1,"tid":1,"ts":1,"dur":2'
+GOOD = f'{{"ph":"X","name":"f",{AT}}}'
+
+
+@pytest.mark.parametrize(
+    ("event", "timer"),
+    [
+        (rf'{{"ph":"X","name":"C:\Users\mine\op",{AT}}}', r"C:\Users\mine\op"),
+        (f'{{"ph":"X","name":"f",{AT},"args":{{"a":nan,"b":-inf,"c":}}}}', "f"),
+        (f'{{"ph":"X","name":"f",{AT},"args":{{"a":NaN,}},}}', "f"),
+        (f'{{"ph":"X","name":"g","name":"f",{AT}}}', "f"),
+        (f'{{"ph":"X","name":"tab\there",{AT}}}', "tab\there"),
+        (f'{{"ph":"X","name":"f","pid":{{"a":1}},"tid":1,"ts":3,"dur":2}},\n{GOOD}', "f"),
+        (f'{{"ph":"X","name":"say "hello"","pid":1,"tid":1,"ts":9,"dur":2}},\n{GOOD}', "f"),
+        ('{"ph":"X","name":"f","pid":1,"tid":1,"ts":"1.000","dur":2.0e0}', "f"),
+        (f'17, null, "text", [1], {GOOD}', "f"),
+    ],
+)
+def test_broken_events_are_mended_or_left_out(tmp_path, event, timer):
+    path = tmp_path / "broken.json"
+    other = '{"ph":"X","name":"after","pid":1,"tid":1,"ts":5,"dur":1}'
+    path.write_text(f'{{"traceEvents": [\n{event},\n{other}\n]}}')
+    assert paths(read(path), (0, 0, 0)) == {timer: (1, 2000, 2000), "after": (1, 1000, 1000)}
+
+
+def test_bytes_that_are_no_utf8_are_replaced(tmp_path):
+    path = tmp_path / "latin.json"
+    path.write_bytes(b'\xef\xbb\xbf[{"ph":"X","name":"caf\xe9","pid":1,"tid":1,"ts":1,"dur":2}')
+    profile = read(path)
+    assert paths(profile, (0, 0, 0)) == {"caf\ufffd": (1, 2000, 2000)}
+    assert "no UTF-8" in notes(profile)
+
+
+NO_TRACES = [
+    "", "{", "[", "{}", "[]", "nothing", '{"traceEvents": []}', '{"traceEvents": [{"ph":"X"}]}',
+    "[" * 100_000, '{"traceEvents":[' + '{"args":' * 100_000, '{"a" 1}', "[1,2,3]",
+    '{"traceEvents": 5}', '{"traceEvents":[{"ph":"X","ts":' + "9" * 5000 + ',"dur":1}]}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_TRACES, ids=range(len(NO_TRACES)))
+def test_what_is_no_trace_is_refused_in_one_line(tmp_path, text):
+    path = tmp_path / "no.json"
+    path.write_text(text)
+    with pytest.raises(FormatError) as refused:
+        read(path)
+    assert str(refused.value).startswith(str(path)) and "\n" not in str(refused.value)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    """A value without an end is refused, and one event after the other is let go."""
+    path = tmp_path / "endless.json"
+    with open(path, "w") as file:
+        file.write('{"traceEvents": [{"ph": "X", "name": "')
+        for _ in range(80):
+            file.write("x" * (1 << 20))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(FormatError, match="a value of more than"):
+        read(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024
+
+
+def test_packed_traces_and_ranks(tmp_path):
+    header = {**made.HEADER, "distributedInfo": {"rank": 3, "world_size": 8, "backend": "nccl"}}
+    profile = read(made.written(tmp_path / "rank.json.gz", made.steps(3), header=header))
+    assert {one.thread.node for one in profile.threads} == {3}
+    assert profile.metadata["distributed world_size"] == "8"
+    with gzip.open(tmp_path / "rank.json.gz") as file:
+        assert chrome.recognises(Path("x"), file.read(65536))
+
+
+def test_a_trial_with_activities_comes_back(tmp_path):
+    profile = builders.gpu_profile()
+    path = tmp_path / "out.trace.json"
+    lost = chrome.write(profile, path, SILENT)
+    assert any("summed up" in line for line in lost)
+    back = read(path)
+    stream = paths(back, (0, 1, 0))
+    start = int(builders.STARTED_AT * 1e9)
+    original = next(one for one in profile.threads if one.thread.name == "stream 7")
+    returned = next(one for one in back.threads if one.thread.name == "stream 7")
+    assert [one[1:5] for one in original.activities] == [one[1:5] for one in returned.activities]
+    assert min(one.start_ns for one in returned.activities) == start
+    assert "<module> > step > cudaLaunchKernel > relu(float*)" in stream
+    assert back.devices[0].name == "NVIDIA H200"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.randoms())
+def test_a_trial_without_activities_is_laid_out_and_keeps_its_times(tmp_path_factory, random):
+    profile = builders.random_profile(random)
+    path = tmp_path_factory.mktemp("laid") / "out.trace.json"
+    lost = chrome.write(profile, path, SILENT)
+    assert any("laid out" in line for line in lost)
+    if all(
+        one.tree.inclusive["time"][0] == one.tree.exclusive["time"][0] for one in profile.threads
+    ):
+        return
+    found = {}
+    for event in json.loads(path.read_text())["traceEvents"]:
+        if event["ph"] == "X":
+            found[event["name"]] = found.get(event["name"], 0) + round(event["dur"] * 1000)
+    expected = {}
+    for one in profile.threads:
+        for row in range(1, len(one.tree)):
+            name = profile.timers[one.tree.timer[row]].full_name
+            expected[name] = expected.get(name, 0) + one.tree.inclusive["time"][row]
+    assert found == expected
+
+
+TORCH = """
+import json, sys
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+model = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+                            torch.nn.Linear(8 * 26 * 26, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    for _ in range(5):
+        with record_function("train_step"):
+            loss = model(torch.randn(4, 1, 28, 28)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+profiler.export_chrome_trace(sys.argv[1])
+table = [[a.key, a.count, a.cpu_time_total, a.self_cpu_time_total] for a in profiler.key_averages()]
+json.dump(table, open(sys.argv[2], "w"))
+"""
+
+
+@pytest.mark.slow
+def test_totals_equal_those_of_torch(tmp_path):
+    """torch leaves out an operator that only calls one of its own name; so does the sum here."""
+    python = os.environ.get("TAUPY_TORCH_PYTHON", sys.executable)
+    there = subprocess.run([python, "-c", "import torch"], capture_output=True)
+    if there.returncode:
+        pytest.skip("no torch here; TAUPY_TORCH_PYTHON names a Python that has it")
+    out, table = tmp_path / "torch.json", tmp_path / "table.json"
+    subprocess.run([python, "-c", TORCH, out, table], check=True, capture_output=True)
+    profile = read(out)
+    found = {}
+    for measured in profile.threads:
+        tree = measured.tree
+        for row in range(1, len(tree)):
+            name = profile.timers[tree.timer[row]].name
+            calls, time, own = found.get(name, (0, 0, 0))
+            if tree.timer[tree.parent[row]] == tree.timer[row]:
+                found[name] = (calls, time, own + tree.exclusive["time"][row])
+            else:
+                found[name] = (
+                    calls + tree.calls[row],
+                    time + tree.inclusive["time"][row],
+                    own + tree.exclusive["time"][row],
+                )
+    for name, calls, total_us, self_us in json.loads(table.read_text()):
+        assert found[name][0] == calls, name
+        assert found[name][1] == pytest.approx(total_us * 1000, abs=0.5), name
+        assert found[name][2] == pytest.approx(self_us * 1000, abs=0.5), name
