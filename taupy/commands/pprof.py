@@ -27,6 +27,7 @@ from taupy.pprof import (
     flat,
     fold,
     grouping,
+    kernels,
     paths,
     selection,
     terminal,
@@ -35,7 +36,7 @@ from taupy.pprof import (
 from taupy.pprof.figures import SORT_KEYS, Order
 from taupy.pprof.text import visible
 from taupy.pprof.view import View
-from taupy.profiledb import metrics, query, selector, sources
+from taupy.profiledb import gpu_query, metrics, query, selector, sources
 from taupy.profiledb.database import ProfileDB
 
 Row = TypeVar("Row", FlatRow, TreeRow)
@@ -163,6 +164,9 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     views.add_argument("--callees", metavar="ROUTINE", help="whom it calls")
     views.add_argument("--by", choices=("file", "module", "group"), help="sums over routines")
     views.add_argument("--events", action="store_true", help="user events, call path by call path")
+    views.add_argument(
+        "--kernels", action="store_true", help="what ran on the GPUs, and who launched it"
+    )
     views.add_argument("--list", "-l", action="store_true", help="the names of all routines")
 
 
@@ -230,6 +234,7 @@ def _check(args: argparse.Namespace) -> None:
         "--callers or --callees": args.callers is not None or args.callees is not None,
         "--by": args.by is not None,
         "--events": args.events,
+        "--kernels": args.kernels,
         "--list": args.list,
     }
     asked = [name for name, given in modes.items() if given]
@@ -290,6 +295,8 @@ class Asked:
         threads = selection.selected_threads(query.threads(self.db, self.trial_id), self.selection)
         if args.events:
             return self._events(threads)
+        if args.kernels:
+            return self._kernels(threads)
         resolved = metrics.resolve(self.db, self.trial_id, args.metric)
         self.additive = resolved.additive
         self.chosen = self._where(threads)
@@ -368,6 +375,36 @@ class Asked:
                 f"(its user events: {names})"
             )
         return list(found.values())
+
+    def _kernels(self, threads: Sequence[ThreadRow]) -> list[View]:
+        places = {(thread.node, thread.context, thread.thread) for thread in threads}
+        sites = [
+            site
+            for site in gpu_query.launch_sites(self.db, self.trial_id)
+            if (site.node, site.context, site.thread) in places
+        ]
+        tests = [selection.name_test(pattern) for pattern in self.args.filter]
+        sorts: dict[str, kernels.SortKey] = {
+            "calls": "launches",
+            "inclusive-per-call": "mean",
+            "exclusive-per-call": "mean",
+            "name": "name",
+        }
+        found = kernels.table(
+            gpu_query.kernels(sites),
+            sort=sorts.get(self.args.sort, "time"),
+            reverse=self.args.reverse,
+            limit=self.args.limit,
+            meant=(lambda *name: any(test(*name) for test in tests)) if tests else None,
+        )
+        if not found:
+            raise TaupyError(
+                f"no kernel of trial {self.trial_id} answers to that on these threads; "
+                "`taupy pprof --kernels` lists all"
+            )
+        if tests or self.args.form == "csv":
+            return found
+        return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, sites))]
 
     def _tables(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
         args = self.args

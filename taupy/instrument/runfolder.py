@@ -15,6 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from taupy.model.processes import is_alive as is_alive
+from taupy.model.processes import process_start as process_start
+
 VERSION = 1
 
 
@@ -49,6 +52,7 @@ class RunSettings:
     rank: int = 0
     world_size: int = 1
     notes: list[str] = field(default_factory=list)
+    merge_into: str = ""  # uuid of the trial that this run's counters are to join
     version: int = VERSION
 
 
@@ -131,18 +135,3 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return ""
-
-
-def process_start(pid: int) -> int:
-    """Start time of a living process in clock ticks since boot, 0 if there is none."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return 0
-    fields = text[text.rindex(")") + 2 :].split()
-    return 0 if fields[0] in ("Z", "X") else int(fields[19])
-
-
-def is_alive(pid: int, start: int) -> bool:
-    """Is the process that had `pid` and began at `start` still running here?"""
-    return start != 0 and process_start(pid) == start

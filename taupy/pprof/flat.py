@@ -69,7 +69,9 @@ def views(
         for thread in threads:
             if on_thread := by_thread[place_of(thread)]:
                 made.append(
-                    _thread_view(thread, _on_thread(on_thread, spread, meant), metric, choice)
+                    _thread_view(
+                        thread, _on_thread(on_thread, spread, meant, thread.kind), metric, choice
+                    )
                 )
             if events and place_of(thread) in events:
                 made.append(events[place_of(thread)])
@@ -117,8 +119,11 @@ def _on_thread(
     rows: Sequence[FlatRow],
     spread: dict[str, float],
     meant: Callable[[FlatRow], bool] | None,
+    kind: str,
 ) -> list[Figures]:
     whole = max((figures.sortable(row.inclusive) for row in rows), default=0)
+    if kind == "stream":  # it has no row for the whole of its work
+        whole = max(whole, sum(figures.sortable(row.exclusive) for row in rows))
     return [
         Figures(
             timer=row.timer,

@@ -56,9 +56,7 @@ class Machine:
                 value = {"scalar": 8, "fma256": 16, "fma512": 16}[work] * count
         elif kind == HARDWARE and work in FLOP:
             value = {0: 4, 1: 10, 4: 1}.get(config, 0) * count
-        elif config == 0x1_0000_0865 and work == "lines":
-            value = count
-        elif kind == cpu_events.SOFTWARE and work == "pages":
+        elif (config, work) in ((0x1_0000_0865, "lines"), (2, "pages")):
             value = count
         return int(value * self.scale.get(config, 1))
 

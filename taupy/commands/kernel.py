@@ -1,0 +1,49 @@
+"""One GPU kernel: where it was launched, with which configuration, how long it took.
+
+    taupy kernel NAME                 in the trial stored last
+    taupy kernel NAME --trial 12
+    taupy kernel                      all kernels (as `taupy pprof --kernels`)
+
+NAME is a kernel's short or full name, a part of it, a pattern with * and ?, or /REGEX/.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from taupy.commands import options
+from taupy.commands.trials import add_form_arguments
+from taupy.errors import UsageError
+from taupy.pprof import kernels, selection, terminal
+from taupy.pprof.text import visible
+from taupy.profiledb import gpu_query, selector
+from taupy.profiledb.database import ProfileDB
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="see above")
+    parser.add_argument("--trial", default=selector.LATEST, help="default: latest")
+    options.add_database_argument(parser)
+    add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with ProfileDB.open(options.database_path(args)) as db:
+        trial = selector.one(db, args.trial)
+        sites = gpu_query.launch_sites(db, trial.id)
+    rows = gpu_query.kernels(sites)
+    if args.name is None:
+        terminal.show_all(kernels.table(rows), args.form)
+        return 0
+    test = selection.name_test(args.name)
+    chosen = [row for row in rows if test(row.timer, row.short_name)]
+    if not chosen:
+        largest = ", ".join(dict.fromkeys(visible(row.short_name) for row in rows[:8]))
+        raise UsageError(
+            f"no kernel of trial {trial.id} answers to {visible(args.name)!r}; "
+            f"the largest are {largest}"
+        )
+    names = dict.fromkeys(row.timer for row in chosen)
+    views = [kernels.sites([site for site in sites if site.timer == name], name) for name in names]
+    terminal.show_all(views, args.form)
+    return 0

@@ -1,0 +1,90 @@
+"""What ran on GPUs, as it is read: the rows that `profiledb.gpu_query` gives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class SiteRow(NamedTuple):
+    """One kernel or copy with one configuration, from one call path, on one stream.
+
+    `routine` is the nearest routine above the launch, `callpath` the whole path down to
+    the launching call; both say so when nobody saw the launch. Times in nanoseconds.
+    """
+
+    node: int
+    context: int
+    thread: int
+    timer: str
+    short_name: str
+    groups: str
+    routine: str
+    callpath: str
+    callpath_id: int
+    calls: int
+    untimed: int
+    time_ns: int
+    minimum_ns: int
+    maximum_ns: int
+    sum_squares_ns2: float
+    grid: tuple[int, int, int] | None
+    block: tuple[int, int, int] | None
+    registers: int | None
+    shared_static_bytes: int | None
+    shared_dynamic_bytes: int | None
+    local_bytes: int | None
+    occupancy: float | None
+    limiter: str | None
+    bytes: int | None
+
+
+class KernelRow(NamedTuple):
+    """All launches of one kernel (or copy) of a trial on one GPU.
+
+    `percent` is of all GPU time there, `mean_ns` and `stddev_ns` are over the timed
+    launches, `occupancy` is weighted by time, `routine` is the one that launched most of
+    the time, and `routines` says how many there are.
+    """
+
+    node: int
+    context: int
+    timer: str
+    short_name: str
+    groups: str
+    percent: float
+    calls: int
+    untimed: int
+    time_ns: int
+    minimum_ns: int
+    maximum_ns: int
+    mean_ns: float
+    stddev_ns: float
+    bytes: int | None
+    occupancy: float | None
+    limiter: str | None
+    configurations: int
+    routine: str
+    routines: int
+
+
+class BusyRow(NamedTuple):
+    """What one GPU did in all. Times in nanoseconds.
+
+    `kernel_ns` and `copy_ns` are sums over streams: work that ran side by side counts
+    twice. The rest needs every activity's stamps (`--trace`), else it is None: `busy_ns` is
+    the time in which anything ran, `span_ns` from the first start to the last end,
+    `overlap_ns` the time in which kernels and copies ran together, `gaps` how often nothing
+    ran in between, and `longest_gap_ns` the longest of those.
+    """
+
+    node: int
+    context: int
+    device: str
+    kernel_ns: int
+    copy_ns: int
+    without_owner_ns: int
+    span_ns: int | None
+    busy_ns: int | None
+    overlap_ns: int | None
+    gaps: int | None
+    longest_gap_ns: int | None

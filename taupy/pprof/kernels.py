@@ -1,0 +1,225 @@
+"""Tables of what ran on GPUs: kernels, one kernel's launch sites, how busy each GPU was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from taupy.model.gpu import NO_OWNER
+from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow
+from taupy.pprof.view import Cell, Column, View
+
+SortKey = Literal["time", "launches", "mean", "max", "name"]
+
+_ORDERS: dict[SortKey, Callable[[KernelRow], float | str]] = {
+    "time": lambda row: -row.time_ns,
+    "launches": lambda row: -row.calls,
+    "mean": lambda row: -row.mean_ns if row.mean_ns == row.mean_ns else 0.0,
+    "max": lambda row: -row.maximum_ns,
+    "name": lambda row: row.timer,
+}
+SORT_KEYS: tuple[SortKey, ...] = tuple(_ORDERS)
+
+_TIMES = (
+    Column("time_ns", "time_ns", "GPU time", width=9),
+    Column("launches", "int", "Launches"),
+    Column("untimed", "int", audience="machines"),
+    Column("mean_ns", "time_ns", "Mean", width=9),
+    Column("minimum_ns", "time_ns", "Min", width=9),
+    Column("maximum_ns", "time_ns", "Max", width=9),
+    Column("stddev_ns", "time_ns", "Std. Dev.", width=9),
+)
+
+_KERNEL_COLUMNS = (
+    Column("node", "int", audience="machines"),
+    Column("context", "int", audience="machines"),
+    Column("percent", "percent", "%GPU", width=5),
+    *_TIMES,
+    Column("occupancy_percent", "percent", "Occ.\n%"),
+    Column("limiter", audience="machines"),
+    Column("bytes", "bytes", "Bytes"),
+    Column("configurations", "int", audience="machines"),
+    Column("short_name", heading="Kernel"),
+    Column("launched", heading="Launched from", audience="people"),
+    Column("kernel", audience="machines"),
+    Column("groups", audience="machines"),
+    Column("routine", audience="machines"),
+    Column("routines", "int", audience="machines"),
+)
+
+_SITE_COLUMNS = (
+    Column("node", "int", audience="machines"),
+    Column("context", "int", audience="machines"),
+    Column("stream", heading="Stream"),
+    *_TIMES,
+    Column("grid", heading="Grid"),
+    Column("block", heading="Block"),
+    Column("registers", "int", "Regs"),
+    Column("shared_static_bytes", "bytes", "Shared\nstatic"),
+    Column("shared_dynamic_bytes", "bytes", "Shared\ndynamic"),
+    Column("local_bytes", "bytes", "Local"),
+    Column("occupancy_percent", "percent", "Occ.\n%"),
+    Column("limiter", heading="Limited by"),
+    Column("bytes", "bytes", "Bytes"),
+    Column("callpath", heading="Launched from"),
+    Column("callpath_id", "int", audience="machines"),
+)
+
+_BUSY_COLUMNS = (
+    Column("node", "int", "Node"),
+    Column("context", "int", "Context"),
+    Column("device", heading="GPU"),
+    Column("kernel_ns", "time_ns", "Kernels"),
+    Column("copy_ns", "time_ns", "Copies"),
+    Column("busy_ns", "time_ns", "Busy"),
+    Column("busy_percent", "percent", "Busy\n%"),
+    Column("overlap_ns", "time_ns", "Copies\nbeside kernels"),
+    Column("gaps", "int", "Gaps"),
+    Column("longest_gap_ns", "time_ns", "Longest\ngap"),
+    Column("without_owner_percent", "percent", "Without\nowner %"),
+)
+
+
+def table(
+    rows: Sequence[KernelRow],
+    *,
+    sort: SortKey = "time",
+    reverse: bool = False,
+    limit: int | None = None,
+    meant: Callable[[str, str], bool] | None = None,
+) -> list[View]:
+    """One table a GPU: its kernels and copies with their share of its time.
+
+    Args:
+        meant: a test on a kernel's full and short name; None for all.
+        limit: so many rows; the rest is summed as `-others-`.
+    """
+    views = []
+    for place in sorted({(row.node, row.context) for row in rows}):
+        here = [row for row in rows if (row.node, row.context) == place]
+        chosen = [row for row in here if meant is None or meant(row.timer, row.short_name)]
+        chosen.sort(key=_ORDERS[sort], reverse=reverse)
+        if not chosen:
+            continue
+        shown, rest = (chosen, []) if limit is None else (chosen[:limit], chosen[limit:])
+        cells = [_kernel_cells(row) for row in shown]
+        if rest:
+            cells.append(_others(place, rest))
+        title = f"KERNELS OF NODE {place[0]}, CONTEXT {place[1]}"
+        views.append(View(title, _KERNEL_COLUMNS, cells, _notes(here)))
+    return views
+
+
+def _kernel_cells(row: KernelRow) -> list[Cell]:
+    more = f" (+{row.routines - 1} more)" if row.routines > 1 else ""
+    return [
+        row.node,
+        row.context,
+        row.percent,
+        row.time_ns,
+        row.calls,
+        row.untimed,
+        *_spread(row.mean_ns, row.minimum_ns, row.maximum_ns, row.stddev_ns),
+        None if row.occupancy is None else 100 * row.occupancy,
+        row.limiter,
+        row.bytes,
+        row.configurations,
+        row.short_name,
+        row.routine + more,
+        row.timer,
+        row.groups,
+        row.routine,
+        row.routines,
+    ]
+
+
+def _spread(mean: float, minimum: int, maximum: int, stddev: float) -> list[Cell]:
+    """Nothing where no launch was timed: absent is not 0."""
+    return [mean, minimum, maximum, stddev] if mean == mean else [None] * 4
+
+
+def _others(place: tuple[int, int], rest: Sequence[KernelRow]) -> list[Cell]:
+    cells: list[Cell] = [None] * len(_KERNEL_COLUMNS)
+    at = {column.name: place for place, column in enumerate(_KERNEL_COLUMNS)}
+    cells[at["node"]], cells[at["context"]] = place
+    cells[at["percent"]] = sum(row.percent for row in rest)
+    cells[at["time_ns"]] = sum(row.time_ns for row in rest)
+    cells[at["launches"]] = sum(row.calls for row in rest)
+    cells[at["untimed"]] = sum(row.untimed for row in rest)
+    cells[at["short_name"]] = cells[at["kernel"]] = "-others-"
+    return cells
+
+
+def _notes(rows: Sequence[KernelRow]) -> list[str]:
+    notes = []
+    if untimed := sum(row.untimed for row in rows):
+        notes.append(f"{untimed} launches have no times: the GPU gave none; means leave them out")
+    without = sum(row.percent for row in rows if row.routine == NO_OWNER)
+    if without:
+        notes.append(f"{without:.1f} % of the GPU's time has no known launching routine")
+    return notes
+
+
+def sites(rows: Iterable[SiteRow], kernel: str) -> View:
+    """One kernel: where it was launched, with which configuration, how long it took."""
+    ordered = sorted(rows, key=lambda row: -row.time_ns)
+    notes = [kernel] if kernel != ordered[0].short_name else []
+    title = f"KERNEL {ordered[0].short_name}"
+    return View(title, _SITE_COLUMNS, [_site_cells(row) for row in ordered], notes)
+
+
+def _site_cells(row: SiteRow) -> list[Cell]:
+    timed = row.calls - row.untimed
+    mean = row.time_ns / timed if timed else float("nan")
+    variance = row.sum_squares_ns2 / timed - mean * mean if timed else 0.0
+    return [
+        row.node,
+        row.context,
+        f"{row.node}.{row.context}.{row.thread}",
+        row.time_ns,
+        row.calls,
+        row.untimed,
+        *_spread(mean, row.minimum_ns, row.maximum_ns, max(0.0, variance) ** 0.5),
+        _extent(row.grid),
+        _extent(row.block),
+        row.registers,
+        row.shared_static_bytes,
+        row.shared_dynamic_bytes,
+        row.local_bytes,
+        None if row.occupancy is None else 100 * row.occupancy,
+        row.limiter,
+        row.bytes,
+        row.callpath,
+        row.callpath_id,
+    ]
+
+
+def _extent(extent: tuple[int, int, int] | None) -> str | None:
+    return None if extent is None else "x".join(map(str, extent))
+
+
+def busy(rows: Sequence[BusyRow]) -> View:
+    """How busy each GPU was: kernels, copies, gaps, and what ran side by side."""
+    notes = []
+    if any(row.busy_ns is None for row in rows):
+        notes.append("busy time, gaps and overlap need the stamps of `taupy run --trace`")
+    cells = [_busy_cells(row) for row in rows]
+    return View("GPU ACTIVITY", _BUSY_COLUMNS, cells, notes)
+
+
+def _busy_cells(row: BusyRow) -> list[Cell]:
+    total = row.kernel_ns + row.copy_ns
+    share = 100 * row.busy_ns / row.span_ns if row.busy_ns is not None and row.span_ns else None
+    return [
+        row.node,
+        row.context,
+        row.device,
+        row.kernel_ns,
+        row.copy_ns,
+        row.busy_ns,
+        share,
+        row.overlap_ns,
+        row.gaps,
+        row.longest_gap_ns,
+        100 * row.without_owner_ns / total if total else None,
+    ]

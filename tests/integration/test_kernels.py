@@ -1,0 +1,73 @@
+"""`taupy pprof --kernels` and `taupy kernel` as users type them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import gpu_profile, small_profile
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gpu") / "g.db"
+    with ProfileDB.open(path, create=True, readonly=False) as db:
+        add_profile(db, gpu_profile(1))
+        add_profile(db, small_profile(2))
+    return path
+
+
+def taupy(database, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "taupy", *arguments, "--db", str(database)],
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_kernel_table_shows_share_launches_and_owner(database):
+    done = taupy(database, "pprof", "1", "--kernels")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    gemm = next(line for line in lines if " gemm " in line)
+    assert gemm.split()[0] == "64.1"
+    assert gemm.endswith("step [{train.py}{5}]")
+    assert any("GPU ACTIVITY" in line for line in lines)
+
+
+def test_the_shares_of_a_stream_are_of_all_its_work(database):
+    done = taupy(database, "pprof", "1", "--thread", "0.1.0", "--csv")
+    shares = [line.split(",")[5] for line in done.stdout.splitlines() if line.startswith("thread")]
+    assert list(map(float, shares)) == pytest.approx([100 * 5000 / 5800, 100 * 800 / 5800])
+
+
+def test_one_kernel_with_its_launch_sites(database):
+    done = taupy(database, "kernel", "gemm", "--trial", "1", "--json")
+    (view,) = json.loads(done.stdout)
+    assert [(row["grid"], row["launches"], row["mean_ns"]) for row in view["rows"]] == [
+        ("128x1x1", 8, 550.0),
+        ("64x1x1", 2, 300.0),
+    ]
+    assert view["notes"] == ["void gemm<float, 128>(float*, int)"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("kernel", "softmax", "--trial", "1"), 2, "the largest are gemm, Memcpy HtoD, relu"),
+        (("kernel", "gemm", "--trial", "2"), 1, "nothing of trial 2 ran on a GPU"),
+        (("pprof", "1", "--kernels", "--tree"), 2, "ask for one at a time"),
+        (("pprof", "1", "--kernels", "--filter", "nope"), 1, "no kernel of trial 1 answers"),
+        (("pprof", "1", "--kernels", "--thread", "0.0.0"), 1, "no kernel of trial 1 answers"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(database, arguments, code, says):
+    done = taupy(database, *arguments)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1

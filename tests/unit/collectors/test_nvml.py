@@ -1,0 +1,128 @@
+"""NVML's facts and samples, asked of a library that plays it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from taupy.collectors import nvml
+from taupy.model.gpu import Fact
+from taupy.model.processes import process_start
+
+SOURCE = Path(__file__).with_name("fake_nvml.c")
+
+
+@pytest.fixture(scope="session")
+def played(tmp_path_factory):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to build the library that plays NVML")
+    target = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
+    command = [compiler, "-shared", "-fPIC", "-w", "-o", str(target), str(SOURCE)]
+    subprocess.run(command, check=True)
+    return target
+
+
+@pytest.fixture
+def library(played, monkeypatch):
+    loaded = ctypes.CDLL(str(played))
+    monkeypatch.setattr(nvml, "_library", lambda: loaded)
+    return loaded
+
+
+@pytest.mark.usefixtures("library")
+def test_facts_of_a_gpu():
+    assert nvml.uuids() == ["GPU-aaaa", "GPU-bbbb"]
+    assert nvml.facts("GPU-aaaa") == [
+        Fact("Driver Version", "580.1"),
+        Fact("Power Limit", 700, "W"),
+        Fact("Max SM Clock", 1_980_000_000, "Hz"),
+        Fact("Max Memory Clock", 3_201_000_000, "Hz"),
+        Fact("PCIe Generation", 5),
+        Fact("PCIe Width", 16),
+        Fact("ECC Mode", "on"),
+        Fact("MIG Mode", "off"),
+        Fact("NVLink Links", 3),
+    ]
+
+
+@pytest.mark.usefixtures("library")
+def test_what_a_gpu_does_not_tell_is_left_out():
+    names = {fact.name for fact in nvml.facts("GPU-bbbb")}
+    assert "Power Limit" in names
+    assert not names & {"Max SM Clock", "MIG Mode"}
+    assert ("Temperature", "C") not in nvml.sample("GPU-bbbb")
+    assert nvml.facts("GPU-cccc") == []
+    assert nvml.sample("GPU-cccc") == {}
+
+
+def test_without_nvml_there_is_nothing(monkeypatch):
+    monkeypatch.setattr(nvml, "_library", lambda: None)
+    assert not nvml.is_there()
+    assert nvml.uuids() == []
+    assert nvml.facts("GPU-aaaa") == []
+    assert nvml.driver_version() is None
+
+
+@pytest.mark.usefixtures("library")
+def test_the_sampler_ends_with_the_program_and_keeps_what_it_saw(tmp_path):
+    program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.4)"])
+    start = process_start(program.pid)
+    begun = time.monotonic()
+    nvml.watch(tmp_path, program.pid, start, interval_s=0.02)
+    assert time.monotonic() - begun < 10
+    program.wait()
+    events = nvml.user_events(tmp_path, {"GPU-aaaa": 3})
+    power = next(event for event in events if event.name == "GPU[3] Power")
+    assert power.count >= 2
+    assert (power.unit, power.minimum, power.maximum) == ("W", 100.0, 200.0)
+    clock = next(event for event in events if event.name == "GPU[3] SM Clock")
+    assert (clock.mean, clock.unit) == (1.98e9, "Hz")
+    assert {event.name.partition(" ")[0] for event in events} == {"GPU[3]"}
+
+
+@pytest.mark.usefixtures("library")
+def test_the_sampler_ends_when_the_run_folder_is_gone(tmp_path):
+    folder = tmp_path / "gone"
+    nvml.watch(folder, os.getpid(), process_start(os.getpid()), interval_s=0.01)
+    assert nvml.user_events(folder, {"GPU-aaaa": 0}) == []
+
+
+def test_damaged_samples_are_no_samples(tmp_path):
+    (tmp_path / nvml.SAMPLES).write_bytes(b"not marshalled at all")
+    assert nvml.user_events(tmp_path, {"GPU-aaaa": 0}) == []
+
+
+def test_the_sampler_is_no_child_of_the_program(played, tmp_path, monkeypatch):
+    """It is found by its command line, and nobody can wait for it."""
+    program = f"""
+import os, sys, time
+from pathlib import Path
+from taupy.collectors import nvml
+from taupy.model.processes import process_start
+nvml._CONTROL = "/dev/null"
+folder = Path({str(tmp_path)!r})
+assert nvml.begin(folder, os.getpid(), process_start(os.getpid()))
+try:
+    os.waitpid(-1, 0)
+    print("a child")
+except ChildProcessError:
+    print("no child")
+deadline = time.monotonic() + 10
+while not (folder / nvml.SAMPLES).exists() and time.monotonic() < deadline:
+    time.sleep(0.02)
+"""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(played.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
+    )
+    assert done.stdout == "no child\n", done.stderr
+    events = nvml.user_events(tmp_path, {"GPU-aaaa": 0, "GPU-bbbb": 1})
+    assert {event.name for event in events} >= {"GPU[0] Power", "GPU[1] Power"}
