@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from taupy import __version__
-from taupy.commands import options
+from taupy.commands import doctor_gpu, options
 from taupy.commands.trials import add_form_arguments
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
         _boot(),
         _state(),
         *_libraries(),
+        *doctor_gpu.checks(),
         ("sqlite", _OK, sqlite3.sqlite_version),
         _database(options.database_path(args)),
         *_leftovers(),

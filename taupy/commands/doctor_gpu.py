@@ -1,0 +1,115 @@
+"""The GPU's side of `taupy doctor`: every link from the driver to the counters."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+from taupy.errors import TaupyError
+
+OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
+
+Check = tuple[str, str, str]
+
+_PARAMETERS = Path("/proc/driver/nvidia/params")
+
+
+def checks() -> list[Check]:
+    """One line a link: driver, GPUs, NVML, CUPTI, NVRTC, permission for counters."""
+    from taupy.cuda import driver
+
+    try:
+        major, minor = driver.version()
+    except TaupyError as problem:
+        return [("gpu", NOTE, f"{problem}; all that concerns the CPU works")]
+    found = [_driver(major, minor), *_gpus(), _nvml(), _cupti(major), _nvrtc(), _permission()]
+    return [check for check in found if check is not None]
+
+
+def _driver(major: int, minor: int) -> Check:
+    from taupy.collectors import nvml
+
+    number = nvml.driver_version()
+    name = f"NVIDIA driver {number}, " if number else ""
+    return "gpu driver", OK, f"{name}serves CUDA up to {major}.{minor}"
+
+
+def _gpus() -> list[Check]:
+    from taupy.cuda import driver
+
+    count = driver.device_count()
+    if not count:
+        return [
+            (
+                "gpu",
+                NOTE,
+                "the driver shows no GPU to this process: see CUDA_VISIBLE_DEVICES, and in a "
+                "container its device options (docker: --gpus all)",
+            )
+        ]
+    found = []
+    for ordinal in range(count):
+        try:
+            gpu = driver.Gpu(ordinal)
+            capability = gpu.capability
+            text = f"{gpu.name}, compute capability {capability // 10}.{capability % 10}"
+            found.append((f"gpu {ordinal}", OK, text))
+        except TaupyError as problem:
+            found.append((f"gpu {ordinal}", PROBLEM, str(problem)))
+    return found
+
+
+def _nvml() -> Check:
+    from taupy.collectors import nvml
+
+    if nvml.is_there():
+        return "nvml", OK, "power, clocks and temperature are sampled"
+    return "nvml", NOTE, "libnvidia-ml cannot be loaded: no power, clocks and temperature"
+
+
+def _cupti(cuda: int) -> Check:
+    from taupy.cuda import libraries
+
+    library, place = libraries.load("libcupti", (f"libcupti.so.{cuda}", "libcupti.so"))
+    if library is None:
+        return (
+            "cupti",
+            PROBLEM,
+            f"{place}: kernels cannot be recorded; PyTorch brings CUPTI along, or: "
+            f"pip install nvidia-cuda-cupti{'-cu12' if cuda == 12 else ''}",
+        )
+    version = ctypes.c_uint32()
+    library.cuptiGetVersion(ctypes.byref(version))
+    return "cupti", OK, f"API version {version.value}, {place} (a program's own goes first)"
+
+
+def _nvrtc() -> Check:
+    from taupy.cuda import nvrtc
+
+    try:
+        major, minor = nvrtc.version()
+    except TaupyError as problem:
+        return "nvrtc", NOTE, f"{problem}; needed for `taupy ceilings` on a GPU only"
+    return "nvrtc", OK, f"{major}.{minor}: `taupy ceilings` can measure the GPU"
+
+
+def _permission() -> Check | None:
+    """Counters may be for administrators only; tracing works in any case."""
+    import os
+
+    try:
+        text = _PARAMETERS.read_text("ascii", "replace")
+    except OSError:
+        return None
+    restricted = "RmProfilingAdminOnly: 1" in text
+    if not restricted:
+        return "gpu counters", OK, "allowed for everybody"
+    if os.geteuid() == 0:
+        return "gpu counters", OK, "allowed for root, as you are"
+    return (
+        "gpu counters",
+        NOTE,
+        "hardware counters are for administrators only here (kernels and copies are recorded all "
+        "the same); run as root, with CAP_SYS_ADMIN, or set the driver's option "
+        "NVreg_RestrictProfilingToAdminUsers=0",
+    )
