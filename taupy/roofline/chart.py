@@ -196,9 +196,14 @@ def record(placement: Placement, rank: int) -> dict[str, Any]:
     }
 
 
-def area(share: float, largest: float) -> float:
-    """Area of a symbol, 0 to 1, from its share of the time; a writer adds the minimum."""
-    return share / largest if largest > 0 else 0.0
+def area(placement: Placement, largest: float) -> float:
+    """Area of a symbol, 0 to 1, from its share of the time; a writer adds the minimum.
+
+    Points of a sweep are alike: each stands for a trial or phase of its own.
+    """
+    if placement.point.parameter is not None:
+        return 0.12
+    return placement.point.share / largest if largest > 0 else 0.0
 
 
 def span(values: Iterable[float], below: float, above: float) -> tuple[float, float]:

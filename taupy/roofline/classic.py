@@ -9,7 +9,7 @@ from taupy.model.machine import Ceiling
 from taupy.model.work import LEVELS
 from taupy.roofline import chart, model
 from taupy.roofline.chart import Chart, Entry, Line, Symbol
-from taupy.roofline.look import Look, clipped, group_of, look
+from taupy.roofline.look import Look, clipped, group_of, look, processor_name
 from taupy.roofline.placement import Placement
 from taupy.roofline.roofs import Roofs
 from taupy.units import percent, prefixed
@@ -64,7 +64,7 @@ def _symbols(placements: Sequence[Placement], levels: Sequence[str], style: Look
                     number,
                     intensity,
                     height,
-                    chart.area(each.point.share, largest),
+                    chart.area(each, largest),
                     style.colors.get(
                         number, level if len(levels) > 1 or not style.colors else "other"
                     ),
@@ -178,17 +178,8 @@ def _roofs(
     peaks = _peaks(roofs, placements)
     bands = [(level, roofs.bandwidth[level]) for level in levels if level in roofs.bandwidth]
     low, high = limits
-    color = "ink"
-    if several:
-        color = next(
-            (
-                style.colors[number]
-                for number, each in enumerate(placements)
-                if each.roofs.processor == roofs.processor and number in style.colors
-            ),
-            "ink",
-        )
-    name = f"{roofs.processor}: " if several else ""
+    color = processor_color(roofs, placements, style) if several else "ink"
+    name = f"{processor_name(roofs.processor)}: " if several else ""
     lines = []
     for level, found in bands:
         start = max(low, bottom / found.value)
@@ -305,6 +296,16 @@ def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[s
     of = " and ".join(dict.fromkeys(what[each.point.of] for each in placements))
     title = f"{chart.TITLES[kind]} of {of}" if of else chart.TITLES[kind]
     return f"{title}, {levels[0]}" if kind == "classic" else title
+
+
+def processor_color(roofs: Roofs, placements: Sequence[Placement], style: Look) -> str:
+    """The colour of the points that ran there, where it is one."""
+    found = {
+        style.colors[number]
+        for number, each in enumerate(placements)
+        if each.roofs.processor == roofs.processor and number in style.colors
+    }
+    return found.pop() if len(found) == 1 else "ink"
 
 
 def subtitle(placements: Sequence[Placement]) -> str:

@@ -29,7 +29,8 @@ class Look:
 def group_of(placement: Placement) -> str:
     """What a colour stands for where there are several: a series, else a trial."""
     point = placement.point
-    return point.series or f"{point.trial} {point.trial_name}, {point.processor}".rstrip(", ")
+    processor = processor_name(point.processor)
+    return point.series or f"{point.trial} {point.trial_name}, {processor}".rstrip(", ")
 
 
 def look(placements: Sequence[Placement], top: int) -> Look:
@@ -66,6 +67,12 @@ def _by_group(placements: Sequence[Placement], groups: tuple[str, ...], top: int
         if len(names) > min(top, MARKERS - 1):
             legend.append(Entry(f"others ({len(names) - top})", "ink", MARKERS - 1))
     return Look(colors, markers, groups, tuple(legend))
+
+
+def processor_name(name: str) -> str:
+    """A processor's name without its maker's: "V100-SXM2-16GB"."""
+    words = [word for word in name.split() if word not in ("NVIDIA", "Tesla", "GeForce")]
+    return " ".join(words) or name
 
 
 def clipped(name: str, longest: int = _LONGEST) -> str:

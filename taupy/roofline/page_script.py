@@ -134,6 +134,13 @@ function ticks(axis, most) {
   let step = Math.max(1, Math.ceil((last - first + 1) / most));
   if (step > 1 && step % 3) step += 3 - step % 3;
   const found = [];
+  if (last - first < 2) {
+    for (let e = first - 1; e <= last; e++) for (const part of [1, 2, 5]) {
+      const value = part * Math.pow(10, e);
+      if (axis.low <= value && value <= axis.high) found.push(value);
+    }
+    return found;
+  }
   for (let e = first + (((-first) % step) + step) % step; e <= last; e += step) found.push(Math.pow(10, e));
   return found;
 }
@@ -219,23 +226,24 @@ function drawLines(chart, box, X, Y, plane, words) {
     }
     const [a, b] = [points[0], points[points.length-1]];
     const angle = Math.atan2(b[1]-a[1], b[0]-a[0]) * 180/Math.PI;
-    let along = line.role === 'bandwidth' ? .3 : line.role === 'balance' ? .8 : .99;
-    let at;
-    for (;;) {
-      at = [a[0]+(b[0]-a[0])*along, a[1]+(b[1]-a[1])*along];
-      const cos = Math.cos(angle*Math.PI/180), sin = Math.sin(angle*Math.PI/180);
-      const crowds = t => Math.abs((at[1]-t[1])*cos - (at[0]-t[0])*sin) < 14
-        && Math.abs((at[0]-t[0])*cos + (at[1]-t[1])*sin) < 200;
-      if (along < .2 || !taken.some(crowds)) break;
-      along -= .22;
+    const first = line.role === 'bandwidth' ? .14 : line.role === 'balance' ? .8 : .99;
+    const cos = Math.cos(angle*Math.PI/180), sin = Math.sin(angle*Math.PI/180);
+    let at, up, crowded = true;
+    for (let step = 0; step < 4 && crowded; step++) for (up = 1; up >= -1 && crowded; up -= 2) {
+      const along = first + (first < .2 ? .22 : -.22)*step;
+      at = {x: a[0]+(b[0]-a[0])*along, y: a[1]+(b[1]-a[1])*along, up};
+      at.tx = at.x + 8*up*sin; at.ty = at.y - 8*up*cos;
+      crowded = taken.some(t => Math.abs((at.ty-t.ty)*cos - (at.tx-t.tx)*sin) < 14
+        && Math.abs((at.tx-t.tx)*cos + (at.ty-t.ty)*sin) < 230);
     }
     taken.push(at);
-    el('text', {transform:`translate(${at[0]} ${at[1]}) rotate(${angle}) translate(0 -5)`, class:'halo',
-      'text-anchor': along > .9 ? 'end' : 'middle', style:`fill:${color(line.color)}`}, words, line.label);
+    el('text', {transform:`translate(${at.x} ${at.y}) rotate(${angle}) translate(0 ${at.up > 0 ? -5 : 13})`, class:'halo',
+      'text-anchor': first > .9 ? 'end' : first < .2 ? 'start' : 'middle', style:`fill:${color(line.color)}`}, words, line.label);
   }
 }
 
 function drawSymbols(chart, X, Y, plane, words) {
+  const written = [];
   const order = [...chart.symbols].sort((one, other) => other.area - one.area);
   for (const symbol of order) {
     if (!shown(symbol.point)) continue;
@@ -248,7 +256,8 @@ function drawSymbols(chart, X, Y, plane, words) {
     made.addEventListener('mousemove', event => tip(event, symbol.point, symbol.level || chart.level));
     made.addEventListener('mouseleave', () => { $('tip').style.display = 'none'; });
     made.addEventListener('click', () => choose(symbol.point));
-    if (symbol.text) el('text', {x:X(symbol.x)+r+3, y:Y(symbol.y)+4, style:`fill:${c}`, class:'halo'}, words, symbol.text);
+    const crowds = t => Math.abs(t[0]-X(symbol.x)) < 24 && Math.abs(t[1]-Y(symbol.y)) < 10;
+    if (symbol.text && !written.some(crowds) && written.push([X(symbol.x), Y(symbol.y)])) el('text', {x:X(symbol.x)+r+3, y:Y(symbol.y)+4, style:`fill:${c}`, class:'halo'}, words, symbol.text);
   }
 }
 

@@ -137,12 +137,18 @@ def _second(axes: Any, side: Any, axis: Axis, colors: dict[str, str], across: bo
 
 
 def ticks(axis: Axis, most: int = 9) -> list[float]:
-    """Powers of ten within an axis, thinned out to at most so many."""
+    """Powers of ten within an axis, thinned out to at most so many; 2 and 5 times them too
+    where they are few."""
     first = math.ceil(math.log10(axis.low) - 1e-9)
     last = math.floor(math.log10(axis.high) + 1e-9)
     step = max(1, -(-(last - first + 1) // most))
     if step > 1 and step % 3:
         step += 3 - step % 3  # whole SI prefixes
+    if last - first < 2:  # too few powers of ten to read from
+        found = [
+            part * 10.0**exponent for exponent in range(first - 1, last + 1) for part in (1, 2, 5)
+        ]
+        return [value for value in found if axis.low <= value <= axis.high]
     start = first + (-first) % step
     return [10.0**exponent for exponent in range(start, last + 1, step)]
 
@@ -253,26 +259,28 @@ def _line_label(
         )  # fmt: skip
         return
     angle = math.degrees(math.atan2(pixels[1][1] - pixels[0][1], pixels[1][0] - pixels[0][0]))
-    along = {"compute": 0.985, "launch": 0.985, "bandwidth": 0.30, "balance": 0.80}[line.role]
-    anchor = "right" if along > 0.9 else "center"
-    while True:
+    first = {"compute": 0.985, "launch": 0.985, "bandwidth": 0.14, "balance": 0.80}[line.role]
+    anchor = "right" if first > 0.9 else ("left" if first < 0.2 else "center")
+    turned = math.radians(angle)
+    move = 0.22 if anchor == "left" else -0.22
+    places = [(first + move * step, side) for step in range(4) for side in (1, -1)]
+    for along, side in places:
         x = x1 * (x2 / x1) ** along
         y = y1 * (y2 / y1) ** along
-        here = axes.transData.transform((x, y))
-        crowded = any(abs(here[1] - other) < 11 and abs(here[0] - at) < 170 for at, other in taken)
-        if not crowded or along < 0.2:
+        right, up = axes.transData.transform((x, y))
+        right, up = right - 8 * side * math.sin(turned), up + 8 * side * math.cos(turned)
+        if not any(_crowded(right - at, up - height, angle) for at, height in taken):
             break
-        along -= 0.22
-    taken.append((float(here[0]), float(here[1])))
+    taken.append((float(right), float(up)))
     axes.annotate(
         line.label,
         (x, y),
-        xytext=(-2.5 * math.sin(math.radians(angle)), 2.5 * math.cos(math.radians(angle))),
+        xytext=(-2.5 * side * math.sin(turned), 2.5 * side * math.cos(turned)),
         textcoords="offset points",
         rotation=angle,
         rotation_mode="anchor",
         ha=anchor,
-        va="bottom",
+        va="bottom" if side > 0 else "top",
         fontsize=7.8,
         color=colors[line.color],
         zorder=5,
@@ -286,10 +294,11 @@ def _crowded(right: float, up: float, angle: float) -> bool:
     turned = math.radians(angle)
     along = right * math.cos(turned) + up * math.sin(turned)
     across = up * math.cos(turned) - right * math.sin(turned)
-    return abs(across) < 13 and abs(along) < 210
+    return abs(across) < 14 and abs(along) < 230
 
 
 def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
+    written: list[tuple[float, float]] = []
     for symbol in sorted(chart.symbols, key=lambda each: -each.area):
         size = _SMALLEST + symbol.area * (_LARGEST - _SMALLEST)
         color = colors[symbol.color]
@@ -305,6 +314,10 @@ def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             zorder=4,
         )
         if symbol.text:
+            right, up = axes.transData.transform((symbol.x, symbol.y))
+            if any(abs(right - at) < 24 and abs(up - height) < 9 for at, height in written):
+                continue
+            written.append((float(right), float(up)))
             axes.annotate(
                 symbol.text,
                 (symbol.x, symbol.y),

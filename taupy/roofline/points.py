@@ -42,7 +42,7 @@ class Point:
         trial, trial_name, processor: where it ran.
         calls: launches of a kernel, calls of a routine.
         launches: of kernels in it, in all; 0 on a CPU.
-        counted: how many of those launches were counted (of a CPU: its calls).
+        counted: how many of those launches were counted.
         run_time: seconds of all launches, as the trial (or the timing trial) timed them.
         time: seconds of the counted launches: what rates are made with.
         flop: precision -> flop of the counted launches.
@@ -267,16 +267,36 @@ def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
         found = sums.setdefault(routine.timer, _Sum(place))
         _add_routine(found, routine, whole)
     _add_noted(work, sums, of, whole)
+    _add_gpu_time(work, sums, of, inclusive)
     made = []
     for one in sums.values():
         if not _has_work(one.values) and of != "program":
             continue
         if of == "program":
             one.place = Place(work.name, work.application, one.place.groups)
-        made.append(_point(work, of, one, work.processor))
+        processor = _joined(work.gpus) if one.launches else work.processor
+        made.append(_point(work, of, one, processor))
     if not made:
         raise _missing(work, of)
     return made
+
+
+def _add_gpu_time(work: TrialWork, sums: Mapping[int, _Sum], of: Of, inclusive: bool) -> None:
+    """Stated work that kernels did took the kernels' time, not that of launching them."""
+    if any(routine.inclusive for routine in work.routines):
+        return  # counted on the host: the host's time
+    for kernel in work.kernels:
+        for key in _keys(work, kernel, of, inclusive):
+            one = _program_of(work, sums) if key < 0 else sums.get(key)
+            if one is not None and kernel.time_ns > 0:
+                one.launches += kernel.calls
+                one.counted += kernel.calls
+                one.run_ns += kernel.time_ns
+                one.time_ns += kernel.time_ns
+
+
+def _program_of(work: TrialWork, sums: Mapping[int, _Sum]) -> _Sum | None:
+    return next((one for key, one in sums.items() if work.timers[key].name == _PROGRAM), None)
 
 
 def _wanted(place: Place, of: Of) -> bool:
@@ -291,7 +311,6 @@ def _add_routine(found: _Sum, routine: RoutineWork, whole: bool) -> None:
     values = routine.inclusive if whole else routine.exclusive
     took = routine.inclusive_ns if whole else routine.exclusive_ns
     found.calls += routine.calls
-    found.counted += routine.calls
     found.add_values(values)
     if took > 0:
         before = found.thread_ns.get(routine.thread, 0.0)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from taupy.roofline import chart, model
 from taupy.roofline.chart import Axis, Box, Chart, Entry, Line, Symbol
-from taupy.roofline.classic import machines, subtitle
-from taupy.roofline.look import Look, clipped, group_of, look
+from taupy.roofline.classic import machines, processor_color, subtitle
+from taupy.roofline.look import Look, clipped, group_of, look, processor_name
 from taupy.roofline.placement import Placement
 from taupy.units import percent, prefixed
 
@@ -111,7 +111,7 @@ def _chart(kind: chart.Kind, placements: Sequence[Placement], level: str, top: i
         x_low = y_low = min(x_low, y_low)
         x_high = y_high = max(x_high, y_high)
     limits = ((x_low, x_high), (y_low, y_high))
-    lines = [*pairs, *_balances(placements, level, limits, in_time)]
+    lines = [*pairs, *_balances(placements, level, limits, in_time, style)]
     if in_time or (kind == "combined" and alone and reference):
         scale = (1.0, 1.0) if in_time else (found[0].bandwidth if found else 1.0, _value(reference))
         lines += _isochrones(limits, scale)
@@ -166,7 +166,7 @@ def _symbols(
         point = placements[spot.number].point
         color = style.colors.get(spot.number, "other")
         marker = style.markers.get(spot.number, 0)
-        size = chart.area(point.share, largest)
+        size = chart.area(placements[spot.number], largest)
         text = "" if point.parameter is None else f"{point.parameter:g}"
         closed = (spot.bytes, spot.flop)
         opened = (spot.times.bandwidth, spot.times.compute)
@@ -186,6 +186,7 @@ def _balances(
     level: str,
     limits: tuple[tuple[float, float], tuple[float, float]],
     in_time: bool,
+    style: Look,
 ) -> list[Line]:
     """The diagonal where computing and moving take equal time; one a peak that is used."""
     if in_time:
@@ -210,10 +211,11 @@ def _balances(
             path = _diagonal(balance, limits)
             if path is None:
                 continue
-            name = f"{roofs.processor}: " if len(processors) > 1 else ""
+            name = f"{processor_name(roofs.processor)}: " if len(processors) > 1 else ""
             label = f"{name}balance {balance:.4g} flop/B ({peak.name})"
             source = " / ".join(dict.fromkeys((peak.source, width.source)))
-            lines.append(Line("balance", label, path, "ink", "solid", balance, "flop/B", source))
+            color = processor_color(roofs, placements, style) if len(processors) > 1 else "ink"
+            lines.append(Line("balance", label, path, color, "solid", balance, "flop/B", source))
     return lines
 
 
@@ -285,8 +287,8 @@ def _boxes(
         box = model.overhead_box(1, seconds, peak, width)
         label = f"overhead of {launches:,} launch{'es' if launches > 1 else ''}: "
         label += prefixed(seconds, "s")
-        if len(wanted) > 1:
-            label = f"{clipped(key, 24)}: {label}"
+        if len(wanted) > 1 or (per_launch and len(machines(placements)) > 1):
+            label = f"{clipped(processor_name(key), 24)}: {label}"
         corner = (box.seconds, box.seconds) if in_time else (box.bytes, box.flop)
         boxes.append(Box(label, *corner, color))
     return boxes

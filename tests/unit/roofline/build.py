@@ -8,8 +8,16 @@ from dataclasses import dataclass, field
 
 from taupy.model.gpu import Device, Launch
 from taupy.model.machine import Ceiling
-from taupy.model.profile import ROOT_TIMER, TIME, CallTree, Metric, Profile, Thread
-from taupy.model.profile import ThreadProfile, Timer
+from taupy.model.profile import (
+    ROOT_TIMER,
+    TIME,
+    CallTree,
+    Metric,
+    Profile,
+    Thread,
+    ThreadProfile,
+    Timer,
+)
 from taupy.model.streams import Owner, StreamBuilder
 from tests.builders import STARTED_AT, UUID, call, host, profile_of
 
@@ -136,3 +144,13 @@ EPYC: Sequence[Ceiling] = (
     ceiling("bandwidth", "DRAM", 20e9),
     ceiling("bandwidth", "L1", 1100e9),
 )
+
+
+def phases_trial(phases: Mapping[str, float], number: int = 1) -> Profile:
+    """A host thread with phases, name -> seconds, and no counters; row 2 + n is phase n."""
+    children = [
+        call(Timer(name, groups=("PHASE",)), 1, int(seconds * 1e9))
+        for name, seconds in phases.items()
+    ]
+    main = call(ROOT_TIMER, children=[call(Timer("<module>", "p.py", 1), 1, 0, children)])
+    return profile_of(host(main), number=number, metadata={"CPU Type": "AMD EPYC"})

@@ -1,0 +1,21 @@
+"""Trials of `build.py` stored, and their work as the query gives it."""
+
+from __future__ import annotations
+
+import pytest
+
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.roofline_query import trial_work
+from taupy.profiledb.writer import add_profile
+
+
+@pytest.fixture
+def work(tmp_path):
+    """Stores a profile and gives its work."""
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+
+        def stored(profile):
+            return trial_work(db, db.trial(add_profile(db, profile)))
+
+        yield stored
+        assert db.verify() == []

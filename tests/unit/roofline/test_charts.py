@@ -1,0 +1,219 @@
+"""Charts as data: roofs end at ridges, symbols stand where their numbers say."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from taupy.roofline import chart as charts
+from taupy.roofline import classic, timebased
+from taupy.roofline.placement import place
+from tests.unit.roofline.test_placement import point, roofs
+
+ALL = ("classic", "hierarchical", "complexity", "time", "combined")
+
+
+def build(kind, placed, level="DRAM"):
+    return {
+        "classic": lambda: classic.classic(placed, level),
+        "hierarchical": lambda: classic.hierarchical(placed),
+        "complexity": lambda: timebased.complexity(placed, level),
+        "time": lambda: timebased.time_plane(placed, level),
+        "combined": lambda: timebased.combined(placed, level),
+    }[kind]()
+
+
+def many(number):
+    """Kernels of all kinds: with and without flop, without bytes, extreme, long-named."""
+    placed = []
+    for n in range(number):
+        flop = {"fp32": 0.0 if n % 5 == 4 else 10.0 ** (n % 13)}
+        moved = {"L2": 3 * 10.0 ** (n % 11), "DRAM": 0.0 if n % 7 == 6 else 10.0 ** (n % 11)}
+        name = f"void kernel_{n}<{'int, ' * 60}>(float*)"
+        made = point(flop, moved, 1e-3 / (n + 1), n + 1, name=name, share=1 / number)
+        placed.append(place(made, roofs()))
+    return placed
+
+
+def lines(chart, role):
+    return [line for line in chart.lines if line.role == role]
+
+
+def test_roofs_meet_at_their_ridges():
+    placed = [
+        place(point({"fp32": 1e9, "tensor fp16": 1e9}, {"DRAM": 1e8, "L2": 4e8}), roofs()),
+    ]
+    chart = classic.hierarchical(placed)
+    slanted = {line.label.split()[0]: line for line in lines(chart, "bandwidth")}
+    assert slanted["DRAM"].points[1] == (pytest.approx(129.6803, abs=1e-3), 107.47904e12)
+    assert slanted["L2"].points[1][0] == pytest.approx(107479.04 / 2996.8)
+    for line in slanted.values():
+        for x, y in line.points:
+            assert y / x == pytest.approx(line.value)
+    flat = {line.label.rsplit(" ", 3)[0]: line for line in lines(chart, "compute")}
+    assert flat["tensor fp16"].points[0][0] == pytest.approx(107479.04 / 2996.8)
+    assert flat["fp32"].points[0] == (pytest.approx(15160 / 2996.8), 15.16e12)
+    assert flat["fp32"].label == "fp32 15.2 Tflop/s (measured)"
+
+
+def test_only_roofs_that_some_point_needs_are_drawn():
+    chart = classic.classic([place(point({"fp32": 1e9}, {"DRAM": 1e8}), roofs())], "DRAM")
+    assert [line.label.split()[0] for line in lines(chart, "compute")] == ["fp32"]
+
+
+def test_one_symbol_a_level_at_one_height():
+    placed = [place(point({"fp32": 8e9}, {"L2": 4e9, "DRAM": 1e9}), roofs())]
+    symbols = classic.hierarchical(placed).symbols
+    assert [(one.level, one.x, one.y) for one in symbols] == [
+        ("L2", 2.0, 8e12),
+        ("DRAM", 8.0, 8e12),
+    ]
+    assert [one.color for one in symbols] == ["L2", "DRAM"]
+
+
+def test_points_without_flop_are_marks_as_long_as_their_time():
+    placed = [
+        place(point({"fp32": 8e9}, {"DRAM": 1e9}, share=0.7), roofs()),
+        place(point({"fp32": 0.0}, {"DRAM": 1e9}, share=0.2), roofs()),
+        place(point({"fp32": 0.0}, {"DRAM": 1e9}, share=0.1), roofs()),
+    ]
+    chart = classic.classic(placed, "DRAM")
+    assert len(chart.symbols) == 1
+    assert [(one.edge, one.low, pytest.approx(one.high)) for one in chart.marks] == [
+        ("left", 0.0, 0.2),
+        ("left", 0.2, 0.3),
+    ]
+    assert chart.marks_label == "no flop: 2, 30.0 % of time"
+    assert len(chart.points) == 3
+
+
+def test_points_without_bytes_stand_at_the_other_edge():
+    chart = classic.classic([place(point({"fp32": 8e9}, {"DRAM": 0.0}), roofs())], "DRAM")
+    assert [one.edge for one in chart.marks] == ["right"]
+    assert not chart.symbols
+
+
+def test_open_and_closed_symbols_tell_the_distance_from_the_roof():
+    flop, moved, time = 8e9, 1e9, 4e-3
+    placed = [place(point({"fp32": flop}, {"DRAM": moved}, time), roofs())]
+    closed, opened = timebased.combined(placed, "DRAM").symbols
+    assert (closed.filled, closed.x, closed.y) == (True, moved, flop)
+    assert not opened.filled
+    assert opened.y / opened.x == pytest.approx(flop / moved)
+    assert opened.x / closed.x == pytest.approx(1 / placed[0].roof_share)
+    # Bandwidth-bound (AI 8 under a balance of 18.3): all of the time is bandwidth time.
+    assert opened.x / 828.8e9 == pytest.approx(time)
+
+
+def test_the_other_axes_are_the_first_ones_over_the_roofs():
+    placed = [place(point({"fp32": 8e9}, {"DRAM": 1e9}), roofs())]
+    chart = timebased.combined(placed, "DRAM")
+    for end in ("low", "high"):
+        assert getattr(chart.x, end) / getattr(chart.x2, end) == pytest.approx(828.8e9)
+        assert getattr(chart.y, end) / getattr(chart.y2, end) == pytest.approx(15.16e12)
+
+
+def test_kernels_stand_for_one_launch_and_the_box_is_of_one_launch():
+    placed = [place(point({"fp32": 8e9}, {"DRAM": 1e9}, 4e-3, launches=4), roofs())]
+    chart = timebased.complexity(placed, "DRAM")
+    assert [(one.x, one.y) for one in chart.symbols] == [(0.25e9, 2e9)]
+    (box,) = chart.boxes
+    assert box.x == pytest.approx(3.48096e6)
+    assert box.y == pytest.approx(15.16e12 * 4.2e-6)
+    assert "one launch of each kernel" in chart.title
+
+
+def test_programs_stand_for_themselves_and_the_box_is_of_all_their_launches():
+    made = point({"tensor fp16": 1e8}, {"DRAM": 1e7}, 2e-4, launches=36, of="program")
+    chart = timebased.complexity([place(made, roofs())], "DRAM")
+    assert [(one.x, one.y) for one in chart.symbols] == [(1e7, 1e8)]
+    assert chart.boxes[0].y == pytest.approx(16.2508e9, rel=1e-5)
+    assert chart.boxes[0].label == "overhead of 36 launches: 151 us"
+    in_time = timebased.time_plane([place(made, roofs())], "DRAM").boxes[0]
+    assert in_time.x == in_time.y == pytest.approx(151.2e-6)
+
+
+def test_isochrones_are_squares_of_time():
+    placed = [place(point({"fp32": 8e9}, {"DRAM": 1e9}), roofs())]
+    found = lines(timebased.combined(placed, "DRAM"), "isochrone")
+    assert found
+    for line in found:
+        assert line.points[1] == (
+            pytest.approx(line.value * 828.8e9),
+            pytest.approx(line.value * 15.16e12),
+        )
+
+
+def test_a_machine_balance_for_every_precision_in_use():
+    placed = [place(point({"fp32": 8e9, "tensor fp16": 1e9}, {"DRAM": 1e9}), roofs())]
+    found = lines(timebased.complexity(placed, "DRAM"), "balance")
+    assert sorted(round(line.value, 2) for line in found) == [18.29, 129.68]
+
+
+def test_trajectories_are_solid_through_closed_and_dashed_through_open_symbols():
+    placed = [
+        place(
+            replace(
+                point({"fp32": 1e9 * batch}, {"DRAM": 1e8 * batch}, 1e-3 * batch, of="phase"),
+                series="PyTorch",
+                parameter=float(batch),
+            ),
+            roofs(),
+        )
+        for batch in (64, 16, 32)
+    ]
+    solid, dashed = lines(timebased.combined(placed, "DRAM"), "trajectory")
+    assert solid.points == ((16e8, 16e9), (32e8, 32e9), (64e8, 64e9))
+    assert (solid.style, dashed.style) == ("solid", "dashed")
+    assert len(dashed.points) == 3
+
+
+def test_two_machines_keep_their_own_roofs():
+    other = replace(roofs(), processor="A100")
+    placed = [
+        place(point({"fp32": 1e9}, {"DRAM": 1e8}), roofs()),
+        place(point({"fp32": 1e9}, {"DRAM": 1e8}, trial=2, processor="A100"), other),
+    ]
+    chart = classic.classic(placed, "DRAM")
+    assert {line.processor for line in lines(chart, "bandwidth")} == {"V100", "A100"}
+    assert all(line.label.startswith(("V100: ", "A100: ")) for line in lines(chart, "compute"))
+    assert {one.color for one in chart.symbols} == {"c0", "c1"}
+    assert timebased.combined(placed, "DRAM").x2 is None  # times have no common axis
+
+
+def test_the_launch_ceiling_is_flop_over_all_launches():
+    placed = [
+        place(point({"fp32": 4e9}, {"DRAM": 4e8}, launches=500), roofs()),
+        place(point({"fp32": 4.4e9}, {"DRAM": 4e8}, launches=500), roofs()),
+    ]
+    (line,) = lines(classic.classic(placed, "DRAM"), "launch")
+    assert line.value == pytest.approx(8.4e9 / 4.2e-3)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("number", [1, 3, 300])
+def test_any_chart_can_be_drawn_on_logarithmic_axes(kind, number):
+    chart = build(kind, many(number))
+    for axis in (chart.x, chart.y):
+        assert 0 < axis.low < axis.high < math.inf
+        assert axis.high / axis.low >= 29
+    for symbol in chart.symbols:
+        assert chart.x.low <= symbol.x <= chart.x.high
+        assert chart.y.low <= symbol.y <= chart.y.high
+        assert 0 <= symbol.area <= 1
+    for line in chart.lines:
+        assert all(x > 0 and y > 0 for x, y in line.points)
+    assert all(0 <= one.low <= one.high <= 1 for one in chart.marks)
+    assert len(chart.points) == number
+    assert len(chart.legend) <= 16
+    assert all(len(entry.label) < 90 for entry in chart.legend)
+    json.dumps(charts.to_json(chart), allow_nan=False)
+
+
+def test_a_chart_of_nothing_but_copies_still_has_its_roofs():
+    chart = classic.classic([place(point({"fp32": 0.0}, {"DRAM": 1e9}), roofs())], "DRAM")
+    assert lines(chart, "bandwidth")
+    assert not chart.symbols
