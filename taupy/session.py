@@ -31,6 +31,7 @@ from taupy.instrument.runfolder import (
 )
 from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.writer import add_profile, complete_trial
 
 RESCUE_SUFFIX = ".taupy-run"
@@ -48,6 +49,8 @@ class Delivery:
         running: processes of the run that still go on; their parts follow later.
         problem: why there is no trial, in one line.
         profile: what was stored.
+        joined: how its counters joined the trial of another run, in words; then `trial_id`
+            is that one's.
     """
 
     trial_id: int | None = None
@@ -56,6 +59,7 @@ class Delivery:
     problem: str | None = None
     profile: Profile | None = None
     name: str = ""
+    joined: str = ""
 
 
 @contextmanager
@@ -159,7 +163,9 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     _describe(profile, settings)
     try:
         with ProfileDB.open(database, create=True, readonly=False) as db:
-            trial_id = add_profile(db, profile)
+            trial_id, joined = _joined(db, profile, settings, running)
+            if not joined:
+                trial_id = add_profile(db, profile)
             name = _trial_name(db, trial_id)
             _store_snapshots(db, folder, settings, name, clock_now)
     except (DatabaseError, OSError) as problem:
@@ -170,7 +176,27 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
         path.unlink(missing_ok=True)
     if not running:
         _remove(folder)
-    return Delivery(trial_id, running=running, profile=profile, name=name)
+    return Delivery(trial_id, running=running, profile=profile, name=name, joined=joined)
+
+
+def _joined(
+    db: ProfileDB, profile: Profile, settings: RunSettings, running: int
+) -> tuple[int, str]:
+    """Add the counters to the trial that the run was meant for: its number, and how; ""
+    if that cannot be: then the run is a trial of its own, and says why."""
+    if not settings.merge_into:
+        return 0, ""
+    trial = next((row.id for row in db.trials() if row.uuid == settings.merge_into), 0)
+    why = "the trial that they were meant for is gone"
+    if running:
+        why = "child processes were still running when the program ended"
+    elif trial:
+        try:
+            return trial, str(merge_metrics(db, trial, profile))
+        except RunsDiffer as problem:
+            why = str(problem)
+    profile.metadata["taupy.health.not_joined"] = f"its counters are a trial of their own: {why}"
+    return 0, ""
 
 
 def _store_snapshots(

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from taupy.commands import options
+from taupy.commands import options, run_metrics
 from taupy.errors import TaupyError, UsageError
 
 HELP = "run a program and keep its profile as a trial"
@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--app", metavar="NAME", help="application (default: the script's name)")
     where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
     where.add_argument("--trial", metavar="NAME", help="trial (default: the next number)")
+    where.add_argument(
+        "--merge-into",
+        metavar="TRIAL",
+        default=None,
+        help="add what --metrics counts to that trial of the same program",
+    )
     where.add_argument(
         "--meta", metavar="KEY=VALUE", action="append", default=[], help="metadata of the trial"
     )
@@ -76,6 +82,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--max-callpaths", metavar="N", type=int, default=None, help="distinct call paths kept"
+    )
+    what.add_argument(
+        "--metrics",
+        metavar="LIST",
+        action="append",
+        default=[],
+        help="count these, too: names and sets, such as flop,instructions or roofline "
+        "(`taupy avail` lists them; TAU_METRICS is heeded)",
+    )
+    what.add_argument(
+        "--counters-at",
+        choices=("auto", "calls", "regions"),
+        default=None,
+        help="read CPU counters at every call, or at regions and phases only "
+        "(default: at every call where that is cheap)",
+    )
+    what.add_argument(
+        "--twice",
+        action="store_true",
+        help="run it twice, for the times and for --metrics, and keep both in one trial",
     )
     how = parser.add_argument_group("how")
     how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
@@ -123,6 +149,10 @@ def run(args: argparse.Namespace) -> int:
         from taupy.commands import repeat
 
         return repeat.run(args, run, target, _rank())
+    if args.twice:
+        from taupy.commands import twice
+
+        return twice.run(args, run, target, getattr(args, "rank", None) or _rank())
     from taupy.instrument import launch, runfolder
 
     settings = _settings(args, target)
@@ -192,6 +222,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         metadata[name] = value
     engine, early = _engine(args.engine or project.get("engine") or "auto", notes)
     engine_options = _engine_options(args, project)
+    _count(args, project, engine, engine_options, notes, metadata)
     application, program_folder = _names(target)
     compensate = args.compensate
     if compensate is None:
@@ -243,7 +274,58 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         rank=rank,
         world_size=world_size,
         notes=notes,
+        merge_into=_merge_into(args, engine_options),
     )
+
+
+def _merge_into(args: argparse.Namespace, engine_options: dict[str, Any]) -> str:
+    """The uuid of the trial that the counters are to join; "" if they are to join none."""
+    text = args.merge_into
+    uuid = getattr(args, "merge_into_uuid", "")
+    if text and not args.metrics:
+        raise UsageError("--merge-into adds counters to a trial: name them with --metrics")
+    if text:
+        from taupy.profiledb import selector
+        from taupy.profiledb.database import ProfileDB
+
+        with ProfileDB.open(Path(options.database_path(args)), create=False) as db:
+            uuid = selector.one(db, text).uuid
+    return uuid if engine_options.get("counters") else ""
+
+
+def _count(
+    args: argparse.Namespace,
+    project: dict[str, Any],
+    engine: str,
+    engine_options: dict[str, Any],
+    notes: list[str],
+    metadata: dict[str, str],
+) -> None:
+    """Find out how what `--metrics` asks for can be counted, and tell the engine."""
+    names, source = run_metrics.listed(args.metrics, project)
+    if not names:
+        return
+    wanted = run_metrics.wanted(names, source, project, run_metrics.has_gpu())
+    notes += wanted.notes
+    metadata["taupy.option.metrics"] = ", ".join(names)
+    if wanted.cpu_time:
+        engine_options["cpu_time"] = True
+    if wanted.cpu and engine != "native":
+        notes.append(f"{', '.join(wanted.cpu)}: counters need the compiled engine")
+    elif wanted.cpu:
+        from taupy.collectors import perf_events
+
+        room = perf_events.METRICS_AT_MOST - bool(engine_options["cpu_time"])
+        at: Any = args.counters_at or project.get("counters_at") or "auto"
+        if at not in ("auto", "calls", "regions"):
+            raise UsageError(
+                "`counters_at` of [tool.taupy] in pyproject.toml is auto, calls or regions, "
+                f"not {at!r}"
+            )
+        prepared = perf_events.prepare(wanted.cpu, at, room=room)
+        notes += prepared.notes
+        metadata.update(prepared.facts)
+        engine_options.update(prepared.engine_options())
 
 
 def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:

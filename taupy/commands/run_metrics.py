@@ -39,12 +39,15 @@ class Wanted:
     notes: list[str] = field(default_factory=list)
 
 
-def listed(given: Sequence[str], project: Mapping[str, object]) -> tuple[list[str], str]:
-    """The names asked for, and where: command line, TAU_METRICS, project settings.
+def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[list[str], str]:
+    """The names asked for, and where: command line, TAU_METRICS, project settings. None
+    asks for none, whatever the others say.
 
     Raises:
         UsageError: the project's are no list of names.
     """
+    if given is None:
+        return [], ""
     if given:
         return _split(given), "--metrics"
     if text := os.environ.get("TAU_METRICS"):

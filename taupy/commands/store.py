@@ -56,7 +56,11 @@ def report(delivery: Delivery) -> str:
             f"{callpaths} call paths, {len(profile.threads)} thread"
             + ("s" if len(profile.threads) != 1 else "")
         )
-        if len(profile.node_metadata) > 1:
+        if delivery.joined:
+            text = (
+                f"trial {delivery.trial_id} ({delivery.name}) has more metrics: {delivery.joined}"
+            )
+        elif len(profile.node_metadata) > 1:
             text += f", {len(profile.node_metadata)} processes"
         if delivery.running:
             text += f"; {delivery.running} child processes still run and are added later"

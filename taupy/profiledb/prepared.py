@@ -106,12 +106,21 @@ class PreparedThread:
                 strict=True,
             ),
         )
-        flat = sorted(self.flat.items())
         connection.executemany(
             "INSERT INTO timer_call (trial_id, thread_id, timer_id, calls, subroutines)"
             f" VALUES ({trial}, {thread}, ?, ?, ?)",
-            ((timer, sums.calls, sums.subroutines) for timer, sums in flat),
+            ((timer, sums.calls, sums.subroutines) for timer, sums in sorted(self.flat.items())),
         )
+        self.add_values(connection, trial, thread, metrics)
+        self._add_user_events(connection, trial, thread)
+        self._add_launches(connection, trial, thread)
+        self._add_activities(connection, trial, thread)
+
+    def add_values(
+        self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
+    ) -> None:
+        """Put the values of all its metrics in; the thread `thread` and its calls are there."""
+        flat = sorted(self.flat.items())
         for name, inclusive in self.tree.inclusive.items():
             metric = metrics[name]
             connection.executemany(
@@ -135,9 +144,6 @@ class PreparedThread:
                 " VALUES (?, ?, ?, ?)",
                 (trial, metric, thread, self.largest[name]),
             )
-        self._add_user_events(connection, trial, thread)
-        self._add_launches(connection, trial, thread)
-        self._add_activities(connection, trial, thread)
 
     def _measured_cells(
         self, inclusive: array[int], exclusive: array[int]

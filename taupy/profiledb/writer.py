@@ -68,7 +68,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
         prepared = [one for one in prepared if one.thread.node in new_nodes]
         _add_metadata(connection, trial, profile, broken, new_nodes)
         if prepared:
-            _add_timers(connection, trial, profile.timers, timers)
+            add_timers(connection, trial, profile.timers, timers)
             metrics = _metric_ids(connection, profile)
             for one in prepared:
                 one.add(connection, trial, metrics)
@@ -213,7 +213,7 @@ def _add_metadata(
             connection.execute(_FACT, row)
 
 
-def _add_timers(
+def add_timers(
     connection: sqlite3.Connection, trial: int, timers: list[Timer], ids: list[int]
 ) -> None:
     by_id = sorted(dict(zip(ids, timers, strict=True)).items(), key=lambda pair: pair[0])

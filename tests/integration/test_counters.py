@@ -278,7 +278,7 @@ go.set(); thread.join()
 def test_what_native_threads_do_counts_at_the_region_that_was_open(runs, fake_pmu, at):
     source = NATIVE.replace("LIBRARY", repr(str(fake_pmu))).replace("CONFIG", "0")
     runs.run(source, "--metrics", "page_faults", "--counters-at", at)
-    ((row, name),) = runs.sql("SELECT thread, name FROM thread WHERE name LIKE 'native%'")
+    ((row,),) = runs.sql("SELECT thread FROM thread WHERE name LIKE 'native%'")
     found = values(runs, "page_faults", row)
     assert found["a"] == (1200, 200) and found["b"] == (1000, 1000)
     # 7 outside of regions, 30 while two threads had one open: nobody's.
@@ -369,6 +369,44 @@ def test_a_gpu_counter_without_a_gpu_is_one_line(runs):
     assert "gld, warps_launched: counted on NVIDIA GPUs only" in lines[0]
 
 
+def test_twice_gives_the_times_of_one_run_and_the_counters_of_another_in_one_trial(runs):
+    more = ("--metrics", "page_faults", "--counters-at", "calls")
+    done = runs.run(WORK + "print('ran')\n", "--twice", "--trial", "both", *more)
+    assert done.returncode == 0 and done.stdout == "ran\nran\n"
+    assert runs.sql("SELECT name FROM trial") == [("both",)]
+    assert near(values(runs, "page_faults")["big"][0], 2000)
+    assert near(values(runs, "page_faults", 1)["work"][0], 2300)
+    assert values(runs, "time")["big"]
+    # The times are those of the run that did not count.
+    assert "taupy.overhead.call_ns" in dict(runs.sql("SELECT name, value FROM metadata"))
+    assert float(runs.metadata("taupy.overhead.call_ns")) < float(
+        runs.metadata("taupy.counters.reading_ns")
+    )
+    assert "call paths" in runs.metadata("taupy.counters.joined")
+
+
+def test_twice_without_metrics_or_with_a_failing_program_says_so(runs):
+    done = runs.run("print(1)", "--twice")
+    assert done.returncode == 2 and "--metrics" in done.stderr
+    done = runs.run("raise SystemExit(7)", "--twice", "--metrics", "page_faults")
+    assert done.returncode == 7 and "nothing was counted" in done.stderr
+    assert runs.one("SELECT count(*) FROM trial") == 1
+
+
+def test_counters_of_another_run_join_a_trial_or_stay_apart(runs):
+    runs.run(WORK, "--trial", "first")
+    more = ("--metrics", "page_faults", "--counters-at", "calls", "--merge-into", "trial=first")
+    done = runs.run(WORK, *more)
+    assert "trial 1 (prog/default/first) has more metrics" in done.stderr
+    assert near(values(runs, "page_faults")["big"][0], 2000)
+    assert runs.one("SELECT count(*) FROM trial") == 1
+    other = runs.run("def f(): sum(range(10**6))\nf()\n", *more)
+    assert "a trial of their own" in other.stderr and "already" in other.stderr
+    assert runs.one("SELECT count(*) FROM trial") == 2
+    none = runs.run("print('ran')", *more[:-1], "trial=none")
+    assert none.returncode != 0 and "none" in none.stderr and "ran" not in none.stdout
+
+
 MATMUL = """
 import sys, threading
 import numpy as np
@@ -435,4 +473,4 @@ def test_instructions_of_a_longer_loop_are_more_in_proportion(runs):
     runs.run(source, "--metrics", "instructions,cycles", "--counters-at", "calls")
     found = values(runs, "instructions")
     assert found["long"][0] == pytest.approx(3 * found["short"][0], rel=0.02)
-    assert 0 < values(runs, "cycles")["long"][0]
+    assert values(runs, "cycles")["long"][0] > 0

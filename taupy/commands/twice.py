@@ -1,0 +1,60 @@
+"""`taupy run --twice`: one run for the times, one for the counters, one trial.
+
+Counting slows a program down, so the two are taken apart: the first run is timed as ever,
+the second one counts, and its counters join the first one's trial, call path by call path.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from taupy.commands import options, run_metrics
+from taupy.commands.repeat import _passing_signals_on, _Run, _run_once, _same_input, _say
+from taupy.errors import UsageError
+from taupy.instrument.runfolder import derived_uuid, new_uuid
+from taupy.instrument.sweep import Setting
+
+Once = Callable[[argparse.Namespace], int]
+Rank = tuple[int, int, str | None]
+
+
+def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> int:
+    """Run the program twice.
+
+    Args:
+        args: as typed.
+        once: does one run, and does not return if it succeeds in starting the program.
+        target: the program and its arguments.
+        rank: this process's rank, how many there are, and the job's identity.
+
+    Returns:
+        The exit code of the run that failed, else 0.
+
+    Raises:
+        UsageError: there is nothing to count in the second run.
+    """
+    names, _ = run_metrics.listed(args.metrics, options.project_settings())
+    if not names:
+        raise UsageError("--twice counts in a second run: name what with --metrics")
+    if args.merge_into:
+        raise UsageError("--twice makes a trial of its own; --merge-into adds to one: take either")
+    job = rank[2] or new_uuid()
+    timed: dict[str, object] = {"metrics": None, "rank": (rank[0], rank[1], job)}
+    counted: dict[str, object] = {
+        "metrics": names,
+        "rank": (rank[0], rank[1], derived_uuid(f"{job}/counted")),
+        "merge_into_uuid": job,
+        "trial": f"{args.trial} counted" if args.trial else None,
+    }
+    with _passing_signals_on() as passing, _same_input(2) as feeder:
+        for number, more in enumerate((timed, counted), 1):
+            own = argparse.Namespace(**{**vars(args), "twice": False, "target": target, **more})
+            if not args.quiet:
+                _say(f"run {number} of 2: {('for the times', 'for the counters')[number - 1]}")
+            code = _run_once(_Run(number, Setting({}), 1, own), once, passing, feeder)
+            if code or passing.ended:
+                if number == 1 and not args.quiet:
+                    _say("the first run failed: nothing was counted")
+                return code or 130
+    return 0

@@ -1,0 +1,313 @@
+"""Metrics of a second run of a program join the trial of the first.
+
+A run that counts is slower than one that is timed, so the two are better taken apart: the
+times of the one and the counters of the other become one trial. Rows are joined by call
+path, threads by their names and order. Two runs that did not run the same are refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import isnan
+
+from taupy.errors import TaupyError
+from taupy.model.profile import ABSENT, CallTree, Profile, ThreadProfile
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.identity import callpath_ids, timer_id
+from taupy.profiledb.prepared import PreparedThread
+from taupy.profiledb.reader import read_profile
+from taupy.profiledb.text import storable
+from taupy.profiledb.writer import add_timers
+
+TIMES = ("time", "time_compensated", "cpu_time")
+"""Metrics of a second run that do not join: the first one's are the better."""
+
+LEAST_SHARE = 0.9
+"""Share of the time that must lie on call paths that both runs ran as often."""
+
+HEALTH = "taupy.health."
+
+
+class RunsDiffer(TaupyError):
+    """The runs did not run the same, or the trial has these metrics already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How well two runs fit together.
+
+    Attributes:
+        share: of the time (of the run for which it is less) on call paths that both ran;
+            one that the one ran more often than the other counts in proportion.
+        callpaths: of the second run, of threads that have a partner; `matched`: of these,
+            those that the trial has.
+        threads: of the second run that have a partner; `alone`: names of those without.
+        metrics: names of the metrics that joined.
+    """
+
+    share: float
+    callpaths: int
+    matched: int
+    threads: int
+    alone: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = (
+            f"{', '.join(self.metrics)}: joined by {self.matched} of {self.callpaths} call paths, "
+            f"which {100 * self.share:.1f} % of the time was spent on"
+        )
+        if self.alone:
+            text += f"; left out, since the trial has no such thread: {', '.join(self.alone)}"
+        return text
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A thread of the trial and the one of the second run that did its work there."""
+
+    first: ThreadProfile
+    second: ThreadProfile
+    first_ids: array[int]
+    second_ids: array[int]
+
+
+def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LEAST_SHARE) -> Match:
+    """Add a second run's metrics to a trial.
+
+    Values of call paths that the trial does not have count as their nearest caller's that
+    it has, so that sums stay whole. Rows that only native threads have come as they are.
+
+    Args:
+        trial: its number.
+        profile: of the second run.
+        least: share that must match.
+
+    Raises:
+        RunsDiffer: the programs differ in what they ran, or the trial has such metrics.
+    """
+    metrics = tuple(
+        dict.fromkeys(
+            metric.name
+            for metric in profile.metrics
+            if metric.name not in TIMES
+            and any(metric.name in one.tree.inclusive for one in profile.threads)
+        )
+    )
+    if not metrics:
+        raise RunsDiffer("the run has counted nothing that could be added to a trial")
+    target = read_profile(db, trial)
+    nodes = {one.thread.node for one in profile.threads}
+    mine = [one for one in target.threads if one.thread.node in nodes]
+    there = sorted({name for one in mine for name in one.tree.inclusive} & set(metrics))
+    if there:
+        raise RunsDiffer(
+            f"trial {trial} has {', '.join(there)} already; join other metrics, or another trial"
+        )
+    ids = {id(one): [timer_id(timer) for timer in one.timers] for one in (target, profile)}
+    of_first, of_second = ids[id(target)], ids[id(profile)]
+    pairs, alone = _paired(mine, profile.threads, of_first, of_second)
+    share = _share(mine, profile.threads, pairs)
+    timed = [pair for pair in pairs if _is_timed(pair.second)]
+    callpaths = sum(len(pair.second_ids) for pair in timed)
+    matched = sum(len(set(pair.second_ids) & set(pair.first_ids)) for pair in timed)
+    native = [one for one in alone if not _is_timed(one)]
+    lost = tuple(_name(one) for one in alone if _is_timed(one))
+    match = Match(share, callpaths, matched, len(timed), lost, metrics)
+    if share < least:
+        raise RunsDiffer(
+            f"this run and trial {trial} did not run the same: only {100 * share:.1f} % of the "
+            f"time lies on call paths that both ran as often ({matched} of {callpaths} call paths "
+            f"match; {100 * least:.0f} % are needed)"
+        )
+    joined = [
+        PreparedThread.of(ThreadProfile(pair.first.thread, _joined(pair, metrics)), of_first)
+        for pair in pairs
+    ]
+    rows = [PreparedThread.of(_renumbered(one, target), of_second) for one in native]
+    with db.transaction() as connection:
+        numbers = _metric_ids(connection, profile, metrics)
+        threads = dict(
+            (tuple(place), number)
+            for number, *place in connection.execute(
+                "SELECT id, node, context, thread FROM thread WHERE trial_id = ?", (trial,)
+            )
+        )
+        for one in joined:
+            place = (one.thread.node, one.thread.context, one.thread.thread)
+            one.add_values(connection, trial, threads[place], numbers)
+        _add_timers_of(connection, trial, profile, native, of_second)
+        for one in rows:
+            one.add(connection, trial, numbers)
+        _add_facts(connection, trial, profile, match)
+    return match
+
+
+def _name(one: ThreadProfile) -> str:
+    where = one.thread
+    return f"{where.node}.{where.context}.{where.thread} {where.name}".rstrip()
+
+
+def _paired(
+    first: list[ThreadProfile],
+    second: list[ThreadProfile],
+    of_first: list[int],
+    of_second: list[int],
+) -> tuple[list[_Pair], list[ThreadProfile]]:
+    """Threads that are each other's: of one node, context and name, in their order; what is
+    left over, in its order. And the second run's threads without a partner."""
+    pairs: list[_Pair] = []
+    free = sorted(first, key=lambda one: one.thread)
+    waiting = sorted(second, key=lambda one: one.thread)
+    for by_name in (True, False):
+        candidates: dict[tuple[object, ...], list[ThreadProfile]] = {}
+        for one in reversed(free):
+            candidates.setdefault(_place(one, by_name), []).append(one)
+        unmatched: list[ThreadProfile] = []
+        for one in waiting:
+            partners = candidates.get(_place(one, by_name))
+            if not partners:
+                unmatched.append(one)
+                continue
+            partner = partners.pop()
+            pairs.append(
+                _Pair(partner, one, _ids(partner.tree, of_first), _ids(one.tree, of_second))
+            )
+        free = [one for left in candidates.values() for one in left]
+        free.sort(key=lambda one: one.thread)
+        waiting = unmatched
+    return pairs, waiting
+
+
+def _is_timed(one: ThreadProfile) -> bool:
+    """Native threads are not: only their counters are known."""
+    return "time" in one.tree.inclusive
+
+
+def _place(one: ThreadProfile, by_name: bool) -> tuple[object, ...]:
+    where = one.thread
+    return (where.node, where.context, where.kind, _is_timed(one), where.name if by_name else None)
+
+
+def _ids(tree: CallTree, timers: list[int]) -> array[int]:
+    return callpath_ids(tree.parent, [timers[timer] for timer in tree.timer])
+
+
+def _share(first: list[ThreadProfile], second: list[ThreadProfile], pairs: list[_Pair]) -> float:
+    """The share of the time on call paths that both ran as often, of the run of less."""
+    shares = []
+    for threads, mine, others in (
+        (first, "first", "second"),
+        (second, "second", "first"),
+    ):
+        whole = together = 0.0
+        for one in threads:
+            whole += sum(one.tree.exclusive.get("time", ()))
+        for pair in pairs:
+            tree, other = getattr(pair, mine).tree, getattr(pair, others).tree
+            calls = dict(zip(getattr(pair, f"{others}_ids"), other.calls, strict=True))
+            for row, path in enumerate(getattr(pair, f"{mine}_ids")):
+                here, there = tree.calls[row], calls.get(path)
+                if there is None or "time" not in tree.exclusive:
+                    continue
+                alike = min(here, there) / max(here, there) if max(here, there) else 1.0
+                together += tree.exclusive["time"][row] * alike
+        shares.append(together / whole if whole else 0.0)
+    return min(shares)
+
+
+def _joined(pair: _Pair, metrics: Iterable[str]) -> CallTree:
+    """The first tree with the second one's metrics, and no others."""
+    first, second = pair.first.tree, pair.second.tree
+    row_of = {path: row for row, path in enumerate(pair.first_ids)}
+    partner = [row_of.get(path, -1) for path in pair.second_ids]
+    tree = CallTree(first.timer, first.parent, first.calls, first.subroutines)
+    for name in metrics:
+        if name not in second.inclusive:
+            continue
+        inclusive, exclusive = second.inclusive[name], second.exclusive[name]
+        whole: list[float] = [ABSENT] * len(first)
+        own: list[float] = [ABSENT] * len(first)
+        for row, to in enumerate(partner):
+            if to >= 0 and not isnan(inclusive[row]):
+                whole[to], own[to] = inclusive[row], exclusive[row]
+        for row, to in enumerate(partner):
+            if to < 0 and not isnan(exclusive[row]):
+                above = second.parent[row]
+                while above >= 0 and (partner[above] < 0 or isnan(inclusive[above])):
+                    above = second.parent[above]
+                if above >= 0:
+                    own[partner[above]] += exclusive[row]
+        kind = "d" if any(map(isnan, whole)) else inclusive.typecode
+        tree.inclusive[name] = _column(kind, whole)
+        tree.exclusive[name] = _column(kind, own)
+    return tree
+
+
+def _column(kind: str, values: list[float]) -> array[int]:
+    if kind == "q":
+        return array("q", map(int, values))
+    return array("d", values)  # type: ignore[return-value]
+
+
+def _renumbered(one: ThreadProfile, target: Profile) -> ThreadProfile:
+    """A thread that the trial does not have, under a number that is free there."""
+    where = one.thread
+    taken = {
+        other.thread.thread
+        for other in target.threads
+        if (other.thread.node, other.thread.context) == (where.node, where.context)
+    }
+    moved = ThreadProfile(replace(where, thread=max(taken, default=-1) + 1), one.tree)
+    target.threads.append(moved)
+    return moved
+
+
+def _metric_ids(
+    connection: sqlite3.Connection, profile: Profile, metrics: Iterable[str]
+) -> dict[str, int]:
+    units = {metric.name: metric.unit for metric in profile.metrics}
+    found = {}
+    for name in metrics:
+        key = (storable(name), storable(units[name]))
+        connection.execute(
+            "INSERT INTO metric (name, unit) VALUES (?, ?) ON CONFLICT DO NOTHING", key
+        )
+        (number,) = connection.execute(
+            "SELECT id FROM metric WHERE name = ? AND unit = ?", key
+        ).fetchone()
+        found[name] = int(number)
+    return found
+
+
+def _add_timers_of(
+    connection: sqlite3.Connection,
+    trial: int,
+    profile: Profile,
+    threads: list[ThreadProfile],
+    ids: list[int],
+) -> None:
+    """Timers that only the second run's native threads have."""
+    used = sorted({timer for one in threads for timer in one.tree.timer})
+    add_timers(connection, trial, [profile.timers[at] for at in used], [ids[at] for at in used])
+
+
+def _add_facts(connection: sqlite3.Connection, trial: int, profile: Profile, match: Match) -> None:
+    """How it was counted, what is wrong with it, and how well it fits: as metadata."""
+    facts = {
+        name: value
+        for name, value in profile.metadata.items()
+        if name.startswith("taupy.counters.") or name == "taupy.option.metrics"
+    }
+    facts["taupy.counters.joined"] = f"{match} (run {profile.uuid})"
+    remarks = {name: value for name, value in profile.metadata.items() if name.startswith(HEALTH)}
+    for name, value in {**facts, **remarks}.items():
+        connection.execute(
+            "INSERT INTO metadata (trial_id, node, name, value) VALUES (?, NULL, ?, ?)"
+            " ON CONFLICT (trial_id, name, ifnull(node, -1)) DO UPDATE"
+            "    SET value = value || char(10) || excluded.value WHERE value <> excluded.value",
+            (trial, storable(name), storable(value)),
+        )
