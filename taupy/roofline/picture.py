@@ -203,15 +203,13 @@ def _boxes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             color=color,
             zorder=6,
             clip_on=True,
-            path_effects=_halo(colors),
+            bbox=_ground(colors),
         )
 
 
-def _halo(colors: dict[str, str]) -> list[Any]:
-    """Text stays readable where it crosses lines."""
-    from matplotlib.patheffects import withStroke
-
-    return [withStroke(linewidth=2.2, foreground=colors["ground"])]
+def _ground(colors: dict[str, str]) -> dict[str, Any]:
+    """Text stays readable where it crosses lines, and stays text in SVG."""
+    return {"facecolor": colors["ground"], "alpha": 0.72, "edgecolor": "none", "pad": 0.4}
 
 
 def _rgb(color: str) -> tuple[float, float, float]:
@@ -255,7 +253,7 @@ def _line_label(
         axes.annotate(
             line.label, corner, xytext=(-2, 2), textcoords="offset points", ha="right",
             va="bottom", fontsize=6.8, color=colors["muted"], zorder=5, clip_on=True,
-            path_effects=_halo(colors),
+            bbox=_ground(colors),
         )  # fmt: skip
         return
     angle = math.degrees(math.atan2(pixels[1][1] - pixels[0][1], pixels[1][0] - pixels[0][0]))
@@ -285,7 +283,7 @@ def _line_label(
         color=colors[line.color],
         zorder=5,
         clip_on=True,
-        path_effects=_halo(colors),
+        bbox=_ground(colors),
     )
 
 
@@ -369,7 +367,7 @@ def _strips(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             ha="left",
             va="bottom",
             zorder=6,
-            path_effects=_halo(colors),
+            bbox=_ground(colors),
         )
 
 

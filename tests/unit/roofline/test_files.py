@@ -1,0 +1,198 @@
+"""Files: other tools' ceilings in, our points and roofs out, pictures and pages."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from taupy.errors import FormatError, UsageError
+from taupy.roofline import chart as charts
+from taupy.roofline import classic, export, timebased
+from taupy.roofline.ceilings_file import ert_json, read_ceilings
+from taupy.roofline.page import html_page
+from taupy.roofline.picture import tick_label, ticks, write_picture
+from taupy.roofline.placement import place
+from tests.unit.roofline.test_charts import many
+from tests.unit.roofline.test_placement import point, roofs
+
+SHARED = Path(os.environ.get("TAUPY_SHARED_DATA", ""))
+
+
+def saved(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def test_ert_json_gives_double_precision_and_levels(tmp_path):
+    text = json.dumps(
+        {
+            "empirical": {
+                "gflops": {"data": [["GFLOPs", 1225.48], ["FP16 Tensor GFLOPs", 9000]]},
+                "gbytes": {"data": [["L1", 559.14], ["DRAM", 160.66]]},
+            }
+        }
+    )
+    found = read_ceilings(saved(tmp_path, "roofline.json", text))
+    assert [(one.kind, one.name, one.value, one.source) for one in found] == [
+        ("compute", "fp64", 1225.48e9, "report"),
+        ("compute", "tensor fp16", 9e12, "report"),
+        ("bandwidth", "L1", 559.14e9, "report"),
+        ("bandwidth", "DRAM", 160.66e9, "report"),
+    ]
+
+
+def test_what_we_write_for_ert_we_read_again(tmp_path):
+    found = read_ceilings(saved(tmp_path, "ours.json", ert_json(roofs())))
+    values = {one.name: one.value for one in found}
+    assert values == {
+        "tensor fp16": pytest.approx(107.47904e12),
+        "fp16": pytest.approx(29.18e12),
+        "fp32": pytest.approx(15.16e12),
+        "L2": pytest.approx(2996.8e9),
+        "DRAM": pytest.approx(828.8e9),
+    }
+
+
+def test_a_table_of_peaks_is_fp32_and_dram(tmp_path):
+    text = "label,peak_flops,peak_bandwidth\ntheoretical,3.2e13,6.7e11\nmeasured,3.3e13,5.9e11\n"
+    found = read_ceilings(saved(tmp_path, "peaks.csv", text))
+    assert [(one.name, one.value, one.source) for one in found] == [
+        ("fp32", 3.2e13, "datasheet"),
+        ("DRAM", 6.7e11, "datasheet"),
+        ("fp32", 3.3e13, "user"),
+        ("DRAM", 5.9e11, "user"),
+    ]
+
+
+def test_a_table_of_ones_own(tmp_path):
+    text = "\ufeffkind,name,value\ncompute,FP64,7.8e12\nbandwidth,hbm,9e11\nlatency,launch,4e-6\n"
+    found = read_ceilings(saved(tmp_path, "mine.csv", text))
+    assert [(one.name, one.value, one.unit) for one in found] == [
+        ("fp64", 7.8e12, "flop/s"),
+        ("DRAM", 9e11, "B/s"),
+        ("launch", 4e-6, "s"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.json", "{}", "lacks 'empirical'"),
+        ("a.json", '{"empirical": {"gflops": {"data": [["x", "many"]]}}}', "not understood"),
+        ("a.json", '{"empirical": {"gflops": {"data": [["x", -1]]}}}', "not understood"),
+        ("a.json", "[" * 100000, "lacks 'empirical'"),
+        ("a.csv", "a,b\n1,2\n", "kind,name,value"),
+        ("a.csv", "kind,name,value\ncompute,fp65,1\n", "no precision 'fp65'"),
+        ("a.csv", "kind,name,value\nspeed,fp64,1\n", "not understood"),
+        ("a.csv", "kind,name,value\ncompute,fp64,nan\n", "not understood"),
+        ("a.csv", "", "kind,name,value"),
+    ],
+)
+def test_a_file_that_holds_no_ceilings_is_refused_in_one_line(tmp_path, name, text, words):
+    with pytest.raises(FormatError, match=re.escape(words)) as caught:
+        read_ceilings(saved(tmp_path, name, text))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(
+    not (SHARED / "gpu/ert_p100").is_dir(), reason="TAUPY_SHARED_DATA names no data"
+)
+def test_real_files_of_ert_and_of_a_profiler():
+    (ert,) = (SHARED / "gpu/ert_p100").glob("roofline*.json")
+    found = {one.name: one.value for one in read_ceilings(str(ert))}
+    assert found == {"fp64": 1225.48e9, "L1": 559.14e9, "DRAM": 160.66e9}
+    peaks = read_ceilings(str(SHARED / "gpu/rtx5070/peaks.csv"))
+    measured = [one.value for one in peaks if one.pattern == "measured"]
+    assert measured == [33739119771597.6, 590061393638.3]
+
+
+def test_the_csv_beside_a_chart_holds_every_number():
+    placed = [
+        place(point({"fp32": 8e9, "tensor": 1e9}, {"L2": 4e9, "DRAM": 1e9}), roofs()),
+        place(point({}, {}, flop_tier="unknown", bytes_tier="unknown", name="=cmd()"), roofs()),
+    ]
+    text = export.table_csv(classic.classic(placed, "DRAM").points)
+    first, second = csv.DictReader(io.StringIO(text))
+    assert float(first["flop"]) == 9e9
+    assert (float(first["flop_fp32"]), float(first["flop_tensor"])) == (8e9, 1e9)
+    assert (float(first["bytes_DRAM"]), float(first["intensity_L2"])) == (1e9, 2.25)
+    assert float(first["ideal_time_DRAM_s"]) == pytest.approx(1e9 / 828.8e9)
+    assert first["bound_by"] == "L2"
+    assert (second["flop"], second["bytes_DRAM"], second["flop_tier"]) == ("", "", "unknown")
+    assert second["name"] == "'=cmd()"  # no formula for a spreadsheet
+
+
+def test_kernels_as_nsight_compute_prints_them():
+    made = point({"fp32": 8e9, "fp16": 4.0, "tensor bf16": 6.0}, {"DRAM": 1e9, "L1": 2e9}, 1e-3)
+    rows = list(csv.DictReader(io.StringIO(export.ncu_csv([made]))))
+    values = {row["Metric Name"]: float(row["Metric Value"]) for row in rows}
+    assert values == {
+        "gpu__time_duration.sum": 1e6,
+        "sm__sass_thread_inst_executed_op_fadd_pred_on.sum": 8e9,
+        "sm__sass_thread_inst_executed_op_fmul_pred_on.sum": 0,
+        "sm__sass_thread_inst_executed_op_ffma_pred_on.sum": 0,
+        "sm__sass_thread_inst_executed_op_hadd_pred_on.sum": 2,
+        "sm__sass_thread_inst_executed_op_hmul_pred_on.sum": 0,
+        "sm__sass_thread_inst_executed_op_hfma_pred_on.sum": 0,
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum": 6,
+        "dram__bytes.sum": 1e9,
+        "l1tex__t_bytes.sum": 2e9,
+    }
+    assert {row["Kernel Name"] for row in rows} == {"kernel"}
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")]
+)
+def test_pictures_are_what_their_ending_says(tmp_path, ending, start):
+    path = tmp_path / f"roof.{ending}"
+    write_picture(timebased.combined(many(12), "DRAM"), path, "dark")
+    assert path.read_bytes().startswith(start)
+
+
+def test_text_of_a_picture_stays_text(tmp_path):
+    path = tmp_path / "roof.svg"
+    write_picture(classic.hierarchical(many(3)), path)
+    text = path.read_text("utf-8")
+    assert "Hierarchical roofline of kernels" in text
+    assert "DRAM 829 GB/s (measured)" in text
+
+
+def test_a_picture_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="png"):
+        write_picture(classic.classic(many(3), "DRAM"), tmp_path / "roof.gif")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_picture(classic.classic(many(3), "DRAM"), tmp_path / "missing" / "roof.svg")
+
+
+def test_ticks_are_powers_of_ten_thinned_out_or_filled_up():
+    assert ticks(charts.Axis("", "B", 0.5, 2e3)) == [1, 10, 100, 1000]
+    assert ticks(charts.Axis("", "B", 1, 3e30)) == [10.0**e for e in range(0, 31, 6)]
+    assert ticks(charts.Axis("", "B", 4, 130)) == [5, 10, 20, 50, 100]
+    assert [tick_label(value) for value in (0.01, 1, 1e3, 1e-3, 1e12)] == [
+        "0.01",
+        "1",
+        "1 k",
+        "1 m",
+        "1 T",
+    ]
+
+
+def test_a_page_needs_no_network_and_takes_names_as_text():
+    bad = "</script><script>alert(1)</script>"
+    placed = [place(point({"fp32": 8e9}, {"DRAM": 1e9}, name=bad, short=bad), roofs())]
+    page = html_page([classic.classic(placed, "DRAM")])
+    assert bad not in page
+    assert page.count("<script") == 2
+    assert "default-src 'none'" in page
+    assert not re.findall(r"""(?:src|href)=["']?http|@import|url\(http""", page)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert data["points"][0]["name"] == bad
+    assert "points" not in data["charts"][0]
