@@ -44,6 +44,7 @@ _MODULES = (
     "tau_sqlite",
     "nsys",
     "chrome",
+    "speedscope",
     "collapsed",
 )
 

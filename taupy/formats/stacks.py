@@ -66,7 +66,11 @@ class Stacks:
 
     def hang(self, timer: int, other: Stacks) -> None:
         """Take in another's paths, under that timer."""
-        moved = [self.below(0, timer)]
+        self.take(other, self.below(0, timer))
+
+    def take(self, other: Stacks, under: int = 0) -> None:
+        """Take in another's paths; where different frames came to be one timer, they add up."""
+        moved = [under]
         for row in range(1, len(other.timer)):
             moved.append(self.below(moved[other.parent[row]], other.timer[row]))
         for row, place in enumerate(moved):
@@ -74,27 +78,46 @@ class Stacks:
             self.calls[place] += other.calls[row]
 
     def tree(self, metric: Metric, timers: Timers) -> CallTree:
-        """The tree: inclusive and subroutines follow from what the paths did themselves.
+        """The tree of the one metric, see `joined_tree`."""
+        return joined_tree([(metric, self)], timers)
 
-        Times become whole nanoseconds, the nearest. The root is the first frame that all
-        paths have; where there is none, `.taupy application`.
-        """
-        firsts = self.parent.count(0)
-        skip = 1 if firsts == 1 and not self.weight[0] else 0
-        timer = self.timer[skip:]
-        if not skip:
-            timer[0] = timers.place(Timer(ROOT_TIMER, groups=("TAUPY",)))
-        parent = array("q", [above - skip for above in self.parent[skip:]])
-        exclusive = _column(self.weight[skip:], whole=metric.unit == "ns")
-        inclusive = exclusive[:]
-        calls = self.calls[skip:]
-        subroutines = array("q", [0]) * len(timer)
-        for row in range(len(timer) - 1, 0, -1):
-            inclusive[parent[row]] += inclusive[row]
-            subroutines[parent[row]] += calls[row]
-        return CallTree(
-            timer, parent, calls, subroutines, {metric.name: inclusive}, {metric.name: exclusive}
-        )
+
+def joined_tree(parts: Sequence[tuple[Metric, Stacks]], timers: Timers) -> CallTree:
+    """The tree of one thread, of which each metric has its own paths.
+
+    Inclusive and subroutines follow from what the paths did themselves. Times become whole
+    nanoseconds, the nearest. The root is the first frame that all paths have; where there
+    is none, `.taupy application`.
+    """
+    whole = Stacks()
+    weights: dict[str, list[int | float]] = {}
+    units: dict[str, str] = {}
+    for metric, stacks in parts:
+        whole.weight = weights.get(metric.name, [])
+        whole.weight += [0] * (len(whole.timer) - len(whole.weight))
+        whole.take(stacks)
+        weights[metric.name] = whole.weight
+        units[metric.name] = metric.unit
+    rows = len(whole.timer)
+    for values in weights.values():
+        values += [0] * (rows - len(values))
+    skip = int(whole.parent.count(0) == 1 and not any(v[0] for v in weights.values()))
+    timer = whole.timer[skip:]
+    if not skip:
+        timer[0] = timers.place(Timer(ROOT_TIMER, groups=("TAUPY",)))
+    parent = array("q", [above - skip for above in whole.parent[skip:]])
+    parent[0] = -1
+    calls = whole.calls[skip:]
+    subroutines = array("q", [0]) * len(timer)
+    exclusive = {
+        name: _column(values[skip:], whole=units[name] == "ns") for name, values in weights.items()
+    }
+    inclusive = {name: column[:] for name, column in exclusive.items()}
+    for row in range(len(timer) - 1, 0, -1):
+        subroutines[parent[row]] += calls[row]
+        for column in inclusive.values():
+            column[parent[row]] += column[row]
+    return CallTree(timer, parent, calls, subroutines, inclusive, exclusive)
 
 
 def _column(values: Sequence[int | float], *, whole: bool) -> array[int]:

@@ -1,0 +1,149 @@
+"""JSON read piece by piece: as events, so that a file of any size needs little memory.
+
+What is not JSON, or nested without end, is refused with the place where that was seen.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from taupy.errors import FormatError
+from taupy.formats import limits
+from taupy.formats.limits import refusal
+from taupy.formats.progress import CountedFile, Progress
+
+Event = tuple[str, Any]
+"""What ijson says: start_map, map_key, end_map, start_array, end_array, string, number,
+boolean, null; and the value of those that have one."""
+
+DEEPEST = 100
+_LARGEST_INTEGER = 1 << 63
+_START = ("start_map", "start_array")
+_END = ("end_map", "end_array")
+
+
+class Pieces:
+    """The events of a file, one after another."""
+
+    def __init__(self, path: Path, events: Iterator[Event]) -> None:
+        self.path = path
+        self.seen = 0
+        self._events = events
+        self._depth = 0
+
+    def next(self) -> Event:
+        """The next event.
+
+        Raises:
+            FormatError: the file ends, is no JSON, or nests deeper than any profile.
+        """
+        from ijson.common import JSONError
+
+        try:
+            event = next(self._events)
+        except StopIteration:
+            raise self.refusal("the file ends in the middle of the JSON") from None
+        except (JSONError, UnicodeDecodeError, RecursionError) as problem:
+            what = " ".join(str(problem).split())[:120]
+            raise self.refusal(f"no JSON ({what})") from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            raise self.refusal(f"damaged gzip data ({problem})") from None
+        except ValueError as problem:  # a number of thousands of digits
+            raise self.refusal(f"a value that is none ({str(problem)[:80]})") from None
+        self.seen += 1
+        kind, value = event
+        if kind in _START:
+            self._depth += 1
+            if self._depth > DEEPEST:
+                raise self.refusal(f"nested more than {DEEPEST} deep")
+        elif kind in _END:
+            self._depth -= 1
+        elif kind == "string" or kind == "map_key":
+            if len(value) > limits.LONGEST_NAME:
+                raise self.refusal("a text longer than any name")
+        elif kind == "number" and isinstance(value, int) and abs(value) >= _LARGEST_INTEGER:
+            return kind, float(value) if abs(value) < 1 << 1000 else float("inf")
+        return kind, value
+
+    def expect(self, kind: str, what: str) -> None:
+        self.is_start(self.next(), kind, what)
+
+    def is_start(self, event: Event, kind: str, what: str) -> None:
+        """Refuse an event that does not begin `what`."""
+        if event[0] != kind:
+            raise self.refusal(f"{what} is expected, not {_shown(event)}")
+
+    def members(self) -> Iterator[str]:
+        """The keys of a map that has begun; whoever gets one takes its value."""
+        while (event := self.next())[0] != "end_map":
+            yield str(event[1])
+
+    def value(self) -> Any:
+        """A whole value: for small ones."""
+        return self._whole(self.next(), [0])
+
+    def rest_of_map(self) -> dict[str, Any]:
+        """The keys and values of a map that has begun: for small ones."""
+        budget = [0]
+        return {key: self._whole(self.next(), budget) for key in self.members()}
+
+    def skip(self) -> None:
+        """Pass over a value, however large."""
+        depth = self._depth
+        self.next()
+        while self._depth > depth:
+            self.next()
+
+    def _whole(self, event: Event, budget: list[int]) -> Any:
+        budget[0] += 1
+        if budget[0] > limits.LONGEST_NAME:
+            raise self.refusal("a value larger than any that belongs there")
+        kind, value = event
+        if kind == "start_map":
+            return {key: self._whole(self.next(), budget) for key in self.members()}
+        if kind == "start_array":
+            found = []
+            while (one := self.next())[0] != "end_array":
+                found.append(self._whole(one, budget))
+            return found
+        return value
+
+    def refusal(self, reason: str) -> FormatError:
+        return refusal(self.path, f"JSON value {self.seen}", reason)
+
+
+def _shown(event: Event) -> str:
+    kind, value = event
+    return kind.replace("_", " of ") if value is None else f"{kind} {str(value)[:50]}"
+
+
+@contextmanager
+def opened(path: Path, progress: Progress) -> Iterator[Pieces]:
+    """The events of a file, unpacked where it is gzip."""
+    import ijson
+
+    with CountedFile(path, progress) as file, open(path, "rb") as other:
+        packed = other.read(2) == b"\x1f\x8b"
+        raw: Any = file
+        source: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+        yield Pieces(path, ijson.basic_parse(_WithoutMark(source), use_float=True))
+
+
+class _WithoutMark:
+    """Text of editors may begin with a byte order mark, which JSON does not have."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._first = True
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._source.read(size)
+        if self._first and data:
+            self._first = False
+            return data.removeprefix(b"\xef\xbb\xbf")
+        return data

@@ -1,0 +1,384 @@
+"""speedscope's JSON, both of its kinds of profile, both ways.
+
+Written is one profile for each thread and metric: *sampled*, its samples the call paths, its
+weights what each did itself; and, for a thread with single activities (`--trace`), one
+*evented* profile of them. Read are both kinds: samples add up to call paths with weights,
+events to call paths with calls. The file is read piece by piece, never as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Callable, Iterator
+from math import isfinite
+from pathlib import Path
+from typing import IO, Any
+
+from taupy.formats import json_pieces
+from taupy.formats.json_pieces import Pieces
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.formats.stacks import Stacks, Timers, joined_tree, profile_of, routine_timer
+from taupy.model.gpu import Activity
+from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+EXPORTER = "taupy"
+_UNITS: dict[str, tuple[Metric, float]] = {
+    "nanoseconds": (TIME, 1),
+    "microseconds": (TIME, 1e3),
+    "milliseconds": (TIME, 1e6),
+    "seconds": (TIME, 1e9),
+    "bytes": (Metric("bytes", "B"), 1),
+    "none": (Metric("samples", "count"), 1),
+}
+_OUR_UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds",
+              "B": "bytes", "bytes": "bytes"}  # fmt: skip
+_MOST_FRAMES = 10_000_000
+TIMELINE = "timeline"
+_OURS = re.compile(
+    r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*?))?(?: \(([^()]*)\))?", re.ASCII | re.DOTALL
+)
+
+
+def recognises(path: Path, first_bytes: bytes) -> bool:
+    if not first_bytes.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return False
+    if SCHEMA.encode() in first_bytes:
+        return True
+    if b'"profiles"' not in first_bytes and b'"shared"' not in first_bytes:
+        return False
+    return b'"sampled"' in first_bytes or b'"evented"' in first_bytes or b'"frames"' in first_bytes
+
+
+# --- reading -----------------------------------------------------------------
+
+
+class _Profile:
+    """One profile of the file; keys may come in any order."""
+
+    def __init__(self) -> None:
+        self.kind = ""
+        self.name = ""
+        self.unit = "none"
+        self.start: float = 0
+        self.stacks = Stacks()
+        self.rows: array[int] = array("q")  # a sample's path
+        self.weights: list[int | float] = []
+        self.has_events = False
+
+
+def read(source: Path, progress: Progress) -> Iterator[Profile]:
+    profiles: list[_Profile] = []
+    frames: list[tuple[str, str | None, int | None]] = []
+    facts: dict[str, str] = {}
+    with json_pieces.opened(source, progress) as pieces:
+        pieces.expect("start_map", "an object")
+        for key in pieces.members():
+            if key == "profiles":
+                pieces.expect("start_array", "a list of profiles")
+                while (event := pieces.next())[0] != "end_array":
+                    pieces.is_start(event, "start_map", "a profile")
+                    profiles.append(_read_profile(pieces))
+            elif key == "shared":
+                pieces.expect("start_map", "an object")
+                for shared in pieces.members():
+                    if shared == "frames":
+                        frames = _read_frames(pieces)
+                    else:
+                        pieces.skip()
+            elif key in ("name", "exporter"):
+                facts[f"speedscope {key}"] = str(pieces.value() or "")[:1000]
+            else:
+                pieces.skip()
+        if not profiles:
+            raise pieces.refusal("no profiles in it")
+        ours = facts.get("speedscope exporter") == EXPORTER
+        made = _made(source, profiles, frames, pieces, ours)
+    made.metadata |= {name: value for name, value in facts.items() if value}
+    yield made
+
+
+def _read_frames(pieces: Pieces) -> list[tuple[str, str | None, int | None]]:
+    frames: list[tuple[str, str | None, int | None]] = []
+    pieces.expect("start_array", "a list of frames")
+    while (event := pieces.next())[0] != "end_array":
+        pieces.is_start(event, "start_map", "a frame")
+        frame = pieces.rest_of_map()
+        name, file, line = frame.get("name"), frame.get("file"), frame.get("line")
+        if not isinstance(name, str):
+            raise pieces.refusal(f"frame {len(frames)} has no name")
+        frames.append((
+            name,
+            file if isinstance(file, str) and file else None,
+            line if isinstance(line, int) else None,
+        ))  # fmt: skip
+    return frames
+
+
+def _read_profile(pieces: Pieces) -> _Profile:
+    one = _Profile()
+    for key in pieces.members():
+        if key == "samples":
+            pieces.expect("start_array", "a list of samples")
+            while (event := pieces.next())[0] != "end_array":
+                pieces.is_start(event, "start_array", "a sample")
+                row = 0
+                while (frame := pieces.next())[0] != "end_array":
+                    row = one.stacks.below(row, _frame(pieces, frame))
+                one.rows.append(row)
+        elif key == "weights":
+            pieces.expect("start_array", "a list of weights")
+            while (event := pieces.next())[0] != "end_array":
+                one.weights.append(_number(pieces, event))
+        elif key == "events":
+            _read_events(pieces, one)
+        elif key == "startValue":
+            one.start = _number(pieces, pieces.next())
+        elif key in ("type", "name", "unit"):
+            value = str(pieces.value())[:1000]
+            if key == "type":
+                one.kind = value
+            elif key == "name":
+                one.name = value
+            else:
+                one.unit = value
+        else:
+            pieces.skip()
+    if one.unit not in _UNITS:
+        raise pieces.refusal(f"a profile in the unit '{one.unit}'")
+    if one.has_events:
+        return one
+    if one.kind != "sampled":
+        raise pieces.refusal(f"a profile of type '{one.kind}', not sampled or evented")
+    if len(one.rows) != len(one.weights):
+        raise pieces.refusal(f"{len(one.rows)} samples with {len(one.weights)} weights")
+    for row, weight in zip(one.rows, one.weights, strict=True):
+        one.stacks.add(row, weight)
+    one.rows, one.weights = array("q"), []
+    return one
+
+
+def _read_events(pieces: Pieces, one: _Profile) -> None:
+    """Opening and closing frames; what a frame did itself is its time without others'."""
+    one.has_events = True
+    stack: list[int] = [0]
+    opened: list[int] = []
+    last: float | None = None
+    number = 0
+    pieces.expect("start_array", "a list of events")
+    while (event := pieces.next())[0] != "end_array":
+        pieces.is_start(event, "start_map", "an event")
+        kind, frame, at = None, None, None
+        for key in pieces.members():
+            if key == "at":
+                at = _number(pieces, pieces.next())
+            elif key == "frame":
+                frame = _frame(pieces, pieces.next())
+            elif key == "type":
+                kind = pieces.value()
+            else:
+                pieces.skip()
+        if at is None or frame is None or kind not in ("O", "C"):
+            raise pieces.refusal(f"event {number} without type, frame or at")
+        if last is not None and at < last:
+            raise pieces.refusal(f"event {number} before the one that precedes it")
+        if len(stack) > 1:
+            one.stacks.add(stack[-1], at - (at if last is None else last))
+        last = at
+        if kind == "O":
+            row = one.stacks.below(stack[-1], frame)
+            one.stacks.calls[row] += 1
+            stack.append(row)
+            opened.append(frame)
+        elif not opened or opened[-1] != frame:
+            raise pieces.refusal(f"event {number} closes a frame that is not the open one")
+        else:
+            stack.pop()
+            opened.pop()
+        number += 1
+    if opened:
+        raise pieces.refusal(f"{len(opened)} frames are not closed after {number} events")
+
+
+def _frame(pieces: Pieces, event: tuple[str, Any]) -> int:
+    kind, value = event
+    if kind != "number" or not isinstance(value, int) or not 0 <= value < _MOST_FRAMES:
+        raise pieces.refusal(f"a frame's number is expected, not {str(value)[:50]}")
+    return value
+
+
+def _number(pieces: Pieces, event: tuple[str, Any], lowest: float | None = None) -> int | float:
+    kind, value = event
+    if kind != "number" or not isfinite(value) or abs(value) > 1e300:
+        raise pieces.refusal(f"a number is expected, not {str(value)[:50]}")
+    return value  # type: ignore[no-any-return]
+
+
+def _made(
+    source: Path,
+    profiles: list[_Profile],
+    frames: list[tuple[str, str | None, int | None]],
+    pieces: Pieces,
+    ours: bool,
+) -> Profile:
+    """Each profile of the file as a thread; those that we wrote of one thread together."""
+    timers = Timers()
+    places: dict[int, int] = {}
+    by_thread: dict[Thread, list[tuple[Metric, Stacks]]] = {}
+    for number, one in enumerate(profiles):
+        for row in range(1, len(one.stacks.timer)):
+            frame = one.stacks.timer[row]
+            if frame not in places:
+                if frame >= len(frames):
+                    raise pieces.refusal(f"frame {frame} of {len(frames)} in profile {number}")
+                places[frame] = timers.place(routine_timer(*frames[frame]))
+            one.stacks.timer[row] = places[frame]
+        metric, factor = _UNITS[one.unit]
+        if factor != 1:
+            one.stacks.weight = [weight * factor for weight in one.stacks.weight]
+        thread = Thread(0, 0, number, name=one.name)
+        if ours and (match := _OURS.fullmatch(one.name)):
+            node, context, place, name, named = match.groups()
+            if named == TIMELINE:
+                continue
+            kind = "stream" if context != "0" else "host"
+            thread = Thread(int(node), int(context), int(place), kind, name or "")  # type: ignore[arg-type]
+            if named:
+                metric = Metric(named, metric.unit)
+        by_thread.setdefault(thread, []).append((metric, one.stacks))
+    threads = [
+        ThreadProfile(thread, joined_tree(parts, timers)) for thread, parts in by_thread.items()
+    ]
+    metrics = {metric.name: metric for parts in by_thread.values() for metric, _ in parts}
+    return profile_of(source, timers, threads, list(metrics.values()))
+
+
+# --- writing -----------------------------------------------------------------
+
+
+def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    lost = ["speedscope holds exclusive values of call paths: no calls, no user events"]
+    units = {metric.name: _OUR_UNITS.get(metric.unit, "none") for metric in profile.metrics}
+    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    overlapping = 0
+    with open(target, "w", encoding="utf-8", newline="\n") as out:
+        name = f"{profile.application}/{profile.experiment}/{profile.name or profile.uuid}"
+        out.write(f'{{"$schema": "{SCHEMA}",\n"exporter": "{EXPORTER}",\n"name": {_text(name)},\n')
+        out.write('"activeProfileIndex": 0,\n"shared": {"frames": [')
+        out.writelines(_frames(profile.timers))
+        out.write(']},\n"profiles": [')
+        between = "\n"
+        for measured in profile.threads:
+            for metric, exclusive in measured.tree.exclusive.items():
+                out.write(between)
+                _write_sampled(out, measured, metric, units.get(metric, "none"), exclusive)
+                between = ",\n"
+            activities = sorted(measured.activities, key=lambda one: (one.start_ns, -one.end_ns))
+            if activities:
+                out.write(between)
+                overlapping += _write_evented(out, measured, activities)
+                between = ",\n"
+            progress.advance(len(measured.tree))
+        out.write("]}\n")
+    if overlapping:
+        lost.append(f"not written: {overlapping} activities that overlap others on their stream")
+    return lost
+
+
+def _frames(timers: list[Timer]) -> Iterator[str]:
+    between = "\n"
+    for timer in timers:
+        frame: dict[str, str | int] = {"name": timer.name}
+        if timer.file is not None and timer.line is not None:
+            frame |= {"file": timer.file, "line": timer.line}
+        yield between + _json(frame)
+        between = ",\n"
+
+
+def _title(measured: ThreadProfile, metric: str) -> str:
+    thread = measured.thread
+    title = f"{thread.node}.{thread.context}.{thread.thread}"
+    if thread.name:
+        title += f" {thread.name}"
+    return title if metric == TIME.name else f"{title} ({metric})"
+
+
+def _write_sampled(
+    out: IO[str], measured: ThreadProfile, metric: str, unit: str, exclusive: array[int]
+) -> None:
+    tree = measured.tree
+    rows = [row for row, value in enumerate(exclusive) if value > 0]
+    total: float = sum(exclusive[row] for row in rows)
+    out.write(
+        f'{{"type": "sampled", "name": {_text(_title(measured, metric))}, "unit": "{unit}", '
+        f'"startValue": 0, "endValue": {_json(total)},\n"samples": ['
+    )
+    between = "\n"
+    for row in rows:
+        stack = []
+        here = row
+        while here >= 0:
+            stack.append(str(tree.timer[here]))
+            here = tree.parent[here]
+        out.write(f"{between}[{','.join(reversed(stack))}]")
+        between = ",\n"
+    out.write('],\n"weights": [')
+    between = ""
+    for row in rows:
+        out.write(f"{between}{_json(exclusive[row])}")
+        between = ","
+    out.write("]}")
+
+
+def _write_evented(out: IO[str], measured: ThreadProfile, activities: list[Activity]) -> int:
+    """A timeline; the number of activities that do not nest comes back."""
+    start = activities[0].start_ns
+    end = max(one.end_ns for one in activities)
+    out.write(
+        f'{{"type": "evented", "name": {_text(_title(measured, TIMELINE))}, '
+        f'"unit": "nanoseconds", "startValue": 0, "endValue": {end - start},\n"events": ['
+    )
+    between = "\n"
+
+    def event(kind: str, frame: int, at: int) -> None:
+        nonlocal between
+        out.write(f'{between}{{"type": "{kind}", "frame": {frame}, "at": {at - start}}}')
+        between = ",\n"
+
+    timer = measured.tree.timer
+    opened: list[Activity] = []
+    left_out = 0
+    for one in activities:
+        while opened and opened[-1].end_ns <= one.start_ns:
+            done = opened.pop()
+            event("C", timer[done.row], done.end_ns)
+        if one.end_ns < one.start_ns or (opened and one.end_ns > opened[-1].end_ns):
+            left_out += 1
+            continue
+        event("O", timer[one.row], one.start_ns)
+        opened.append(one)
+    while opened:
+        done = opened.pop()
+        event("C", timer[done.row], done.end_ns)
+    out.write("]}")
+    return left_out
+
+
+_json: Callable[[object], str] = json.JSONEncoder(allow_nan=False).encode
+
+
+def _text(text: str) -> str:
+    return _json(text)
+
+
+FORMAT = Format(
+    name="speedscope",
+    title="speedscope",
+    suffixes=(".speedscope.json", ".speedscope"),
+    recognises=recognises,
+    read=read,
+    write=write,
+)
