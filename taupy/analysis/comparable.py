@@ -118,12 +118,18 @@ def within(facts: Sequence[Mapping[str, str]]) -> list[Difference]:
         for one in differences([[first], [other]]):
             if one.kind != "clocks":
                 apart.setdefault(one.name, one)
-    # What differs in every run is a result of the program, such as its loss.
-    return [
-        one
-        for name, one in apart.items()
-        if one.kind != "input" or len({each.get(name) for each in facts}) < len(facts)
-    ]
+    return [one for name, one in apart.items() if one.kind != "input" or not _result(facts, name)]
+
+
+def _result(facts: Sequence[Mapping[str, str]], name: str) -> bool:
+    """Another fraction in every run is what the program found out, such as its loss."""
+    values = [each.get(name, "") for each in facts]
+    if len(set(values)) < len(values):
+        return False
+    try:
+        return any(not _number(value).is_integer() for value in values)
+    except ValueError:
+        return False
 
 
 def _meant(name: str, value: str) -> str:
@@ -156,7 +162,7 @@ def _differ(values: Sequence[Sequence[str]], kind: Kind) -> bool:
         if kind == "clocks" and _near(values[0], [*other]):
             continue
         if len(first) > 1 and len(other) > 1 and kind == "input":
-            continue  # a result, which comes out anew each time
+            continue  # a result of the program, another one in each run
         return True
     return False
 

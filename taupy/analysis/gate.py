@@ -236,29 +236,18 @@ def judged(
             verdict, why = "undecided", _too_few(len(row.first), len(row.second), level)
         elif met and p > level:
             verdict, why = "passes", "within noise"
-        elif not met and p <= level and _wrong_way(condition, first, second):
-            why = "less than the limit"
+        elif p <= level and not met and (second > first) == condition.rises:
+            why = "a change, but within the limit"
+        interval = None
+        if len(row.first) > 1 and len(row.second) > 1:
+            interval = significance.ratio_interval(row.first, row.second, 1 - alpha)
+        change = (second - first) / abs(first) if first else None
         findings.append(
-            Finding(
-                condition,
-                row.name,
-                first,
-                second,
-                (second - first) / abs(first) if first else None,
-                significance.ratio_interval(row.first, row.second) if min(map(len, row[1:])) > 1
-                else None,
-                p,
-                verdict,
-                why,
-            )
-        )  # fmt: skip
+            Finding(condition, row.name, first, second, change, interval, p, verdict, why)
+        )
     order = {"fails": 0, "undecided": 1, "passes": 2}
     findings.sort(key=lambda one: (order[one.verdict], -abs(one.second - one.first)))
     return findings
-
-
-def _wrong_way(condition: Condition, first: float, second: float) -> bool:
-    return second > first if condition.rises else second < first
 
 
 def _agree(row: Candidate) -> bool:

@@ -250,18 +250,21 @@ def _compare(
     parsed: Sequence[conditions.Condition],
     args: argparse.Namespace,
 ) -> tuple[list[View], int]:
-    apart, inside = sides.obstacles(db, compared)
+    facts = sides.known(db, compared)
+    apart, inside = sides.obstacles(compared, facts)
     answers = comparison.answers(db, compared, question)
     machines = args.form in ("csv", "json")
     limit = None if args.all else args.limit
     if limit is None and not args.all and not machines:
         limit = PEOPLE_ROWS
-    layout = Shown(args.sort, args.reverse, limit)
+    layout = Shown(args.sort, args.reverse, limit, 1 - rule.alpha)
     tables = []
     for answer in answers:
         found = [verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))]
         tables.append(comparison_views.rows_view(answer, compared, found, layout))
     notes = _notes(compared, inside, rule)
+    if any(answer.metric.unit == "ns" for answer in answers):
+        notes += sides.circumstances(compared, facts)
     views = [comparison_views.sides_view(compared, answers)]
     if apart:
         views.append(comparison_views.obstacles_view(compared, apart))
@@ -329,4 +332,5 @@ def _gate(
     notes = [summary, *notes, *judgement.apart]
     title = f"GATE {word}: " + "; ".join(one.text for one in parsed)
     found = [(one.finding, one.metric) for one in judgement.judged]
-    return comparison_views.gate_view(found, title, notes, args.form == "json"), code
+    machines = args.form == "json"
+    return comparison_views.gate_view(found, title, notes, machines, 1 - rule.alpha), code

@@ -1,28 +1,34 @@
 """The database for notebooks and scripts: trials and their values as pandas frames.
 
     db = taupy.open("taupy.db")
-    db.trials()
+    db.trials(gpu="H200")
     trial = db.trial("latest")
     trial.profile().nlargest(10, "exclusive")
+    trial.kernels()
 
-Values are in the metric's unit, which stands in the frame's `attrs["unit"]`: `time`
-is in nanoseconds. Each call opens the file, reads, and closes it, so that nothing
-is held between calls. pandas is imported with the first frame.
+`taupy.open` gives a `Database` that compares trials, too (`report/notebook.py`). Values
+are in the metric's unit, which stands in the frame's `attrs["unit"]`: `time` is in
+nanoseconds. Each call opens the file, reads, and closes it, so that nothing is held between
+calls. pandas is imported with the first frame.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any
 
+from taupy.model.gpu_rows import KernelRow, SiteRow
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow, TrialRow
-from taupy.profiledb import metrics, query, selector
+from taupy.profiledb import gpu_query, metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_ROWS_IN_A_NOTEBOOK = 20
 
 
 def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
@@ -46,34 +52,81 @@ class Database:
     def __repr__(self) -> str:
         return f"taupy.open({self.path!r})"
 
-    def trials(self, *selectors: str) -> pd.DataFrame:
-        """One row a trial, all or those that the selectors name.
+    def _repr_html_(self) -> str:
+        """A notebook shows a database as its trials."""
+        there = self.trials()
+        columns = ["id", "application", "experiment", "name", "started_at", "duration_ns"]
+        shown = there[[*columns, "state", "tags"]].tail(_ROWS_IN_A_NOTEBOOK)
+        many = len(there) > len(shown)
+        title = f"{len(there)} trials" + (f", the last {len(shown)}" if many else "")
+        return f"<p><b>{escape(self.path)}</b>: {title}</p>" + _html(shown)
+
+    def trials(
+        self,
+        *selectors: str,
+        application: str | None = None,
+        experiment: str | None = None,
+        name: str | None = None,
+        tag: str | None = None,
+        gpu: str | None = None,
+        state: str | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> pd.DataFrame:
+        """One row a trial: all, or those that any selector names and all conditions hold for.
 
         Columns: id, uuid, application, experiment, name, started_at [UTC timestamp],
         duration_ns [ns], exit_code, state, source, tags [tuple].
+
+        Args:
+            selectors: texts as on the command line: "latest", "mnist/*", "tag:base".
+            gpu: in the name of a GPU. The others are whole texts, or patterns with * and ?.
+            meta: metadata, name -> value.
+
+        Raises:
+            taupy.errors.NoSuchTrial: there is none; says what there is.
         """
         import pandas as pd
 
+        conditions = _conditions(application, experiment, name, tag, gpu, state, meta)
         with self._opened() as db:
             rows = selector.many(db, selectors) if selectors else db.trials()
-        frame = _frame(rows, TrialRow._fields)
-        frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True, errors="coerce")
-        return frame
+            if conditions:
+                ids = {trial.id for trial in selector.together(db, conditions)}
+                rows = [row for row in rows if row.id in ids]
+        trials = frame(rows, TrialRow._fields)
+        trials["started_at"] = pd.to_datetime(trials["started_at"], utc=True, errors="coerce")
+        return trials
 
-    def trial(self, which: str | int = selector.LATEST) -> Trial:
+    def trial(
+        self,
+        which: str | int = selector.LATEST,
+        *,
+        application: str | None = None,
+        experiment: str | None = None,
+        name: str | None = None,
+        tag: str | None = None,
+        gpu: str | None = None,
+        state: str | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> Trial:
         """One trial: `latest`, an id, `app/experiment/name`, `tag:x`, `gpu=H200` ...
+
+        With conditions (those of `trials`), the last trial that meets them all.
 
         Raises:
             taupy.errors.NoSuchTrial: nothing answers to that.
         """
+        conditions = _conditions(application, experiment, name, tag, gpu, state, meta)
         with self._opened() as db:
+            if conditions:
+                return Trial(self, selector.together(db, [str(which), *conditions])[-1])
             return Trial(self, selector.one(db, str(which)))
 
     def sql(self, statement: str, parameters: Mapping[str, object] | None = None) -> pd.DataFrame:
         """The answer to one reading statement; `:name` in it is `parameters["name"]`."""
         with self._opened() as db:
             names, rows = run_sql(db, statement, parameters)
-            return _frame(list(rows), names)
+            return frame(list(rows), names)
 
     def _opened(self) -> ProfileDB:
         return ProfileDB.open(self.path)
@@ -90,11 +143,27 @@ class Trial:
         row = self.row
         return f"<trial {row.id} {row.application}/{row.experiment}/{row.name}>"
 
-    def metrics(self) -> pd.DataFrame:
-        """Columns: name, unit."""
+    def _repr_html_(self) -> str:
+        """A notebook shows a trial as its facts and its largest routines."""
+        row = self.row
+        sums = self.profile().groupby("timer", as_index=False)[["calls", "exclusive"]].sum()
+        largest = sums.nlargest(10, "exclusive")
+        title = f"trial {row.id}: {row.application}/{row.experiment}/{row.name}"
+        about = f"{row.started_at}, {row.duration_ns / 1e9:.3f} s, {row.state}"
+        return f"<p><b>{escape(title)}</b> {escape(about)}</p>" + _html(largest)
+
+    def metrics(self, derived: bool = False) -> pd.DataFrame:
+        """Columns: name, unit.
+
+        Args:
+            derived: those that can be computed from what was measured, too.
+        """
         with self._database._opened() as db:
-            found = query.metrics(db, self.row.id)
-        return _frame([(metric.name, metric.unit) for metric in found], ("name", "unit"))
+            if derived:
+                rows = [(one.name, one.unit) for one in metrics.available(db, self.row.id)]
+            else:
+                rows = [(one.name, one.unit) for one in query.metrics(db, self.row.id)]
+        return frame(rows, ("name", "unit"))
 
     def derived_metrics(self) -> pd.DataFrame:
         """The derived metrics that this trial can give; `profile` takes each.
@@ -110,12 +179,12 @@ class Trial:
             if one.expression is not None
         ]
         names = ("name", "unit", "expression", "description", "source", "additive")
-        return _frame(rows, names)
+        return frame(rows, names)
 
     def threads(self) -> pd.DataFrame:
         """Columns: node, context, thread, kind, name."""
         with self._database._opened() as db:
-            return _frame(query.threads(db, self.row.id), ThreadRow._fields)
+            return frame(query.threads(db, self.row.id), ThreadRow._fields)
 
     def profile(self, metric: str = "time") -> pd.DataFrame:
         """The flat profile, one row a timer and thread; of a measured or a derived metric.
@@ -144,6 +213,33 @@ class Trial:
             rows = metrics.tree_values(db, self.row.id, metric)
             return self._values(db, rows, TreeRow._fields, metric)
 
+    def kernels(self) -> pd.DataFrame:
+        """One row a kernel or copy and GPU, from much time to little.
+
+        Columns: node, context [1 + the GPU's ordinal], timer, short_name, groups, percent
+        [of the GPU's time], calls, untimed, time_ns, minimum_ns, maximum_ns, mean_ns,
+        stddev_ns [of single launches], bytes, occupancy [0 to 1], limiter, configurations,
+        routine [that launched most of it], routines. What is not known is missing.
+
+        Raises:
+            taupy.errors.TaupyError: nothing of the trial ran on a GPU.
+        """
+        with self._database._opened() as db:
+            rows = gpu_query.kernels(gpu_query.launch_sites(db, self.row.id))
+        return frame(rows, KernelRow._fields)
+
+    def launches(self) -> pd.DataFrame:
+        """One row a kernel or copy with one configuration, stream and launching call path.
+
+        Columns: those of `taupy.model.gpu_rows.SiteRow`, among them routine and path [where
+        it was launched], calls, time_ns, grid, block, registers and shared memory.
+
+        Raises:
+            taupy.errors.TaupyError: nothing of the trial ran on a GPU.
+        """
+        with self._database._opened() as db:
+            return frame(gpu_query.launch_sites(db, self.row.id), SiteRow._fields)
+
     def user_events(self) -> pd.DataFrame:
         """One row an event, thread and call path.
 
@@ -151,31 +247,58 @@ class Trial:
         mean, stddev [in the event's unit].
         """
         with self._database._opened() as db:
-            return _frame(query.user_events(db, self.row.id), EventRow._fields)
+            return frame(query.user_events(db, self.row.id), EventRow._fields)
 
     def metadata(self) -> pd.DataFrame:
         """Columns: node [missing for facts of the trial as a whole], name, value."""
         with self._database._opened() as db:
-            return _frame(query.trial_metadata(db, self.row.id), query.MetadataRow._fields)
+            return frame(query.trial_metadata(db, self.row.id), query.MetadataRow._fields)
 
     def _values(
         self, db: ProfileDB, rows: Iterable[tuple[Any, ...]], columns: Iterable[str], metric: str
     ) -> pd.DataFrame:
-        frame = _frame(rows, columns)
+        values = frame(rows, columns)
         found = metrics.resolve(db, self.row.id, metric)
-        frame.attrs.update(trial=self.row.id, metric=found.name, unit=found.unit)
-        return frame
+        values.attrs.update(trial=self.row.id, metric=found.name, unit=found.unit)
+        return values
 
 
-def _frame(rows: Iterable[tuple[Any, ...]], columns: Iterable[str]) -> pd.DataFrame:
+def _conditions(
+    application: str | None,
+    experiment: str | None,
+    name: str | None,
+    tag: str | None,
+    gpu: str | None,
+    state: str | None,
+    meta: Mapping[str, object] | None,
+) -> list[str]:
+    """The same conditions as texts of `selector`."""
+    texts = {
+        "application=": application,
+        "experiment=": experiment,
+        "trial=": name,
+        "tag:": tag,
+        "gpu=": gpu,
+        "state=": state,
+    }
+    found = [prefix + text for prefix, text in texts.items() if text is not None]
+    return found + [f"meta.{key}={value}" for key, value in (meta or {}).items()]
+
+
+def _html(rows: pd.DataFrame) -> str:
+    return str(rows.to_html(index=False, border=0))
+
+
+def frame(rows: Iterable[tuple[Any, ...]], columns: Iterable[str]) -> pd.DataFrame:
+    """Rows as a frame of these columns; whole numbers stay whole, also with gaps."""
     import pandas as pd
 
     names = list(columns)
     cells = [tuple(row) for row in rows]
     series = {place: _series([row[place] for row in cells]) for place in range(len(names))}
-    frame = pd.DataFrame(series)
-    frame.columns = pd.Index(names)
-    return frame
+    made = pd.DataFrame(series)
+    made.columns = pd.Index(names)
+    return made
 
 
 def _series(values: list[Any]) -> pd.Series[Any]:

@@ -40,11 +40,13 @@ class Shown:
     Attributes:
         sort: impact, difference, ratio, value or name.
         limit: rows; the others are summed up under them. None for all.
+        confidence: that intervals of ratios have.
     """
 
     sort: str = "impact"
     reverse: bool = False
     limit: int | None = None
+    confidence: float = 0.95
 
 
 def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
@@ -135,7 +137,7 @@ def rows_view(
     rows = _ordered(answer, shown)
     chosen = rows[: shown.limit] if shown.limit is not None else rows
     rest = rows[len(chosen) :]
-    layout = _Layout(answer, sides, verdicts)
+    layout = _Layout(answer, sides, verdicts, shown.confidence)
     cells = [layout.cells(row) for row in chosen]
     left = list(notes)
     if rest and answer.sums:
@@ -222,7 +224,12 @@ class _Layout:
             found.append(Column(f"ratio{name}", "tau_count", f"{one} / A"))
             if self.verdicts:
                 found += [
-                    Column(f"interval{name}", "text", "95 %\nof ratio", "people"),
+                    Column(
+                        f"interval{name}",
+                        "text",
+                        f"{100 * self.confidence:g} %\nof ratio",
+                        "people",
+                    ),
                     Column(f"ratio_low{name}", "float", audience="machines"),
                     Column(f"ratio_high{name}", "float", audience="machines"),
                     Column(f"p{name}", "float", audience="machines"),
@@ -340,7 +347,11 @@ _GATE_WORDS = {"fails": "FAILED", "undecided": "UNDECIDED", "passes": "passed"}
 
 
 def gate_view(
-    findings: Sequence[tuple[Finding, Metric]], title: str, notes: Sequence[str], machines: bool
+    findings: Sequence[tuple[Finding, Metric]],
+    title: str,
+    notes: Sequence[str],
+    machines: bool,
+    confidence: float = 0.95,
 ) -> View:
     """What fails and what could not be decided; for machines all that was judged."""
     columns = [
@@ -354,7 +365,7 @@ def gate_view(
         Column("unit", "text", audience="machines"),
         Column("change", "float", audience="machines"),
         Column("change_percent", "percent", "Change %", "people"),
-        Column("interval", "text", "95 % of ratio", "people"),
+        Column("interval", "text", f"{100 * confidence:g} % of ratio", "people"),
         Column("ratio_low", "float", audience="machines"),
         Column("ratio_high", "float", audience="machines"),
         Column("p_adjusted", "tau_count", "p"),

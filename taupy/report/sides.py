@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taupy.analysis import comparable
+from taupy.analysis.compare import median
 from taupy.errors import UsageError
 from taupy.model.rows import TrialRow
 from taupy.profiledb import compare_query, query, selector
@@ -102,18 +103,63 @@ def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
 
 
 def obstacles(
-    db: ProfileDB, sides: Sequence[Side]
+    sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, str]]]
 ) -> tuple[list[comparable.Difference], list[tuple[str, comparable.Difference]]]:
-    """What differs between the sides, and what differs within one (its letter first)."""
-    there = known(db, sides)
+    """What differs between the sides, and what differs within one (its letter first).
+
+    Args:
+        facts: as `known` gives them.
+    """
     inside = [
         (side.letter, one)
-        for side, trials in zip(sides, there, strict=True)
+        for side, trials in zip(sides, facts, strict=True)
         for one in comparable.within(trials)
     ]
-    return comparable.differences(there), inside
+    return comparable.differences(facts), inside
 
 
 def known(db: ProfileDB, sides: Sequence[Side]) -> list[list[dict[str, str]]]:
     """The facts of each side's trials."""
     return [[facts(db, trial) for trial in side.trials] for side in sides]
+
+
+def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
+    """What may make times differ, whatever the program did: turns, and a busy machine.
+
+    Args:
+        facts: as `known` gives them.
+    """
+    notes = []
+    first = sides[0]
+    for side in sides[1:]:
+        if len(first.trials) < 2 or len(side.trials) < 2:
+            continue
+        mine = [trial.started_at for trial in first.trials]
+        others = [trial.started_at for trial in side.trials]
+        if max(mine) < min(others) or max(others) < min(mine):
+            notes.append(
+                f"the runs of {first.letter} and {side.letter} were not made in turns: what "
+                "changed on the machine meanwhile counts as a difference between them"
+            )
+    shares = [_cpu_share(side, known) for side, known in zip(sides, facts, strict=True)]
+    base = shares[0]
+    for side, share in zip(sides[1:], shares[1:], strict=True):
+        if base is not None and share is not None and not 0.85 <= share / base <= 1.18:
+            notes.append(
+                f"{first.letter} had the CPU for {100 * base:.0f} % of its time, {side.letter} for "
+                f"{100 * share:.0f} %: a busier machine, or a program that waits more"
+            )
+    return notes
+
+
+def _cpu_share(side: Side, facts: Sequence[Mapping[str, str]]) -> float | None:
+    """CPU time over elapsed time, in the middle of the runs; None where it was not told."""
+    shares = []
+    for trial, known in zip(side.trials, facts, strict=True):
+        try:
+            used = float(known["CPU Time User (s)"]) + float(known["CPU Time System (s)"])
+        except (KeyError, ValueError):
+            continue
+        if trial.duration_ns > 0:
+            shares.append(used * 1e9 / trial.duration_ns)
+    return median(shares) if shares else None

@@ -1,0 +1,218 @@
+"""What `taupy.open` gives: the database of `profiledb/api.py`, which compares trials, too.
+
+    db = taupy.open("taupy.db")
+    db.compare("tag:base", "latest")
+    db.pivot(rows=["application", "kernel"], columns=["gpu"], cells=["warps_per_inst"])
+    db.gate("time > +5%", baseline="tag:base")
+
+Frames have the columns of `taupy compare --csv`, which docs/compare.md tells.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from taupy.analysis import gate as conditions
+from taupy.analysis.match import Level, Table
+from taupy.analysis.pivot import Across
+from taupy.pprof.cells import seen_by
+from taupy.pprof.view import View
+from taupy.profiledb import api, selector
+from taupy.profiledb.compare_query import Over
+from taupy.report import comparison, comparison_views, gate, pivot, pivot_view, sides, verdicts
+from taupy.report.comparison import By, Question, Statistic, Value
+from taupy.report.comparison_views import Shown
+from taupy.report.pivot import Layout
+from taupy.report.verdicts import Rule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
+    """Open a trial database for reading.
+
+    Raises:
+        taupy.errors.DatabaseError: there is none, or it cannot be read.
+    """
+    database = Database(path)
+    with database._opened():
+        pass
+    return database
+
+
+class Database(api.Database):
+    """A trial database, whose trials can be held against each other."""
+
+    def compare(
+        self,
+        *trials: str | int,
+        baseline: str | int | None = None,
+        by: By = "routine",
+        metric: str = "time",
+        value: Value | Statistic | None = None,
+        over: Over = "total",
+        match: Level = "auto",
+        table: Mapping[str, object] | None = None,
+        filter: Sequence[str] = (),
+        group: Sequence[str] = (),
+        alpha: float = verdicts.ALPHA,
+        min_effect: float = verdicts.MIN_EFFECT,
+        min_share: float = verdicts.MIN_SHARE,
+    ) -> pd.DataFrame:
+        """Trials side by side, the row with the largest impact first.
+
+        Args:
+            trials: two sides or more; each a selector that may name repeated runs.
+            baseline: what the others are held against, in place of the first.
+            table: of patterns, name -> pattern or list of them.
+
+        Returns:
+            One row a routine, kernel, call path ...: table, in, match, a value for each side
+            (`a_ns`, `b_ns`), difference, ratio, impact, shares in percent, calls, and with
+            repeated runs ratio_low, ratio_high, p, p_adjusted, verdict. What is absent is
+            missing, never 0. `attrs` has `metric`, `unit`, `sides` [letter -> trial ids] and
+            `not_comparable` [list of texts].
+
+        Raises:
+            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as `taupy compare` says.
+        """
+        import pandas as pd
+
+        question = Question(
+            by=by,
+            metric=metric,
+            value=value or ("mean" if by == "event" else "exclusive"),
+            over=over,
+            level=match,
+            table=Table(table) if table else None,
+            groups=tuple(group),
+            names=tuple(filter),
+        )
+        rule = Rule(alpha, min_effect, min_share)
+        with self._opened() as db:
+            compared = sides.sides(
+                db, [str(one) for one in trials], None if baseline is None else str(baseline)
+            )
+            apart, _ = sides.obstacles(db, compared)
+            if by == "metadata":
+                frame = _frame(
+                    comparison_views.metadata_view(compared, sides.known(db, compared), True)
+                )
+                unit = ""
+            else:
+                answers = comparison.answers(db, compared, question)
+                frames = []
+                for answer in answers:
+                    found = [verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))]
+                    view = comparison_views.rows_view(answer, compared, found, Shown())
+                    frames.append(_frame(view))
+                frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+                unit = answers[0].metric.unit
+        frame.attrs.update(
+            metric=metric,
+            unit=unit,
+            sides={side.letter: [trial.id for trial in side.trials] for side in compared},
+            not_comparable=[one.text for one in apart],
+        )
+        return frame
+
+    def gate(
+        self,
+        *fail_on: str,
+        baseline: str | int,
+        trials: Sequence[str | int] = (selector.LATEST,),
+        alpha: float = verdicts.ALPHA,
+        min_share: float = verdicts.MIN_SHARE,
+    ) -> pd.DataFrame:
+        """Put conditions to trials, as `taupy compare --fail-on` does.
+
+        Returns:
+            One row for each condition and what it judged: verdict [FAILED, UNDECIDED or
+            passed], condition, name, value_a, value_b, unit, change [relative], ratio_low,
+            ratio_high, p_adjusted, why. `attrs["exit_code"]` is the command's, were the trials
+            comparable; `attrs["not_comparable"]` says what speaks against that.
+
+        Raises:
+            taupy.errors.UsageError: a condition is none, or its pattern names nothing.
+        """
+        parsed = [conditions.parse(text) for text in fail_on]
+        with self._opened() as db:
+            compared = sides.sides(db, [str(one) for one in trials], str(baseline))
+            apart, _ = sides.obstacles(compared, sides.known(db, compared))
+            rule = Rule(alpha=alpha, min_share=min_share)
+            judgement = gate.judge(db, compared, parsed, Question(), rule)
+        found = [(one.finding, one.metric) for one in judgement.judged]
+        frame = _frame(comparison_views.gate_view(found, "", (), machines=True))
+        frame.attrs.update(
+            exit_code=judgement.exit_code, not_comparable=[one.text for one in apart]
+        )
+        return frame
+
+    def pivot(
+        self,
+        *trials: str | int,
+        rows: Sequence[str] = ("application",),
+        columns: Sequence[str] = ("gpu",),
+        cells: Sequence[str] = ("time",),
+        value: Value = "exclusive",
+        over: Over = "total",
+        across: Across = "median",
+        baseline: str | None = None,
+        peak: bool | str = False,
+        match: Level = "auto",
+        table: Mapping[str, object] | None = None,
+        filter: Sequence[str] = (),
+        group: Sequence[str] = (),
+    ) -> pd.DataFrame:
+        """Many trials in one table, as `taupy pivot` makes it.
+
+        Args:
+            trials: selectors; none for all trials.
+            peak: in percent of each device's peak; a text says of which one.
+
+        Returns:
+            The row labels as columns, then one column for each label across the top. `attrs`
+            has `metrics` [cell -> unit] and `notes`.
+
+        Raises:
+            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as `taupy pivot` says.
+        """
+        layout = Layout(
+            rows=tuple(rows),
+            columns=tuple(columns),
+            cells=tuple(cells),
+            value=value,
+            over=over,
+            across=across,
+            baseline=baseline,
+            peak=bool(peak),
+            ceiling=peak if isinstance(peak, str) else None,
+            level=match,
+            table=Table(table) if table else None,
+            groups=tuple(group),
+            names=tuple(filter),
+        )
+        with self._opened() as db:
+            found = selector.many(db, [str(one) for one in trials]) if trials else db.trials()
+            made = pivot.made(db, found, layout)
+        frame = _frame(pivot_view.view(made))
+        frame.attrs.update(
+            metrics={name: metric.unit for name, metric in made.metrics.items()}, notes=made.notes
+        )
+        return frame
+
+
+def _frame(view: View) -> pd.DataFrame:
+    """The columns that CSV has, too, with types that do not depend on what is missing."""
+    columns, positions = seen_by(view, "machines")
+    rows = [tuple(row[at] for at in positions) for row in view.rows]
+    made = api.frame(rows, [column.name for column in columns])
+    for column in columns:
+        if column.kind == "int":
+            made[column.name] = made[column.name].astype("Int64")
+        elif column.kind not in ("text", "any"):
+            made[column.name] = made[column.name].astype("float64")
+    return made
