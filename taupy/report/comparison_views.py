@@ -196,7 +196,14 @@ def _apart(ratio: float | None) -> float:
 class _Layout:
     """The columns of a comparison of these sides, and a row's cells under them."""
 
-    def __init__(self, answer: Answer, sides: Sequence[Side], verdicts: Sequence[Verdicts]) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        sides: Sequence[Side],
+        verdicts: Sequence[Verdicts],
+        confidence: float,
+    ) -> None:
+        self.confidence = confidence
         self.answer = answer
         self.sides = sides
         self.verdicts = [one for one in verdicts] if any(verdicts) else []

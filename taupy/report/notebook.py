@@ -96,11 +96,10 @@ class Database(api.Database):
             compared = sides.sides(
                 db, [str(one) for one in trials], None if baseline is None else str(baseline)
             )
-            apart, _ = sides.obstacles(db, compared)
+            facts = sides.known(db, compared)
+            apart, _ = sides.obstacles(compared, facts)
             if by == "metadata":
-                frame = _frame(
-                    comparison_views.metadata_view(compared, sides.known(db, compared), True)
-                )
+                frame = _frame(comparison_views.metadata_view(compared, facts, True))
                 unit = ""
             else:
                 answers = comparison.answers(db, compared, question)
