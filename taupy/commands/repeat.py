@@ -111,7 +111,7 @@ def _arguments(
         raise UsageError(f"--meta {min(taken)} is set by --sweep or --repeat itself")
     name = args.trial
     if names:
-        name = ", ".join([*([] if name is None else [name]), str(setting)])
+        name = " ".join([*([] if name is None else [name]), str(setting)])
     if repeats > 1 and name is not None:
         name = f"{name}#{repeat}"
     return argparse.Namespace(

@@ -57,7 +57,7 @@ class Setting:
         return [places.sub(lambda match: own[match[1]], argument) for argument in target]
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self.metadata.items())
+        return " ".join(f"{name}={value}" for name, value in self.metadata.items())
 
 
 def parameters(texts: Sequence[str], target: Sequence[str]) -> list[Parameter]:

@@ -54,9 +54,9 @@ def test_a_sweep_puts_values_in_their_places(runs):
         f"['{n}', '{n}x{{m}}'] {depth}\n" for n in (1, 2) for depth in "ab" for _ in range(2)
     )
     assert trials(runs)[:3] == [
-        ("prog", "sweep-n-DEPTH", "n=1, DEPTH=a#1", 0),
-        ("prog", "sweep-n-DEPTH", "n=1, DEPTH=a#2", 0),
-        ("prog", "sweep-n-DEPTH", "n=1, DEPTH=b#1", 0),
+        ("prog", "sweep-n-DEPTH", "n=1 DEPTH=a#1", 0),
+        ("prog", "sweep-n-DEPTH", "n=1 DEPTH=a#2", 0),
+        ("prog", "sweep-n-DEPTH", "n=1 DEPTH=b#1", 0),
     ]
     chosen = runs.taupy("trials", "meta.n=2", "--csv").stdout.splitlines()[1:]
     assert [line.split(",")[0] for line in chosen] == ["5", "6", "7", "8"]
@@ -72,7 +72,7 @@ def test_names_and_metadata_that_are_given_are_kept(runs):
         *("--sweep", "n=1,2", "--experiment", "mine", "--trial", "t", "--meta", "who=me", "-q"),
         arguments=("{n}",),
     )
-    assert [row[1:3] for row in trials(runs)] == [("mine", "t, n=1"), ("mine", "t, n=2")]
+    assert [row[1:3] for row in trials(runs)] == [("mine", "t n=1"), ("mine", "t n=2")]
     assert metadata(runs, 2)["who"] == "me"
     clash = runs.run(PROGRAM, "--sweep", "n=1", "--meta", "n=5", arguments=("{n}",))
     assert clash.returncode == 2
@@ -82,6 +82,7 @@ def test_names_and_metadata_that_are_given_are_kept(runs):
 FAILING = "import sys; n = int(sys.argv[1]); print(n, flush=True); sys.exit(n % 3 and 10 + n)"
 
 
+@pytest.mark.slow
 def test_a_failing_run_ends_its_repeats_and_not_the_sweep(runs):
     result = runs.run(FAILING, "--sweep", "n=3,4,5,6", "--repeat", "2", arguments=("{n}",))
     assert result.returncode == 14
@@ -92,6 +93,7 @@ def test_a_failing_run_ends_its_repeats_and_not_the_sweep(runs):
     assert (alone.returncode, alone.stdout) == (11, "1\n")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_counts_as_128_and_its_signal_and_is_kept(runs):
     source = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
     result = runs.run(source, "--repeat", "2")
@@ -124,6 +126,7 @@ def test_a_script_from_standard_input_is_run_each_time(runs):
     assert len(runs.sql("SELECT * FROM trial")) == 3
 
 
+@pytest.mark.slow
 def test_a_pipe_that_nobody_closes_holds_nothing_up(runs):
     (runs.folder / "prog.py").write_text("import sys; print(sys.stdin.readline(), end='')")
     command = [sys.executable, "-m", "taupy", "run", "-q", "--repeat", "3", "prog.py"]
@@ -148,6 +151,7 @@ time.sleep(30)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
@@ -165,6 +169,7 @@ def test_a_signal_ends_all_runs(runs, number, code):
     assert len(runs.sql("SELECT * FROM trial")) == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_a_terminal_reaches_the_program_once(runs):
     (runs.folder / "prog.py").write_text(
         "import time, signal, sys, os\n"
@@ -215,6 +220,7 @@ def test_what_cannot_be_run_is_refused_in_one_line(runs, options, words):
     assert not runs.database.exists()
 
 
+@pytest.mark.slow
 def test_ranks_of_a_job_stay_together_run_by_run(runs):
     (runs.folder / "prog.py").write_text(PROGRAM)
     ranks = []

@@ -1,0 +1,266 @@
+"""What a parameter changes: PerfExplorer's operations on the trials of a sweep.
+
+Numbers in, rows out. Nothing here knows of trials, databases or names of routines. The
+formulas stand in docs/sweeps.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+from typing import Literal, NamedTuple, get_args
+
+Scaling = Literal["strong", "weak", "none"]
+SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
+
+OUTLYING = 3.5
+"""A modified z-score beyond this is an outlier (Iglewicz and Hoaglin, 1993)."""
+
+LEAST_RUNS = 5
+"""With fewer runs no one of them can be called an outlier."""
+
+LEAST_TRIALS = 4
+"""With fewer trials a correlation says nothing: three points nearly always lie on a line."""
+
+
+class Scaled(NamedTuple):
+    """One value of the parameter: what its runs took, and what that is against the baseline.
+
+    Attributes:
+        value: of the parameter, as text.
+        runs: how many; `median`, `minimum` and `maximum` are over them.
+        speedup: strong and none: T(baseline) / T. Weak: that times p / p(baseline).
+        efficiency: 1 is ideal; None without a scaling, or where p is no number above 0.
+    """
+
+    value: str
+    runs: int
+    median: float
+    minimum: float
+    maximum: float
+    speedup: float | None
+    efficiency: float | None
+
+
+class Balance(NamedTuple):
+    """How evenly several threads (nodes, GPUs) share something.
+
+    Attributes:
+        parts: how many threads.
+        imbalance: maximum / mean - 1; 0 is even.
+        lost: maximum - mean: what could be won at most by sharing evenly.
+    """
+
+    parts: int
+    mean: float
+    minimum: float
+    maximum: float
+    stddev: float
+    imbalance: float
+    lost: float
+
+
+class Correlation(NamedTuple):
+    """How a quantity goes with a fact of the trials.
+
+    Attributes:
+        trials: that have both.
+        pearson, spearman: -1 to 1; None where the fact is words, or nothing varies.
+        explained: share of the variance that the fact explains: pearson squared, or
+            eta squared (between groups / in all) where the fact is words.
+    """
+
+    fact: str
+    quantity: str
+    trials: int
+    pearson: float | None
+    spearman: float | None
+    explained: float
+
+
+def as_number(text: str) -> float | None:
+    """The number that a parameter's value is, None for a word."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def in_order(values: Sequence[str]) -> list[str]:
+    """Each value once: numbers by size, words in the order they came."""
+    once = list(dict.fromkeys(values))
+    numbers = [as_number(value) for value in once]
+    if any(number is None for number in numbers):
+        return once
+    return [value for _, value in sorted(zip(numbers, once, strict=True))]
+
+
+def scaled(
+    samples: Mapping[str, Sequence[float]], scaling: Scaling = "none", baseline: str | None = None
+) -> list[Scaled]:
+    """Speed-up and relative efficiency over the values of a parameter.
+
+    Args:
+        samples: value -> one time for each run; a value without runs is left out.
+        scaling: how work grows with p: not at all (strong), with p (weak), or p is no
+            resource and only the ratio of times is told (none).
+        baseline: one of the values; the first in order when None, or when it has no runs.
+    """
+    order = [value for value in in_order(list(samples)) if samples[value]]
+    if not order:
+        return []
+    middle = {value: median(samples[value]) for value in order}
+    first = baseline if baseline in middle else order[0]
+    assert first is not None
+    rows = []
+    for value in order:
+        ratio = middle[first] / middle[value] if middle[value] > 0 else None
+        growth = _growth(value, first)
+        speedup, efficiency = ratio, None
+        if ratio is not None and growth is not None:
+            if scaling == "strong":
+                efficiency = ratio / growth
+            elif scaling == "weak":
+                speedup, efficiency = ratio * growth, ratio
+        elif scaling == "weak":
+            speedup = None
+        runs = samples[value]
+        rows.append(
+            Scaled(value, len(runs), middle[value], min(runs), max(runs), speedup, efficiency)
+        )
+    return rows
+
+
+def _growth(value: str, first: str) -> float | None:
+    """p / p(baseline), None where that has no meaning."""
+    p, start = as_number(value), as_number(first)
+    return p / start if p is not None and start is not None and p > 0 and start > 0 else None
+
+
+def balance(values: Sequence[float]) -> Balance | None:
+    """Load balance of two parts or more, None where there is nothing to share."""
+    if len(values) < 2:
+        return None
+    mean = fmean(values)
+    if not mean > 0:
+        return None
+    stddev = math.sqrt(fmean([(value - mean) ** 2 for value in values]))
+    most = max(values)
+    return Balance(len(values), mean, min(values), most, stddev, most / mean - 1, most - mean)
+
+
+def correlations(
+    facts: Mapping[str, Sequence[str | None]], quantities: Mapping[str, Sequence[float | None]]
+) -> list[Correlation]:
+    """Every fact that varies with every quantity, the closest pairs first.
+
+    Args:
+        facts: name -> its value in each trial, None where the trial does not have it.
+        quantities: name -> its value in each trial, None where it was not measured.
+
+    Returns:
+        No row where fewer than `LEAST_TRIALS` trials have both, or nothing varies, or
+        words differ in every trial.
+    """
+    found = []
+    for fact, texts in facts.items():
+        for quantity, measured in quantities.items():
+            pairs = [
+                (text, value)
+                for text, value in zip(texts, measured, strict=True)
+                if text is not None and value is not None and math.isfinite(value)
+            ]
+            row = _correlation(fact, quantity, pairs)
+            if row is not None:
+                found.append(row)
+    found.sort(key=lambda row: (-_sureness(row), row.fact, row.quantity))
+    return found
+
+
+def _sureness(row: Correlation) -> float:
+    """One point far away makes a high Pearson, but not a high Spearman."""
+    if row.pearson is None or row.spearman is None:
+        return row.explained
+    return min(row.pearson**2, row.spearman**2)
+
+
+def _correlation(
+    fact: str, quantity: str, pairs: Sequence[tuple[str, float]]
+) -> Correlation | None:
+    texts, values = [text for text, _ in pairs], [value for _, value in pairs]
+    kinds = len(set(texts))
+    if len(pairs) < LEAST_TRIALS or kinds < 2 or len(set(values)) < 2:
+        return None
+    numbers = [number for number in map(as_number, texts) if number is not None]
+    if len(numbers) == len(texts):
+        if len(set(numbers)) < 2:
+            return None
+        pearson = _pearson(numbers, values)
+        spearman = _pearson(_ranks(numbers), _ranks(values))
+        return Correlation(fact, quantity, len(pairs), pearson, spearman, pearson**2)
+    if kinds == len(texts):
+        return None
+    return Correlation(fact, quantity, len(pairs), None, None, _eta_squared(texts, values))
+
+
+def _pearson(one: Sequence[float], other: Sequence[float]) -> float:
+    """Both vary. The scale of the numbers does not matter to the sums."""
+    ones, others = _standard(one), _standard(other)
+    return max(-1.0, min(1.0, math.fsum(a * b for a, b in zip(ones, others, strict=True))))
+
+
+def _standard(values: Sequence[float]) -> list[float]:
+    """Mean 0, length 1."""
+    scale = max(map(abs, values)) or 1.0
+    mean = math.fsum(value / scale for value in values) / len(values)
+    apart = [value / scale - mean for value in values]
+    length = math.sqrt(math.fsum(value * value for value in apart)) or 1.0
+    return [value / length for value in apart]
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """From 1; equal values share the mean of their ranks."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        end = start
+        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
+            end += 1
+        for place in order[start : end + 1]:
+            ranks[place] = (start + end) / 2 + 1
+        start = end + 1
+    return ranks
+
+
+def _eta_squared(texts: Sequence[str], values: Sequence[float]) -> float:
+    """Variance between the groups of equal texts over the variance in all."""
+    mean = fmean(values)
+    in_all = math.fsum((value - mean) ** 2 for value in values)
+    groups: dict[str, list[float]] = {}
+    for text, value in zip(texts, values, strict=True):
+        groups.setdefault(text, []).append(value)
+    between = math.fsum(len(group) * (fmean(group) - mean) ** 2 for group in groups.values())
+    return min(1.0, between / in_all) if in_all else 0.0
+
+
+def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
+    """(place, modified z-score) of the values that lie apart; none of fewer than `LEAST_RUNS`.
+
+    The score is 0.6745 (x - median) / MAD, where MAD is the median distance from the median;
+    where more than half of the values are equal, (x - median) / (1.2533 mean distance).
+
+    Source:
+        Iglewicz and Hoaglin, How to Detect and Handle Outliers, ASQC, 1993.
+    """
+    if len(values) < LEAST_RUNS:
+        return []
+    middle = median(values)
+    distances = [abs(value - middle) for value in values]
+    spread = median(distances) / 0.6745 or 1.2533 * fmean(distances)
+    if not spread > 0:
+        return []
+    scores = [(value - middle) / spread for value in values]
+    return [(place, score) for place, score in enumerate(scores) if abs(score) > OUTLYING]

@@ -1,0 +1,121 @@
+"""Show what a parameter changes: speed-up, efficiency, load imbalance, correlations.
+
+    taupy run --sweep batch_size=16,32,64 -- train.py {batch_size}
+    taupy sweep --over batch_size                    the last sweep
+    taupy sweep --over threads --scaling strong --show all
+    taupy sweep --over batch_size meta.gpu=H200 --plot sweep.html
+
+The parameter is metadata of the trials, or `threads`, `nodes`, `gpus`, which are counted in
+them. Trials are named as for `taupy trials`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from taupy.analysis.sweep import SCALINGS
+from taupy.commands import options
+from taupy.commands.trials import add_form_arguments
+from taupy.errors import UsageError
+from taupy.pprof import terminal
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.text import shown
+from taupy.report.sweep import ACROSS, PARTS, Part, Sweep
+
+HELP = "show what a parameter changes over trials"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("selector", nargs="*", metavar="TRIAL", help="which trials")
+    parser.add_argument(
+        "--over",
+        required=True,
+        metavar="NAME",
+        help="the parameter: a metadata name, or threads, nodes, gpus",
+    )
+    parser.add_argument("--metric", default="time", metavar="NAME", help="default: time")
+    parser.add_argument(
+        "--show",
+        default="totals,routines",
+        metavar="WHAT",
+        help=f"{', '.join(PARTS)}, several with commas, or all (default: totals,routines)",
+    )
+    parser.add_argument(
+        "--scaling",
+        choices=SCALINGS,
+        default=None,
+        help="strong: the work stays the same; weak: it grows with the parameter; none: no "
+        "efficiency (default: strong for threads, nodes, gpus that are counted, else none)",
+    )
+    parser.add_argument(
+        "--baseline", metavar="VALUE", help="what speed-up refers to (default: the first value)"
+    )
+    parser.add_argument(
+        "--across",
+        choices=ACROSS,
+        default=None,
+        help="what stands for several threads: the longest, their mean or their sum "
+        "(default: max for times, total for other metrics)",
+    )
+    parser.add_argument(
+        "--limit", "-n", type=int, default=10, metavar="N", help="routines shown (default: 10)"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="failed and incomplete trials, too; every routine"
+    )
+    parser.add_argument(
+        "--plot",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a picture, too: .png, .svg, or a self-contained .html page; may be repeated",
+    )
+    options.add_database_argument(parser)
+    add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    parts = _parts(args.show)
+    if args.limit < 1:
+        raise UsageError(f"--limit is a number of routines from 1, got {args.limit}")
+    for path in args.plot:
+        if path.rpartition(".")[2].lower() not in ("png", "svg", "html"):
+            raise UsageError(f"--plot takes a file ending in .png, .svg or .html, got {path!r}")
+    with ProfileDB.open(options.database_path(args)) as db, terminal.busy("reading the trials"):
+        sweep = Sweep(
+            db,
+            args.over,
+            args.selector,
+            metric=args.metric,
+            scaling=args.scaling,
+            across=args.across,
+            baseline=args.baseline,
+            failed=args.all,
+        )
+    from taupy.report.sweep_views import view
+
+    limit = None if args.all else args.limit
+    people = args.form in ("text", "markdown")
+    views = [view(sweep, part, limit, people=people) for part in parts]
+    if len(views) == 1:
+        terminal.show(views[0], form=args.form)
+    else:
+        terminal.show_all(views, form=args.form)
+    for path in args.plot:
+        with terminal.busy("drawing"):
+            sweep.plot(path, args.limit)
+        print(f"taupy: wrote {shown(path)}", file=sys.stderr)
+    return 0
+
+
+def _parts(text: str) -> list[Part]:
+    if text == "all":
+        return list(PARTS)
+    parts: list[Part] = []
+    for word in text.split(","):
+        found = [part for part in PARTS if part == word.strip() or part == word.strip() + "s"]
+        if not found:
+            raise UsageError(f"--show takes {', '.join(PARTS)} or all, not {word.strip()!r}")
+        parts += found
+    return parts

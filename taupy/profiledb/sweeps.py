@@ -1,0 +1,199 @@
+"""Which trials belong to a sweep, and which value of the parameter each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from taupy.errors import NoSuchTrial, UsageError
+from taupy.model.rows import TrialRow
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.text import shown
+
+COUNTED = ("threads", "nodes", "gpus")
+"""Parameters that are counted in the trial itself, where no metadata has that name."""
+
+_COUNTS = {
+    "threads": "SELECT trial_id, count(*) FROM thread WHERE kind = 'host' GROUP BY trial_id",
+    "nodes": "SELECT trial_id, count(DISTINCT node) FROM thread GROUP BY trial_id",
+    # Devices that did something; a trial whose streams are not known has at least devices.
+    "gpus": """
+        SELECT trial_id, max(active, listed) FROM (
+            SELECT trial.id AS trial_id,
+                   (SELECT count(*) FROM (SELECT DISTINCT node, context FROM thread
+                     WHERE thread.trial_id = trial.id AND kind = 'stream')) AS active,
+                   (SELECT count(*) FROM device WHERE device.trial_id = trial.id
+                      AND NOT EXISTS (SELECT 1 FROM thread WHERE thread.trial_id = trial.id
+                                         AND kind = 'stream')) AS listed
+              FROM trial)
+         WHERE active + listed > 0""",
+}
+
+SWEEP = "sweep"
+SWEPT = "sweep.over"
+"""Metadata that `taupy run --sweep` gives: which sweep, and its parameters."""
+
+OWN = frozenset({SWEEP, SWEPT, "repeat", "repeat.run"})
+"""Metadata that say where a trial belongs, and nothing of how it ran."""
+
+
+class SweptTrial(NamedTuple):
+    """A trial with its value of the parameter.
+
+    `series`: the values of the sweep's other parameters, `lr=0.1`; empty for none.
+    """
+
+    trial: TrialRow
+    value: str
+    series: str
+
+
+@dataclass(slots=True)
+class SweptTrials:
+    """The trials of a sweep.
+
+    Attributes:
+        counted: the parameter is not metadata but was counted in the trials.
+        facts: metadata of each trial as a whole, by trial id.
+        notes: what was left out, and why.
+    """
+
+    over: str
+    counted: bool
+    trials: list[SweptTrial]
+    facts: dict[int, dict[str, str]]
+    notes: list[str] = field(default_factory=list)
+
+
+@of_a_sound_file
+def swept_trials(
+    db: ProfileDB, over: str, selectors: Sequence[str] = (), *, failed: bool = False
+) -> SweptTrials:
+    """The trials that have the parameter.
+
+    Without selectors: the trials of the experiment of the last trial that has it; if
+    that trial is of a `taupy run --sweep`, those of that sweep.
+
+    Args:
+        over: name of metadata, or one of `COUNTED`.
+        failed: trials that failed or are incomplete, too.
+
+    Raises:
+        NoSuchTrial: a selector names none, or no trial has the parameter.
+        UsageError: fewer than two values of the parameter.
+    """
+    chosen = selector.many(db, selectors) if selectors else db.trials()
+    facts = _facts(db, [trial.id for trial in chosen], over)
+    values, counted = _values(db, over, chosen, facts)
+    if not values:
+        raise NoSuchTrial(_no_such_parameter(db, over, chosen, facts))
+    notes: list[str] = []
+    if not selectors:
+        chosen = _of_the_last(chosen, values, facts, notes)
+    else:
+        lacking = [trial for trial in chosen if trial.id not in values]
+        if lacking:
+            notes.append(f"{_trials(len(lacking))} without {shown(over)} left out")
+    chosen = [trial for trial in chosen if trial.id in values]
+    if not failed:
+        bad = [t for t in chosen if t.exit_code not in (0, None) or t.state != "complete"]
+        if bad:
+            numbers = ", ".join(str(trial.id) for trial in bad[:10])
+            notes.append(f"{_trials(len(bad))} that failed or are incomplete left out ({numbers})")
+            chosen = [trial for trial in chosen if trial not in bad]
+    found = [SweptTrial(t, values[t.id], _series(over, facts[t.id])) for t in chosen]
+    if len({one.value for one in found}) < 2:
+        raise UsageError(_one_value(over, found, facts))
+    return SweptTrials(over, counted, found, {t.id: facts[t.id] for t in chosen}, notes)
+
+
+def _facts(db: ProfileDB, trials: Sequence[int], over: str) -> dict[int, dict[str, str]]:
+    """Facts of the trials as a whole; the parameter may also be one that all nodes agree on."""
+    facts: dict[int, dict[str, str]] = {trial: {} for trial in trials}
+    for trial, name, value in db.rows(
+        "SELECT trial_id, name, min(value) FROM metadata WHERE node IS NULL OR name = :over"
+        " GROUP BY trial_id, name HAVING min(value) = max(value)",
+        {"over": over},
+    ):
+        if trial in facts:
+            facts[trial][name] = value
+    return facts
+
+
+def _values(
+    db: ProfileDB, over: str, trials: Sequence[TrialRow], facts: dict[int, dict[str, str]]
+) -> tuple[dict[int, str], bool]:
+    """Trial -> its value, and whether that was counted."""
+    told = {trial.id: facts[trial.id][over] for trial in trials if over in facts[trial.id]}
+    if told or over not in COUNTED:
+        return told, False
+    counts = dict(db.rows(_COUNTS[over]))
+    return {trial.id: str(counts[trial.id]) for trial in trials if trial.id in counts}, True
+
+
+def _of_the_last(
+    trials: Sequence[TrialRow],
+    values: dict[int, str],
+    facts: dict[int, dict[str, str]],
+    notes: list[str],
+) -> list[TrialRow]:
+    last = next(trial for trial in reversed(trials) if trial.id in values)
+    place = (last.application, last.experiment)
+    found = [t for t in trials if (t.application, t.experiment) == place and t.id in values]
+    sweep = facts[last.id].get(SWEEP)
+    if sweep is not None:
+        same = [trial for trial in found if facts[trial.id].get(SWEEP) == sweep]
+        if len(same) < len(found):
+            notes.append(
+                f"the last sweep of {shown('/'.join(place))}; {len(found) - len(same)} trials of "
+                f"others left out: `taupy sweep ... {shown('/'.join(place))}` takes all"
+            )
+        found = same
+    return found
+
+
+def _series(over: str, facts: dict[str, str]) -> str:
+    names = [name.strip() for name in facts.get(SWEPT, "").split(",")]
+    others = [name for name in names if name and name != over and name in facts]
+    return ", ".join(f"{name}={facts[name]}" for name in others)
+
+
+def _varying(trials: Sequence[int], facts: dict[int, dict[str, str]]) -> list[str]:
+    """Names whose values differ, those that vary least often first: parameters, not stamps."""
+    seen: dict[str, set[str]] = {}
+    for trial in trials:
+        for name, value in facts[trial].items():
+            if not name.startswith("taupy.") and name not in OWN:
+                seen.setdefault(name, set()).add(value)
+    varying = [(len(values), name) for name, values in seen.items() if len(values) > 1]
+    return [name for _, name in sorted(varying)]
+
+
+def _no_such_parameter(
+    db: ProfileDB, over: str, trials: Sequence[TrialRow], facts: dict[int, dict[str, str]]
+) -> str:
+    if not trials:
+        return f"{shown(db.path)} holds no trials; `taupy run --sweep` adds some"
+    names = _varying([trial.id for trial in trials], facts)
+    there = ", ".join(map(shown, names[:12])) or "none"
+    return (
+        f"no trial has metadata '{shown(over)}' (what differs between them: {there}; "
+        f"or count {', '.join(COUNTED)}); give it with: taupy run --meta {shown(over)}=VALUE SCRIPT"
+    )
+
+
+def _one_value(over: str, found: Sequence[SweptTrial], facts: dict[int, dict[str, str]]) -> str:
+    if not found:
+        return f"no trial with {shown(over)} is left; --all takes failed and incomplete ones, too"
+    names = _varying([one.trial.id for one in found], facts)
+    differing = ", ".join(map(shown, names[:12])) or "nothing"
+    return (
+        f"all {len(found)} trials have {shown(over)} = {shown(found[0].value)}: a sweep needs two "
+        f"values at least (what differs between them: {differing})"
+    )
+
+
+def _trials(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"

@@ -1,0 +1,611 @@
+"""A sweep: trials over a parameter, asked from the database and put through `analysis/sweep.py`.
+
+    sweep = taupy.open("taupy.db").sweep(over="batch_size")
+    sweep.totals(), sweep.routines(), sweep.phases(), sweep.imbalance()
+    sweep.correlation(), sweep.outliers(), sweep.top(10)
+    sweep.frame("routines")          any of them as a pandas frame
+    sweep.plot("scaling.html")       .png, .svg or .html
+
+Commands and notebooks ask here; tables are made in `sweep_views.py`, pictures in
+`sweep_plot.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from taupy.analysis.sweep import (
+    SCALINGS,
+    Scaled,
+    Scaling,
+    as_number,
+    balance,
+    correlations,
+    in_order,
+    outliers,
+    scaled,
+)
+from taupy.errors import MissingMetric, UsageError
+from taupy.model.profile import Metric
+from taupy.model.rows import FlatRow
+from taupy.profiledb import metrics
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sweeps import OWN, SweptTrial, swept_trials
+from taupy.profiledb.text import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Across = Literal["max", "mean", "total"]
+ACROSS: tuple[Across, ...] = get_args(Across)
+
+Part = Literal["totals", "routines", "phases", "imbalance", "correlation", "outliers", "top"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+Where = Literal["host", "gpu"]
+
+_TIMES = ("ns", "us", "ms", "s")
+_PHASE = "PHASE"
+_MOST_CORRELATED = 20
+
+
+class TotalRow(NamedTuple):
+    """What the whole program took at one value; see `analysis.sweep.Scaled`."""
+
+    series: str
+    value: str
+    runs: int
+    median: float
+    minimum: float
+    maximum: float
+    speedup: float | None
+    efficiency: float | None
+
+
+class TimerRow(NamedTuple):
+    """What a routine or phase took at one value. `share`: of the program's, 0 to 1."""
+
+    series: str
+    timer: str
+    where: Where
+    value: str
+    runs: int
+    calls: float
+    median: float
+    minimum: float
+    maximum: float
+    share: float | None
+    speedup: float | None
+    efficiency: float | None
+
+
+class BalanceRow(NamedTuple):
+    """How evenly threads, nodes or GPUs shared a routine, in the middle run of a value.
+
+    `timer` is empty for the program as a whole; see `analysis.sweep.Balance`.
+    """
+
+    series: str
+    value: str
+    trial: int
+    over: str
+    timer: str
+    parts: int
+    mean: float
+    minimum: float
+    maximum: float
+    stddev: float
+    imbalance: float
+    lost: float
+
+
+class CorrelationRow(NamedTuple):
+    """See `analysis.sweep.Correlation`."""
+
+    fact: str
+    quantity: str
+    trials: int
+    pearson: float | None
+    spearman: float | None
+    explained: float
+
+
+class OutlierRow(NamedTuple):
+    """A run, or a thread of one, that lies apart. `score`: modified z-score."""
+
+    series: str
+    value: str
+    trial: int
+    what: str
+    among: int
+    measured: float
+    median: float
+    score: float
+
+
+class TopRow(NamedTuple):
+    """One of the routines in which most was spent at one value, exclusive."""
+
+    series: str
+    value: str
+    rank: int
+    timer: str
+    where: Where
+    calls: float
+    median: float
+    share: float | None
+    cumulative: float | None
+
+
+@dataclass(slots=True)
+class _Timer:
+    """One timer on the host, or on the GPUs, of one trial: values by thread."""
+
+    name: str
+    groups: str
+    calls: int = 0
+    exclusive: list[tuple[int, int, float]] = field(default_factory=list)  # node, context, value
+    inclusive: list[tuple[int, int, float]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Measured:
+    """What one trial's threads measured."""
+
+    swept: SweptTrial
+    total: float
+    threads: dict[str, float]  # host threads, as `node.0.thread`
+    timers: dict[tuple[Where, str], _Timer]
+
+
+class Sweep:
+    """Trials over a parameter.
+
+    Attributes:
+        over: the parameter; `counted` if it was counted in the trials.
+        metric: what is compared, with its unit.
+        scaling, across, baseline: see `taupy sweep --help`.
+        notes: what was left out and why.
+    """
+
+    def __init__(
+        self,
+        db: ProfileDB,
+        over: str,
+        selectors: Sequence[str] = (),
+        *,
+        metric: str = "time",
+        scaling: Scaling | None = None,
+        across: Across | None = None,
+        baseline: str | None = None,
+        failed: bool = False,
+    ) -> None:
+        if scaling is not None and scaling not in SCALINGS:
+            raise UsageError(f"scaling is one of {', '.join(SCALINGS)}, not {scaling!r}")
+        if across is not None and across not in ACROSS:
+            raise UsageError(f"across is one of {', '.join(ACROSS)}, not {across!r}")
+        found = swept_trials(db, over, selectors, failed=failed)
+        self.over = over
+        self.counted = found.counted
+        self.notes = list(found.notes)
+        self.scaling: Scaling = scaling or ("strong" if found.counted else "none")
+        self._facts = found.facts
+        lacking: list[int] = []
+        known: Metric | None = None
+        additive = True
+        values: list[tuple[SweptTrial, list[FlatRow]]] = []
+        for one in found.trials:
+            try:
+                meant = metrics.resolve(db, one.trial.id, metric)
+                rows = metrics.flat_values(db, one.trial.id, metric)
+            except MissingMetric as miss:
+                lacking.append(one.trial.id)
+                if len(lacking) == len(found.trials):
+                    raise miss
+                continue
+            if known is not None and meant.unit != known.unit:
+                raise UsageError(
+                    f"{shown(metric)} is in {known.unit} in some trials, in {meant.unit} in others"
+                )
+            known, additive = meant.metric, meant.additive
+            values.append((one, rows))
+        assert known is not None
+        self.metric = known
+        is_time = known.unit in _TIMES
+        self.across: Across = across or ("max" if additive and is_time else "total")
+        if not additive:
+            self.across = "total"
+            self.notes.append(
+                f"{shown(metric)} is a ratio: over threads it is that of their sums, and there "
+                "are no shares"
+            )
+        self._additive = additive
+        if lacking:
+            self.notes.append(
+                f"{len(lacking)} trials without {shown(metric)} left out "
+                f"({', '.join(map(str, lacking[:10]))})"
+            )
+        self._measured = [self._read(one, rows) for one, rows in values]
+        self.values = in_order([one.swept.value for one in self._measured])
+        self.series = self._series()
+        if len(self.values) < 2:
+            raise UsageError(
+                f"only one value of {shown(over)} has {shown(metric)}: a sweep needs two at least"
+            )
+        if baseline is not None and baseline not in self.values:
+            raise UsageError(
+                f"there is no {shown(over)} = {shown(baseline)} to be the baseline (there are: "
+                f"{shown(', '.join(self.values))})"
+            )
+        self.baseline = baseline if baseline is not None else self.values[0]
+
+    def __repr__(self) -> str:
+        return (
+            f"<sweep over {self.over}: {len(self._measured)} trials, "
+            f"{len(self.values)} values, {self.metric.name} [{self.metric.unit}]>"
+        )
+
+    # --- the operations -------------------------------------------------------
+
+    @cached_property
+    def _totals(self) -> dict[str, list[Scaled]]:
+        return {
+            series: scaled(
+                {value: [one.total for one in self._runs(series, value)] for value in self.values},
+                self.scaling,
+                self.baseline,
+            )
+            for series in self.series
+        }
+
+    def totals(self) -> list[TotalRow]:
+        """The whole program: median over runs, speed-up, relative efficiency."""
+        return [TotalRow(series, *row) for series in self.series for row in self._totals[series]]
+
+    def routines(self) -> list[TimerRow]:
+        """The same by routine, exclusive; those that took most at any value come first."""
+        return self._by_timer("exclusive", phases=False)
+
+    def phases(self) -> list[TimerRow]:
+        """The same by phase, inclusive."""
+        return self._by_timer("inclusive", phases=True)
+
+    def top(self, most: int | None = 10) -> list[TopRow]:
+        """The routines in which most was spent, value by value, summed over threads."""
+        rows = []
+        for series in self.series:
+            for value in self.values:
+                runs = self._runs(series, value)
+                keys = dict.fromkeys(key for one in runs for key in one.timers)
+                spent = {
+                    key: median(
+                        [
+                            _sum(one.timers[key].exclusive) if key in one.timers else 0
+                            for one in runs
+                        ]
+                    )
+                    for key in keys
+                }
+                whole = (
+                    median([sum(_sum(t.exclusive) for t in one.timers.values()) for one in runs])
+                    if runs
+                    else 0.0
+                )
+                found = sorted(spent.items(), key=lambda item: (-item[1], item[0]))[:most]
+                cumulative = 0.0
+                for rank, (key, value_spent) in enumerate(found, 1):
+                    known = self._additive and whole > 0
+                    cumulative += value_spent / whole if known else 0.0
+                    calls = [one.timers[key].calls for one in runs if key in one.timers]
+                    rows.append(
+                        TopRow(
+                            *(series, value, rank, key[1], key[0], median(calls), value_spent),
+                            *((value_spent / whole, cumulative) if known else (None, None)),
+                        )
+                    )
+        return rows
+
+    def imbalance(self) -> list[BalanceRow]:
+        """Load over host threads, nodes and GPUs: the program, then routine by routine.
+
+        Of each value the run in the middle is taken. A routine counts on the threads that
+        ran it. Rows come by value, what could be won most first.
+        """
+        rows = []
+        for series in self.series:
+            for value in self.values:
+                runs = sorted(self._runs(series, value), key=lambda one: one.total)
+                if runs and self._additive:
+                    rows += self._balances(runs[(len(runs) - 1) // 2])
+        return rows
+
+    def correlation(self) -> list[CorrelationRow]:
+        """Facts of the trials against the total and the largest routines."""
+        names = sorted({name for facts in self._facts.values() for name in facts})
+        facts: dict[str, list[str | None]] = {
+            name: [self._facts[one.swept.trial.id].get(name) for one in self._measured]
+            for name in names
+            if name == self.over or (name not in OWN and not name.startswith("taupy."))
+        }
+        if self.counted:
+            facts[self.over] = [one.swept.value for one in self._measured]
+        values = [one.swept.value for one in self._measured]
+        facts = {
+            name: texts
+            for name, texts in facts.items()
+            if name == self.over or not _says_the_same(texts, values)
+        }
+        quantities: dict[str, list[float | None]] = {
+            "(total)": [one.total for one in self._measured]
+        }
+        largest = dict.fromkeys((row.where, row.timer) for row in self.routines())
+        for key in list(largest)[:_MOST_CORRELATED]:
+            quantities[key[1]] = [
+                self._whole(one.timers[key].exclusive) if key in one.timers else None
+                for one in self._measured
+            ]
+        rows = [CorrelationRow(*row) for row in correlations(facts, quantities)]
+        return sorted(rows, key=lambda row: row.fact != self.over)
+
+    def outliers(self) -> list[OutlierRow]:
+        """Runs that lie apart from the others of their value, and threads within a run."""
+        rows = []
+        for series in self.series:
+            for value in self.values:
+                runs = self._runs(series, value)
+                totals = [one.total for one in runs]
+                for place, score in outliers(totals):
+                    rows.append(
+                        OutlierRow(
+                            *(series, value, runs[place].swept.trial.id, "run", len(totals)),
+                            *(totals[place], median(totals), score),
+                        )
+                    )
+                for one in runs:
+                    threads = _alike(one.threads)
+                    spent = [total for _, total in threads]
+                    for place, score in outliers(spent):
+                        rows.append(
+                            OutlierRow(
+                                *(series, value, one.swept.trial.id),
+                                *(f"thread {threads[place][0]}", len(spent)),
+                                *(spent[place], median(spent), score),
+                            )
+                        )
+        return rows
+
+    # --- other forms ----------------------------------------------------------
+
+    def rows(self, part: Part) -> list[Any]:
+        """The rows of one of the operations by its name."""
+        if part not in PARTS:
+            raise UsageError(f"there is no {part!r}: {', '.join(PARTS)}")
+        found: list[Any] = getattr(self, part)()
+        return found
+
+    def frame(self, part: Part = "totals") -> pd.DataFrame:
+        """One of the operations as a frame; its columns are the fields of its rows.
+
+        Values are in `attrs["unit"]`; shares and efficiencies run from 0 to 1.
+        """
+        import pandas as pd
+
+        rows = self.rows(part)
+        frame = pd.DataFrame(rows, columns=_ROWS[part]._fields)
+        if "value" in frame and all(as_number(value) is not None for value in self.values):
+            frame["value"] = pd.to_numeric(frame["value"])
+        frame.attrs.update(over=self.over, metric=self.metric.name, unit=self.metric.unit)
+        return frame
+
+    def plot(self, path: str | os.PathLike[str], most: int = 8) -> None:
+        """Write the picture of the sweep: PNG, SVG or a self-contained HTML page.
+
+        Args:
+            path: its ending says which: .png, .svg or .html.
+            most: routines shown one by one.
+        """
+        from taupy.report.sweep_plot import write
+
+        write(self, os.fspath(path), most)
+
+    # --- within ---------------------------------------------------------------
+
+    def _runs(self, series: str, value: str) -> list[_Measured]:
+        return [
+            one for one in self._measured if one.swept.value == value and one.swept.series == series
+        ]
+
+    def _series(self) -> list[str]:
+        """The sweep's other parameters; where each has one value only, they are the same."""
+        series: dict[str, set[str]] = {}
+        for one in self._measured:
+            series.setdefault(one.swept.series, set()).add(one.swept.value)
+        if len(series) > 1 and all(len(values) < 2 for values in series.values()):
+            for one in self._measured:
+                one.swept = one.swept._replace(series="")
+            return [""]
+        return list(series)
+
+    def _read(self, swept: SweptTrial, rows: Iterable[FlatRow]) -> _Measured:
+        timers: dict[tuple[Where, str], _Timer] = {}
+        host: dict[str, float] = {}
+        whole: Any = None
+        stream: dict[str, float] = {}
+        for row in rows:
+            where: Where = "gpu" if row.context else "host"
+            place = f"{row.node}.{row.context}.{row.thread}"
+            key: tuple[Where, str] = (where, row.timer)
+            timer = timers.get(key)
+            if timer is None:
+                timer = timers[key] = _Timer(row.timer, row.groups)
+            timer.calls += row.calls
+            if row.exclusive == row.exclusive:
+                timer.exclusive.append((row.node, row.context, row.exclusive))
+            if row.inclusive == row.inclusive:
+                timer.inclusive.append((row.node, row.context, row.inclusive))
+                if where == "host":
+                    host[place] = max(host.get(place, 0), row.inclusive)
+            if row.exclusive == row.exclusive:
+                whole = row.exclusive if whole is None else whole + row.exclusive
+                if where == "gpu":
+                    stream[place] = stream.get(place, 0.0) + row.exclusive
+        threads = host or stream
+        if self.across == "max":
+            total = max(threads.values(), default=0.0)
+        elif self.across == "mean":
+            total = sum(threads.values()) / max(len(threads), 1)
+        elif self.metric.unit in _TIMES:
+            total = sum(threads.values())
+        else:  # counters of the GPU and of the host add up
+            total = 0.0 if whole is None else whole
+        return _Measured(swept, float(total), host, timers)
+
+    def _whole(self, values: Sequence[tuple[int, int, float]]) -> float:
+        """One number for a timer's values on its threads."""
+        numbers = [value for _, _, value in values]
+        if not numbers:
+            return 0.0
+        if self.across == "max":
+            return float(max(numbers))
+        return _sum(values) / (len(numbers) if self.across == "mean" else 1)
+
+    def _by_timer(
+        self, which: Literal["inclusive", "exclusive"], *, phases: bool
+    ) -> list[TimerRow]:
+        keys: dict[tuple[Where, str], None] = {}
+        for one in self._measured:
+            for key, timer in one.timers.items():
+                if not phases or _PHASE in timer.groups.split("|"):
+                    keys[key] = None
+        found: list[tuple[float, list[TimerRow]]] = []
+        for key in keys:
+            rows: list[TimerRow] = []
+            for series in self.series:
+                rows += self._timer_rows(key, series, which)
+            if rows and any(row.median for row in rows):
+                found.append((max(row.share or row.median for row in rows), rows))
+        found.sort(key=lambda one: (-one[0], one[1][0].timer))
+        return [row for _, rows in found for row in rows]
+
+    def _timer_rows(
+        self, key: tuple[Where, str], series: str, which: Literal["inclusive", "exclusive"]
+    ) -> list[TimerRow]:
+        samples: dict[str, list[float]] = {}
+        calls: dict[str, list[int]] = {}
+        for one in self._measured:
+            if one.swept.series == series and (timer := one.timers.get(key)) is not None:
+                values = timer.exclusive if which == "exclusive" else timer.inclusive
+                if values:
+                    samples.setdefault(one.swept.value, []).append(self._whole(values))
+                    calls.setdefault(one.swept.value, []).append(timer.calls)
+        totals = {row.value: row.median for row in self._totals[series]}
+        baseline = self.baseline if self.baseline in samples else None
+        rows = []
+        for row in scaled(samples, self.scaling, self.baseline):
+            whole = totals.get(row.value, 0.0)
+            share = row.median / whole if whole > 0 and self._additive else None
+            rows.append(
+                TimerRow(
+                    *(series, key[1], key[0], row.value, row.runs, median(calls[row.value])),
+                    *(row.median, row.minimum, row.maximum, share),
+                    # A routine that did not run at the baseline has nothing to be held against.
+                    *((row.speedup, row.efficiency) if baseline else (None, None)),
+                )
+            )
+        return rows
+
+    def _balances(self, one: _Measured) -> list[BalanceRow]:
+        rows: list[BalanceRow] = []
+
+        def add(over: str, timer: str, values: Sequence[float]) -> None:
+            shared = balance(values)
+            if shared is not None:
+                series, value, trial = one.swept.series, one.swept.value, one.swept.trial.id
+                rows.append(BalanceRow(series, value, trial, over, timer, *shared))
+
+        nodes: dict[int, float] = {}
+        for place, total in one.threads.items():
+            node = int(place.split(".")[0])
+            nodes[node] = nodes.get(node, 0.0) + total
+        add("threads", "", list(one.threads.values()))
+        add("nodes", "", list(nodes.values()))
+        for (where, name), timer in one.timers.items():
+            by_thread = [float(value) for _, _, value in timer.exclusive]
+            by_place: dict[tuple[int, int], float] = {}
+            for node, context, value in timer.exclusive:
+                place_of = (node, context)
+                by_place[place_of] = by_place.get(place_of, 0.0) + value
+            add("gpus" if where == "gpu" else "nodes", name, list(by_place.values()))
+            if where == "host":
+                add("threads", name, by_thread)
+        rows.sort(key=lambda row: (row.timer != "", -row.lost, row.timer, row.over))
+        return rows
+
+
+def _alike(threads: dict[str, float]) -> list[tuple[str, float]]:
+    """Threads that may be held against each other: where nodes have several, the first
+    one of each, which waits for the others, is left out."""
+    firsts = [place for place in threads if place.endswith(".0.0")]
+    several = len(firsts) < len(threads)
+    return [
+        (place, total) for place, total in threads.items() if place not in firsts or not several
+    ]
+
+
+def _says_the_same(texts: Sequence[str | None], values: Sequence[str]) -> bool:
+    """Words that stand for the parameter, such as a command line with it."""
+    pairs = set(zip(texts, values, strict=True))
+    same = len(pairs) == len(set(texts)) == len(set(values))
+    return same and any(text is None or as_number(text) is None for text in texts)
+
+
+def _sum(values: Sequence[tuple[int, int, float]]) -> float:
+    """Over threads; of ratios, that of their sums."""
+    whole: Any = 0
+    for _, _, value in values:
+        whole = whole + value
+    return float(whole)
+
+
+_ROWS: dict[Part, Any] = {
+    "totals": TotalRow,
+    "routines": TimerRow,
+    "phases": TimerRow,
+    "imbalance": BalanceRow,
+    "correlation": CorrelationRow,
+    "outliers": OutlierRow,
+    "top": TopRow,
+}
+
+
+def sweep(
+    path: str | os.PathLike[str] = "taupy.db",
+    *selectors: str,
+    over: str,
+    metric: str = "time",
+    scaling: Scaling | None = None,
+    across: Across | None = None,
+    baseline: str | None = None,
+) -> Sweep:
+    """The trials of a database over a parameter.
+
+    Args:
+        selectors: which trials; without any, those of the last sweep over the parameter.
+        over: name of metadata, or `threads`, `nodes`, `gpus`, counted in the trials.
+        metric: measured or derived.
+        scaling: "strong", "weak" or "none"; strong where the parameter is counted.
+        across: what stands for several threads: "max", "mean" or "total".
+        baseline: the value that others are held against; the first when None.
+
+    Raises:
+        TaupyError: there is no such trial, parameter, metric or baseline.
+    """
+    with ProfileDB.open(path) as db:
+        return Sweep(
+            db, over, selectors, metric=metric, scaling=scaling, across=across, baseline=baseline
+        )

@@ -1,0 +1,293 @@
+"""A sweep as tables: a long one for programs, values side by side for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taupy.analysis.sweep import as_number
+from taupy.pprof.view import Cell, Column, Kind, View
+from taupy.report.sweep import PARTS, Part, Sweep, TimerRow
+
+SIDE_BY_SIDE = 10
+"""So many values of the parameter stand beside each other in a table for people."""
+
+
+def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
+    """One operation as a table.
+
+    Args:
+        limit: rows of routines (of each value, for top and imbalance); None for all.
+        people: for text and Markdown, otherwise for CSV and JSON.
+    """
+    assert part in PARTS
+    made: View = {
+        "totals": _totals,
+        "routines": _routines,
+        "phases": _phases,
+        "imbalance": _imbalance,
+        "correlation": _correlation,
+        "outliers": _outliers,
+        "top": _top,
+    }[part](sweep, limit, people)
+    return made
+
+
+def _value(sweep: Sweep) -> tuple[Kind, str]:
+    """How people see values of the metric, and what CSV adds to a column's name."""
+    unit = sweep.metric.unit
+    suffix = unit.replace("/", "_per_").replace(" ", "_")
+    kind: Kind = "time_ns" if unit == "ns" else "bytes" if unit == "B" else "float"
+    return kind, f"_{suffix}" if suffix else ""
+
+
+def _start(sweep: Sweep) -> list[Column]:
+    columns = [Column("series", heading="Series")] if sweep.series != [""] else []
+    return [*columns, Column("value", "any", sweep.over)]
+
+
+def _own(sweep: Sweep, row: Sequence[Cell], value: int | None = 1) -> list[Cell]:
+    """The row without its series where there is only one, numbers as numbers.
+
+    Args:
+        value: where the parameter's value stands.
+    """
+    cells = list(row)
+    if value is not None and all(as_number(text) is not None for text in sweep.values):
+        text = str(cells[value])
+        try:
+            cells[value] = int(text)
+        except ValueError:
+            cells[value] = float(text)
+    return cells if sweep.series != [""] else cells[1:]
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _what(sweep: Sweep) -> str:
+    unit = f" [{sweep.metric.unit}]" if sweep.metric.unit else ""
+    return f"{sweep.metric.name}{unit}"
+
+
+_SPEEDUP = Column("speedup", "float", "Speed-up")
+_EFFICIENCY = Column("efficiency_percent", "percent", "Efficiency\n%")
+
+
+def _totals(sweep: Sweep, limit: int | None, people: bool) -> View:
+    kind, unit = _value(sweep)
+    columns = [
+        *_start(sweep),
+        Column("runs", "int", "Runs"),
+        Column(f"median{unit}", kind, "Median"),
+        Column(f"minimum{unit}", kind, "Minimum"),
+        Column(f"maximum{unit}", kind, "Maximum"),
+        _SPEEDUP,
+    ]
+    scaling = sweep.scaling != "none"
+    columns += [_EFFICIENCY] if scaling else []
+    rows = []
+    for row in sweep.totals():
+        cells: list[Cell] = [*row[:-1], *([_percent(row.efficiency)] if scaling else [])]
+        rows.append(_rounded(_own(sweep, cells), columns, people))
+    notes = [
+        f"{_across(sweep)}; speed-up is the median at {sweep.over}={sweep.baseline} over the "
+        "median here" + (f" ({sweep.scaling} scaling)" if scaling else "")
+    ]
+    if not scaling:
+        notes.append("no efficiency: say --scaling strong or weak if the parameter is a resource")
+    return View(f"SWEEP over {sweep.over}: {_what(sweep)}", columns, rows, [*notes, *sweep.notes])
+
+
+def _across(sweep: Sweep) -> str:
+    """What stands for the threads of a trial."""
+    return {
+        "max": "the longest thread of each run",
+        "mean": "the mean over threads of each run",
+        "total": "the sum over threads of each run",
+    }[sweep.across]
+
+
+def _rounded(cells: list[Cell], columns: Sequence[Column], people: bool) -> list[Cell]:
+    """Ratios with three digits behind the point, for people."""
+    if not people:
+        return cells
+    ratios = ("speedup", "pearson", "spearman", "explained", "score")
+    return [
+        round(cell, 3) if isinstance(cell, float) and column.name in ratios else cell
+        for cell, column in zip(cells, columns, strict=True)
+    ]
+
+
+def _routines(sweep: Sweep, limit: int | None, people: bool) -> View:
+    return _timers(sweep, sweep.routines(), "ROUTINES, exclusive", "routine", limit, people)
+
+
+def _phases(sweep: Sweep, limit: int | None, people: bool) -> View:
+    return _timers(sweep, sweep.phases(), "PHASES, inclusive", "phase", limit, people)
+
+
+def _timers(
+    sweep: Sweep, rows: list[TimerRow], what: str, name: str, limit: int | None, people: bool
+) -> View:
+    title = f"{what} {_what(sweep)} over {sweep.over}"
+    names = list(dict.fromkeys((row.where, row.timer) for row in rows))
+    notes = []
+    if limit is not None and len(names) > limit:
+        notes.append(f"{limit} of {len(names)} {name}s; --limit shows more")
+        kept = set(names[:limit])
+        rows = [row for row in rows if (row.where, row.timer) in kept]
+    if not rows:
+        notes.append(f"no {name} was measured")
+    if people and len(sweep.values) <= SIDE_BY_SIDE:
+        return _side_by_side(sweep, rows, title, name, notes)
+    kind, unit = _value(sweep)
+    columns = [
+        *_start(sweep)[:-1],
+        Column(name, heading=name.capitalize()),
+        Column("where", heading="Where"),
+        *_start(sweep)[-1:],
+        Column("runs", "int", "Runs"),
+        Column("calls", "float", "Calls"),
+        Column(f"median{unit}", kind, "Median"),
+        Column(f"minimum{unit}", kind, "Minimum"),
+        Column(f"maximum{unit}", kind, "Maximum"),
+        Column("share_percent", "percent", "Share\n%"),
+        _SPEEDUP,
+        _EFFICIENCY,
+    ]
+    cells: list[list[Cell]] = [
+        _own(sweep, [*row[:9], _percent(row.share), row.speedup, _percent(row.efficiency)], 3)
+        for row in rows
+    ]
+    return View(title, columns, [_rounded(row, columns, people) for row in cells], notes)
+
+
+def _side_by_side(
+    sweep: Sweep, rows: list[TimerRow], title: str, name: str, notes: list[str]
+) -> View:
+    kind, _ = _value(sweep)
+    last = sweep.values[-1] if sweep.values[-1] != sweep.baseline else sweep.values[0]
+    scaling = sweep.scaling != "none"
+    columns = [
+        *_start(sweep)[:-1],
+        *(Column(value, kind, f"{sweep.over}\n{value}") for value in sweep.values),
+        Column("share_percent", "percent", f"Share %\nat {last}"),
+        Column("speedup", "float", f"Speed-up\nat {last}"),
+        *([Column("efficiency", "percent", f"Eff. %\nat {last}")] if scaling else []),
+        Column(name, heading=name.capitalize()),
+    ]
+    by_timer: dict[tuple[str, str, str], dict[str, TimerRow]] = {}
+    for row in rows:
+        by_timer.setdefault((row.series, row.where, row.timer), {})[row.value] = row
+    lines = []
+    for (series, where, timer), at in by_timer.items():
+        end = at.get(last)
+        cells: list[Cell] = [series] if sweep.series != [""] else []
+        cells += [at[value].median if value in at else None for value in sweep.values]
+        cells += [_percent(end.share) if end else None, end.speedup if end else None]
+        cells += [_percent(end.efficiency) if end else None] if scaling else []
+        cells.append(timer if where == "host" else f"{timer} (GPU)")
+        lines.append(_rounded(cells, columns, people=True))
+    return View(title, columns, lines, notes)
+
+
+def _imbalance(sweep: Sweep, limit: int | None, people: bool) -> View:
+    kind, unit = _value(sweep)
+    columns = [
+        *_start(sweep),
+        Column("trial", "int", "Trial"),
+        Column("over", heading="Over"),
+        Column("routine", heading="Routine", audience="machines"),
+        Column("parts", "int", "Parts"),
+        Column(f"mean{unit}", kind, "Mean"),
+        Column(f"minimum{unit}", kind, "Minimum"),
+        Column(f"maximum{unit}", kind, "Maximum"),
+        Column(f"stddev{unit}", kind, "Std. dev."),
+        Column("imbalance_percent", "percent", "Imbalance\n%"),
+        Column(f"lost{unit}", kind, "Max - mean"),
+        Column("name", heading="Routine", audience="people"),
+    ]
+    rows: list[list[Cell]] = []
+    shown: dict[tuple[str, str], int] = {}
+    left = 0
+    for row in sweep.imbalance():
+        shown[row.series, row.value] = shown.get((row.series, row.value), 0) + 1
+        if limit is not None and shown[row.series, row.value] > limit:
+            left += 1
+            continue
+        name = row.timer or "(the program)"
+        cells: list[Cell] = [*row[:4], name, *row[5:10], _percent(row.imbalance), row.lost, name]
+        rows.append(_own(sweep, cells))
+    notes = [
+        "imbalance: maximum / mean - 1, over the threads (nodes, GPUs) that ran it, in the "
+        "middle run of each value; (the program): inclusive of whole threads"
+    ]
+    if left:
+        notes.append(f"{left} more rows; --limit shows more")
+    if not rows:
+        notes = ["nothing ran on two threads, nodes or GPUs"]
+    return View(f"LOAD IMBALANCE, exclusive {_what(sweep)}", columns, rows, notes)
+
+
+def _correlation(sweep: Sweep, limit: int | None, people: bool) -> View:
+    columns = [
+        Column("fact", heading="Fact"),
+        Column("quantity", heading="Goes with"),
+        Column("trials", "int", "Trials"),
+        Column("pearson", "float", "Pearson r"),
+        Column("spearman", "float", "Spearman"),
+        Column("explained", "float", "Explained"),
+    ]
+    found = sweep.correlation()
+    kept = found if limit is None else found[:limit]
+    notes = [
+        "explained: share of the variance; a correlation is no cause, and with many facts some "
+        "go together by chance"
+    ]
+    if len(kept) < len(found):
+        notes.append(f"{len(kept)} of {len(found)} pairs; --limit shows more")
+    if not found:
+        notes = ["too few trials, or nothing that varies: a correlation takes 4 trials at least"]
+    rows = [_rounded(list(row), columns, people) for row in kept]
+    return View(f"CORRELATION of exclusive {_what(sweep)} with metadata", columns, rows, notes)
+
+
+def _outliers(sweep: Sweep, limit: int | None, people: bool) -> View:
+    kind, unit = _value(sweep)
+    columns = [
+        *_start(sweep),
+        Column("trial", "int", "Trial"),
+        Column("what", heading="What"),
+        Column("among", "int", "Among"),
+        Column(f"measured{unit}", kind, "Measured"),
+        Column(f"median{unit}", kind, "Median"),
+        Column("score", "float", "z-score"),
+    ]
+    rows = [_rounded(_own(sweep, list(row)), columns, people) for row in sweep.outliers()]
+    notes = ["modified z-score beyond 3.5, among 5 runs or threads at least"]
+    if not rows:
+        notes.append("none")
+    return View(f"OUTLIERS, {_what(sweep)}", columns, rows, notes)
+
+
+def _top(sweep: Sweep, limit: int | None, people: bool) -> View:
+    kind, unit = _value(sweep)
+    columns = [
+        *_start(sweep),
+        Column("rank", "int", "Rank"),
+        Column("routine", heading="Routine", audience="machines"),
+        Column("where", heading="Where", audience="machines"),
+        Column("calls", "float", "Calls"),
+        Column(f"median{unit}", kind, "Median"),
+        Column("share_percent", "percent", "Share\n%"),
+        Column("cumulative_percent", "percent", "Cumul.\n%"),
+        Column("name", heading="Routine", audience="people"),
+    ]
+    rows: list[list[Cell]] = []
+    for row in sweep.top(limit):
+        name = row.timer if row.where == "host" else f"{row.timer} (GPU)"
+        shares = [_percent(row.share), _percent(row.cumulative)]
+        rows.append(_own(sweep, [*row[:7], *shares, name]))
+    notes = ["medians over runs, summed over threads; share: of all that all threads spent"]
+    return View(f"TOP ROUTINES, exclusive {_what(sweep)}", columns, rows, notes)

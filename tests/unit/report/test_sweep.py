@@ -1,0 +1,306 @@
+"""A sweep from the database to tables, frames and pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from taupy.commands import main
+from taupy.errors import TaupyError
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from taupy.report.sweep import PARTS, Sweep, sweep
+from tests.builders import call, gpu_profile, host, profile_of, small_profile
+
+WORK = Timer("work", "p.py", 3)
+EPOCH = Timer("epoch", groups=("PHASE",))
+
+
+def trial(number, threads, each, serial=100, **metadata):
+    """`threads` workers of `each` ns below a main thread that takes `serial` itself."""
+    main_thread = call("main", 1, serial, [call(EPOCH, 1, max(each, default=0))])
+    workers = [
+        host(call("run", 1, 0, [call(WORK, 2, value)]), thread=place)
+        for place, value in enumerate(each, 1)
+    ]
+    return profile_of(
+        host(main_thread),
+        *workers,
+        number=number,
+        metadata={name: str(value) for name, value in metadata.items()},
+        exit_code=metadata.get("code", 0),
+    )
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("TAUPY_DB", raising=False)
+
+
+def fill(*profiles):
+    with ProfileDB.open("taupy.db", create=True) as db:
+        for profile in profiles:
+            add_profile(db, profile)
+
+
+@pytest.fixture
+def strong():
+    """1, 2 and 4 workers share 1200 ns; three runs of the last."""
+    fill(
+        trial(1, 1, [1200], n=1),
+        trial(2, 2, [800, 400], n=2),
+        trial(3, 4, [300, 300, 300, 300], n=4),
+        trial(4, 4, [310, 300, 300, 290], n=4),
+        trial(5, 4, [900, 100, 100, 100], n=4),
+    )
+
+
+def test_totals_are_those_of_the_longest_thread(strong):
+    rows = sweep("taupy.db", over="n", scaling="strong").totals()
+    # main: serial 100 + the epoch, as long as the longest worker
+    assert [(r.value, r.runs, r.median, r.minimum, r.maximum) for r in rows] == [
+        ("1", 1, 1300, 1300, 1300),
+        ("2", 1, 900, 900, 900),
+        ("4", 3, 410, 400, 1000),
+    ]
+    assert [r.speedup for r in rows] == pytest.approx([1, 1300 / 900, 1300 / 410])
+    assert [r.efficiency for r in rows] == pytest.approx([1, 1300 / 1800, 1300 / 1640])
+
+
+def test_routines_follow_their_longest_thread_their_mean_or_their_sum(strong):
+    def work(across):
+        rows = sweep("taupy.db", over="n", across=across).routines()
+        return [r.median for r in rows if r.timer == WORK.full_name]
+
+    assert work("max") == [1200, 800, 310]
+    assert work("mean") == [1200, 600, 300]
+    assert work("total") == [1200, 1200, 1200]
+
+
+def test_phases_are_inclusive(strong):
+    rows = sweep("taupy.db", over="n").phases()
+    assert [(r.timer, r.value, r.median) for r in rows] == [
+        ("epoch", "1", 1200),
+        ("epoch", "2", 800),
+        ("epoch", "4", 310),
+    ]
+    assert rows[0].share == pytest.approx(1200 / 1300)
+
+
+def test_shares_of_the_top_add_up_to_one(strong):
+    rows = [r for r in sweep("taupy.db", over="n").top(None) if r.value == "2"]
+    assert rows[-1].cumulative == pytest.approx(1)
+    assert [(r.rank, r.timer) for r in rows[:2]] == [(1, WORK.full_name), (2, "epoch")]
+    assert rows[0].share == pytest.approx(1200 / 2100)
+
+
+def test_imbalance_is_of_the_middle_run(strong):
+    rows = sweep("taupy.db", over="n").imbalance()
+    (two,) = [r for r in rows if (r.value, r.timer) == ("2", WORK.full_name)]
+    assert (two.over, two.parts, two.mean, two.maximum, two.lost) == ("threads", 2, 600, 800, 200)
+    assert two.imbalance == pytest.approx(1 / 3)
+    assert {r.trial for r in rows if r.value == "4"} == {4}  # totals 400, 410, 1000
+
+
+def test_threads_and_gpus_are_counted(strong):
+    rows = sweep("taupy.db", over="threads").totals()
+    assert [r.value for r in rows] == ["2", "3", "5"]
+    assert rows[2].efficiency == pytest.approx(1300 / 410 / 2.5)  # strong by itself
+    fill(gpu_profile(9, experiment="x"))
+    with pytest.raises(TaupyError, match="all 1 trials have gpus = 1"):
+        sweep("taupy.db", over="gpus")
+
+
+def test_nodes_share_what_they_do():
+    fill(
+        *(
+            profile_of(
+                *(
+                    host(call("main", 1, value), node=node)
+                    for node, value in enumerate([100 * node + 100 for node in range(nodes)])
+                ),
+                number=nodes,
+            )
+            for nodes in (1, 2, 4)
+        )
+    )
+    found = sweep("taupy.db", over="nodes", scaling="weak")
+    assert [(r.median, r.efficiency) for r in found.totals()] == [
+        (100, 1),
+        (200, 0.5),
+        (400, 0.25),
+    ]
+    row = next(r for r in found.imbalance() if (r.value, r.over, r.timer) == ("4", "nodes", "main"))
+    assert (row.parts, row.mean, row.maximum) == (4, 250, 400)
+
+
+def test_failed_trials_and_those_without_the_parameter_are_left_out_and_named():
+    fill(trial(1, 1, [10], n=1), trial(2, 1, [20], n=2), trial(3, 1, [1], n=2, code=1))
+    fill(small_profile(4))
+    found = sweep("taupy.db", "*/*", over="n")
+    assert [r.median for r in found.totals()] == [110, 120]
+    assert found.notes == [
+        "1 trial without n left out",
+        "1 trial that failed or are incomplete left out (3)",
+    ]
+    with ProfileDB.open("taupy.db") as db:
+        assert Sweep(db, "n", failed=True).totals()[1].runs == 2
+
+
+def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():
+    swept = {"sweep.over": "n, mode"}
+    fill(trial(1, 1, [999], n=1, sweep="old", **swept))
+    fill(
+        *(
+            trial(2 + place, 1, [value], n=n, mode=mode, sweep="new", **swept)
+            for place, (n, mode, value) in enumerate(
+                [(1, "a", 100), (1, "b", 200), (2, "a", 300), (2, "b", 800)]
+            )
+        )
+    )
+    found = sweep("taupy.db", over="n")
+    assert [(r.series, r.value, r.median, r.speedup) for r in found.totals()] == [
+        ("mode=a", "1", 200, 1),
+        ("mode=a", "2", 400, 0.5),
+        ("mode=b", "1", 300, 1),
+        ("mode=b", "2", 900, pytest.approx(1 / 3)),
+    ]
+    assert "1 trials of others left out" in found.notes[0]
+    assert "mode=b" in main_output("sweep", "--over", "n")
+
+
+def main_output(*arguments):
+    shown = subprocess.run(
+        [sys.executable, "-m", "taupy", *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert shown.returncode == 0, shown.stderr
+    return shown.stdout
+
+
+def test_correlation_finds_the_parameter_and_leaves_words_for_it_out(strong):
+    rows = sweep("taupy.db", over="n").correlation()
+    assert rows[0].fact == "n"
+    assert {row.fact for row in rows} == {"n"}
+    (row,) = [r for r in rows if r.quantity == "(total)"]
+    assert row.trials == 5 and row.pearson < -0.5
+
+
+def test_an_outlying_run_and_thread_are_found():
+    fill(
+        *(trial(number, 1, [100 + number], n=1) for number in range(1, 8)),
+        trial(8, 1, [900], n=1),
+        trial(9, 7, [100, 101, 102, 103, 104, 105, 400], n=2),
+    )
+    rows = sweep("taupy.db", over="n").outliers()
+    assert [(r.value, r.trial, r.what, r.among) for r in rows] == [
+        ("1", 8, "run", 8),
+        ("2", 9, "thread 0.0.7", 7),
+    ]
+
+
+def test_metrics_that_some_trials_lack_and_ratios():
+    fill(
+        profile_of(host(call("f", 1, {"time": 10, "inst": 100})), number=1, metadata={"n": "1"}),
+        profile_of(host(call("f", 1, {"time": 10, "inst": 300})), number=2, metadata={"n": "2"}),
+        profile_of(host(call("f", 1, {"time": 10})), number=3, metadata={"n": "3"}),
+    )
+    found = sweep("taupy.db", over="n", metric="inst")
+    assert [(r.value, r.median, r.speedup) for r in found.totals()] == [
+        ("1", 100, 1),
+        ("2", 300, pytest.approx(1 / 3)),
+    ]
+    assert found.notes == ["1 trials without inst left out (3)"]
+    with pytest.raises(TaupyError, match="no metric 'nothing'"):
+        sweep("taupy.db", over="n", metric="nothing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--over", "m"), "no trial has metadata 'm' (what differs between them: n;"),
+        (("--over", "n", "--baseline", "3"), "no n = 3 to be the baseline (there are: 1, 2, 4)"),
+        (("--over", "n", "1"), "all 1 trials have n = 1"),
+        (("--over", "n", "nothing"), "no trial matches 'nothing'"),
+        (("--over", "n", "--show", "x"), "--show takes"),
+        (("--over", "n", "--limit", "0"), "from 1"),
+        (("--over", "n", "--plot", "x.pdf"), "ending in .png, .svg or .html"),
+        (("--over", "n", "--plot", "no/x.png"), "no/x.png cannot be written"),
+    ],
+)
+def test_what_cannot_be_answered_is_said_in_one_line(strong, capsys, arguments, words):
+    assert main(["sweep", *arguments]) in (1, 2)
+    complaint = capsys.readouterr().err
+    assert words in complaint and complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_table_has_every_form_and_a_frame(strong, capsys, part):
+    assert main(["sweep", "--over", "n", "--show", part]) == 0
+    assert main(["sweep", "--over", "n", "--show", part, "--markdown"]) == 0
+    capsys.readouterr()
+    assert main(["sweep", "--over", "n", "--show", part, "--json", "--all"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    found = sweep("taupy.db", over="n")
+    assert len(rows) == len(found.rows(part))
+    pandas = pytest.importorskip("pandas")
+    frame = found.frame(part)
+    assert len(frame) == len(rows)
+    if "value" in frame and len(frame):
+        assert pandas.api.types.is_numeric_dtype(frame["value"])
+        assert {type(row["value"]) for row in rows} == {int}
+
+
+def test_tables_import_no_heavy_library(strong):
+    code = (
+        "import sys; from taupy.commands import main; main(['sweep', '--over', 'n', '--show', "
+        "'all']); print([m for m in ('pandas', 'numpy', 'matplotlib', 'scipy', 'rich') "
+        "if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert shown.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.slow
+def test_pictures_are_drawn_and_the_page_needs_nothing_else(strong, tmp_path):
+    pytest.importorskip("matplotlib")
+    odd = Timer("_a$b$ <script>alert(1)</script>\x1b[31m", "p.py", 1)
+    fill(profile_of(host(call(odd, 1, 5000)), number=7, metadata={"n": "8"}))
+    found = sweep("taupy.db", over="n", scaling="strong")
+    for name in ("a.png", "a.svg", "a.html", "again.svg"):
+        found.plot(name)
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+    page = (tmp_path / "a.html").read_text()
+    assert "<script>alert" not in page and "\x1b" not in page
+    assert "prefers-color-scheme: dark" in page
+    fetched = re.findall(r"""(?:src|href)=["'](?!#)([^"']+)|url\((?!#)([^)]+)\)|@import""", page)
+    assert fetched == []
+    assert "work [{p.py}{3}]" in page
+
+
+@pytest.mark.slow
+def test_words_and_series_are_drawn_too(tmp_path):
+    pytest.importorskip("matplotlib")
+    fill(
+        *(
+            trial(n, 1, [n], over=word, mode=n % 2, **{"sweep.over": "over, mode", "sweep": "s"})
+            for n, word in enumerate(["a", "a", "b", "b"], 1)
+        )
+    )
+    sweep("taupy.db", over="over").plot("a.png")
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+
+
+def test_the_database_gives_sweeps(strong):
+    import taupy
+
+    found = taupy.open("taupy.db").sweep("app", over="n", scaling="strong")
+    assert repr(found) == "<sweep over n: 5 trials, 3 values, time [ns]>"
+    assert found.frame("totals")["median"].tolist() == [1300, 900, 410]
