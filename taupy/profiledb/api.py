@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from taupy.model.gpu_rows import KernelRow, SiteRow
@@ -128,23 +127,6 @@ class Database:
         with self._opened() as db:
             names, rows = run_sql(db, statement, parameters)
             return frame(list(rows), names)
-
-    def sweep(self, *selectors: str, over: str, **how: Any) -> Any:
-        """What a parameter changes over trials: speed-up, efficiency, load imbalance ...
-
-        Args:
-            selectors: which trials; without any, those of the last sweep over the parameter.
-            over: name of metadata, or `threads`, `nodes`, `gpus`, counted in the trials.
-            how: metric, scaling, across, baseline: see `taupy.report.sweep.sweep`.
-
-        Returns:
-            A `taupy.report.sweep.Sweep`: its `frame("totals")` and others, its `plot(FILE)`.
-
-        Raises:
-            taupy.errors.TaupyError: there is no such trial, parameter, metric or baseline.
-        """
-        # A room above this one: only who asks for it brings it in.
-        return import_module("taupy.report.sweep").sweep(self.path, *selectors, over=over, **how)
 
     def _opened(self) -> ProfileDB:
         return ProfileDB.open(self.path)

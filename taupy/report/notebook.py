@@ -4,6 +4,7 @@
     db.compare("tag:base", "latest")
     db.pivot(rows=["application", "kernel"], columns=["gpu"], cells=["warps_per_inst"])
     db.gate("time > +5%", baseline="tag:base")
+    db.sweep(over="batch_size").frame("routines")
 
 Frames have the columns of `taupy compare --csv`, which docs/compare.md tells.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from taupy.analysis import gate as conditions
 from taupy.analysis.match import Level, Table
 from taupy.analysis.pivot import Across
+from taupy.analysis.sweep import Scaling
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
@@ -25,6 +27,8 @@ from taupy.report import comparison, comparison_views, gate, pivot, pivot_view, 
 from taupy.report.comparison import By, Question, Statistic, Value
 from taupy.report.comparison_views import Shown
 from taupy.report.pivot import Layout
+from taupy.report.sweep import Across as SweepAcross
+from taupy.report.sweep import Sweep
 from taupy.report.verdicts import Rule
 
 if TYPE_CHECKING:
@@ -117,6 +121,42 @@ class Database(api.Database):
             not_comparable=[one.text for one in apart],
         )
         return frame
+
+    def sweep(
+        self,
+        *trials: str | int,
+        over: str,
+        metric: str = "time",
+        scaling: Scaling | None = None,
+        across: SweepAcross | None = None,
+        baseline: str | int | float | None = None,
+    ) -> Sweep:
+        """What a parameter changes: speed-up, efficiency, load imbalance, correlations.
+
+        Args:
+            trials: without any, those of the last sweep over the parameter.
+            over: name of metadata, or `threads`, `nodes`, `gpus`, counted in the trials.
+            scaling: "strong", "weak" or "none"; strong where the parameter is counted.
+            across: what stands for several threads: "max", "mean" or "total".
+            baseline: the value that others are held against; the first when None.
+
+        Returns:
+            Its `frame("totals")`, `frame("routines")` and others, and its `plot(FILE)`;
+            docs/sweeps.md tells their columns.
+
+        Raises:
+            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as `taupy sweep` says.
+        """
+        with self._opened() as db:
+            return Sweep(
+                db,
+                over,
+                [str(one) for one in trials],
+                metric=metric,
+                scaling=scaling,
+                across=across,
+                baseline=None if baseline is None else str(baseline),
+            )
 
     def gate(
         self,

@@ -581,31 +581,3 @@ _ROWS: dict[Part, Any] = {
     "outliers": OutlierRow,
     "top": TopRow,
 }
-
-
-def sweep(
-    path: str | os.PathLike[str] = "taupy.db",
-    *selectors: str,
-    over: str,
-    metric: str = "time",
-    scaling: Scaling | None = None,
-    across: Across | None = None,
-    baseline: str | None = None,
-) -> Sweep:
-    """The trials of a database over a parameter.
-
-    Args:
-        selectors: which trials; without any, those of the last sweep over the parameter.
-        over: name of metadata, or `threads`, `nodes`, `gpus`, counted in the trials.
-        metric: measured or derived.
-        scaling: "strong", "weak" or "none"; strong where the parameter is counted.
-        across: what stands for several threads: "max", "mean" or "total".
-        baseline: the value that others are held against; the first when None.
-
-    Raises:
-        TaupyError: there is no such trial, parameter, metric or baseline.
-    """
-    with ProfileDB.open(path) as db:
-        return Sweep(
-            db, over, selectors, metric=metric, scaling=scaling, across=across, baseline=baseline
-        )

@@ -14,7 +14,8 @@ from taupy.errors import TaupyError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report.sweep import PARTS, Sweep, sweep
+from taupy.report.notebook import Database
+from taupy.report.sweep import PARTS, Sweep
 from tests.builders import call, gpu_profile, host, profile_of, small_profile
 
 WORK = Timer("work", "p.py", 3)
@@ -50,6 +51,10 @@ def fill(*profiles):
             add_profile(db, profile)
 
 
+def sweep(*trials, **how):
+    return Database("taupy.db").sweep(*trials, **how)
+
+
 @pytest.fixture
 def strong():
     """1, 2 and 4 workers share 1200 ns; three runs of the last."""
@@ -63,7 +68,7 @@ def strong():
 
 
 def test_totals_are_those_of_the_longest_thread(strong):
-    rows = sweep("taupy.db", over="n", scaling="strong").totals()
+    rows = sweep(over="n", scaling="strong").totals()
     # main: serial 100 + the epoch, as long as the longest worker
     assert [(r.value, r.runs, r.median, r.minimum, r.maximum) for r in rows] == [
         ("1", 1, 1300, 1300, 1300),
@@ -76,7 +81,7 @@ def test_totals_are_those_of_the_longest_thread(strong):
 
 def test_routines_follow_their_longest_thread_their_mean_or_their_sum(strong):
     def work(across):
-        rows = sweep("taupy.db", over="n", across=across).routines()
+        rows = sweep(over="n", across=across).routines()
         return [r.median for r in rows if r.timer == WORK.full_name]
 
     assert work("max") == [1200, 800, 310]
@@ -85,7 +90,7 @@ def test_routines_follow_their_longest_thread_their_mean_or_their_sum(strong):
 
 
 def test_phases_are_inclusive(strong):
-    rows = sweep("taupy.db", over="n").phases()
+    rows = sweep(over="n").phases()
     assert [(r.timer, r.value, r.median) for r in rows] == [
         ("epoch", "1", 1200),
         ("epoch", "2", 800),
@@ -95,14 +100,14 @@ def test_phases_are_inclusive(strong):
 
 
 def test_shares_of_the_top_add_up_to_one(strong):
-    rows = [r for r in sweep("taupy.db", over="n").top(None) if r.value == "2"]
+    rows = [r for r in sweep(over="n").top(None) if r.value == "2"]
     assert rows[-1].cumulative == pytest.approx(1)
     assert [(r.rank, r.timer) for r in rows[:2]] == [(1, WORK.full_name), (2, "epoch")]
     assert rows[0].share == pytest.approx(1200 / 2100)
 
 
 def test_imbalance_is_of_the_middle_run(strong):
-    rows = sweep("taupy.db", over="n").imbalance()
+    rows = sweep(over="n").imbalance()
     (two,) = [r for r in rows if (r.value, r.timer) == ("2", WORK.full_name)]
     assert (two.over, two.parts, two.mean, two.maximum, two.lost) == ("threads", 2, 600, 800, 200)
     assert two.imbalance == pytest.approx(1 / 3)
@@ -110,12 +115,12 @@ def test_imbalance_is_of_the_middle_run(strong):
 
 
 def test_threads_and_gpus_are_counted(strong):
-    rows = sweep("taupy.db", over="threads").totals()
+    rows = sweep(over="threads").totals()
     assert [r.value for r in rows] == ["2", "3", "5"]
     assert rows[2].efficiency == pytest.approx(1300 / 410 / 2.5)  # strong by itself
     fill(gpu_profile(9, experiment="x"))
     with pytest.raises(TaupyError, match="all 1 trials have gpus = 1"):
-        sweep("taupy.db", over="gpus")
+        sweep(over="gpus")
 
 
 def test_nodes_share_what_they_do():
@@ -131,7 +136,7 @@ def test_nodes_share_what_they_do():
             for nodes in (1, 2, 4)
         )
     )
-    found = sweep("taupy.db", over="nodes", scaling="weak")
+    found = sweep(over="nodes", scaling="weak")
     assert [(r.median, r.efficiency) for r in found.totals()] == [
         (100, 1),
         (200, 0.5),
@@ -144,7 +149,7 @@ def test_nodes_share_what_they_do():
 def test_failed_trials_and_those_without_the_parameter_are_left_out_and_named():
     fill(trial(1, 1, [10], n=1), trial(2, 1, [20], n=2), trial(3, 1, [1], n=2, code=1))
     fill(small_profile(4))
-    found = sweep("taupy.db", "*/*", over="n")
+    found = sweep("*/*", over="n")
     assert [r.median for r in found.totals()] == [110, 120]
     assert found.notes == [
         "1 trial without n left out",
@@ -165,7 +170,7 @@ def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():
             )
         )
     )
-    found = sweep("taupy.db", over="n")
+    found = sweep(over="n")
     assert [(r.series, r.value, r.median, r.speedup) for r in found.totals()] == [
         ("mode=a", "1", 200, 1),
         ("mode=a", "2", 400, 0.5),
@@ -185,7 +190,7 @@ def main_output(*arguments):
 
 
 def test_correlation_finds_the_parameter_and_leaves_words_for_it_out(strong):
-    rows = sweep("taupy.db", over="n").correlation()
+    rows = sweep(over="n").correlation()
     assert rows[0].fact == "n"
     assert {row.fact for row in rows} == {"n"}
     (row,) = [r for r in rows if r.quantity == "(total)"]
@@ -198,7 +203,7 @@ def test_an_outlying_run_and_thread_are_found():
         trial(8, 1, [900], n=1),
         trial(9, 7, [100, 101, 102, 103, 104, 105, 400], n=2),
     )
-    rows = sweep("taupy.db", over="n").outliers()
+    rows = sweep(over="n").outliers()
     assert [(r.value, r.trial, r.what, r.among) for r in rows] == [
         ("1", 8, "run", 8),
         ("2", 9, "thread 0.0.7", 7),
@@ -211,14 +216,14 @@ def test_metrics_that_some_trials_lack_and_ratios():
         profile_of(host(call("f", 1, {"time": 10, "inst": 300})), number=2, metadata={"n": "2"}),
         profile_of(host(call("f", 1, {"time": 10})), number=3, metadata={"n": "3"}),
     )
-    found = sweep("taupy.db", over="n", metric="inst")
+    found = sweep(over="n", metric="inst")
     assert [(r.value, r.median, r.speedup) for r in found.totals()] == [
         ("1", 100, 1),
         ("2", 300, pytest.approx(1 / 3)),
     ]
     assert found.notes == ["1 trials without inst left out (3)"]
     with pytest.raises(TaupyError, match="no metric 'nothing'"):
-        sweep("taupy.db", over="n", metric="nothing")
+        sweep(over="n", metric="nothing")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +252,7 @@ def test_every_table_has_every_form_and_a_frame(strong, capsys, part):
     capsys.readouterr()
     assert main(["sweep", "--over", "n", "--show", part, "--json", "--all"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    found = sweep("taupy.db", over="n")
+    found = sweep(over="n")
     assert len(rows) == len(found.rows(part))
     pandas = pytest.importorskip("pandas")
     frame = found.frame(part)
@@ -272,7 +277,7 @@ def test_pictures_are_drawn_and_the_page_needs_nothing_else(strong, tmp_path):
     pytest.importorskip("matplotlib")
     odd = Timer("_a$b$ <script>alert(1)</script>\x1b[31m", "p.py", 1)
     fill(profile_of(host(call(odd, 1, 5000)), number=7, metadata={"n": "8"}))
-    found = sweep("taupy.db", over="n", scaling="strong")
+    found = sweep(over="n", scaling="strong")
     for name in ("a.png", "a.svg", "a.html", "again.svg"):
         found.plot(name)
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -294,7 +299,7 @@ def test_words_and_series_are_drawn_too(tmp_path):
             for n, word in enumerate(["a", "a", "b", "b"], 1)
         )
     )
-    sweep("taupy.db", over="over").plot("a.png")
+    sweep(over="over").plot("a.png")
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
