@@ -1,6 +1,7 @@
 """Which formats there are, which one a file is in, who reads and who writes it.
 
-A format is one module of this room with a `FORMAT`; its line stands in `_MODULES`.
+A format is one module of this room with a `FORMAT`, or `FORMATS` where it has variants
+(one for each table, say); its line stands in `_MODULES`.
 Modules import nothing heavy until they read or write. To add one:
 
     FORMAT = Format(
@@ -44,7 +45,10 @@ _MODULES = (
     "tau_sqlite",
     "nsys",
     "chrome",
+    "json_",
     "speedscope",
+    "csv_",
+    "parquet",
     "collapsed",
 )
 
@@ -86,7 +90,7 @@ class Format:
 
 def formats() -> list[Format]:
     """All formats, in the order in which they are asked."""
-    return [_format(module) for module in _MODULES]
+    return [one for module in _MODULES for one in _formats(module)]
 
 
 def readers() -> list[Format]:
@@ -121,7 +125,13 @@ def writer_for(target: Path) -> Format:
     Raises:
         UsageError: none, or several; the message lists the formats.
     """
-    found = [one for one in writers() if str(target).lower().endswith(one.suffixes)]
+    name = target.name.lower()
+    lengths = {
+        one.name: max((len(suffix) for suffix in one.suffixes if name.endswith(suffix)), default=0)
+        for one in writers()
+    }
+    longest = max(lengths.values(), default=0)
+    found = [one for one in writers() if longest and lengths[one.name] == longest]
     if len(found) == 1:
         return found[0]
     names = ", ".join(one.name for one in found or writers())
@@ -181,10 +191,10 @@ def _named(name: str, choice: list[Format], what: str) -> Format:
     raise UsageError(f"'{name}' is no format that can be {what}; there are: {names}")
 
 
-def _format(module: str) -> Format:
-    found = importlib.import_module(f"taupy.formats.{module}").FORMAT
-    assert isinstance(found, Format)
-    return found
+def _formats(module: str) -> tuple[Format, ...]:
+    found = importlib.import_module(f"taupy.formats.{module}")
+    several: tuple[Format, ...] = getattr(found, "FORMATS", ())
+    return several or (found.FORMAT,)
 
 
 def _reason(problem: Exception) -> str:

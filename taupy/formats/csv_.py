@@ -1,0 +1,52 @@
+"""Tables of a profile as CSV: the flat profile, call paths, or user events.
+
+A text that a spreadsheet would take for a formula gets a `'` in front, control characters
+are escapes; both are as in `taupy pprof --csv`.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from taupy.formats import tables
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.formats.tables import TABLES, Table
+from taupy.model.profile import Profile
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> list[str]:
+    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    with open(target, "w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([name for name, _ in table.columns])
+        for row in table.rows(profile, progress):
+            writer.writerow([_cell(value) for value in row])
+    return tables.lost(table)
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.startswith(_FORMULA):
+        value = f"'{value}"
+    if value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+
+
+FORMATS = tuple(
+    Format(
+        name="csv" if table.name == "flat" else f"csv-{table.name}",
+        title=f"CSV, {table.what}",
+        suffixes=(".csv",) if table.name == "flat" else (f".{table.name}.csv",),
+        recognises=lambda path, first_bytes: False,
+        write=partial(_write, table),
+    )
+    for table in TABLES
+)

@@ -1,0 +1,208 @@
+"""A profile as flat tables, for spreadsheets and data frames: the rows of CSV and Parquet.
+
+One row for each metric, so that each value stands beside its unit. Values are unrounded,
+in the metric's unit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from taupy.formats.progress import Progress
+from taupy.formats.tau_tree import outermost
+from taupy.model.profile import Profile, Thread, ThreadProfile, Timer, UserEvent
+
+Type = Literal["text", "int", "number"]
+
+LONGEST_PATH = 100
+"""So many routines of a call path are spelled out, counted from its end."""
+
+_THREAD: tuple[tuple[str, Type], ...] = (
+    ("node", "int"),
+    ("context", "int"),
+    ("thread", "int"),
+    ("thread_name", "text"),
+)
+_TIMER: tuple[tuple[str, Type], ...] = (
+    ("timer", "text"),
+    ("short_name", "text"),
+    ("file", "text"),
+    ("line", "int"),
+    ("groups", "text"),
+)
+_VALUES: tuple[tuple[str, Type], ...] = (
+    ("metric", "text"),
+    ("unit", "text"),
+    ("calls", "int"),
+    ("subroutines", "int"),
+    ("inclusive", "number"),
+    ("exclusive", "number"),
+)
+
+Rows = Iterator[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of a profile.
+
+    Attributes:
+        what: for people.
+        columns: names and types; None stands in any column for what is absent.
+        rows: makes the rows, telling how far it is.
+    """
+
+    name: str
+    what: str
+    columns: tuple[tuple[str, Type], ...]
+    rows: Callable[[Profile, Progress], Rows]
+
+
+def _flat(profile: Profile, progress: Progress) -> Rows:
+    """Routines, all their call paths summed; inclusive counts outermost activations only."""
+    units = _units(profile)
+    for measured in profile.threads:
+        tree = measured.tree
+        place = _place(measured.thread)
+        on_stream = measured.thread.kind == "stream"
+        # Timers of one name in different groups are different routines, as in the database.
+        sums: dict[int, list[int]] = {}
+        for row, timer in enumerate(tree.timer):
+            total = sums.setdefault(timer, [0, 0])
+            total[0] += tree.calls[row]
+            total[1] += tree.subroutines[row]
+        top = outermost(tree.parent, tree.timer)
+        for metric in tree.inclusive:
+            inclusive = _sums(tree.timer, tree.inclusive[metric], top)
+            exclusive = _sums(tree.timer, tree.exclusive[metric], range(len(tree)))
+            for timer, (calls, subroutines) in sums.items():
+                if timer not in inclusive and timer not in exclusive:
+                    continue
+                one, other = inclusive.get(timer), exclusive.get(timer)
+                ran = calls if on_stream else (calls or subroutines or one or other)
+                if ran:
+                    counts = (calls, subroutines, one, other)
+                    yield (*place, *_timer(profile.timers[timer]), metric, units[metric], *counts)
+        progress.advance(len(tree))
+
+
+def _sums(timers: Sequence[int], values: Sequence[float], rows: Sequence[int]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for row in rows:
+        if values[row] == values[row]:  # no NaN
+            found[timers[row]] = found.get(timers[row], 0) + values[row]
+    return found
+
+
+def _callpaths(profile: Profile, progress: Progress) -> Rows:
+    units = _units(profile)
+    names = [timer.full_name for timer in profile.timers]
+    for measured in profile.threads:
+        tree = measured.tree
+        place = _place(measured.thread)
+        depth = [0] * len(tree)
+        for row, above in enumerate(tree.parent):
+            depth[row] = depth[above] + 1 if above >= 0 else 0
+        for row in range(len(tree)):
+            above = tree.parent[row]
+            timer = tree.timer[row]
+            where = (row, above if above >= 0 else None, depth[row], _path(measured, row, names))
+            for metric, values in tree.inclusive.items():
+                one, other = _known(values[row]), _known(tree.exclusive[metric][row])
+                if one is not None or other is not None:
+                    counts = (tree.calls[row], tree.subroutines[row], one, other)
+                    described = _timer(profile.timers[timer])
+                    yield (*place, *where, *described, metric, units[metric], *counts)
+            progress.advance()
+
+
+def _events(profile: Profile, progress: Progress) -> Rows:
+    names = [timer.full_name for timer in profile.timers]
+    for measured in profile.threads:
+        for event in measured.user_events:
+            there = event.row is not None and 0 <= event.row < len(measured.tree)
+            path = _path(measured, event.row or 0, names) if there else None
+            yield (*_place(measured.thread), *_event(event, path))
+        progress.advance(len(measured.tree))
+
+
+def _event(event: UserEvent, path: str | None) -> tuple[Any, ...]:
+    values = tuple(map(_known, (event.minimum, event.maximum, event.mean, event.sum_squares)))
+    stddev = None
+    if event.count and None not in values:
+        stddev = math.sqrt(abs(event.sum_squares / event.count - event.mean**2))
+    return event.name, event.unit, path, event.count, *values, stddev
+
+
+def _path(measured: ThreadProfile, row: int, names: Sequence[str]) -> str:
+    tree = measured.tree
+    routines: list[str] = []
+    while row >= 0 and len(routines) < LONGEST_PATH:
+        routines.append(names[tree.timer[row]])
+        row = tree.parent[row]
+    if row >= 0:
+        routines.append("...")
+    return " => ".join(reversed(routines))
+
+
+def _units(profile: Profile) -> dict[str, str]:
+    units = {metric.name: metric.unit for metric in profile.metrics}
+    return {name: units.get(name, "") for one in profile.threads for name in one.tree.inclusive}
+
+
+def _place(thread: Thread) -> tuple[int, int, int, str]:
+    return thread.node, thread.context, thread.thread, thread.name
+
+
+def _timer(timer: Timer) -> tuple[Any, ...]:
+    groups = "|".join(sorted(set(timer.groups)))
+    return timer.full_name, timer.short or timer.name, timer.file, timer.line, groups
+
+
+def _known(value: float) -> float | None:
+    return value if value == value else None
+
+
+TABLES = (
+    Table("flat", "the flat profile", (*_THREAD, *_TIMER, *_VALUES), _flat),
+    Table(
+        "callpaths",
+        "call paths",
+        (
+            *_THREAD,
+            ("row", "int"),
+            ("parent_row", "int"),
+            ("depth", "int"),
+            ("path", "text"),
+            *_TIMER,
+            *_VALUES,
+        ),
+        _callpaths,
+    ),
+    Table(
+        "events",
+        "user events",
+        (
+            *_THREAD,
+            ("event", "text"),
+            ("unit", "text"),
+            ("callpath", "text"),
+            ("count", "int"),
+            ("minimum", "number"),
+            ("maximum", "number"),
+            ("mean", "number"),
+            ("sum_squares", "number"),
+            ("stddev", "number"),
+        ),
+        _events,
+    ),
+)
+
+
+def lost(table: Table) -> list[str]:
+    """What one table does not have of a profile."""
+    others = ", ".join(other.what for other in TABLES if other is not table)
+    return [f"holds {table.what} only, not {others}, metadata, launches or activities"]
