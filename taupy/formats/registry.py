@@ -45,6 +45,7 @@ _MODULES = (
     "tau_sqlite",
     "nsys",
     "chrome",
+    "pstats_",
     "json_",
     "speedscope",
     "csv_",

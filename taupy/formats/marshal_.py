@@ -1,0 +1,152 @@
+"""Python's marshal, as far as cProfile's files use it, read without trusting the file.
+
+`marshal.loads` is not made for files of others: damaged ones can crash the interpreter
+or take all memory. Here sizes are checked against the bytes that are there, and only the
+types that a profile holds are known.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+DEEPEST = 20
+_REFERENCE = 0x80
+_INT, _DOUBLE, _SHORT = Struct("<i"), Struct("<d"), Struct("<H")
+
+
+class _End:
+    """What ends a dictionary."""
+
+
+_END = _End()
+
+
+class Damaged(Exception):
+    """The data are not as they should be.
+
+    Attributes:
+        place: byte.
+    """
+
+    def __init__(self, place: int, reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+class Reader:
+    """Reads one value of numbers, text, tuples, lists and dictionaries."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._references: list[Any] = []
+
+    def value(self) -> Any:
+        """The value.
+
+        Raises:
+            Damaged: the data end before, or hold something else.
+        """
+        found = self._value(0)
+        if found is _END:
+            raise Damaged(self._at - 1, "no value in it")
+        return found
+
+    def _value(self, depth: int) -> Any:
+        if depth > DEEPEST:
+            raise Damaged(self._at, f"nested more than {DEEPEST} deep")
+        start = self._at
+        code = self._take(1)[0]
+        kind = chr(code & ~_REFERENCE)
+        if kind == "r":
+            return self._reference(start)
+        slot = -1
+        if code & _REFERENCE:
+            slot = len(self._references)
+            self._references.append(None)
+        found = self._of_kind(kind, depth, start)
+        if slot >= 0:
+            self._references[slot] = found
+        return found
+
+    def _of_kind(self, kind: str, depth: int, start: int) -> Any:
+        if kind in _CONSTANTS:
+            return _CONSTANTS[kind]
+        if kind == "i":
+            return self._unpacked(_INT)
+        if kind == "g":
+            return self._unpacked(_DOUBLE)
+        if kind == "f":
+            return self._real(self._take(self._take(1)[0]), start)
+        if kind == "l":
+            return self._long(start)
+        if kind in "zZ":
+            return self._take(self._take(1)[0]).decode("latin-1")
+        if kind in "aA":
+            return self._take(self._size(start)).decode("latin-1")
+        if kind in "ut":
+            return self._take(self._size(start)).decode("utf-8", "backslashreplace")
+        if kind == ")":
+            return tuple([self._item(depth) for _ in range(self._take(1)[0])])
+        if kind in "([":
+            items = [self._item(depth) for _ in range(self._size(start))]
+            return tuple(items) if kind == "(" else items
+        if kind == "{":
+            return self._dictionary(depth, start)
+        raise Damaged(start, f"a value of the type {kind!r}, which no profile holds")
+
+    def _item(self, depth: int) -> Any:
+        found = self._value(depth + 1)
+        if found is _END:
+            raise Damaged(self._at - 1, "a value is missing")
+        return found
+
+    def _dictionary(self, depth: int, start: int) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        while (key := self._value(depth + 1)) is not _END:
+            try:
+                found[key] = self._item(depth)
+            except TypeError:
+                raise Damaged(start, "a key that can be none") from None
+        return found
+
+    def _reference(self, start: int) -> Any:
+        number = self._unpacked(_INT)
+        if not 0 <= number < len(self._references):
+            raise Damaged(start, f"a reference to value {number}")
+        return self._references[number]
+
+    def _long(self, start: int) -> int:
+        digits = self._unpacked(_INT)
+        if abs(digits) > 1000:
+            raise Damaged(start, "a number of more than 15,000 bits")
+        number = 0
+        for place in range(abs(digits)):
+            number |= int(self._unpacked(_SHORT)) << 15 * place
+        return -number if digits < 0 else number
+
+    def _real(self, text: bytes, start: int) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise Damaged(start, "a number that is none") from None
+
+    def _size(self, start: int) -> int:
+        size = int(self._unpacked(_INT))
+        if not 0 <= size <= len(self._data) - self._at:
+            raise Damaged(start, f"a size of {size}, with {len(self._data) - self._at} bytes left")
+        return size
+
+    def _unpacked(self, layout: Struct) -> Any:
+        return layout.unpack(self._take(layout.size))[0]
+
+    def _take(self, size: int) -> bytes:
+        data = self._data[self._at : self._at + size]
+        if len(data) < size:
+            raise Damaged(len(self._data), "the file ends in the middle of a value")
+        self._at += size
+        return data
+
+
+_CONSTANTS: dict[str, Any] = {"N": None, "T": True, "F": False, "0": _END}

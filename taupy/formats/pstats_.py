@@ -1,0 +1,231 @@
+"""cProfile's and profile's files (`Profile.dump_stats`, `python -m cProfile -o`), both ways.
+
+Such a file holds each routine's totals, and for each of its direct callers the part that
+came from there. The call tree cannot be known from that. So a routine is stored under
+each of its callers, one level deep, as TAU's call paths of depth 2 are: totals, callers
+and callees are those of the file, deeper paths are not made up.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from taupy.formats import limits
+from taupy.formats.limits import refusal
+from taupy.formats.marshal_ import Damaged, Reader
+from taupy.formats.progress import Progress
+from taupy.formats.registry import IMPORT_NOTES, Format
+from taupy.formats.stacks import Timers as StackTimers
+from taupy.formats.stacks import profile_of
+from taupy.formats.tau_names import CUT
+from taupy.formats.tau_rows import Rows
+from taupy.formats.tau_tree import Timers, call_tree, outermost
+from taupy.model.profile import TIME, CallTree, Profile, Thread, ThreadProfile, Timer
+
+LARGEST_FILE = 128 << 20
+"""Bytes. A routine takes about 200; no program has half a million of them."""
+
+Key = tuple[str, int, str]
+_C_FILE = "~"
+
+_NOTE = (
+    "cProfile keeps the direct callers of a routine, no call paths: paths of two routines are "
+    "stored; the number of primitive calls is left out"
+)
+
+
+class Stat(NamedTuple):
+    """Primitive and all calls, own and cumulative seconds; callers as the file has them."""
+
+    primitive: int
+    calls: int
+    own: float
+    cumulative: float
+
+
+def recognises(path: Path, first_bytes: bytes) -> bool:
+    """A marshalled dictionary whose first key is a tuple of three."""
+    if first_bytes[:1] not in (b"{", b"\xfb"):
+        return False
+    return first_bytes[1:2] in (b")", b"\xa9") and first_bytes[2:3] == b"\x03"
+
+
+def read(source: Path, progress: Progress) -> Iterator[Profile]:
+    data = limits.whole(source, progress, LARGEST_FILE, "a profile of cProfile")
+    try:
+        stats = Reader(data).value()
+    except Damaged as problem:
+        raise refusal(source, f"byte {problem.place}", f"no pstats file: {problem}") from None
+    except RecursionError:
+        raise refusal(source, "", "no pstats file: nested too deep") from None
+    if not isinstance(stats, dict) or not stats:
+        raise refusal(source, "", "no pstats file: it holds no routines")
+    rows = Rows([TIME])
+    rows.rounded = True
+    entered: dict[Key, int] = {}
+    checked: list[tuple[Key, Stat, dict[Key, Stat]]] = []
+    for number, (key, value) in enumerate(stats.items()):
+        where = f"routine {number + 1}"
+        routine = _key(source, where, key)
+        if not isinstance(value, tuple) or len(value) != 5 or not isinstance(value[4], dict):
+            raise refusal(source, where, "no (calls, calls, time, time, callers)")
+        callers = {
+            _key(source, where, caller): _stat(source, where, part, value)
+            for caller, part in value[4].items()
+        }
+        checked.append((routine, _stat(source, where, value[:4], value), callers))
+        for caller, part in callers.items():
+            entered[caller] = entered.get(caller, 0) + part.calls
+    for routine, stat, callers in checked:
+        name = _name(routine)
+        whole = (0, stat.calls, entered.get(routine, 0), _ns(stat.own), _ns(stat.cumulative))
+        rows.add_flat(name, _group(routine), whole)
+        for caller, part in callers.items():
+            values = (0, part.calls, 0, _ns(part.own), _ns(part.cumulative))
+            rows.add_path([_name(caller), name], values)
+    timers = Timers()
+    tree, _ = call_tree(rows, timers)
+    made = profile_of(
+        source, StackTimers(), [ThreadProfile(Thread(0, 0, 0), tree)], [TIME],
+        application=_application(source, checked),
+    )  # fmt: skip
+    made.timers = timers.timers
+    largest = max((_ns(stat.cumulative) for _, stat, _ in checked), default=0)
+    made.duration_ns = largest
+    made.metadata[IMPORT_NOTES] = _NOTE
+    yield made
+
+
+def _key(path: Path, where: str, key: Any) -> Key:
+    if not (
+        isinstance(key, tuple)
+        and len(key) == 3
+        and isinstance(key[0], str)
+        and type(key[1]) is int
+        and isinstance(key[2], str)
+    ):
+        raise refusal(path, where, "no (file, line, name)")
+    return key
+
+
+def _stat(path: Path, where: str, part: Any, whole: tuple[Any, ...]) -> Stat:
+    if type(part) is int:  # very old: the number of calls from there alone
+        calls = part
+        share = calls / whole[1] if type(whole[1]) is int and whole[1] else 0.0
+        part = (calls, calls, whole[2] * share, whole[3] * share) if share <= 1 else None
+    if not (
+        isinstance(part, tuple)
+        and len(part) == 4
+        and all(type(one) in (int, float) for one in part)
+        and all(type(one) is int and abs(one) < 1 << 62 for one in part[:2])
+        and all(isfinite(one) and abs(one) < 1 << 32 for one in part[2:])
+    ):
+        raise refusal(path, where, "calls and times are not numbers as they should be")
+    return Stat(*part)
+
+
+def _name(key: Key) -> str:
+    file, line, name = key
+    return name if file == _C_FILE else f"{name} [{{{file}}}{{{line}}}]"
+
+
+def _group(key: Key) -> str:
+    return "TAU_PYTHON_C" if key[0] == _C_FILE else "TAU_PYTHON"
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _application(source: Path, stats: list[tuple[Key, Stat, dict[Key, Stat]]]) -> str:
+    """The script whose module took longest; its name, or the file's."""
+    modules = [
+        (stat.cumulative, key[0])
+        for key, stat, _ in stats
+        if key[2] == "<module>" and not key[0].startswith("<")
+    ]
+    return Path(max(modules)[1]).name.removesuffix(".py") if modules else ""
+
+
+# --- writing -----------------------------------------------------------------
+
+
+def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    """All threads together: the format has none."""
+    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    totals: dict[Key, list[Any]] = {}
+    host = [one for one in profile.threads if one.thread.kind == "host"]
+    keys = [_our_key(timer) for timer in profile.timers]
+    cut = {n for n, timer in enumerate(profile.timers) if timer == CUT}
+    for measured in host:
+        _add_thread(totals, measured.tree, keys, cut)
+        progress.advance(len(measured.tree))
+    stats = {
+        key: (
+            *_seconds(values[:4]),
+            {caller: _seconds(part) for caller, part in values[4].items()},
+        )
+        for key, values in totals.items()
+    }
+    with open(target, "wb") as out:
+        marshal.dump(stats, out)
+    lost = ["pstats files hold time and direct callers only: no call paths, no other metrics"]
+    if len(host) > 1:
+        lost.append(f"the times of {len(host)} threads are summed up")
+    if len(host) < len(profile.threads):
+        lost.append(f"not written: {len(profile.threads) - len(host)} streams of GPUs")
+    return lost
+
+
+def _add_thread(
+    totals: dict[Key, list[Any]], tree: CallTree, keys: list[Key], cut: set[int]
+) -> None:
+    inclusive, exclusive = tree.inclusive.get(TIME.name), tree.exclusive.get(TIME.name)
+    if inclusive is None or exclusive is None:
+        return
+    ids: dict[Key, int] = {}
+    routine = [ids.setdefault(keys[timer], len(ids)) for timer in tree.timer]
+    top = set(outermost(tree.parent, routine))
+    for row, timer in enumerate(tree.timer):
+        if timer in cut:
+            continue
+        own = exclusive[row] if exclusive[row] == exclusive[row] else 0
+        whole = inclusive[row] if row in top and inclusive[row] == inclusive[row] else 0
+        primitive = tree.calls[row] if row in top else 0
+        part = (primitive, tree.calls[row], own, whole)
+        if not any(part):
+            continue
+        values = totals.setdefault(keys[timer], [0, 0, 0, 0, {}])
+        _add(values, part)
+        above = tree.parent[row]
+        if above >= 0 and tree.timer[above] not in cut:
+            _add(values[4].setdefault(keys[tree.timer[above]], [0, 0, 0, 0]), part)
+
+
+def _add(values: list[Any], part: tuple[Any, ...]) -> None:
+    for place, one in enumerate(part):
+        values[place] += one
+
+
+def _seconds(values: list[Any]) -> tuple[int, int, float, float]:
+    return values[0], values[1], values[2] / 1e9, values[3] / 1e9
+
+
+def _our_key(timer: Timer) -> Key:
+    if timer.file is None:
+        return (_C_FILE, 0, timer.name)
+    return (timer.path or timer.file, timer.line or 0, timer.name)
+
+
+FORMAT = Format(
+    name="pstats",
+    title="pstats (cProfile)",
+    suffixes=(".pstats", ".prof"),
+    recognises=recognises,
+    read=read,
+    write=write,
+)
