@@ -48,6 +48,7 @@ _MODULES = (
     "pstats_",
     "json_",
     "speedscope",
+    "hatchet",
     "csv_",
     "parquet",
     "collapsed",

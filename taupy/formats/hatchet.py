@@ -1,0 +1,108 @@
+"""Hatchet's own JSON: a file for `hatchet.GraphFrame.from_json(open(file).read())`.
+
+Each thread is a graph of its own, each call path a node. The data frame has, for each
+metric M, `M` (exclusive) and `M (inc)`, and calls, subroutines, thread. Hatchet knows no
+units: values are in the metric's, so `time` is in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.model.profile import CallTree, Profile, Timer
+
+_ENCODE: Callable[[object], str] = json.JSONEncoder(allow_nan=False).encode
+
+
+def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    progress.begin(target.name, 2 * sum(len(one.tree) for one in profile.threads))
+    with open(target, "w", encoding="ascii", newline="\n") as out:
+        out.writelines(_document(profile, progress))
+    lost = ["holds call paths only: no user events, metadata, launches or activities"]
+    units = ", ".join(f"{metric.name} in {metric.unit or 'counts'}" for metric in profile.metrics)
+    if units:
+        lost.append(f"Hatchet knows no units; values are: {units}")
+    return lost
+
+
+def _document(profile: Profile, progress: Progress) -> Iterator[str]:
+    frames = [_ENCODE(_frame(timer)) for timer in profile.timers]
+    yield '{"graph": [\n'
+    first = 0
+    between = ""
+    for measured in profile.threads:
+        tree = measured.tree
+        for nodes in _graph(tree, frames, first):
+            yield between + nodes
+            between = ""
+        if len(tree):
+            between = ",\n"
+        first += len(tree)
+        progress.advance(len(tree))
+    metrics = sorted({name for one in profile.threads for name in one.tree.inclusive})
+    yield '],\n"dataframe": [\n'
+    between = ""
+    first = 0
+    names = [timer.full_name for timer in profile.timers]
+    for measured in profile.threads:
+        thread, tree = measured.thread, measured.tree
+        place = f"{thread.node}.{thread.context}.{thread.thread}"
+        for row, timer in enumerate(tree.timer):
+            values: dict[str, object] = {
+                "node": first + row,
+                "name": names[timer],
+                "thread": place,
+                "calls": tree.calls[row],
+                "subroutines": tree.subroutines[row],
+            }
+            for metric in metrics:
+                values[metric] = _value(tree.exclusive, metric, row)
+                values[f"{metric} (inc)"] = _value(tree.inclusive, metric, row)
+            yield between + _ENCODE(values)
+            between = ",\n"
+        first += len(tree)
+        progress.advance(len(tree))
+    yield f'],\n"dataframe_indices": ["node"],\n"exclusive_metrics": {_ENCODE(metrics)},\n'
+    yield f'"inclusive_metrics": {_ENCODE([f"{metric} (inc)" for metric in metrics])}}}\n'
+
+
+def _graph(tree: CallTree, frames: list[str], first: int) -> Iterator[str]:
+    if not len(tree):
+        return
+    children: list[list[int]] = [[] for _ in range(len(tree))]
+    for row, above in enumerate(tree.parent):
+        if above >= 0:
+            children[above].append(first + row)
+    yield "{"
+    for row, timer in enumerate(tree.timer):
+        between = ",\n" if row else ""
+        yield f'{between}"{first + row}": {{"data": {frames[timer]}, "children": {children[row]}}}'
+    yield "}"
+
+
+def _frame(timer: Timer) -> dict[str, object]:
+    frame: dict[str, object] = {"name": timer.full_name, "type": "function"}
+    if timer.file is not None:
+        frame |= {"file": timer.file, "line": timer.line}
+    return frame
+
+
+def _value(columns: Mapping[str, Sequence[float]], metric: str, row: int) -> float | None:
+    """None where it was not measured."""
+    if metric not in columns:
+        return None
+    value = columns[metric][row]
+    return value if value == value else None
+
+
+FORMAT = Format(
+    name="hatchet",
+    title="Hatchet's JSON",
+    suffixes=(".hatchet.json",),
+    recognises=lambda path, first_bytes: False,
+    write=write,
+)
