@@ -264,7 +264,8 @@ def _kernels(
 ) -> None:
     """Names cut shorter and shorter, until a kernel of another side has the same."""
     there = [kernels & side.keys() for side in sides]
-    for level in ("demangled", "template", "architecture"):
+    levels: tuple[Rule, ...] = ("demangled", "template", "architecture")
+    for level in levels:
         cut = _CUTS[level]
         families: dict[str, list[set[int]]] = {}
         for at, ids in enumerate(there):
@@ -281,6 +282,8 @@ def _kernels(
             key = _cut_key(facts[first], level, cut)
             if not others and key.timer == facts[first].timer:
                 key = _key(first, facts[first], "same")
+            elif any(facts[id].timer != key.timer for id in others):
+                key = key._replace(rule=level)
             for ids, found, left in zip(members, keys, there, strict=True):
                 found.update(dict.fromkeys(ids, key))
                 left -= ids

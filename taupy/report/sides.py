@@ -146,8 +146,8 @@ def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, s
     for side, share in zip(sides[1:], shares[1:], strict=True):
         if base is not None and share is not None and not 0.85 <= share / base <= 1.18:
             notes.append(
-                f"{first.letter} had the CPU for {100 * base:.0f} % of its time, {side.letter} for "
-                f"{100 * share:.0f} %: a busier machine, or a program that waits more"
+                f"CPU time over elapsed time is {base:.2f} in {first.letter} and {share:.2f} in "
+                f"{side.letter}: a busier machine, or a program that waits more or less"
             )
     return notes
 

@@ -1,0 +1,151 @@
+"""Conditions of --fail-on: how they are written, and what comes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from taupy.analysis.gate import FAILED, UNDECIDED, Candidate, judged, outcome, parse
+from taupy.errors import UsageError
+
+BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
+
+
+def times(factor, runs=5):
+    return tuple(value * factor for value in BASE[:runs])
+
+
+def verdicts(text, rows, unit="ns", **more):
+    return {one.name: one.verdict for one in judged(parse(text), rows, unit, **more)}
+
+
+# --- the grammar ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("time > +5%", {"metric": "time", "scope": "all", "amount": 0.05, "percent": True}),
+        ("time>5%", {"metric": "time", "amount": 0.05, "change": True}),
+        ("total time > +5%", {"scope": "total"}),
+        ("each time > +5%", {"scope": "each"}),
+        ("time of Net.forward > +5%", {"pattern": "Net.forward", "scope": "each", "value": None}),
+        ("exclusive time of *gemm* > 1e1%", {"value": "exclusive", "amount": 0.1}),
+        ("flop_tensor < -5%", {"rises": False, "amount": -0.05}),
+        ("calls of load > +0", {"metric": "calls", "change": True, "percent": False}),
+        ("time of step > 20 ms", {"change": False, "unit": "ms", "amount": 20.0}),
+        ("time of step > +.5s", {"change": True, "unit": "s", "amount": 0.5}),
+        ('"PAPI L2" of "a > b" > +1%', {"metric": "PAPI L2", "pattern": "a > b"}),
+        ("warps/inst of sconv > +3%", {"metric": "warps/inst", "pattern": "sconv"}),
+        ("time of /^a|b$/ > +3%", {"pattern": "/^a|b$/"}),
+    ],
+)
+def test_a_condition_is_read(text, expected):
+    condition = parse(text)
+    assert {name: getattr(condition, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "time", "time > ", "> +5%", "time = 5%", "time > five", "time > +5% or so", "of f > 5%"],
+)
+def test_what_is_no_condition_says_how_one_is_written(text):
+    with pytest.raises(UsageError, match="'time > \\+5%', 'time of forward > \\+2 ms'"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "better"), [("time > -5%", r"write > \+5%"), ("flop < +2", "write < -2")]
+)
+def test_a_change_in_the_wrong_direction_is_refused(text, better):
+    with pytest.raises(UsageError, match=better):
+        parse(text)
+
+
+def test_the_total_is_of_no_routine():
+    with pytest.raises(UsageError, match="the total is not of a routine"):
+        parse("total time of f > 5%")
+
+
+def test_amounts_in_units():
+    assert parse("time > +2 ms").in_unit("ns") == 2e6
+    assert parse("bytes_dram > +1 GiB").in_unit("B") == 2**30
+    assert parse("inst > +7").in_unit("inst") == 7
+    assert parse("inst > +7 inst").in_unit("inst") == 7
+    assert parse("time > +0").in_unit("ns") == 0
+    for text in ("time > +2", "time > +2 kg"):
+        with pytest.raises(UsageError, match="time is in ns, us, ms, s, min, %"):
+            parse(text).in_unit("ns")
+
+
+# --- verdicts ------------------------------------------------------------------
+
+
+def test_a_change_beyond_the_amount_and_beyond_noise_fails():
+    rows = [
+        Candidate("same", BASE, times(1.001)),
+        Candidate("slower", BASE, times(1.2)),
+        Candidate("faster", BASE, times(0.8)),
+        Candidate("a little slower", BASE, times(1.04)),
+    ]
+    assert verdicts("time > +5%", rows) == {
+        "same": "passes",
+        "slower": "fails",
+        "faster": "passes",
+        "a little slower": "passes",
+    }
+    assert verdicts("time < -5%", rows)["faster"] == "fails"
+    findings = judged(parse("time > +5%"), rows, "ns")
+    assert findings[0].name == "slower"  # what fails comes first
+    assert findings[0].change == pytest.approx(0.2)
+    assert findings[0].interval.low > 1.1
+    little = next(one for one in findings if one.name == "a little slower")
+    assert little.why == "a change, but within the limit"
+
+
+def test_a_large_change_within_noise_passes_and_says_so():
+    rows = [Candidate("noisy", (50.0, 200, 90, 150, 80), (60.0, 90, 220, 160, 140))]
+    (finding,) = judged(parse("time > +5%"), rows, "ns")
+    assert (finding.verdict, finding.why) == ("passes", "within noise")
+    assert finding.second > finding.first * 1.05
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_too_few_runs_are_undecided_whatever_they_show(runs):
+    rows = [Candidate("f", times(1, runs), times(9, runs))]
+    (finding,) = judged(parse("time > +5%"), rows, "ns")
+    assert finding.verdict == "undecided"
+    assert f"{runs} against {runs} cannot go below p" in finding.why
+    assert "make 5 a side" in finding.why
+
+
+def test_counts_on_which_all_runs_agree_need_no_repetition():
+    rows = [Candidate("f", (7.0,), (8.0,)), Candidate("g", (7.0,), (7.0,))]
+    assert verdicts("calls > +0", rows, "call") == {"f": "fails", "g": "passes"}
+    assert verdicts("calls > +20%", rows, "call") == {"f": "passes", "g": "passes"}
+
+
+def test_counts_that_vary_are_tested_like_times():
+    rows = [Candidate("f", (7.0, 9.0), (8.0, 11.0))]
+    assert verdicts("calls > +0", rows, "call") == {"f": "undecided"}
+
+
+def test_a_limit_on_the_value_itself_needs_no_baseline():
+    rows = [Candidate("f", (1.0,), (25e6,)), Candidate("g", (99e6,), (19e6,))]
+    assert verdicts("time > 20 ms", rows) == {"f": "fails", "g": "passes"}
+
+
+def test_several_conditions_share_the_chance_of_a_false_alarm():
+    rows = [Candidate("f", BASE, times(1.2))]  # p = 0.0079
+    assert verdicts("time > +5%", rows, families=6) == {"f": "fails"}
+    (finding,) = judged(parse("time > +5%"), rows, "ns", families=7)
+    assert finding.verdict == "undecided"  # 0.05 / 7 is out of reach of five runs a side
+    assert "make 6 a side" in finding.why
+
+
+def test_the_exit_code():
+    good = judged(parse("time > +5%"), [Candidate("f", BASE, BASE)], "ns")
+    bad = judged(parse("time > +5%"), [Candidate("f", BASE, times(2))], "ns")
+    open_ = judged(parse("time > +5%"), [Candidate("f", BASE[:1], BASE[:1])], "ns")
+    assert outcome(good) == 0
+    assert outcome(good + open_) == UNDECIDED == 4
+    assert outcome(good + open_ + bad) == FAILED == 3

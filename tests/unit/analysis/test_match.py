@@ -1,0 +1,195 @@
+"""Which timers of different trials are the same thing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from taupy.analysis.match import Table, architecture_free, matched, without_place
+from taupy.errors import UsageError
+
+
+class Name(NamedTuple):
+    timer: str
+    short_name: str = ""
+    file: str | None = None
+    line: int | None = None
+    groups: str = "PYTHON"
+
+
+def routine(name, line, file="app.py", groups="PYTHON"):
+    return Name(f"{name} [{{{file}}}{{{line}}}]", name, file, line, groups)
+
+
+def kernel(name):
+    return Name(name, name, groups="GPU_KERNEL")
+
+
+def side(*names):
+    """Ids made from names, as the database makes them."""
+    return {hash(name): name for name in names}
+
+
+def rows(*sides, **more):
+    """Name and rule -> the timers of each side that are added up there."""
+    found = {}
+    for at, (known, keys) in enumerate(zip(sides, matched(sides, **more), strict=True)):
+        for id, key in keys.items():
+            found.setdefault((key.timer, key.rule), [[] for _ in sides])[at].append(known[id].timer)
+    return {key: [sorted(names) for names in there] for key, there in found.items()}
+
+
+def test_what_has_the_same_name_is_the_same():
+    f = routine("f", 3)
+    assert rows(side(f), side(f)) == {(f.timer, "same"): [[f.timer], [f.timer]]}
+
+
+def test_what_only_one_side_has_stays_alone():
+    f, g = routine("f", 3), routine("g", 9)
+    assert rows(side(f), side(g)) == {
+        (f.timer, "same"): [[f.timer], []],
+        (g.timer, "same"): [[], [g.timer]],
+    }
+
+
+def test_a_routine_on_another_line_is_the_same_routine():
+    before, after = routine("f", 3), routine("f", 7)
+    assert rows(side(before), side(after)) == {
+        (before.timer, "moved"): [[before.timer], [after.timer]]
+    }
+
+
+def test_routines_of_one_name_in_other_files_are_others():
+    one, other = routine("f", 3, "a.py"), routine("f", 3, "b.py")
+    assert len(rows(side(one), side(other))) == 2
+
+
+def test_lambdas_that_move_together_are_not_matched_crosswise():
+    # The second one before stands where the first one is afterwards.
+    before = [routine("<lambda>", 3), routine("<lambda>", 7)]
+    after = [routine("<lambda>", 7), routine("<lambda>", 11)]
+    assert rows(side(*before), side(*after)) == {
+        (before[0].timer, "moved"): [[before[0].timer], [after[0].timer]],
+        (before[1].timer, "moved"): [[before[1].timer], [after[1].timer]],
+    }
+
+
+def test_lambdas_of_another_number_are_added_up():
+    before = [routine("<lambda>", 3), routine("<lambda>", 7)]
+    after = [routine("<lambda>", 4)]
+    assert rows(side(*before), side(*after)) == {
+        ("<lambda> [{app.py}]", "moved"): [sorted(one.timer for one in before), [after[0].timer]]
+    }
+
+
+def test_a_throttled_routine_is_still_that_routine():
+    before, after = routine("f", 3), routine("f", 3, groups="PYTHON|THROTTLED")
+    assert rows(side(before), side(after)) == {
+        (before.timer, "moved"): [[before.timer], [after.timer]]
+    }
+
+
+def test_a_routine_in_some_of_three_sides_keeps_its_name():
+    f, g = routine("f", 3), routine("g", 9)
+    found = rows(side(f, g), side(f), side(f, g))
+    assert found[g.timer, "same"] == [[g.timer], [], [g.timer]]
+
+
+def test_a_mangled_name_is_the_same_as_the_demangled_one():
+    mangled, plain = kernel("_Z4gemmIfEvPT_i"), kernel("void gemm<float>(float*, int)")
+    assert rows(side(mangled), side(plain)) == {
+        (plain.timer, "demangled"): [[mangled.timer], [plain.timer]]
+    }
+
+
+def test_kernels_are_shortened_only_as_far_as_it_takes():
+    one, two, three = (kernel(f"void gemm<{size}>(float*)") for size in (64, 128, 256))
+    assert rows(side(one, two), side(two, three)) == {
+        (two.timer, "same"): [[two.timer], [two.timer]],
+        ("gemm", "template"): [[one.timer], [three.timer]],
+    }
+
+
+def test_a_kernel_without_partner_keeps_its_full_name():
+    one, two = kernel("void gemm<64>(float*)"), kernel("relu(float*)")
+    assert set(rows(side(one), side(two))) == {(one.timer, "same"), (two.timer, "same")}
+
+
+def test_names_of_gpu_generations_and_tiles_are_the_last_to_go():
+    ampere, volta = kernel("ampere_sgemm_128x64_tn"), kernel("volta_sgemm_64x64_tn")
+    assert rows(side(ampere), side(volta)) == {
+        ("sgemm_tn", "architecture"): [[ampere.timer], [volta.timer]]
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "bare"),
+    [
+        ("ampere_sgemm_128x64_tn", "sgemm_tn"),
+        ("sm80_xmma_gemm_f16f16_f32_tn_n_stage4", "gemm_f16f16_f32_tn_n_stage4"),
+        ("maxwell_scudnn_128x32_relu_small_nn", "scudnn_relu_small_nn"),
+        ("void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn>(int)", "cutlass::Kernel"),
+        ("adaptive_pool", "adaptive_pool"),  # begins with `ada`
+        ("hopper", "hopper"),  # nothing would be left
+    ],
+)
+def test_what_is_left_of_a_kernels_name_without_its_architecture(name, bare):
+    assert architecture_free(name) == bare
+
+
+def test_a_level_cuts_all_kernels_alike_and_no_routine():
+    f = routine("f", 3)
+    one, two = kernel("void gemm<64>(float*)"), kernel("void gemm<128>(float*)")
+    found = rows(side(f, one, two), side(f, one, two), level="template")
+    assert found["gemm", "template"] == [[two.timer, one.timer], [two.timer, one.timer]]
+    assert (f.timer, "same") in found
+
+
+def test_exact_means_full_names_of_routines_too():
+    before, after = routine("f", 3), routine("f", 7)
+    assert len(rows(side(before), side(after), level="exact")) == 2
+
+
+# --- the user's table ----------------------------------------------------------
+
+
+def test_a_table_gives_one_name_to_all_that_its_patterns_fit():
+    neon, torch, other = kernel("sconv_winograd_2x2"), kernel("cudnn::winograd<3>()"), kernel("x")
+    table = Table({"winograd": ["*winograd*"]})
+    assert rows(side(neon, other), side(torch, other), table=table) == {
+        ("winograd", "table"): [[neon.timer], [torch.timer]],
+        ("x", "same"): [["x"], ["x"]],
+    }
+
+
+def test_the_first_pattern_that_fits_counts_and_regular_expressions_expand():
+    table = Table({"special": "gemm_1", r"matrix \1": r"/gemm_(\d)/", "all": "*"})
+    assert table.name_of(kernel("gemm_1")) == "special"
+    assert table.name_of(kernel("sgemm_22")) == "matrix 2"
+    assert table.name_of(kernel("f[0]")) == "all"
+
+
+def test_brackets_in_a_pattern_are_themselves():
+    table = Table({"f": "f [{a.py}*"})
+    assert table.name_of(routine("f", 3, "a.py")) == "f"
+    assert table.name_of(routine("f", 3, "b.py")) is None
+
+
+@pytest.mark.parametrize(
+    ("patterns", "complaint"),
+    [
+        ({"x": 3}, "neither a pattern nor a list"),
+        ({"x": ["a", 3]}, "neither a pattern nor a list"),
+        ({"x": "/(/"}, "no regular expression"),
+        ({r"x\2": "/(a)/"}, "no group 2"),
+    ],
+)
+def test_a_table_that_is_none_says_where(patterns, complaint):
+    with pytest.raises(UsageError, match=f"match.toml: .*{complaint}"):
+        Table(patterns, "match.toml")
+
+
+def test_a_name_without_its_place():
+    assert without_place("A.f [{a b.py}{12}]") == "A.f"
+    assert without_place("operator[](int)") == "operator[](int)"
