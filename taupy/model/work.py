@@ -45,6 +45,9 @@ LEVELS = ("L1", "shared", "L2", "L3", "DRAM")
 COUNTED_TIME = "counted_time"
 COUNTED_LAUNCHES = "counted_launches"
 
+COUNTED_OPERATIONS = "Counted Operations"
+"""Metadata of trials whose flop are worked out from shapes while the program runs."""
+
 METRICS = (*PRECISION_OF, *LEVEL_OF, COUNTED_TIME, COUNTED_LAUNCHES)
 """All metrics that a roofline may need, besides `time`."""
 

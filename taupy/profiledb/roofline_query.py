@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -83,6 +84,9 @@ _DEVICES = """
 
 _METADATA = "SELECT name, value FROM metadata WHERE trial_id = ? ORDER BY ifnull(node, -1) DESC"
 
+# Who states work in a routine's name stands between the statement and the routine.
+_STATES_WORK = re.compile(r"[{/\\]taupy[/\\]count(_torch)?\.py}")
+
 _CPU_NAMES = ("CPU Type", "CPU Model", "CPU Name", "Processor")
 
 
@@ -113,11 +117,7 @@ def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
         ),
         kernels=tuple(_kernels(db, trial.id, metrics, paths)),
         routines=tuple(_routines(db, trial.id, metrics, place)),
-        noted=tuple(
-            NotedWork(name, float(value), paths.timers(callpath))
-            for name, callpath, value in db.rows(_EVENTS, (trial.id, *METRICS))
-            if value is not None
-        ),
+        noted=tuple(_noted(db, trial.id, paths, [name for _, name, *_ in timers])),
         copies_ns=_copies_ns(db, trial.id, metrics),
         health=tuple(value for name, value in metadata.items() if name.startswith("taupy.health.")),
     )
@@ -152,6 +152,21 @@ def _kernels(
             time_ns,
             values,
         )
+
+
+def _noted(db: ProfileDB, trial_id: int, paths: _Paths, names: list[str]) -> Iterable[NotedWork]:
+    ours = {place for place, name in enumerate(names) if _STATES_WORK.search(name)}
+    summed: dict[tuple[str, tuple[int, ...]], float] = {}
+    for name, callpath, value in db.rows(_EVENTS, (trial_id, *METRICS)):
+        if value is None:
+            continue
+        owners = list(paths.timers(callpath))
+        while owners and owners[0] in ours:
+            owners.pop(0)
+        key = (name, tuple(owners))
+        summed[key] = summed.get(key, 0.0) + float(value)
+    for (name, above), total in summed.items():
+        yield NotedWork(name, total, above)
 
 
 def _copies_ns(db: ProfileDB, trial_id: int, metrics: dict[str, int]) -> float:

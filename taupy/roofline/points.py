@@ -8,13 +8,15 @@ where its numbers come from, and which of its launches were counted.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from taupy.errors import MissingMetric
+from taupy.errors import MissingMetric, UsageError
 from taupy.model.work import (
     COUNTED_LAUNCHES,
+    COUNTED_OPERATIONS,
     COUNTED_TIME,
     LEVEL_OF,
     PRECISION_OF,
@@ -137,17 +139,27 @@ def points(
     Raises:
         MissingMetric: the trial has no flop, or no bytes of any level; the message names
             the command that measures them.
+        UsageError: its times are those of counting, and there is no timing trial.
     """
+    if COUNTED_OPERATIONS in work.metadata and timing is None and not runs_on_gpu(work):
+        raise UsageError(
+            f"trial {work.trial_id} counted operations, which takes its time: give a plain run "
+            "of the same program with --timing TRIAL (`taupy run SCRIPT` makes one)"
+        )
     if runs_on_gpu(work):
         found = _gpu_points(work, of, inclusive, timing)
     elif of == "kernel" or not has_host_work(work):
         raise _missing(work, of)
     else:
         found = _host_points(work, of, inclusive)
+        if timing is not None:
+            times = _host_timings(timing, of, inclusive)
+            found = [_retimed(point, times, timing) for point in found]
     total = sum(point.run_time for point in found)
-    if of in ("phase", "program") or inclusive:
-        # These overlap: their shares are of the whole program.
-        total = max([point.run_time for point in found] + [_whole_seconds(work)], default=0.0)
+    if of != "kernel":
+        # These overlap, or are not all there is: their shares are of the whole program.
+        whole = _whole_seconds(work if timing is None else timing)
+        total = max([point.run_time for point in found] + [whole], default=0.0)
     shared = [replace(point, share=point.run_time / total if total > 0 else 0.0) for point in found]
     return sorted(shared, key=lambda point: (-point.run_time, point.name))
 
@@ -232,7 +244,7 @@ def _timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[floa
         if not kernel.time_ns > 0:
             continue
         for key in _keys(timing, kernel, of, inclusive):
-            name = "" if key < 0 else timing.timers[key].name
+            name = "" if key < 0 else _placeless(timing.timers[key].name)
             seconds, launches = found.get(name, (0.0, 0))
             found[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
     return found
@@ -240,18 +252,39 @@ def _timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[floa
 
 def _retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialWork) -> Point:
     """The point with the times of the timing trial; the same launches, more honestly timed."""
-    seconds, launches = times.get("" if point.of == "program" else point.name, (0.0, 0))
-    if not launches or seconds <= 0:
-        note = f"not in the timing trial {timing.trial_id}: timed with counters on"
+    seconds, number = times.get("" if point.of == "program" else _placeless(point.name), (0.0, 0))
+    if not number or seconds <= 0:
+        note = f"not in the timing trial {timing.trial_id}: timed while it was counted"
         return replace(point, notes=(*point.notes, note))
-    each = seconds / launches
+    each = seconds / number
+    here, counted = (point.launches, point.counted) if point.launches else (point.calls,) * 2
     notes = point.notes
-    if launches != point.launches:
-        notes = (
-            *notes,
-            f"{point.launches} launches here, {launches} in the timing trial: scaled to ours",
-        )
-    return replace(point, run_time=each * point.launches, time=each * point.counted, notes=notes)
+    if number != here:
+        what = "launches" if point.launches else "calls"
+        notes = (*notes, f"{here} {what} here, {number} in the timing trial: scaled to ours")
+    return replace(point, run_time=each * here, time=each * counted, notes=notes)
+
+
+def _placeless(name: str) -> str:
+    """A routine's name without its folder, which differs with the way it was started."""
+    return re.sub(r"\[\{[^}]*[/\\]([^}/\\]*)\}", r"[{\1}", name)
+
+
+def _host_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
+    """Name -> seconds of the longest thread and calls, in the trial that was not counted."""
+    whole = of in ("phase", "program") or inclusive
+    seconds: dict[str, dict[tuple[int, int, int], float]] = {}
+    calls: dict[str, int] = {}
+    for routine in timing.routines:
+        place = timing.timers[routine.timer]
+        took = routine.inclusive_ns if whole else routine.exclusive_ns
+        if not _wanted(place, of) or not took > 0:
+            continue
+        name = "" if of == "program" else _placeless(place.name)
+        threads = seconds.setdefault(name, {})
+        threads[routine.thread] = threads.get(routine.thread, 0.0) + took / 1e9
+        calls[name] = calls.get(name, 0) + routine.calls
+    return {name: (max(threads.values()), calls[name]) for name, threads in seconds.items()}
 
 
 # --- CPU ---------------------------------------------------------------------
@@ -411,6 +444,9 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def _missing(work: TrialWork, of: Of) -> MissingMetric:
+    remedy = REMEDY
+    if not work.gpus:
+        remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
     there = ", ".join(work.metrics) or "none"
     what = {
         "kernel": "no kernel whose flop or bytes were counted",
@@ -418,7 +454,7 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
         "phase": "no phase whose flop or bytes were counted",
         "program": "no flop or bytes",
     }[of]
-    return MissingMetric(f"trial {work.trial_id} has {what} (its metrics: {there}); {REMEDY}")
+    return MissingMetric(f"trial {work.trial_id} has {what} (its metrics: {there}); {remedy}")
 
 
 def require(found: Sequence[Point], work: TrialWork) -> None:

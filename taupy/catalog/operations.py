@@ -1,0 +1,173 @@
+"""How many flop known operations take, and how many bytes they must move, by shape.
+
+Analytic counts: what the mathematics asks for, not what a processor did. A multiplication
+and an addition are one flop each, so are division, square root and functions such as exp
+(hardware takes 10 to 30 instructions for those); comparisons, copies and conversions are
+none. Bytes are compulsory ones, every operand once in and every result once out: caches
+that are too small make it more. Integers are no flop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+PRECISIONS = {
+    "float64": "flop_fp64",
+    "float32": "flop_fp32",
+    "float16": "flop_fp16",
+    "bfloat16": "flop_bf16",
+    "complex128": "flop_fp64",
+    "complex64": "flop_fp32",
+}
+"""Name of an element type -> the metric that its flop count for."""
+
+
+class Work(NamedTuple):
+    """Flop and compulsory bytes of one operation."""
+
+    flop: float
+    bytes: float
+
+    def __add__(self, other: object) -> Work:
+        if not isinstance(other, Work):
+            return NotImplemented
+        return Work(self.flop + other.flop, self.bytes + other.bytes)
+
+
+def matmul(m: int, n: int, k: int, itemsize: int = 4, batch: int = 1) -> Work:
+    """(m x k) times (k x n), `batch` times: 2 m n k flop."""
+    return Work(
+        2.0 * batch * m * n * k,
+        float(batch * (m * k + k * n + m * n) * itemsize),
+    )
+
+
+def dot(n: int, itemsize: int = 4) -> Work:
+    """Inner product of two vectors."""
+    return Work(2.0 * n, float((2 * n + 1) * itemsize))
+
+
+def elementwise(outputs: int, inputs: int, itemsize: int = 4, flop_each: float = 1.0) -> Work:
+    """A function of each element; `inputs` elements are read, `outputs` written."""
+    return Work(flop_each * outputs, float((inputs + outputs) * itemsize))
+
+
+def reduction(inputs: int, outputs: int = 1, itemsize: int = 4) -> Work:
+    """A sum (a mean, a norm) of `inputs` elements into `outputs`."""
+    return Work(float(max(inputs - outputs, 0)), float((inputs + outputs) * itemsize))
+
+
+def linear(batch: int, inputs: int, outputs: int, itemsize: int = 4, bias: bool = True) -> Work:
+    """A fully connected layer, forward."""
+    work = matmul(batch, outputs, inputs, itemsize)
+    if bias:
+        work += Work(float(batch * outputs), float(outputs * itemsize))
+    return work
+
+
+def conv2d_output(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
+    """Rows (or columns) that a convolution gives."""
+    return (size + 2 * padding - kernel) // stride + 1
+
+
+def conv2d(
+    batch: int,
+    channels: int,
+    height: int,
+    width: int,
+    filters: int,
+    kernel: int,
+    stride: int = 1,
+    padding: int = 0,
+    itemsize: int = 4,
+) -> Work:
+    """A square 2D convolution, forward, computed directly: no Winograd, no FFT.
+
+    Wang et al.'s equation 4, with stride and padding, which it leaves out.
+    """
+    rows = conv2d_output(height, kernel, stride, padding)
+    columns = conv2d_output(width, kernel, stride, padding)
+    weights = filters * channels * kernel * kernel
+    outputs = batch * filters * rows * columns
+    flop = 2.0 * outputs * channels * kernel * kernel
+    return Work(flop, float((batch * channels * height * width + weights + outputs) * itemsize))
+
+
+def conv2d_backward(
+    batch: int,
+    channels: int,
+    height: int,
+    width: int,
+    filters: int,
+    kernel: int,
+    stride: int = 1,
+    padding: int = 0,
+    itemsize: int = 4,
+) -> Work:
+    """Gradients of input and weights: two products of the forward one's size."""
+    forward = conv2d(batch, channels, height, width, filters, kernel, stride, padding, itemsize)
+    return Work(2 * forward.flop, 2 * forward.bytes)
+
+
+def lstm(batch: int, sequence: int, features: int, hidden: int, itemsize: int = 4) -> Work:
+    """One layer of an LSTM, forward: four gates' products, then 9 flop an element."""
+    gates = matmul(batch, 4 * hidden, features, itemsize) + matmul(
+        batch, 4 * hidden, hidden, itemsize
+    )
+    cell = elementwise(batch * hidden, 5 * batch * hidden, itemsize, flop_each=9 + 8)
+    return Work(sequence * (gates.flop + cell.flop), sequence * (gates.bytes + cell.bytes))
+
+
+def matmul_of_shapes(left: Sequence[int], right: Sequence[int]) -> tuple[int, int, int, int]:
+    """m, n, k and batch of `left @ right`, as NumPy and PyTorch broadcast them."""
+    rows = left[-2] if len(left) > 1 else 1
+    columns = right[-1] if len(right) > 1 else 1
+    batches = [math.prod(shape[:-2]) for shape in (left, right) if len(shape) > 2]
+    return rows, columns, left[-1], max(batches, default=1)
+
+
+FLOP_OF_FUNCTION = {
+    **dict.fromkeys(
+        (
+            *("add", "subtract", "sub", "rsub", "multiply", "mul", "divide", "div", "true_divide"),
+            *("sqrt", "rsqrt", "square", "reciprocal", "exp", "exp2", "expm1", "log", "log2"),
+            *("log10", "log1p", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arctan", "erf"),
+            *("power", "pow", "float_power", "hypot", "floor_divide", "remainder"),
+        ),
+        1.0,
+    ),
+    "sigmoid": 3.0,
+    "silu": 4.0,
+    "gelu": 8.0,
+    "addcmul": 3.0,
+    "addcdiv": 3.0,
+    "lerp": 3.0,
+    "threshold_backward": 0.0,
+    "tanh_backward": 3.0,
+    "sigmoid_backward": 3.0,
+    "gelu_backward": 16.0,
+    "_softmax": 3.0,
+    "_log_softmax": 4.0,
+    "_softmax_backward_data": 3.0,
+    "_log_softmax_backward_data": 3.0,
+    "native_layer_norm": 7.0,
+    "native_layer_norm_backward": 14.0,
+    "native_batch_norm": 7.0,
+    "native_batch_norm_backward": 14.0,
+    "_foreach_add": 1.0,
+    "_foreach_mul": 1.0,
+    "_foreach_div": 1.0,
+    "_foreach_sqrt": 1.0,
+    "_foreach_addcmul": 3.0,
+    "_foreach_addcdiv": 3.0,
+    "_foreach_lerp": 3.0,
+}
+"""Flop for each element of the result, by the name of a function, NumPy's or PyTorch's."""
+
+REDUCTIONS = frozenset(
+    {"sum", "mean", "var", "std", "norm", "prod", "cumsum", "cumprod", "trace", "logsumexp"}
+    | {"linalg_vector_norm", "mse_loss", "average", "nansum", "nanmean"}
+)
+"""Functions that take about one flop for each element that they read."""

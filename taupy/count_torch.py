@@ -1,0 +1,76 @@
+"""PyTorch's operators counted by their shapes, for `taupy.count`.
+
+Products go by PyTorch's own formulas (torch.utils.flop_counter); functions of elements and
+reductions, of which it counts none, by ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from taupy.catalog.operations import FLOP_OF_FUNCTION, REDUCTIONS, Work
+
+_FREE = frozenset(
+    {"detach", "empty", "empty_like", "empty_strided", "new_empty", "lift_fresh", "_to_copy"}
+    | {"zeros", "zeros_like", "ones_like", "full_like", "fill", "zero", "copy", "clone", "set"}
+    | {"cat", "stack", "index_select", "gather", "scatter", "index", "index_put", "relu", "where"}
+    | {"max", "min", "argmax", "argmin", "eq", "ne", "lt", "gt", "le", "ge", "maximum", "minimum"}
+    | {"clamp", "neg", "abs", "sign", "bernoulli", "normal", "uniform", "random", "randperm"}
+    | {"threshold_backward", "max_pool2d_with_indices", "max_pool2d_with_indices_backward"}
+    | {"native_dropout", "embedding", "constant_pad_nd", "arange", "nll_loss_forward", "topk"}
+    | {"nll_loss_backward", "_local_scalar_dense", "select_backward", "slice_backward", "sort"}
+    | {"logical_and", "logical_not", "bitwise_and", "masked_fill", "one_hot", "full", "ones"}
+    | {"new_zeros", "new_ones", "new_full", "scalar_tensor", "is_same_size", "equal", "resize"}
+)
+"""Known to do no arithmetic; their bytes count."""
+
+
+def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> None:
+    """Count every operator of this thread from now on.
+
+    Args:
+        note: is told the work and the element type of each.
+        unknown: gets the names of operators that nobody knows.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+    from torch.utils.flop_counter import flop_registry
+
+    def tensors(tree: Any) -> list[Any]:
+        return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+    class Counting(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            result = function(*args, **kwargs)
+            returns = function._schema.returns
+            if returns and all(r.alias_info and not r.alias_info.is_write for r in returns):
+                return result  # a view moves nothing
+            inputs, outputs = tensors((args, kwargs)), tensors(result)
+            shown = outputs or inputs
+            if not shown:
+                return result
+            floating = [each for each in (*outputs, *inputs) if each.dtype.is_floating_point]
+            kind = (floating or shown)[0].dtype
+            moved = sum(each.numel() * each.element_size() for each in (*inputs, *outputs))
+            name = function._schema.name.partition("::")[2]
+            stem = name.rstrip("_") if not name.startswith("__") else name
+            packet = function._overloadpacket
+            if packet in flop_registry:
+                flop = float(flop_registry[packet](*args, **kwargs, out_val=result))
+            elif stem in FLOP_OF_FUNCTION and floating:
+                flop = FLOP_OF_FUNCTION[stem] * sum(each.numel() for each in shown)
+            elif stem in REDUCTIONS and floating:
+                flop = float(sum(each.numel() for each in inputs))
+            else:
+                flop = 0.0
+                if stem not in _FREE:
+                    unknown[name] = unknown.get(name, 0) + 1
+            note(Work(flop, float(moved)), str(kind).removeprefix("torch."))
+            return result
+
+    Counting().__enter__()
