@@ -74,7 +74,7 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
     )
 
 
-EXTENSIONS = [native("engine", ["engine.c", "part.c"])]
+EXTENSIONS = [native("engine", ["engine.c", "part.c"]), native("blas", ["blas.c"])]
 if platform.machine() in ("x86_64", "aarch64"):
     EXTENSIONS.append(native("micro", ["micro.c"]))
 usable = sys.platform == "linux" and sys.implementation.name == "cpython"

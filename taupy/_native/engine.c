@@ -70,6 +70,7 @@ static int metrics_start(PyObject *options)
     call_metrics = int_option(options, "counters_at_calls", 0) ? metric_count : cpu_time_wanted;
     counter_rdpmc_wanted = int_option(options, "counters_by_rdpmc", 0) != 0;
     node_stride = metric_count ? 2 : 1;
+    whole_wanted = int_option(options, "counters_whole", 0) != 0;
     natives = NULL;
     natives_nlink = 0;
     return 0;
@@ -80,7 +81,9 @@ PyDoc_STRVAR(start_doc,
 "Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, c_calls,\n"
 "depth, include, exclude, our_files, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
-"sample_ms, wait_for_main, helper, quiet, early (ticks, ns), storer_argv, storer_env.");
+"counters_whole (once more, over all threads), "
+"blas (bytes: the library that tells of operations), sample_ms, wait_for_main, helper, quiet,\n"
+"early (ticks, ns), storer_argv, storer_env.");
 
 static PyObject *start(PyObject *module, PyObject *options)
 {
@@ -148,6 +151,11 @@ static PyObject *start(PyObject *module, PyObject *options)
             routines[i]->flags &= ROUTINE_OURS;
     if (code_extra < 0)
         code_extra = code_request_extra(code_freed);
+    PyObject *blas = option(options, "blas");
+    if (blas != NULL && PyBytes_Check(blas) && operations_start(PyBytes_AS_STRING(blas)) != 0) {
+        PyErr_Format(PyExc_OSError, "%s", dlerror());
+        return NULL;
+    }
     thread_count = 0;
     forked = 0;
     if (part_begin() != 0)
@@ -189,7 +197,9 @@ static PyObject *stop(PyObject *module, PyObject *unused)
         }
     finish(0, 0, PART_ENDED);
     active = 0;
+    operations_stop();
     counters_close();
+    whole_close();
     this_thread = NULL; /* other threads' stay, but the hooks that use them are gone */
     pthread_setspecific(thread_key, NULL);
     threads = NULL;

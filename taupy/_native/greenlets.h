@@ -9,6 +9,7 @@
 #define TAUPY_GREENLETS_H
 
 #include "process.h"
+#include "operations.h"
 
 typedef struct Stack { /* of one greenlet, while it is switched out */
     void *greenlet;    /* NULL: free slot */

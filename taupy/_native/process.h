@@ -85,13 +85,8 @@ static void thread_ended(void *value)
         return;
     metrics_flush(thread);
     thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    thread->ended_ticks = clock_ticks();
+    counters_end(thread);
     part->last_ticks = thread->ended_ticks;
-    if (thread->counters != NULL) {
-        CounterGroup *group = thread->counters;
-        thread->counters = NULL;
-        counter_close(group, 0);
-    }
 }
 
 /* Begin to record on this thread. NULL if that cannot be. Needs the GIL, or a process
@@ -184,7 +179,7 @@ static void fork_child(void)
     }
     part_forget(part);
     counters_forget();
-    natives = NULL;
+    natives_forget();
     pthread_setspecific(thread_key, NULL);
     part = NULL;
     threads = NULL;
@@ -256,17 +251,18 @@ static uint64_t sample_hash(uint64_t event, uint64_t thread, const Node *node)
     return (((uint64_t)node >> 6) * 31 + event * 1000003 + thread) * 0x9E3779B97F4A7C15ull >> 20;
 }
 
-static int sample(const char *name, const char *unit, double value, Thread *thread, Node *node)
+/* Where samples of an event at a place are summed; NULL if there is no room. Under the GIL. */
+static SampleRecord *sample_record(const char *name, const char *unit, Thread *thread, Node *node)
 {
     Event *event = event_of(name, unit);
     if (event == NULL)
-        return -1;
+        return NULL;
     if (samples == NULL || samples_generation != generation || samples_count * 2 > samples_mask) {
         int grow = samples != NULL && samples_generation == generation;
         uint64_t mask = grow ? samples_mask * 2 + 1 : 63;
         SampleRecord **table = calloc(mask + 1, sizeof *table);
         if (table == NULL)
-            return -1;
+            return NULL;
         for (uint64_t i = 0; grow && i <= samples_mask; i++)
             if (samples[i] != NULL) {
                 uint64_t j = sample_hash(samples[i]->event, samples[i]->thread, samples[i]->node);
@@ -289,14 +285,21 @@ static int sample(const char *name, const char *unit, double value, Thread *thre
     if (record == NULL) {
         Block *block = part_block(part, BLOCK_SAMPLES, (uint32_t)thread->index, sizeof *record);
         if (block == NULL)
-            return -1;
+            return NULL;
         record = samples[i] = (SampleRecord *)(block + 1);
         record->event = event->id;
         record->thread = thread->index;
         record->node = node;
-        record->minimum = record->maximum = value;
         samples_count++;
     }
+    return record;
+}
+
+/* By the record's own thread only. */
+static void sample_add(SampleRecord *record, double value)
+{
+    if (record->count == 0)
+        record->minimum = record->maximum = value;
     record->count++;
     record->sum += value;
     record->sum_squares += value * value;
@@ -304,6 +307,14 @@ static int sample(const char *name, const char *unit, double value, Thread *thre
         record->minimum = value;
     if (value > record->maximum)
         record->maximum = value;
+}
+
+static int sample(const char *name, const char *unit, double value, Thread *thread, Node *node)
+{
+    SampleRecord *record = sample_record(name, unit, thread, node);
+    if (record == NULL)
+        return -1;
+    sample_add(record, value);
     return 0;
 }
 
@@ -359,6 +370,8 @@ static int metadata_write(const char *name, const char *value)
 
 /* ---------------------------------------------------------------- the end */
 
+static void operations_finish(void); /* operations.h */
+
 static void finish(int has_status, int64_t status, uint64_t state)
 {
     if (!active || waiting)
@@ -368,6 +381,7 @@ static void finish(int has_status, int64_t status, uint64_t state)
     if (part->state == PART_RUNNING) {
         struct rusage usage;
         counters_finish();
+        operations_finish();
         for (Thread *thread = threads; thread != NULL; thread = thread->next) {
             clockid_t clock;
             if (thread->ended_ticks == 0 && pthread_getcpuclockid(thread->pthread, &clock) == 0)

@@ -1,0 +1,91 @@
+/* Operations that are told from shapes: what BLAS computes, noted where it was called.
+ *
+ * blas.c stands between the program and its BLAS and tells us; calls come without the GIL,
+ * which is taken only for the first call of its kind at a place. Sums are user events
+ * (flop_fp32, flop_fp64, bytes_dram) of the call path, in the part at once. */
+#ifndef TAUPY_OPERATIONS_H
+#define TAUPY_OPERATIONS_H
+
+#include <dlfcn.h>
+
+#define OPERATION_PLACES 64
+
+typedef struct OperationPlace {
+    const Node *node;
+    uint64_t generation;
+    int precision;
+    SampleRecord *flop, *bytes;
+} OperationPlace;
+
+/* A thread's places that it used last; memory of its own, made when it is needed. */
+static __thread OperationPlace *operation_places __attribute__((tls_model("initial-exec")));
+static double operations_unowned; /* flop of threads that run no Python */
+static void (**operations_teller)(int, double, double);
+
+static OperationPlace *operation_place(Thread *thread, Node *node, int precision)
+{
+    uint64_t hash = ((uint64_t)node >> 6) * 0x9E3779B97F4A7C15ull >> 40;
+    if (operation_places == NULL &&
+        (operation_places = calloc(OPERATION_PLACES, sizeof *operation_places)) == NULL)
+        return NULL;
+    OperationPlace *place = &operation_places[(hash + (uint64_t)precision) % OPERATION_PLACES];
+    if (place->node == node && place->generation == generation && place->precision == precision)
+        return place;
+    PyGILState_STATE state = PyGILState_Ensure();
+    Node *at = node->parent == NULL ? NULL : node;
+    const char *name = precision == 32 ? "flop_fp32" : "flop_fp64";
+    SampleRecord *flop = sample_record(name, "flop", thread, at);
+    SampleRecord *bytes = flop ? sample_record("bytes_dram", "B", thread, at) : NULL;
+    if (bytes == NULL)
+        part->calls_over_limit++;
+    PyGILState_Release(state);
+    if (bytes == NULL)
+        return NULL;
+    *place = (OperationPlace){node, generation, precision, flop, bytes};
+    return place;
+}
+
+static void operations_note(int precision, double flop, double bytes)
+{
+    Thread *thread = this_thread;
+    if (!active || part == NULL)
+        return;
+    if (thread == NULL) {
+        operations_unowned += flop; /* a sum for a remark: a race may lose some */
+        return;
+    }
+    OperationPlace *place = operation_place(thread, visible(thread), precision);
+    if (place != NULL) {
+        sample_add(place->flop, flop);
+        sample_add(place->bytes, bytes);
+    }
+}
+
+/* From now on what is loaded finds our BLAS first. -1, and dlerror(), if that cannot be. */
+static int operations_start(const char *library)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+    operations_teller = handle ? dlsym(handle, "taupy_blas_note") : NULL;
+    if (operations_teller == NULL)
+        return -1;
+    operations_unowned = 0;
+    *operations_teller = operations_note;
+    return 0;
+}
+
+static void operations_stop(void)
+{
+    if (operations_teller != NULL)
+        *operations_teller = NULL;
+}
+
+static void operations_finish(void)
+{
+    char text[64];
+    if (operations_unowned > 0) {
+        snprintf(text, sizeof text, "%.0f", operations_unowned);
+        metadata_write("taupy.operations.unowned", text);
+    }
+}
+
+#endif
