@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from taupy.model import kernel_names
 from taupy.model.profile import TIME, Metric, Timer
 
 ARROW = " => "
@@ -46,6 +47,9 @@ _CLOCKS = re.compile(r"(?:.*_)?(?:TIME|CLOCK|CLOCK_GET_TIME|LINUX_TIMERS|GET_TIM
 def timer(name: str, groups: str) -> Timer:
     """The timer that TAU calls by this name; its `full_name` is that name again."""
     ours = our_groups(groups)
+    if "GPU_KERNEL" in ours:
+        short = kernel_names.short_name(name)
+        return Timer(name, groups=ours, short=short if short != name else None)
     if match := _OUR_PLACE.fullmatch(name):
         routine, file, line = match.groups()
         made = Timer(routine, file, int(line), ours)

@@ -39,12 +39,18 @@ class Timers:
     def __init__(self) -> None:
         self.timers: list[Timer] = []
         self._at: dict[tuple[str, str] | Timer, int] = {}
+        self._groups: dict[str, str] = {}
+
+    def groups_of(self, name: str) -> str:
+        """TAU's groups of a routine that the thread has no row of; other threads may."""
+        return self._groups.get(name) or ("TAU_TAUPY" if name in ROOT_NAMES else "TAU_DEFAULT")
 
     def routine(self, name: str, groups: str) -> int:
         """The position of a routine's timer."""
         place = self._at.get((name, groups))
         if place is None:
             place = self._at[name, groups] = self.place(tau_names.timer(name, groups))
+            self._groups.setdefault(name, groups)
         return place
 
     def place(self, timer: Timer) -> int:
@@ -219,10 +225,11 @@ class _Plan:
         ]
 
     def add_launches_up(self) -> None:
-        """On a stream a row without calls has the inclusive of all beneath it."""
+        """On a stream a row without calls has the calls and inclusive of what is beneath it."""
         for row in range(len(self.leaf) - 1, 0, -1):
             above = self.parent[row]
             if not self.values[above].calls:
+                self.values[above].subroutines += self.values[row].calls
                 totals = self.values[above].inclusive
                 for metric, one in enumerate(self.values[row].inclusive):
                     totals[metric] = (totals[metric] or 0) + (one or 0)
@@ -235,7 +242,7 @@ class _Plan:
                 position[id] = timers.place(CUT)
             else:
                 name = rows.names[id]
-                groups = rows.flat[id].groups if id in rows.flat else _groups_of(name)
+                groups = rows.flat[id].groups if id in rows.flat else timers.groups_of(name)
                 position[id] = timers.routine(name, groups)
         return _columns(rows.metrics, [position[id] for id in self.leaf], self.parent, self.values)
 
@@ -318,11 +325,6 @@ def outermost(parent: Sequence[int], leaf: Sequence[int]) -> list[int]:
 
 def _zeros(metrics: int) -> Row:
     return Row("", 0, 0, [0] * metrics, [0] * metrics, 0)
-
-
-def _groups_of(name: str) -> str:
-    """Of a routine that has no row of its own."""
-    return "TAU_TAUPY" if name in ROOT_NAMES else "TAU_DEFAULT"
 
 
 def _sums(values: Iterable[tuple[int, list[Number | None]]]) -> dict[int, list[Number | None]]:
