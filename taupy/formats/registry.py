@@ -44,6 +44,8 @@ _MODULES = (
     "tau_packed",
     "tau_sqlite",
     "nsys",
+    "ncu_rep",
+    "ncu_csv",
     "chrome",
     "pstats_",
     "json_",

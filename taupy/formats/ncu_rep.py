@@ -1,0 +1,278 @@
+"""Nsight Compute's reports (`.ncu-rep`), read.
+
+NVIDIA's own package (`pip install ncu-report`) reads them where it is installed, in a
+process of its own, which may fail without harm; else `NcuReport` here does.
+
+The container, as seen in files of ncu 2021 to 2025: `NVR\\0`, then the length (4 bytes,
+little endian) of a header and the header, then blocks: the length of a block header, the
+header {1: sources, 2: results, 4: strings {1: string ...}, 5: bytes of payload}, then for
+each source and each result its length and message. A result: {5: mangled name, 6: name,
+7: demangled name, 10: grid, 11: block, 13 ...: metric {1: number of its name among all
+strings, 2: value {1: text | 2: float | 3: double | 4, 5: integers}}}.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from taupy.formats import limits, ncu_units, protowire
+from taupy.formats.limits import refusal
+from taupy.formats.ncu_metrics import Counted, CountedLaunches
+from taupy.formats.progress import Progress
+from taupy.formats.protowire import BYTES, FIXED32, FIXED64, WireError
+from taupy.formats.registry import IMPORT_NOTES, Format
+from taupy.model.gpu import Extent
+from taupy.model.profile import Profile
+
+MAGIC: Final = b"NVR\0"
+
+LARGEST_MESSAGE: Final = 256 << 20
+_MOST_STRINGS: Final = 4_000_000
+_PATIENCE_S: Final = 300
+
+
+def recognises(path: Path, first: bytes) -> bool:
+    return first.startswith(MAGIC)
+
+
+def read(path: Path, progress: Progress) -> Iterator[Profile]:
+    """The one trial of a report.
+
+    Raises:
+        FormatError: it is no report, cut short, or holds no kernel.
+    """
+    notes = []
+    launches: CountedLaunches | None = None
+    own = NcuReport(path)
+    progress.begin(path.name, path.stat().st_size)
+    sound = CountedLaunches()
+    for one in own.launches(progress):
+        sound.add(one)
+    if not sound.count:
+        raise refusal(path, "", "no kernel was profiled: there are no results")
+    if find_spec("ncu_report") is not None:
+        launches = _by_nvidia(path)
+        if launches is None or launches.count != sound.count:
+            notes.append("NVIDIA's ncu-report could not read the file; taupy's own reader did")
+            launches = None
+    reader = "taupy" if launches is None else "NVIDIA's ncu-report"
+    launches = launches or sound
+    notes += launches.notes()
+    metadata = {"ncu report read by": reader}
+    if notes:
+        metadata[IMPORT_NOTES] = "\n".join(notes)
+    yield launches.profile(path.stem.partition(".")[0] or path.name, metadata)
+
+
+class NcuReport:
+    """A report, read without NVIDIA's software."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._strings: list[str] = []
+
+    def launches(self, progress: Progress) -> Iterator[Counted]:
+        """The results in the order in which they were taken."""
+        size = self._path.stat().st_size
+        with open(self._path, "rb") as file:
+            if file.read(4) != MAGIC:
+                raise refusal(self._path, "byte 0", "no report of Nsight Compute")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                at = self._length(data, 4, size) + 8
+                while at < size:
+                    before = at
+                    header, at = self._message(data, at, size)
+                    sources, results, payload = self._block(header, before)
+                    if payload > size - at:
+                        raise refusal(
+                            self._path, f"byte {at}",
+                            f"cut short: a block of {payload} bytes, {size - at} are there",
+                        )  # fmt: skip
+                    end = at + payload
+                    for number in range(sources + results):
+                        if at >= end:
+                            said = sources + results
+                            lie = f"a block of {said} messages, it says; {number} are there"
+                            raise refusal(self._path, f"byte {at}", lie)
+                        if number < sources:
+                            at = self._length(data, at, end) + 4 + at
+                        else:
+                            message, at = self._message(data, at, end)
+                            yield self._result(message, at)
+                    if at != end:
+                        raise refusal(self._path, f"byte {at}", "a block is not of its length")
+                    progress.advance(at - before)
+
+    def _length(self, data: Any, at: int, end: int) -> int:
+        """The length of the message at a place."""
+        if at + 4 > end:
+            raise refusal(self._path, f"byte {at}", "cut short")
+        (size,) = struct.unpack_from("<I", data, at)
+        if size > end - at - 4:
+            raise refusal(
+                self._path, f"byte {at}", f"cut short: {size} bytes, {end - at - 4} are there"
+            )
+        if size > LARGEST_MESSAGE:
+            raise refusal(self._path, f"byte {at}", f"a message of {size} bytes")
+        return int(size)
+
+    def _message(self, data: Any, at: int, end: int) -> tuple[bytes, int]:
+        size = self._length(data, at, end)
+        return data[at + 4 : at + 4 + size], at + 4 + size
+
+    def _block(self, header: bytes, at: int) -> tuple[int, int, int]:
+        """Sources, results, bytes of payload; its strings are taken in."""
+        found = {1: 0, 2: 0, 5: 0}
+        try:
+            for number, _, value in protowire.fields(header):
+                if number in found and isinstance(value, int):
+                    found[number] = value
+                elif number == 4 and isinstance(value, bytes):
+                    self._strings += [
+                        text.decode("utf-8", "replace")
+                        for which, _, text in protowire.fields(value)
+                        if which == 1 and isinstance(text, bytes)
+                    ]
+        except WireError as problem:
+            raise refusal(self._path, f"byte {at + 4 + problem.at}", str(problem)) from None
+        if len(self._strings) > _MOST_STRINGS:
+            raise refusal(self._path, f"byte {at}", f"more than {_MOST_STRINGS} names of metrics")
+        return found[1], found[2], found[5]
+
+    def _result(self, message: bytes, end: int) -> Counted:
+        one = Counted(kernel="(unnamed kernel)")
+        names: dict[int, str] = {}
+        try:
+            for number, wire, value in protowire.fields(message):
+                if number in (5, 6, 7) and isinstance(value, bytes):
+                    names[number] = value.decode("utf-8", "replace")[: limits.LONGEST_NAME]
+                elif number == 10 and wire == BYTES and isinstance(value, bytes):
+                    one.grid = _extent(value)
+                elif number == 11 and wire == BYTES and isinstance(value, bytes):
+                    one.block = _extent(value)
+                elif number == 13 and isinstance(value, bytes):
+                    self._metric(one, value)
+        except WireError as problem:
+            place = f"byte {end - len(message) + problem.at}"
+            raise refusal(self._path, place, f"damaged result: {problem}") from None
+        one.kernel = names.get(7) or names.get(6) or names.get(5) or one.kernel
+        return complete(one)
+
+    def _metric(self, one: Counted, message: bytes) -> None:
+        name, found = -1, None
+        for number, _, value in protowire.fields(message):
+            if number == 1 and isinstance(value, int) and name < 0:
+                name = value
+            elif number == 2 and isinstance(value, bytes) and found is None:
+                found = _value(value)
+        if not 0 <= name < len(self._strings) or found is None:
+            return
+        take(one, self._strings[name], found)
+
+
+def take(one: Counted, name: str, value: Any, unit: str = "") -> None:
+    """Add one metric's value to a launch."""
+    if isinstance(value, str):
+        one.texts[name] = value[:1000]
+    elif isinstance(value, (int, float)) and value == value and abs(value) < 1e30:
+        one.values[name] = value
+        if unit:
+            one.units[name] = unit
+
+
+def complete(one: Counted) -> Counted:
+    """Fill in what a report says as metrics: device, stream, compute capability."""
+
+    def whole(name: str, largest: int) -> int:
+        value = one.values.get(name, 0)
+        return int(value) if 0 <= value <= largest else 0
+
+    major = one.values.get("device__attribute_compute_capability_major")
+    minor = one.values.get("device__attribute_compute_capability_minor")
+    if major is not None and minor is not None and 0 <= major < 100 and 0 <= minor < 100:
+        one.capability = f"{int(major)}.{int(minor)}"
+    one.device = whole("launch__device_id", 1 << 16)
+    one.context = whole("launch__context_id", 1 << 32)
+    one.stream = whole("launch__stream_id", 1 << 32)
+    one.failed = not one.values
+    for name in [name for name in one.values if name.startswith("device__attribute_")]:
+        del one.values[name]  # facts of the chip, no measurements
+    return one
+
+
+def _extent(message: bytes) -> Extent | None:
+    found = [value for _, _, value in protowire.fields(message) if isinstance(value, int)]
+    return (found[0], found[1], found[2]) if len(found) == 3 and max(found) < 1 << 32 else None
+
+
+def _value(message: bytes) -> str | int | float | None:
+    for _, wire, value in protowire.fields(message):
+        if isinstance(value, int):
+            return value
+        if wire == FIXED64:
+            return float(struct.unpack("<d", value)[0])
+        if wire == FIXED32:
+            return float(struct.unpack("<f", value)[0])
+        return value.decode("utf-8", "replace")
+    return None
+
+
+_SCRIPT: Final = """
+import json, sys
+import ncu_report
+report = ncu_report.load_report(sys.argv[1])
+for number in range(report.num_ranges()):
+    taken = report.range_by_idx(number)
+    for action in (taken.action_by_idx(n) for n in range(taken.num_actions())):
+        metrics = []
+        for name in action.metric_names():
+            metric = action.metric_by_name(name)
+            if metric is not None and metric.has_value():
+                metrics.append((name, metric.value(), metric.unit()))
+        print(json.dumps([action.name(action.NameBase_DEMANGLED), metrics]))
+"""
+
+
+def _by_nvidia(path: Path) -> CountedLaunches | None:
+    """The launches as NVIDIA's package gives them; None where it fails."""
+    command = [sys.executable, "-c", _SCRIPT, str(path)]
+    launches = CountedLaunches()
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S)
+        if done.returncode:
+            return None
+        for line in done.stdout.splitlines():
+            kernel, metrics = json.loads(line)
+            one = Counted(kernel=str(kernel)[: limits.LONGEST_NAME])
+            for name, value, unit in metrics:
+                factor, base = ncu_units.base(unit or "")
+                take(one, name, value, base if factor == 1 else "")
+            one.grid = _dimensions(one, "grid_dim")
+            one.block = _dimensions(one, "block_dim")
+            launches.add(complete(one))
+    except (OSError, ValueError, TypeError, subprocess.TimeoutExpired):
+        return None
+    return launches
+
+
+def _dimensions(one: Counted, what: str) -> Extent | None:
+    found = [one.values.get(f"launch__{what}_{axis}") for axis in "xyz"]
+    x, y, z = (None if value is None else int(value) for value in found)
+    return (x, y, z) if x is not None and y is not None and z is not None else None
+
+
+FORMAT = Format(
+    name="ncu-rep",
+    title="Nsight Compute report",
+    suffixes=(".ncu-rep",),
+    recognises=recognises,
+    read=read,
+)

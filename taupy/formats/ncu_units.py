@@ -1,0 +1,77 @@
+"""Values and units as Nsight Compute prints them, made into numbers in base units."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from taupy.model.gpu import Extent
+
+_PREFIXES: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+
+# Words that take a prefix for thousands; ncu's K is 1000, of bytes too.
+_SCALED: Final = {"byte": "B", "hz": "Hz", "inst": "inst", "sector": "sector", "cycle": "cycle",
+                  "request": "request", "warp": "warp", "flop": "flop"}  # fmt: skip
+
+_TIMES: Final = {
+    "s": 1e9, "second": 1e9, "ms": 1e6, "msecond": 1e6, "us": 1e3, "usecond": 1e3,
+    "ns": 1.0, "nsecond": 1.0,
+}  # fmt: skip
+
+_EXTENT: Final = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
+_GROUPED: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_PLAIN: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+LARGEST: Final = 1e30
+
+
+def number(text: str) -> int | float | None:
+    """A value with or without thousands separators; None for `nan` and what is no number."""
+    text = text.strip().replace("\u202f", "").replace("\xa0", "")
+    if _GROUPED.fullmatch(text):
+        text = text.replace(",", "")
+    if not _PLAIN.fullmatch(text) or len(text) > 400:
+        return None
+    if text.lstrip("+-").isdigit():
+        whole = int(text)
+        return whole if abs(whole) < LARGEST else None
+    value = float(text)
+    return value if math.isfinite(value) and abs(value) < LARGEST else None
+
+
+def base(unit: str) -> tuple[float, str]:
+    """What a value in this unit is multiplied by, and the base unit it is then in.
+
+    `Gbyte/s` is 1e9 and `B/s`, `usecond` 1e3 and `ns`, `cycle/nsecond` 1e9 and `cycle/s`;
+    a word that is not known stays as it is.
+    """
+    over, slash, under = unit.strip().partition("/")
+    factor, name = _word(over)
+    if not slash:
+        return factor, name
+    word = under.strip().lower()
+    if word in _TIMES:
+        return factor * (1e9 / _TIMES[word]), f"{name}/s" if name else "1/s"
+    divisor, named = _word(under)
+    return factor / divisor, f"{name}/{named}"
+
+
+def extent(text: str) -> Extent | None:
+    """`(128, 1, 1)`; None where a launch failed or nothing is said."""
+    found = _EXTENT.fullmatch(text.strip())
+    if found is None or any(len(one) > 18 for one in found.groups()):
+        return None
+    x, y, z = (int(one) for one in found.groups())
+    return (x, y, z) if x and y and z else None
+
+
+def _word(text: str) -> tuple[float, str]:
+    word = text.strip()
+    lower = word.lower()
+    if lower in _TIMES:
+        return _TIMES[lower], "ns"
+    for known, name in _SCALED.items():
+        if lower.endswith(known) and lower[: -len(known)] in _PREFIXES:
+            return _PREFIXES[lower[: -len(known)]], name
+    return 1.0, word

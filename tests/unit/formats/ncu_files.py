@@ -1,0 +1,82 @@
+"""Small files of Nsight Compute, made here: CSV of both pages, and the report's container."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from taupy.formats import protowire as wire
+
+PLACE = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream",
+         "Block Size", "Grid Size", "Device", "CC"]  # fmt: skip
+LONG = [*PLACE, "Section Name", "Metric Name", "Metric Unit", "Metric Value"]
+
+
+def line(cells) -> str:
+    return ",".join('"' + str(cell).replace('"', '""') + '"' for cell in cells)
+
+
+def place(id=0, kernel="k(float *)", process=7, stream=7, block="(128, 1, 1)", grid="(8, 1, 1)",
+          device=0, cc="9.0", name="train"):  # fmt: skip
+    return [id, process, name, "127.0.0.1", kernel, 1, stream, block, grid, device, cc]
+
+
+def long_rows(metrics, **at):
+    """One row for each (name, unit, value)."""
+    return [line([*place(**at), "Command line profiler metrics", *one]) for one in metrics]
+
+
+def long_csv(path: Path, *launches, before=(), between=()) -> Path:
+    """Launches are lists of rows; program output stands before, and after each launch."""
+    text = [*before, line(LONG)]
+    for rows in launches:
+        text += [*rows, *between]
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return path
+
+
+def wide_csv(path: Path, metrics, rows) -> Path:
+    """The raw page: a column for each (name, unit)."""
+    text = [line([*PLACE, *(name for name, _ in metrics)])]
+    text.append(line([""] * len(PLACE) + [unit for _, unit in metrics]))
+    text += [line([*at, *values]) for at, values in rows]
+    path.write_text("\ufeff==PROF== Connected\n" + "\n".join(text) + "\n", encoding="utf-8")
+    return path
+
+
+def _sized(message: bytes) -> bytes:
+    return struct.pack("<I", len(message)) + message
+
+
+def _value(value) -> bytes:
+    if isinstance(value, str):
+        return wire.put_text(1, value)
+    if isinstance(value, int):
+        return wire.put_number(5, value)
+    return bytes([3 << 3 | 1]) + struct.pack("<d", value)
+
+
+def result(name: str, grid, block, metrics: dict, strings: list[str]) -> bytes:
+    message = wire.put_text(6, name.partition("(")[0]) + wire.put_text(7, name)
+    for number, extent in ((10, grid), (11, block)):
+        axes = b"".join(wire.put_number(axis, size) for axis, size in enumerate(extent, 1))
+        message += wire.put_bytes(number, axes)
+    for metric, value in metrics.items():
+        if metric not in strings:
+            strings.append(metric)
+        found = wire.put_number(1, strings.index(metric)) + wire.put_bytes(2, _value(value))
+        message += wire.put_bytes(13, found)
+    return message
+
+
+def report(path: Path, launches, *, results: int | None = None) -> Path:
+    """A report of (name, grid, block, metrics); `results`: a count that lies."""
+    strings: list[str] = []
+    messages = [result(*one, strings) for one in launches]
+    payload = _sized(b"\x0a\x03src") + b"".join(map(_sized, messages))
+    table = b"".join(wire.put_text(1, one) for one in strings)
+    header = wire.put_number(1, 1)
+    header += wire.put_number(2, len(messages) if results is None else results)
+    header += wire.put_bytes(4, table) + wire.put_number(5, len(payload))
+    path.write_bytes(b"NVR\0" + _sized(b"\x0a\x012") + _sized(header) + payload)
+    return path

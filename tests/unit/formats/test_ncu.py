@@ -1,0 +1,338 @@
+"""Nsight Compute: counters of kernels from CSV and reports, with the numbers of the papers."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taupy.errors import FormatError
+from taupy.formats import ncu_csv, ncu_rep, ncu_units
+from taupy.formats.progress import SILENT
+from taupy.formats.registry import IMPORT_NOTES
+from taupy.model import invariants
+from tests.unit.formats import ncu_files as made
+
+SHARED = os.environ.get("TAUPY_SHARED_DATA")
+shared = pytest.mark.skipif(not SHARED, reason="TAUPY_SHARED_DATA names no folder of real files")
+FLOPS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+
+
+def read(path):
+    module = ncu_rep if path.suffix == ".ncu-rep" else ncu_csv
+    assert module.recognises(path, path.read_bytes()[:65536])
+    (profile,) = module.read(path, SILENT)
+    assert invariants.check(profile) == []
+    return profile
+
+
+def counted(profile, kernel=""):
+    """Values of the kernels whose name begins so, summed up."""
+    found = {}
+    for one in profile.threads:
+        tree = one.tree
+        for row in range(len(tree)):
+            timer = profile.timers[tree.timer[row]]
+            if "GPU_KERNEL" in timer.groups and timer.name.startswith(kernel):
+                for name, column in tree.exclusive.items():
+                    if column[row] == column[row]:
+                        found[name] = found.get(name, 0) + column[row]
+                found["calls"] = found.get("calls", 0) + tree.calls[row]
+    return found
+
+
+def events(profile):
+    return {one.name: one for measured in profile.threads for one in measured.user_events}
+
+
+def test_our_counters_are_made_of_those_of_ncu(tmp_path):
+    metrics = [
+        ("dram__bytes_read.sum", "Kbyte", "1.50"),
+        ("dram__bytes_write.sum", "byte", "500"),
+        ("l1tex__t_bytes.sum", "Mbyte", "2"),
+        ("gpu__time_duration.sum", "usecond", "12.5"),
+        (FLOPS.format("fadd"), "inst", "1,000"),
+        (FLOPS.format("fmul"), "inst", "2,000"),
+        (FLOPS.format("ffma"), "inst", "3,000"),
+        (FLOPS.format("hadd"), "inst", "1"),
+        (FLOPS.format("hmul"), "inst", "1"),
+        (FLOPS.format("hfma"), "inst", "1"),
+        ("lts__t_sectors.sum", "sector", "77"),
+        ("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", "40"),
+    ]
+    other = [(name, unit, "60" if unit == "%" else value) for name, unit, value in metrics]
+    path = made.long_csv(
+        tmp_path / "a.csv", made.long_rows(metrics), made.long_rows(other, id=1), between=["step 2"]
+    )
+    profile = read(path)
+    values = counted(profile)
+    assert values["bytes_dram"] == 2 * 2000
+    assert values["bytes_l1"] == 4_000_000
+    assert values["flop_fp32"] == 2 * (1000 + 2000 + 2 * 3000)
+    assert values["flop_fp16"] == 2 * (2 + 2 + 4)
+    assert values["time"] == values["counted_time"] == 25_000
+    assert values["counted_launches"] == values["calls"] == 2
+    assert values["lts__t_sectors.sum"] == 154
+    load = events(profile)["sm__throughput.avg.pct_of_peak_sustained_elapsed"]
+    assert (load.count, load.minimum, load.maximum, load.mean) == (2, 40, 60, 50)
+    units = {metric.name: metric.unit for metric in profile.metrics}
+    assert (units["bytes_dram"], units["flop_fp32"], units["counted_launches"]) == (
+        "B",
+        "flop",
+        "launch",
+    )
+    assert "l1tex__t_bytes.sum" not in values  # is bytes_l1 already
+
+
+def test_the_raw_page_has_a_column_for_each_metric(tmp_path):
+    metrics = [("gpu__time_duration.sum", "ms"), ("smsp__inst_executed.sum", "inst")]
+    metrics += [("launch__registers_per_thread", "register/thread"), ("device__name", "")]
+    rows = [
+        (made.place(0), ["1.5", "1,234", "32", "H200"]),
+        (made.place(1, kernel="other"), ["nan", "", "n/a", ""]),
+        (made.place(2, device=1, stream=9), ["2", "6", "32", ""]),
+        (made.place(0, process=8), ["1", "1", "40", ""]),
+    ]
+    profile = read(made.wide_csv(tmp_path / "raw.csv", metrics, rows))
+    assert counted(profile, "k(")["inst_executed"] == 1234 + 6 + 1
+    assert counted(profile, "k(")["time"] == 4_500_000
+    assert [
+        (one.thread.node, one.thread.context, one.thread.native_id) for one in profile.threads
+    ] == [
+        (0, 1, 7),
+        (0, 2, 9),
+        (1, 1, 7),
+    ]
+    first = profile.threads[0]
+    assert {one.registers for one in first.launches} == {32, None}
+    assert "1 of 4 launches have no duration" in profile.metadata[IMPORT_NOTES]
+
+
+def test_a_kernel_without_a_value_has_none_rather_than_zero(tmp_path):
+    one = [("dram__bytes.sum", "byte", "100"), ("gpu__time_duration.sum", "ns", "5")]
+    rows = [made.long_rows(one), made.long_rows([one[1]], id=1, kernel="bare")]
+    profile = read(made.long_csv(tmp_path / "a.csv", *rows))
+    assert counted(profile, "k(")["bytes_dram"] == 100
+    assert "bytes_dram" not in counted(profile, "bare")
+
+
+def test_tensor_instructions_that_are_no_matrix_products(tmp_path):
+    """HFMA2 runs on the tensor pipe, too: 64 threads of it are two instructions."""
+
+    def kernel(id, name, pipe, hfma, cc):
+        metrics = [("sm__inst_executed_pipe_tensor.sum", "inst", pipe),
+                   (FLOPS.format("hfma"), "inst", hfma), (FLOPS.format("hadd"), "inst", 0),
+                   (FLOPS.format("hmul"), "inst", 0)]  # fmt: skip
+        return made.long_rows(metrics, id=id, kernel=name, cc=cc)
+
+    path = made.long_csv(
+        tmp_path / "a.csv",
+        kernel(0, "copy", 2, 64, "8.0"),
+        kernel(1, "partly", 1, 3, "8.0"),
+        kernel(2, "s16816gemm", 102, 64, "8.0"),
+        kernel(3, "s1688tf32", 10, 0, "8.6"),
+        kernel(4, "h884", 10, 0, "7.0"),
+        kernel(5, "turing", 10, 0, "7.5"),
+        kernel(6, "hopper", 10, 0, "9.0"),
+    )
+    profile = read(path)
+    names = ("copy", "partly", "s16816gemm", "s1688tf32", "h884", "turing")
+    assert [counted(profile, name)["flop_tensor"] for name in names] == [
+        0, 0, 100 * 4096, 10 * 2048, 10 * 512, 10 * 2048,
+    ]  # fmt: skip
+    assert "flop_tensor" not in counted(profile, "hopper")
+    assert "flop_tensor of 4 launches" in profile.metadata[IMPORT_NOTES]
+
+
+def test_sums_come_from_rates_where_only_those_were_taken(tmp_path):
+    metrics = [("gpu__time_duration.sum", "us", "2"), ("dram__bytes.sum.per_second", "Gbyte/s", 3)]
+    metrics.append(("smsp__cycles_elapsed.avg.per_second", "Ghz", "1"))
+    for operation, rate in (("fadd", 1), ("fmul", 2), ("ffma", 10)):
+        name = f"smsp__sass_thread_inst_executed_op_{operation}_pred_on.sum.per_cycle_elapsed"
+        metrics.append((name, "inst/cycle", rate))
+    profile = read(made.long_csv(tmp_path / "a.csv", made.long_rows(metrics)))
+    assert counted(profile)["bytes_dram"] == pytest.approx(6000)
+    assert counted(profile)["flop_fp32"] == pytest.approx((1 + 2 + 20) * 2000)
+    assert "were made of rates" in profile.metadata[IMPORT_NOTES]
+
+
+def test_the_details_page_has_labels_and_rules(tmp_path):
+    columns = [*made.LONG, "Rule Name", "Rule Type", "Rule Description"]
+    rows = [made.line(columns)]
+    for label, unit, value in (("Duration", "us", "23.42"), ("Elapsed Cycles", "cycle", "46,970"),
+                               ("DRAM Frequency", "Ghz", "13.77")):  # fmt: skip
+        rows.append(made.line([*made.place(), "Speed Of Light", label, unit, value]) + ",")
+    rule = 'Memory is "more"\nused, than compute'
+    rows.append(made.line([*made.place(), "SpeedOfLight", "", "", "", "SOL", "OPT", rule]))
+    path = tmp_path / "details.csv"
+    path.write_text("\n".join(rows))
+    profile = read(path)
+    assert counted(profile)["time"] == 23_420
+    assert events(profile)["DRAM Frequency"].mean == 13.77e9
+    assert events(profile)["Elapsed Cycles"].unit == "cycle"
+
+
+def test_a_launch_that_failed_is_kept_and_said(tmp_path):
+    rows = made.long_rows([("dram__bytes.sum", "byte", "nan")], block="(0, 0, 0)", grid="(0, 0, 0)")
+    path = made.long_csv(tmp_path / "a.csv", rows, before=["==PROF== x", "==ERROR== LaunchFailed"])
+    profile = read(path)
+    assert counted(profile) == {"calls": 1, "time": 0}
+    assert "1 of 1 launches failed" in profile.metadata[IMPORT_NOTES]
+    assert profile.metadata["ncu errors"] == "LaunchFailed"
+
+
+def test_csv_that_is_not_what_it_seems_is_refused(tmp_path):
+    good = made.long_csv(tmp_path / "good.csv", made.long_rows([("a__b.sum", "", "1")])).read_text()
+    cases = {
+        "header.csv": (good.splitlines()[0], "no kernel was profiled"),
+        "cut.csv": (good[: len(good) - 8], "cut short"),
+        "other.csv": ("a,b\n1,2\n", "no header line"),
+        "empty.csv": ("", "no header line"),
+        "long.csv": ("x" * (17 << 20), "longer than any line"),
+    }
+    for name, (text, reason) in cases.items():
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(FormatError, match=reason) as refused:
+            list(ncu_csv.read(path, SILENT))
+        assert name in str(refused.value) and "\n" not in str(refused.value)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_number_or_none(text):
+    value = ncu_units.number(text)
+    assert value is None or abs(value) < ncu_units.LARGEST
+    factor, base = ncu_units.base(text)
+    assert factor > 0 and isinstance(base, str)
+
+
+@given(st.integers(-(10**18), 10**18))
+def test_thousands_separators_do_not_change_a_number(value):
+    assert ncu_units.number(f"{value:,}") == value == ncu_units.number(str(value))
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [("Gbyte/s", (1e9, "B/s")), ("Kbyte", (1e3, "B")), ("Ghz", (1e9, "Hz")), ("hz", (1, "Hz")),
+     ("cycle/nsecond", (1e9, "cycle/s")), ("cycle/second", (1, "cycle/s")), ("us", (1e3, "ns")),
+     ("nsecond", (1, "ns")), ("%", (1, "%")), ("", (1, "")), ("inst/cycle", (1, "inst/cycle")),
+     ("byte/block", (1, "B/block")), ("Tbyte/s", (1e12, "B/s")), ("second", (1e9, "ns"))],
+)  # fmt: skip
+def test_units_have_a_base(unit, expected):
+    factor, base = ncu_units.base(unit)
+    assert (pytest.approx(factor), base) == expected
+
+
+METRICS = {"gpu__time_duration.sum": 1500.0, "dram__bytes.sum": 4096, "launch__stream_id": 13,
+           "launch__device_id": 2, "launch__registers_per_thread": 32,
+           "device__attribute_display_name": "NVIDIA A100",
+           "device__attribute_compute_capability_major": 8,
+           "device__attribute_compute_capability_minor": 0}  # fmt: skip
+
+
+def test_a_report_is_read_without_software_of_nvidia(tmp_path, monkeypatch):
+    monkeypatch.setattr(ncu_rep, "find_spec", lambda name: None)
+    launches = [
+        ("void f<float>(int)", (8, 2, 1), (128, 1, 1), METRICS),
+        ("g", (1, 1, 1), (1, 1, 1), {}),
+    ]
+    profile = read(made.report(tmp_path / "r.ncu-rep", launches))
+    values = counted(profile, "void f")
+    assert (values["time"], values["bytes_dram"], values["calls"]) == (1500, 4096, 1)
+    places = {(one.thread.context, one.thread.native_id) for one in profile.threads}
+    assert places == {(3, 13), (1, 0)}
+    assert (profile.devices[0].name, profile.devices[0].compute_capability) == (
+        "NVIDIA A100",
+        "8.0",
+    )
+    launch = next(one for measured in profile.threads for one in measured.launches if one.registers)
+    assert (launch.grid, launch.block, launch.registers) == ((8, 2, 1), (128, 1, 1), 32)
+    assert "1 of 2 launches failed" in profile.metadata[IMPORT_NOTES]
+
+
+def test_reports_that_lie_are_refused_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(ncu_rep, "find_spec", lambda name: None)
+    launches = [("f", (8, 2, 1), (128, 1, 1), METRICS)]
+    whole = made.report(tmp_path / "r.ncu-rep", launches).read_bytes()
+    path = tmp_path / "bad.ncu-rep"
+    for cut in range(4, len(whole), 7):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(FormatError) as refused:
+            list(ncu_rep.read(path, SILENT))
+        assert "bad.ncu-rep" in str(refused.value) and "\n" not in str(refused.value)
+    made.report(path, launches, results=10**12)
+    with pytest.raises(FormatError, match="messages, it says"):
+        list(ncu_rep.read(path, SILENT))
+
+
+@shared
+@pytest.mark.parametrize(
+    ("name", "kernel", "expected"),
+    [
+        (
+            "a100_gpt2_flashattn.ncu.csv",
+            "ampere_fp16_s16816gemm",
+            {"flop_tensor": 2 * 64 * 2304 * 768},
+        ),
+        (
+            "a100_gpt2_flashattn.ncu.csv",
+            "void cutlass::Kernel",
+            {"flop_tensor": 2 * 64 * 768 * 768},
+        ),
+        ("a100_gpt2_flashattn.ncu.csv", "void fmha_fwd", {"flop_tensor": 6144 * 4096}),
+        ("a100_gpt2_flashattn.ncu.csv", "void at::native", {"flop_tensor": 0, "calls": 5}),
+        (
+            "rtx4060_gpp_step1.ncu.csv",
+            "sigma_gpp_gpu_34",
+            {
+                "bytes_dram": 516_327_794_816,
+                "bytes_l1": 1_288_549_677_760,
+                "flop_fp64": 158_180_752_242 + 803_017_623_077 + 2 * 817_773_953_820,
+                "counted_launches": 1,
+            },
+        ),
+        ("rtx4060_gpp_step8_launchfailed.ncu.csv", "", {"calls": 1, "time": 0}),
+        ("rtx5070/gemm_tiled.csv", "", {"bytes_dram": 53_261_312 + 3_377_920, "time": 10_195_552}),
+        ("rtx5070/saxpy.csv", "", {"bytes_dram": 134_221_568 + 43_631_104, "time": 292_928}),
+        ("rtx5090_dsocr/kernel_0003.sol.csv", "", {"time": 23_420}),
+    ],
+)
+def test_real_files_give_the_figures_of_the_papers(name, kernel, expected):
+    values = counted(read(Path(SHARED, "gpu", name)), kernel)
+    assert {key: values[key] for key in expected} == expected
+
+
+@shared
+def test_a_tensor_kernel_shows_little_single_precision_work():
+    """The default roofline section of a bf16 GEMM: 79.9 GFLOP/s of FP32, no tensor term."""
+    profile = read(Path(SHARED, "gpu/rtx5090_dsocr/kernel_0003.roofline.csv"))
+    rate = {name: one.mean for name, one in events(profile).items()}
+    base = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
+    per_cycle = (
+        rate[base.format("fadd")] + rate[base.format("fmul")] + 2 * rate[base.format("ffma")]
+    )
+    assert per_cycle * rate["smsp__cycles_elapsed.avg.per_second"] == pytest.approx(
+        79.9e9, rel=1e-3
+    )
+
+
+@shared
+@pytest.mark.parametrize("name", ["rtx4060_gpp_step1.ncu-rep", "a100_exgpu/ex-gpu.s1000.ncu-rep"])
+def test_our_reader_and_that_of_nvidia_agree(name, monkeypatch):
+    path = Path(SHARED, "gpu", name)
+    theirs = None
+    if importlib.util.find_spec("ncu_report") is not None:
+        (theirs,) = ncu_rep.read(path, SILENT)
+        assert theirs.metadata["ncu report read by"] == "NVIDIA's ncu-report"
+    monkeypatch.setattr(ncu_rep, "find_spec", lambda name: None)
+    ours = read(path)
+    assert counted(ours)["time"] == {"r": 30_492_305_568, "a": 336_640}[name[0]]
+    if theirs is not None:
+        assert [one.tree for one in ours.threads] == [one.tree for one in theirs.threads]
+        assert [one.launches for one in ours.threads] == [one.launches for one in theirs.threads]
+        means = [{n: e.mean for n, e in events(one).items()} for one in (ours, theirs)]
+        assert means[0] == means[1]
