@@ -42,7 +42,8 @@ OWN = frozenset({SWEEP, SWEPT, "repeat", "repeat.run"})
 class SweptTrial(NamedTuple):
     """A trial with its value of the parameter.
 
-    `series`: the values of the sweep's other parameters, `lr=0.1`; empty for none.
+    `series`: application and experiment where trials differ in them, and the values of
+    the sweep's other parameters, `lr=0.1`; empty for none.
     """
 
     trial: TrialRow
@@ -103,7 +104,8 @@ def swept_trials(
             numbers = ", ".join(str(trial.id) for trial in bad[:10])
             notes.append(f"{_trials(len(bad))} that failed or are incomplete left out ({numbers})")
             chosen = [trial for trial in chosen if trial not in bad]
-    found = [SweptTrial(t, values[t.id], _series(over, facts[t.id])) for t in chosen]
+    places = _places(chosen)
+    found = [SweptTrial(t, values[t.id], _series(over, facts[t.id], places[t.id])) for t in chosen]
     if len({one.value for one in found}) < 2:
         raise UsageError(_one_value(over, found, facts))
     return SweptTrials(over, counted, found, {t.id: facts[t.id] for t in chosen}, notes)
@@ -154,10 +156,25 @@ def _of_the_last(
     return found
 
 
-def _series(over: str, facts: dict[str, str]) -> str:
+def _places(trials: Sequence[TrialRow]) -> dict[int, str]:
+    """Application and experiment of each trial, as far as they differ between trials."""
+    applications = len({trial.application for trial in trials}) > 1
+    experiments = len({(trial.application, trial.experiment) for trial in trials}) > (
+        len({trial.application for trial in trials})
+    )
+    return {
+        trial.id: "/".join(
+            ([trial.application] if applications else [])
+            + ([trial.experiment] if experiments else [])
+        )
+        for trial in trials
+    }
+
+
+def _series(over: str, facts: dict[str, str], place: str) -> str:
     names = [name.strip() for name in facts.get(SWEPT, "").split(",")]
     others = [name for name in names if name and name != over and name in facts]
-    return ", ".join(f"{name}={facts[name]}" for name in others)
+    return ", ".join([*([place] if place else []), *(f"{name}={facts[name]}" for name in others)])
 
 
 def _varying(trials: Sequence[int], facts: dict[int, dict[str, str]]) -> list[str]:

@@ -94,7 +94,7 @@ def _totals(sweep: Sweep, limit: int | None, people: bool) -> View:
         f"{_across(sweep)}; speed-up is the median at {sweep.over}={sweep.baseline} over the "
         "median here" + (f" ({sweep.scaling} scaling)" if scaling else "")
     ]
-    if not scaling:
+    if not scaling and all(as_number(value) is not None for value in sweep.values):
         notes.append("no efficiency: say --scaling strong or weak if the parameter is a resource")
     return View(f"SWEEP over {sweep.over}: {_what(sweep)}", columns, rows, [*notes, *sweep.notes])
 

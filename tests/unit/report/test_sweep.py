@@ -181,6 +181,19 @@ def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():
     assert "mode=b" in main_output("sweep", "--over", "n")
 
 
+def test_trials_of_several_experiments_are_series_of_their_own():
+    for number, (experiment, n, value) in enumerate([("a", 1, 10), ("a", 2, 20), ("b", 1, 5)], 1):
+        one = trial(number, 1, [value], serial=0, n=n)
+        one.experiment = experiment
+        fill(one)
+    rows = sweep("app", over="n").totals()
+    assert [(r.series, r.value, r.median) for r in rows] == [
+        ("a", "1", 10),
+        ("a", "2", 20),
+        ("b", "1", 5),
+    ]
+
+
 def main_output(*arguments):
     shown = subprocess.run(
         [sys.executable, "-m", "taupy", *arguments], capture_output=True, text=True, timeout=60
