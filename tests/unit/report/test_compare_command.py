@@ -1,0 +1,274 @@
+"""`taupy compare`: tables, the gate and its exit codes, forms, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from taupy.commands import main
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, gpu_profile, host, profile_of
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "report"
+UUID = "01900000-0000-7000-8000-{:012d}"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("TAUPY_DB", raising=False)
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Runs a command on ./taupy.db; gives exit code, output, errors."""
+
+    def command(*arguments):
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return command
+
+
+def store(*profiles):
+    with ProfileDB.open("taupy.db", create=True) as db:
+        for profile in profiles:
+            add_profile(db, profile)
+
+
+def runs(experiment, count, seed, factors=None, noise=0.01, routines=12, first=1, **more):
+    """Repeated runs of a program whose routines take about 1, 2, 3 ... ms."""
+    random = Random(seed)
+    made = []
+    for number in range(first, first + count):
+        children = [
+            call(
+                Timer(f"r{at}", "app.py", at + 1),
+                10,
+                round(
+                    1e6 * (at + 1) * (factors or {}).get(at, 1) * random.lognormvariate(0, noise)
+                ),
+            )
+            for at in range(routines)
+        ]
+        made.append(
+            profile_of(
+                host(call(Timer("main", "app.py", 100), 1, 1000, children)),
+                uuid=UUID.format(number + 100 * seed),
+                experiment=experiment,
+                started_at=1.7e9 + number * 10 + seed,  # in turns with the other seeds
+                **more,
+            )
+        )
+    return made
+
+
+@pytest.fixture
+def repeated():
+    store(*runs("base", 5, 1), *runs("same", 5, 2), *runs("slow", 5, 3, {7: 1.3}))
+
+
+def rows(text):
+    """JSON: title's first word -> rows."""
+    return {view["title"].split()[0].rstrip(":"): view["rows"] for view in json.loads(text)}
+
+
+# --- tables --------------------------------------------------------------------
+
+
+def test_the_whole_page(run):
+    before, after = Timer("f", "app.py", 3), Timer("f", "app.py", 9)
+    gone, new = Timer("gone", "app.py", 30), Timer("new", "app.py", 40)
+    store(
+        profile_of(host(call("main", 1, 1_000_000, [call(before, 3, 5_000_000),
+                                                      call(gone, 1, 250_000)])), number=1),
+        profile_of(host(call("main", 1, 1_000_000, [call(after, 4, 6_000_000),
+                                                      call(new, 2, 125_000)])), number=2,
+                   metadata={"Hostname": "node7"}),
+    )  # fmt: skip
+    code, out, err = run("compare", "1", "2")
+    assert (code, err) == (0, "")
+    assert out == (GOLDEN / "compare.txt").read_text("utf-8")
+
+
+def test_repeated_runs_give_medians_intervals_and_verdicts(run, repeated):
+    code, out, _ = run("compare", "app/base", "app/slow", "--json")
+    assert code == 0
+    found = {row["short_name"]: row for row in rows(out)["ROUTINES"]}
+    slow = found["r7"]
+    assert slow["verdict"] == "slower" and slow["p_adjusted"] <= 0.05
+    assert slow["ratio_low"] < 1.3 < slow["ratio_high"]
+    assert slow["ratio_low"] <= slow["ratio"] <= slow["ratio_high"]
+    assert (slow["runs_a"], slow["runs_b"]) == (5, 5)
+    assert slow["a_ns"] == pytest.approx(8e6, rel=0.03)
+    assert {found[f"r{at}"]["verdict"] for at in range(12) if at != 7} <= {"same", "unclear"}
+
+
+def test_the_largest_rows_are_shown_and_the_others_summed_up(run, repeated):
+    _, out, _ = run("compare", "app/base", "app/slow", "--limit", "3")
+    assert "-others- (10 rows)" in out
+    _, everything, _ = run("compare", "app/base", "app/slow", "--all")
+    assert "-others-" not in everything and everything.count("[{app.py}") == 13
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [("name", "main"), ("value", "r11"), ("difference", "r7"), ("ratio", "r7")]
+)
+def test_other_orders(run, repeated, sort, first):
+    _, out, _ = run("compare", "app/base", "app/slow", "--sort", sort, "--json")
+    assert rows(out)["ROUTINES"][0]["short_name"] == first
+
+
+def test_csv_is_one_table_and_says_the_rest_beside_it(run):
+    store(*runs("x", 1, 1), *runs("y", 1, 2, metadata={"batch size": "3"}))
+    code, out, err = run("compare", "1", "2", "--csv")
+    lines = out.splitlines()
+    assert code == 0 and len(lines) == 1 + 13
+    assert lines[0].startswith("table,in,match,a_ns,b_ns,difference_ns,ratio,impact_ns,share_a")
+    assert "other input: batch size was (none), is 3" in err
+    assert "one run a side" in err
+
+
+def test_metadata_side_by_side(run):
+    store(*runs("x", 1, 1, metadata={"a": "1", "b": "2"}), *runs("y", 1, 2, metadata={"a": "1"}))
+    _, out, _ = run("compare", "1", "2", "--by", "metadata", "--json")
+    found = {row["name"]: (row["a"], row["b"], row["same"]) for row in rows(out)["METADATA"]}
+    assert found == {"b": ("2", None, "no")}
+    _, out, _ = run("compare", "1", "2", "--by", "metadata", "--all", "--json")
+    assert {row["name"] for row in rows(out)["METADATA"]} >= {"a", "b", "Application", "State"}
+
+
+def test_kernels_of_two_gpus(run):
+    store(gpu_profile(uuid=UUID.format(1)), gpu_profile(uuid=UUID.format(2)))
+    _, out, _ = run("compare", "1", "2", "--by", "kernel", "--metric", "flop_rate")
+    assert "ON THE GPU: exclusive flop_rate [flop/s], by difference" in out
+
+
+def test_a_table_of_patterns_from_the_project_or_a_file(run, tmp_path):
+    store(*runs("x", 1, 1), *runs("y", 1, 2))
+    (tmp_path / "pyproject.toml").write_text('[tool.taupy.match]\n"all" = "r*"\n')
+    _, out, _ = run("compare", "1", "2", "--json")
+    assert {row["timer"] for row in rows(out)["ROUTINES"]} == {"all", "main [{app.py}{100}]"}
+    (tmp_path / "m.toml").write_text('[match]\neverything = ["*"]\n')
+    _, out, _ = run("compare", "1", "2", "--match-table", "m.toml", "--json")
+    assert [row["timer"] for row in rows(out)["ROUTINES"]] == ["everything"]
+
+
+# --- the gate ------------------------------------------------------------------
+
+
+def test_a_planted_regression_fails_the_gate(run, repeated):
+    code, out, _ = run("compare", "--baseline", "app/base", "app/slow", "--fail-on", "time > +5%",
+                       "--markdown")  # fmt: skip
+    assert code == 3
+    assert out.startswith("### GATE FAILED: time \\> \\+5%") or "GATE FAILED" in out.splitlines()[0]
+    failed = [line for line in out.splitlines() if line.startswith("| FAILED")]
+    assert len(failed) == 1 and "r7" in failed[0]
+
+
+def test_runs_of_one_program_pass_it(run, repeated):
+    code, out, _ = run("compare", "--baseline", "app/base", "app/same", "--fail-on", "time > +5%")
+    assert code == 0
+    assert out.startswith("GATE PASSED: time > +5%")
+    assert "note: judged 13: 0 failed, 0 undecided, 13 passed" in out
+
+
+def test_a_baseline_by_its_tag(run, repeated):
+    assert run("trials", "tag", "app/base", "main")[0] == 0
+    code, out, _ = run("compare", "--baseline", "tag:main", "app/slow", "--fail-on",
+                       "exclusive time of r7 > +20%", "--json")  # fmt: skip
+    assert code == 3
+    (finding,) = rows(out)["GATE"]
+    assert finding["verdict"] == "FAILED" and finding["name"] == "r7 [{app.py}{8}]"
+    assert finding["change"] == pytest.approx(0.3, abs=0.05)
+
+
+def test_a_limit_that_the_change_does_not_reach_passes(run, repeated):
+    arguments = ("compare", "app/base", "app/slow", "--fail-on")
+    assert run(*arguments, "time of r7 > +50%")[0] == 0
+    assert run(*arguments, "total time > +20%")[0] == 0
+    assert run(*arguments, "time of r7 > +1 ms")[0] == 3
+    assert run(*arguments, "duration > +1%")[0] == 0
+
+
+def test_too_few_runs_are_said_and_have_an_exit_code_of_their_own(run):
+    store(*runs("x", 3, 1), *runs("y", 3, 2))
+    code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
+    assert code == 4
+    assert out.startswith("GATE UNDECIDED")
+    assert "too few runs to tell: 3 against 3 cannot go below p = 0.1; make 5 a side" in out
+
+
+def test_calls_need_no_repetition(run):
+    store(*runs("x", 1, 1), *runs("y", 1, 2))
+    assert run("compare", "1", "2", "--fail-on", "calls > +0")[0] == 0
+
+
+def test_trials_that_are_not_comparable_decide_nothing_unless_that_is_allowed(run):
+    store(*runs("x", 5, 1), *runs("y", 5, 2, metadata={"OMP_NUM_THREADS": "4"}))
+    arguments = ("compare", "app/x", "app/y", "--fail-on", "time > +5%")
+    code, out, _ = run(*arguments)
+    assert code == 4
+    assert "not comparable: other machine: OMP_NUM_THREADS was (none), is 4" in out
+    assert "--allow machine" in out
+    assert run(*arguments, "--allow", "machine")[0] == 0
+    assert run(*arguments, "--allow", "clocks,machine")[0] == 0
+    assert run(*arguments, "--allow", "clocks")[0] == 4
+    assert run(*arguments, "--allow", "all")[0] == 0
+
+
+def test_a_trial_against_itself_is_no_gate(run):
+    store(*runs("x", 5, 1))
+    code, out, _ = run("compare", "app/x", "app/x", "--fail-on", "time > +5%")
+    assert code == 4 and "trial 1 is on both sides" in out
+
+
+def test_a_pattern_that_names_nothing_is_an_error(run, repeated):
+    code, _, err = run("compare", "app/base", "app/slow", "--fail-on", "time of r77 > +5%")
+    assert code == 2
+    assert "no routine or kernel is called 'r77' (there is: r7" in err
+
+
+def test_what_is_not_in_every_run_is_said(run):
+    store(*runs("x", 5, 1), *runs("y", 5, 2, routines=13))
+    code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +50%")
+    assert code == 0
+    assert "'time > +50%' does not judge what is not in every run: r12 [{app.py}{13}]" in out
+
+
+# --- errors --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (("1",), 2, "a comparison takes two trials or more"),
+        (("1", "9"), 1, "no trial matches '9'"),
+        (("1", "2", "--metric", "nope"), 1, "trial 1 has no metric 'nope'"),
+        (("1", "2", "--fail-on", "soon"), 2, "'soon' is no condition"),
+        (("1", "2", "--fail-on", "nope > +5%"), 1, "trial 1 has no metric 'nope'"),
+        (("1", "2", "--by", "event"), 2, "no such user events"),
+        (("1", "2", "--by", "kernel"), 1, "no GPU was measured"),
+        (("1", "2", "--match-table", "none.toml"), 2, "none.toml cannot be read"),
+        (("1", "2", "--by", "metadata", "--fail-on", "time > +5%"), 2, "compares none"),
+    ],
+)
+def test_errors_are_one_line(run, arguments, code, complaint):
+    store(*runs("x", 2, 1))
+    found, out, err = run("compare", *arguments)
+    assert (found, out, err.count("\n")) == (code, "", 1)
+    assert complaint in err
+
+
+@pytest.mark.parametrize("option", ["--alpha=2", "--min-effect=-1", "--allow=moon", "--limit=x"])
+def test_options_out_of_range_are_refused(run, option, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["compare", "1", "2", option])
+    assert caught.value.code == 2
