@@ -326,6 +326,26 @@ def _count(
         notes += prepared.notes
         metadata.update(prepared.facts)
         engine_options.update(prepared.engine_options())
+        if wanted.analytic == "fallback" and "flop" in dict(prepared.metrics):
+            return
+    if wanted.analytic:
+        _tell_operations(engine, engine_options, notes, metadata)
+
+
+def _tell_operations(
+    engine: str, engine_options: dict[str, Any], notes: list[str], metadata: dict[str, str]
+) -> None:
+    """Operations and bytes of BLAS calls, from their shapes."""
+    library = run_metrics.blas_library() if engine == "native" else None
+    if library is None:
+        notes.append("analytic: operations of BLAS calls are told by compiled code, not here")
+        return
+    engine_options["blas"] = library
+    metadata["taupy.option.analytic"] = "BLAS"
+    notes.append(
+        "analytic: flop and bytes are those that the shapes of BLAS calls imply (matrix products, "
+        "dot products); element-wise operations and convolutions are not counted"
+    )
 
 
 def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:

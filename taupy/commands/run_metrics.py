@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from taupy.errors import UsageError
 
@@ -20,6 +21,9 @@ CPU_SETS = {
     "memory": ("bytes_dram_read", "cache_misses"),
 }
 """What the sets of these names mean where there is no GPU."""
+
+ANALYTIC = "analytic"
+"""Asks for flop and bytes of BLAS calls, told from their shapes."""
 
 
 @dataclass(slots=True)
@@ -30,12 +34,15 @@ class Wanted:
         cpu: of the CPU, to be counted in routines.
         gpu: of GPUs, our names where they have one.
         cpu_time: the thread's CPU time, too.
+        analytic: operations told from the shapes of BLAS calls: "always", or "fallback"
+            where the CPU's own counters of operations are missing.
         notes: what was asked for and cannot be had, one line each.
     """
 
     cpu: list[str] = field(default_factory=list)
     gpu: list[str] = field(default_factory=list)
     cpu_time: bool = False
+    analytic: Literal["", "fallback", "always"] = ""
     notes: list[str] = field(default_factory=list)
 
 
@@ -105,8 +112,12 @@ def wanted(names: Sequence[str], source: str, project: Mapping[str, object], gpu
         elif name in user_sets and name not in opened:
             opened.add(name)
             waiting += _members(name, user_sets[name])[::-1]
+        elif name == ANALYTIC:
+            answer.analytic = "always"
         elif not gpu and name in CPU_SETS:
             answer.cpu += CPU_SETS[name]
+            if name == "roofline":
+                answer.analytic = answer.analytic or "fallback"
             answer.notes.append(
                 f"{name}: no NVIDIA GPU here, so of the CPU: {', '.join(CPU_SETS[name])}"
             )
@@ -123,6 +134,14 @@ def wanted(names: Sequence[str], source: str, project: Mapping[str, object], gpu
     answer.cpu = list(dict.fromkeys(answer.cpu))
     answer.gpu = list(dict.fromkeys(answer.gpu))
     return answer
+
+
+def blas_library() -> bytes | None:
+    """The library that stands between a program and its BLAS; None where it is not built."""
+    from importlib.util import find_spec
+
+    found = find_spec("taupy._native.blas")
+    return None if found is None or found.origin is None else os.fsencode(found.origin)
 
 
 def _members(name: str, value: object) -> list[str]:
