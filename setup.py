@@ -70,11 +70,17 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
             "-Wno-missing-field-initializers",
             *more,
         ],
+        libraries=["dl", "pthread"],
         optional=os.environ.get("TAUPY_REQUIRE_NATIVE", "") in ("", "0"),
     )
 
 
-EXTENSIONS = [native("engine", ["engine.c", "part.c"]), native("blas", ["blas.c"])]
+EXTENSIONS = [
+    native("engine", ["engine.c", "part.c"]),
+    native("blas", ["blas.c"]),
+    # No module for Python: the CUDA driver loads it in a process that uses a GPU.
+    native("cupti", ["cupti.c", "part.c"], "-fvisibility=hidden", "-Wno-format-truncation"),
+]
 if platform.machine() in ("x86_64", "aarch64"):
     EXTENSIONS.append(native("micro", ["micro.c"]))
 usable = sys.platform == "linux" and sys.implementation.name == "cpython"

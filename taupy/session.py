@@ -17,10 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from taupy.collectors import host
+from taupy.collectors import cupti_errors, host
+from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
+from taupy.collectors.cupti_part import TRACE_SUFFIX, GpuPart, read_gpu_part
 from taupy.errors import DatabaseError, FormatError, TaupyError
 from taupy.instrument.parts import Part, peek_process, read_part
-from taupy.instrument.record import assign_nodes, profile_of
+from taupy.instrument.record import HEALTH, HostPlaces, assign_nodes, profile_of
 from taupy.instrument.runfolder import (
     RunSettings,
     boot_id,
@@ -36,6 +38,7 @@ from taupy.profiledb.writer import add_profile, complete_trial
 
 RESCUE_SUFFIX = ".taupy-run"
 _PART_SUFFIXES = (".part", ".pypart")
+_KEPT_SUFFIXES = (*_PART_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX)
 _RESCUE_MEMBER_LIMIT = 16 << 30
 
 
@@ -154,7 +157,10 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     new = nodes_file.with_suffix(".new")
     new.write_bytes(marshal.dumps(known))
     new.replace(nodes_file)
-    profile = profile_of(settings, nodes, finished=not running)
+    places: dict[int, HostPlaces] = {}
+    missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
+    profile = profile_of(settings, nodes, finished=not running, places=places)
+    done += _add_gpus(profile, places, folder, settings, missed)
     if running:
         profile.metadata["taupy.health.running"] = (
             f"{running} child processes were still running when this was stored; "
@@ -197,6 +203,46 @@ def _joined(
             why = str(problem)
     profile.metadata["taupy.health.not_joined"] = f"its counters are a trial of their own: {why}"
     return 0, ""
+
+
+def _add_gpus(
+    profile: Profile,
+    places: dict[int, HostPlaces],
+    folder: Path,
+    settings: RunSettings,
+    missed: set[str],
+) -> list[Path]:
+    """What the processes did on GPUs joins their nodes; returns the files it was taken from."""
+    found: list[GpuPart] = []
+    done: list[Path] = []
+    for path in sorted(folder.glob("*" + GPU_SUFFIX)):
+        try:
+            part = read_gpu_part(path)
+        except (FormatError, OSError) as problem:
+            profile.metadata[f"{HEALTH}gpu_part"] = str(problem)
+            continue
+        node = None if part is None else _node_of(part, places)
+        if part is None or node is None:
+            continue  # of a process that still runs
+        from taupy.collectors.cupti_profile import add_gpu_part
+
+        found.append(part)
+        place = places[node]
+        said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+        suffix = f".node{node}" if len(places) > 1 else ""
+        profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in said.items()})
+        done += [path, path.with_suffix(TRACE_SUFFIX)]
+    if settings.gpu != "no" and (text := cupti_errors.verdict(settings.gpu, found, missed)):
+        profile.metadata[f"{HEALTH}gpu"] = text
+    return done
+
+
+def _node_of(part: GpuPart, places: dict[int, HostPlaces]) -> int | None:
+    """The node of the process that made a GPU part. A process that replaces itself
+    (os.exec*) keeps its number, and has one part for each of its images."""
+    same = [node for node, place in places.items() if place.part.pid == part.pid]
+    exact = [node for node in same if places[node].part.start_ticks == part.start_ticks]
+    return exact[0] if exact else same[0] if len(same) == 1 else None
 
 
 def _store_snapshots(
@@ -259,7 +305,7 @@ def _rescue(folder: Path, settings: RunSettings, database: Path) -> Path:
         try:
             with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
-                    if path.name == "run" or path.name == "nodes" or path.suffix in _PART_SUFFIXES:
+                    if path.name in ("run", "nodes") or path.suffix in _KEPT_SUFFIXES:
                         archive.write(path, path.name)
         except OSError:
             try:
@@ -295,7 +341,7 @@ def import_rescue(path: Path, database: str) -> Delivery:
         try:
             for member in members:
                 suffix = Path(member.filename).suffix
-                if member.filename not in ("run", "nodes") and suffix not in _PART_SUFFIXES:
+                if member.filename not in ("run", "nodes") and suffix not in _KEPT_SUFFIXES:
                     continue
                 with (
                     archive.open(member) as source,

@@ -31,7 +31,8 @@ typedef struct Node {
     uint64_t calls;
     uint64_t resumes;    /* entries that are no calls: a generator going on */
     uint32_t depth;      /* 0 for the root */
-    uint32_t region;     /* all metrics are read here, see metric_count; the root is one */
+    uint16_t region;     /* all metrics are read here, see metric_count; the root is one */
+    uint16_t flags;      /* NODE_BACKWARD, see gpu.h */
 } Node;
 _Static_assert(sizeof(Node) == 64, "a node is one cache line");
 

@@ -83,7 +83,9 @@ PyDoc_STRVAR(start_doc,
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), sample_ms, wait_for_main, helper, quiet,\n"
-"early (ticks, ns), storer_argv, storer_env.");
+"early (ticks, ns), storer_argv, storer_env,\n"
+"gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
+"gpu_flush_ms.");
 
 static PyObject *start(PyObject *module, PyObject *options)
 {
@@ -115,6 +117,14 @@ static PyObject *start(PyObject *module, PyObject *options)
         return NULL;
     helper = int_option(options, "helper", 0) != 0;
     waiting = int_option(options, "wait_for_main", 0) != 0;
+    PyObject *collector = option(options, "gpu_collector");
+    free(gpu_collector);
+    gpu_collector = collector != NULL && PyBytes_Check(collector)
+                        ? strdup(PyBytes_AS_STRING(collector))
+                        : NULL;
+    taupy_gpu_host.libraries = strings_option(options, "gpu_libraries");
+    taupy_gpu_host.trace = int_option(options, "gpu_trace", 0) != 0;
+    taupy_gpu_host.flush_ms = (uint32_t)int_option(options, "gpu_flush_ms", 1000);
     storer_argv = strings_option(options, "storer_argv");
     storer_env = strings_option(options, "storer_env");
     has_first_stderr = !int_option(options, "quiet", 0) && fstat(2, &first_stderr) == 0;
@@ -166,6 +176,7 @@ static PyObject *start(PyObject *module, PyObject *options)
         return NULL;
     }
     if (run_folder != NULL) {
+        gpu_arm();
         if (!installed_at_exit) {
             installed_at_exit = 1;
             Py_AtExit(python_ended);
@@ -183,6 +194,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
     (void)module, (void)unused;
     if (!active)
         Py_RETURN_NONE;
+    gpu_end_released(1);
     if (hooks_remove() != 0)
         return NULL;
     uint64_t now = clock_ticks();

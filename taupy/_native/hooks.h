@@ -123,6 +123,12 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
     } else {
         routine_add_node(routine, node);
         parent->last = node;
+        if (unlikely(taupy_gpu_host.enabled)) {
+            if (is_backward(routine->name, routine->file))
+                node->flags |= NODE_BACKWARD;
+            if (gpu_lookout)
+                gpu_look(clock_ticks());
+        }
     }
     errno = saved;
     return node;

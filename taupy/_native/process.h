@@ -2,6 +2,7 @@
 #ifndef TAUPY_PROCESS_H
 #define TAUPY_PROCESS_H
 
+#include "gpu.h"
 #include "natives.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +16,11 @@
 static int active;            /* started, and not stopped */
 static int helper;            /* this process serves multiprocessing; its forks do not */
 static int waiting;           /* recording begins with the program's first frame */
-static char *run_folder;      /* NULL: no file, anonymous memory (calibration, tests) */
 static pid_t root_pid;        /* the process that stores the run when it ends; 0: nobody */
 static char **storer_argv, **storer_env;
 static struct stat first_stderr;
 static int has_first_stderr;
 static pthread_key_t thread_key;
-static uint64_t sample_ticks; /* resident memory is sampled at most this often; 0: never */
 static ClockPair early;       /* a reading of the launcher's, to know a tick's length early */
 
 /* A fork's child begins a part of its own when it first enters or leaves anything. */
@@ -177,6 +176,7 @@ static void fork_child(void)
         if (thread->cursor == &thread->hidden)
             forked_hide = thread->hide;
     }
+    gpu_forked();
     part_forget(part);
     counters_forget();
     natives_forget();
@@ -411,6 +411,29 @@ static void finish(int has_status, int64_t status, uint64_t state)
     part_write_rest(part);
 }
 
+/* What GPU measurement has to say at the end of a process in which it did not begin. */
+static void gpu_note(void)
+{
+    if (!active || waiting || part == NULL || !gpu_lookout || taupy_gpu_host.tried)
+        return;
+    if (gpu_driver_works())
+        metadata_write("taupy.gpu.missed", gpu_other_tool ? "other tool" : "late");
+    else if (gpu_device_count != NULL)
+        metadata_write("taupy.gpu.missed", "not initialised");
+}
+
+/* Waiting for a GPU may mean waiting for Python code that it calls. */
+static void gpu_end_released(int last)
+{
+    if (taupy_gpu_host.end != NULL) {
+        PyThreadState *state = PyEval_SaveThread();
+        gpu_end(last);
+        PyEval_RestoreThread(state);
+    }
+    if (last)
+        gpu_note();
+}
+
 /* Run the storer, a fresh interpreter, and wait for it. Python may be gone already. */
 static void store(void)
 {
@@ -466,6 +489,8 @@ static int interrupt_held; /* we blocked SIGINT between Python's end and exit() 
  * signal is held back until the run is stored, and then kills as it would have. */
 static void python_ended(void)
 {
+    gpu_end(1);
+    gpu_note();
     finish(0, 0, PART_ENDED);
     if (active && root_pid == getpid()) {
         sigset_t interrupt, before;
@@ -481,6 +506,7 @@ static void process_exits(int status, void *unused)
     (void)unused;
     sigset_t pending;
     int interrupted = interrupt_held && sigpending(&pending) == 0 && sigismember(&pending, SIGINT);
+    gpu_end(1);
     finish(1, interrupted ? -SIGINT : status & 0xff, PART_ENDED);
     store();
     if (interrupt_held) {
@@ -502,7 +528,7 @@ static void process_exits(int status, void *unused)
 
 typedef PyObject *(*FastCall)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 
-static PyCFunction real_exit, real_execv, real_execve, real_fork_exec, real_spawn, real_spawnp;
+static PyCFunction real_exit, real_system, real_execv, real_execve, real_fork_exec, real_spawn, real_spawnp;
 
 #define BOOT_VARIABLE "TAUPY_BOOT"
 #define ARGUMENTS_AT_MOST 32
@@ -514,6 +540,7 @@ static PyObject *wrapped_exit(PyObject *module, PyObject *const *args, Py_ssize_
         int overflow;
         long value = PyLong_AsLongAndOverflow(args[0], &overflow);
         if (!overflow && value >= INT_MIN && value <= INT_MAX) {
+            gpu_end_released(1);
             finish(1, value & 0xff, PART_ENDED);
             store();
         }
@@ -556,8 +583,11 @@ static PyObject *mapping_with_variable(PyObject *path, PyObject *environment)
     return copy;
 }
 
-static PyObject *list_with_variable(PyObject *paths, PyObject *environment)
+static PyObject *list_with_variable(PyObject *paths, PyObject *environment, PyObject *preexec)
 {
+    /* It inherits ours, which the GPU's variable is in; but not what a preexec_fn changes. */
+    if (active && environment == Py_None && preexec == Py_None)
+        return gpu_environment();
     if (!active || run_folder == NULL || !PyList_Check(environment) ||
         PyList_GET_SIZE(environment) == 0 || !PyTuple_Check(paths) || PyTuple_GET_SIZE(paths) == 0 ||
         !is_python(PyTuple_GET_ITEM(paths, 0)))
@@ -590,9 +620,12 @@ static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *
                            PyObject *names, PyObject *environment)
 {
     pid_t root = root_pid;
+    gpu_end_released(0);
     finish(0, 0, PART_EXEC);
+    int hidden = gpu_hide();
     PyObject *result = call_with(real, module, args, n, names, 2, environment);
     root_pid = root; /* still here: it failed */
+    gpu_show(hidden);
     if (active && part != NULL)
         part->state = PART_RUNNING;
     return result;
@@ -609,6 +642,15 @@ static PyObject *wrapped_execve(PyObject *module, PyObject *const *args, Py_ssiz
                      n >= 3 ? mapping_with_variable(args[0], args[2]) : NULL);
 }
 
+static PyObject *wrapped_system(PyObject *module, PyObject *const *args, Py_ssize_t n,
+                                PyObject *names)
+{
+    int hidden = gpu_hide();
+    PyObject *result = ((FastCall)(void *)real_system)(module, args, n, names);
+    gpu_show(hidden);
+    return result;
+}
+
 static PyObject *wrapped_spawn(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     return call_with(real_spawn, module, args, n, names, 2,
@@ -621,7 +663,8 @@ static PyObject *wrapped_spawnp(PyObject *module, PyObject *const *args, Py_ssiz
                      n >= 3 ? mapping_with_variable(args[0], args[2]) : NULL);
 }
 
-#define ENVIRONMENT_OF_FORK_EXEC 5 /* args, executables, close_fds, pass_fds, cwd, env, ... */
+/* args, executables, close_fds, pass_fds, cwd, env, ..., preexec_fn, allow_vfork */
+#define ENVIRONMENT_OF_FORK_EXEC 5
 
 #if PY_VERSION_HEX < 0x030C0000
 static PyObject *wrapped_fork_exec(PyObject *module, PyObject *args)
@@ -629,7 +672,8 @@ static PyObject *wrapped_fork_exec(PyObject *module, PyObject *args)
     PyObject *changed = NULL, *result;
     if (PyTuple_Check(args) && PyTuple_GET_SIZE(args) > ENVIRONMENT_OF_FORK_EXEC)
         changed = list_with_variable(PyTuple_GET_ITEM(args, 1),
-                                     PyTuple_GET_ITEM(args, ENVIRONMENT_OF_FORK_EXEC));
+                                     PyTuple_GET_ITEM(args, ENVIRONMENT_OF_FORK_EXEC),
+                                     PyTuple_GET_ITEM(args, PyTuple_GET_SIZE(args) - 2));
     if (changed == NULL)
         return real_fork_exec(module, args);
     PyObject *with = PyTuple_GetSlice(args, 0, PyTuple_GET_SIZE(args));
@@ -653,7 +697,7 @@ static PyObject *wrapped_fork_exec(PyObject *module, PyObject *args)
 static PyObject *wrapped_fork_exec(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *changed = n > ENVIRONMENT_OF_FORK_EXEC
-                            ? list_with_variable(args[1], args[ENVIRONMENT_OF_FORK_EXEC])
+                            ? list_with_variable(args[1], args[ENVIRONMENT_OF_FORK_EXEC], args[n - 2])
                             : NULL;
     return call_with(real_fork_exec, module, args, n, NULL, ENVIRONMENT_OF_FORK_EXEC, changed);
 }
@@ -682,6 +726,7 @@ static void wrap_functions(void)
         wrap(posix, "_exit", &real_exit, (void *)wrapped_exit, METH_FASTCALL | METH_KEYWORDS);
         wrap(posix, "execv", &real_execv, (void *)wrapped_execv, METH_FASTCALL);
         wrap(posix, "execve", &real_execve, (void *)wrapped_execve, METH_FASTCALL | METH_KEYWORDS);
+        wrap(posix, "system", &real_system, (void *)wrapped_system, METH_FASTCALL | METH_KEYWORDS);
         wrap(posix, "posix_spawn", &real_spawn, (void *)wrapped_spawn,
              METH_FASTCALL | METH_KEYWORDS);
         wrap(posix, "posix_spawnp", &real_spawnp, (void *)wrapped_spawnp,

@@ -25,6 +25,9 @@
 
 enum RoutineFlags { ROUTINE_EXCLUDED = 1, ROUTINE_THROTTLED = 2, ROUTINE_OURS = 4 };
 
+static char *run_folder;      /* NULL: no file, anonymous memory (calibration, tests) */
+static uint64_t sample_ticks; /* resident memory is sampled at most this often; 0: never */
+
 typedef struct NamedTimer {
     char *name, *group;
     uint32_t region; /* all metrics are read at it: a phase, a region */

@@ -103,6 +103,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run it twice, for the times and for --metrics, and keep both in one trial",
     )
+    gpu = parser.add_argument_group("GPUs")
+    gpu.add_argument(
+        "--gpu",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="measure CUDA kernels, copies and API calls (default: where the program uses "
+        "CUDA; with --gpu it is an error if nothing was measured)",
+    )
+    gpu.add_argument(
+        "--trace",
+        action="store_true",
+        help="keep every kernel, copy, wait and API call with its stamps, not their sums only",
+    )
+    gpu.add_argument(
+        "--cupti-backend",
+        choices=("native", "python"),
+        default="native",
+        help="who takes CUPTI's records: taupy's own collector, or NVIDIA's cupti-python "
+        "(slow; for checking the other)",
+    )
     how = parser.add_argument_group("how")
     how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
     how.add_argument(
@@ -244,6 +264,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
                 "the interpreter's options keep it from reading taupy's start-up hook: "
                 "this run is not measured"
             )
+    gpu = _gpu(args, project, engine, engine_options, notes)
     rank, world_size, job = getattr(args, "rank", None) or _rank()
     return runfolder.RunSettings(
         uuid=job or runfolder.new_uuid(),
@@ -274,6 +295,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         rank=rank,
         world_size=world_size,
         notes=notes,
+        gpu=gpu,
         merge_into=_merge_into(args, engine_options),
     )
 
@@ -367,6 +389,32 @@ def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
         )
         return "python", (0, 0)
     return "native", engine.read_clock()
+
+
+def _gpu(
+    args: argparse.Namespace,
+    project: dict[str, Any],
+    engine: str,
+    engine_options: dict[str, Any],
+    notes: list[str],
+) -> str:
+    """Whether GPUs are measured: "auto", "yes" (asked for), "no" or "python"."""
+    asked = args.gpu if args.gpu is not None else project.get("gpu")
+    if asked is False:
+        return "no"
+    if engine != "native":
+        if asked or args.trace:
+            notes.append("GPUs are measured with the compiled engine only: not in this run")
+        return "no"
+    from taupy.collectors.cupti_paths import libraries
+
+    folders = [path for path in sys.path if path]
+    engine_options["gpu"] = 1
+    engine_options["gpu_libraries"] = [os.fsencode(path) for path in libraries(folders)]
+    engine_options["gpu_trace"] = args.trace or bool(project.get("trace"))
+    if args.cupti_backend == "python":
+        return "python"
+    return "yes" if asked else "auto"
 
 
 def _number(name: str, given: Any, environment: str | None, project: dict[str, Any]) -> Any:

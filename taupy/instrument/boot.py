@@ -14,6 +14,10 @@ VARIABLE = "TAUPY_BOOT"
 """Names the run folder. It stays in the C environment, so that child processes inherit
 it, and is taken out of `os.environ`, so that the program does not see it."""
 
+INJECTION = "CUDA_INJECTION64_PATH"
+"""Names the library that the CUDA driver loads at the first cuInit: our GPU collector. Like
+the variable above it stays in the C environment only."""
+
 
 def boot() -> None:
     """Start what the run folder's settings ask for."""
@@ -67,6 +71,8 @@ def _start(folder: bytes) -> None:
         from taupy._native import engine as native
 
         package = __file__[: -len("instrument/boot.py")]
+        if options.pop("gpu", 0):
+            _measure_gpu(options, native.__file__)
         options["our_files"] = [package + "instrument/", package + "__init__.py"]
         native.start(options)
     else:
@@ -74,6 +80,21 @@ def _start(folder: bytes) -> None:
 
         plain.start(options)
         sys.modules["_taupy_engine"] = plain  # for the in-code API to find
+
+
+def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
+    """Name the collector to the engine; a parent's mention of it is not the program's."""
+    path = engine.replace("/engine.", "/cupti.").encode("utf-8", "surrogateescape")
+    try:
+        posix.stat(path)
+    except OSError:
+        return  # it was not built: `taupy doctor` says so
+    options["gpu_collector"] = path
+    if posix.environ.get(INJECTION.encode()) == path:
+        del posix.environ[INJECTION.encode()]
+        os = sys.modules.get("os")
+        if os is not None:
+            os.environ._data.pop(INJECTION.encode(), None)
 
 
 def _note(folder: bytes, problem: BaseException) -> None:

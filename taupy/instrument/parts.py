@@ -89,6 +89,37 @@ class PartThread:
 
 
 @dataclass(slots=True)
+class Places:
+    """Where call paths lay in the measured process: their addresses, in stretches.
+
+    Columns in the order of `address`: a stretch of `rows` call paths, `step` bytes each, of a
+    thread (position in `Part.threads`) from a row of its on.
+    """
+
+    address: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    step: list[int] = field(default_factory=list)
+    thread: list[int] = field(default_factory=list)
+    row: list[int] = field(default_factory=list)
+
+    def find(self, address: int) -> tuple[int, int] | None:
+        """(thread, row) of the call path at an address; None if there is none."""
+        at = bisect_right(self.address, address) - 1
+        if at < 0:
+            return None
+        row, odd = divmod(address - self.address[at], self.step[at])
+        if odd or row >= self.rows[at]:
+            return None
+        return self.thread[at], self.row[at] + row
+
+    def sort(self) -> None:
+        order = sorted(range(len(self.address)), key=self.address.__getitem__)
+        for name in ("address", "rows", "step", "thread", "row"):
+            column = getattr(self, name)
+            setattr(self, name, [column[at] for at in order])
+
+
+@dataclass(slots=True)
 class Part:
     """One process's measurement."""
 
@@ -108,6 +139,9 @@ class Part:
     metadata: dict[str, str]
     health: dict[str, str]
     node: int | None = None
+    start_ticks: int = 0
+    ns_per_tick: float = 1.0
+    places: Places | None = None
 
     @property
     def complete(self) -> bool:
@@ -185,6 +219,7 @@ class _NativePart:
         chunks = struct.unpack_from(f"<{2 * count}Q", data, _HEADER.size + 8)
         self.chunk_addresses, self.chunk_offsets = chunks[::2], chunks[1::2]
         self.stride = 2 if self.metric_count else 1
+        self.places = Places()
         self.native_threads: set[int] = set()  # by where their blocks begin
         self.refused: dict[int, str] = {}
         self.at_calls = False  # are counters read at every call?
@@ -284,6 +319,7 @@ class _NativePart:
         per_tick = self.ns_per_tick(closed, clock_now)
         threads = [
             self.thread(
+                position,
                 start,
                 node_blocks.get(index, []),
                 routine_at,
@@ -292,7 +328,7 @@ class _NativePart:
                 per_tick,
                 [self.sample(at, events) for at in sample_blocks.get(index, [])],
             )
-            for index, start in sorted(thread_blocks)
+            for position, (index, start) in enumerate(sorted(thread_blocks))
         ]
         start_ns = header["start_ns"]
         end_ns = (
@@ -301,6 +337,7 @@ class _NativePart:
             else start_ns + int(max(0, end_ticks - header["start_ticks"]) * per_tick)
         )
         metadata.update(self.usage(closed))
+        self.places.sort()
         return Part(
             path=self.path,
             engine="native",
@@ -318,6 +355,9 @@ class _NativePart:
             metadata=metadata,
             health=self.health(),
             node=header["node"] if header["node"] >= 0 else None,
+            start_ticks=header["start_ticks"],
+            ns_per_tick=per_tick,
+            places=self.places,
         )
 
     def ns_per_tick(self, closed: bool, clock_now: tuple[int, int] | None) -> float:
@@ -355,6 +395,7 @@ class _NativePart:
 
     def thread(
         self,
+        position: int,
         start: int,
         blocks: list[tuple[int, int]],
         routine_at: dict[int, int],
@@ -384,6 +425,7 @@ class _NativePart:
         regions = [True]
         first_address: list[int] = []
         first_row: list[int] = []
+        self.place(root_address, 1, _NODE_BYTES, position, 0)
         for block_start, block_end in blocks:
             first_address.append(self.address_of(block_start))
             first_row.append(len(keys))
@@ -391,6 +433,7 @@ class _NativePart:
             columns = view[block_start : block_start + whole].cast("Q")
             block_keys = columns[0::step].tolist()
             used = block_keys.index(0) if 0 in block_keys else len(block_keys)
+            self.place(first_address[-1], used, _NODE_BYTES * self.stride, position, len(keys))
             keys += block_keys[:used]
             parents += columns[1::step].tolist()[:used]
             t0s += columns[3::step].tolist()[:used]
@@ -400,7 +443,7 @@ class _NativePart:
             for at, column in enumerate(further):
                 column += columns[9 + 2 * at :: step].tolist()[:used]
             if self.metric_count:
-                regions += [word >> 32 != 0 for word in columns[7::step].tolist()[:used]]
+                regions += [word >> 32 & 0xFFFF != 0 for word in columns[7::step].tolist()[:used]]
         node_bytes = _NODE_BYTES * self.stride
 
         # Chunks may lie in any order in memory.
@@ -464,6 +507,13 @@ class _NativePart:
             sampled.row = row_of(address) if address else None
             thread.samples.append(sampled)
         return thread
+
+    def place(self, address: int, rows: int, step: int, thread: int, row: int) -> None:
+        self.places.address.append(address)
+        self.places.rows.append(rows)
+        self.places.step.append(step)
+        self.places.thread.append(thread)
+        self.places.row.append(row)
 
     def usage(self, closed: bool) -> dict[str, str]:
         header = self.header

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from taupy.instrument.parts import Part, PartThread, Routine, Sampled
@@ -111,13 +112,37 @@ class Timers:
         )
 
 
-def profile_of(settings: RunSettings, parts: dict[int, Part], *, finished: bool) -> Profile:
+@dataclass(frozen=True, slots=True)
+class HostPlaces:
+    """Where the call paths of one process went: from its memory into its node's threads."""
+
+    part: Part
+    threads: list[ThreadProfile]
+    row_of: list[list[int]]
+
+    def find(self, address: int) -> tuple[ThreadProfile, int] | None:
+        """The thread and row of the call path that lay at an address of the process."""
+        place = self.part.places.find(address) if self.part.places is not None else None
+        if place is None:
+            return None
+        thread, row = place
+        return self.threads[thread], self.row_of[thread][row]
+
+
+def profile_of(
+    settings: RunSettings,
+    parts: dict[int, Part],
+    *,
+    finished: bool,
+    places: dict[int, HostPlaces] | None = None,
+) -> Profile:
     """One profile from the parts of a run, one node each.
 
     Args:
         settings: of the run.
         parts: node -> part.
         finished: nothing of the run is still going on.
+        places: gets for every node where its call paths went.
     """
     timers = Timers(FileNames(settings))
     threads: list[ThreadProfile] = []
@@ -133,6 +158,9 @@ def profile_of(settings: RunSettings, parts: dict[int, Part], *, finished: bool)
     cut_off: list[int] = []
     for node, part in sorted(parts.items()):
         timer_of = [timers.of(routine) for routine in part.routines]
+        here = HostPlaces(part, [], [])
+        if places is not None:
+            places[node] = here
         for number, thread in enumerate(part.threads):
             tree, row_of = _tree(thread, timer_of, timers, settings)
             events = [_user_event(sampled, row_of) for sampled in thread.samples]
@@ -141,6 +169,8 @@ def profile_of(settings: RunSettings, parts: dict[int, Part], *, finished: bool)
                 events.append(UserEvent("Thread CPU Time", "ns", 1, cpu, cpu, cpu, cpu * cpu))
             where = Thread(node, 0, number, "host", thread.name, thread.native_id)
             threads.append(ThreadProfile(where, tree, events))
+            here.threads.append(threads[-1])
+            here.row_of.append(row_of)
         node_metadata[node] = {
             "Process ID": str(part.pid),
             "Parent Process ID": str(part.parent_pid),

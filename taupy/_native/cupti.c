@@ -1,0 +1,625 @@
+/* The GPU collector: CUPTI's callbacks and activity records, without Python.
+ *
+ * The CUDA driver loads this library itself when the program first calls cuInit
+ * (CUDA_INJECTION64_PATH, set by the engine): a program that uses no GPU never pays. Buffers
+ * are only queued where CUPTI hands them over; one thread of ours sums up what is in them.
+ * Nothing is held that CUPTI could wait for, and no CUPTI function is called under a lock.
+ *
+ * A replay (no GPU, no driver) feeds saved buffers through the same path: see the functions
+ * at the end. */
+#define _GNU_SOURCE
+#include "cupti_calls.h"
+#include "cupti_library.h"
+#include "cupti_sums.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+#define BUFFER_BYTES (2u << 20)
+#define BUFFER_HEAD 4096
+#define BUFFERS_AT_MOST 256
+#define WORK_AT_MOST (1u << 18)
+#define END_TIMEOUT_S 60
+
+enum BufferState { BUFFER_NONE, BUFFER_FREE, BUFFER_HELD, BUFFER_FULL };
+
+typedef struct Buffer {
+    uint8_t *memory; /* the head tells which buffer it is; records follow after a page */
+    uint32_t state;
+    int32_t next; /* in the queue */
+    size_t valid;
+} Buffer;
+
+static Cupti cupti;
+static Sums sums;
+static PartHeader *part;
+static const GpuHost *host;
+static void *subscriber;
+static Buffer buffers[BUFFERS_AT_MOST];
+static int32_t queue_head = -1; /* newest first */
+static sem_t wake, ended;
+static volatile int end_asked, end_last, worker_gone;
+static pthread_t worker;
+static int began;
+static uint32_t asked_kinds[16], asked_count;
+
+/* ---------------------------------------------------------------- buffers */
+
+static void on_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+    *max_records = 0;
+    *buffer = NULL;
+    *size = 0;
+    for (int i = 0; i < BUFFERS_AT_MOST; i++) {
+        uint32_t state = __atomic_load_n(&buffers[i].state, __ATOMIC_RELAXED);
+        if ((state != BUFFER_FREE && state != BUFFER_NONE) ||
+            !__atomic_compare_exchange_n(&buffers[i].state, &state, BUFFER_HELD, 0,
+                                         __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            continue;
+        if (buffers[i].memory == NULL) {
+            int saved = errno;
+            void *memory = mmap(NULL, BUFFER_HEAD + BUFFER_BYTES, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            errno = saved;
+            if (memory == MAP_FAILED) {
+                __atomic_store_n(&buffers[i].state, BUFFER_NONE, __ATOMIC_RELEASE);
+                break;
+            }
+            *(int32_t *)memory = i;
+            buffers[i].memory = memory;
+        }
+        *buffer = buffers[i].memory + BUFFER_HEAD;
+        *size = BUFFER_BYTES;
+        return;
+    }
+    if (sums.counters != NULL)
+        __atomic_add_fetch(&sums.counters->refused, 1, __ATOMIC_RELAXED);
+}
+
+static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                                size_t valid)
+{
+    (void)context, (void)stream, (void)size;
+    if (buffer == NULL || began < 0) /* a fork's child, whose parent goes on with it */
+        return;
+    int32_t number = *(int32_t *)(buffer - BUFFER_HEAD);
+    Buffer *done = &buffers[number];
+    done->valid = valid;
+    __atomic_store_n(&done->state, BUFFER_FULL, __ATOMIC_RELEASE);
+    done->next = __atomic_load_n(&queue_head, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&queue_head, &done->next, number, 0, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+        ;
+    sem_post(&wake);
+}
+
+static void walk(uint8_t *buffer, size_t valid)
+{
+    void *record = NULL;
+    int result;
+    if (valid == 0)
+        return;
+    while ((result = cupti.next_record(buffer, valid, &record)) == 0)
+        add_record(&sums, record, ring_get);
+    sums.counters->walk_errors += result != CUPTI_MAX_LIMIT_REACHED;
+    sums.counters->buffers++;
+}
+
+static void drain(void)
+{
+    int32_t head;
+    while ((head = __atomic_exchange_n(&queue_head, -1, __ATOMIC_ACQUIRE)) >= 0) {
+        int32_t first = -1;
+        while (head >= 0) { /* in the order in which they came */
+            int32_t next = buffers[head].next;
+            buffers[head].next = first;
+            first = head;
+            head = next;
+        }
+        while (first >= 0) {
+            Buffer *buffer = &buffers[first];
+            first = buffer->next;
+            walk(buffer->memory + BUFFER_HEAD, buffer->valid);
+            __atomic_store_n(&buffer->state, BUFFER_FREE, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- the worker */
+
+static CallTable *table_new(uint64_t size)
+{
+    CallTable *table = calloc(1, sizeof *table);
+    Block *block = part_block(part, GPU_CALLS, 0, size * sizeof(GpuCall));
+    if (table == NULL || block == NULL) {
+        free(table);
+        return NULL;
+    }
+    table->mask = size - 1;
+    table->calls = (GpuCall *)(block + 1);
+    return table;
+}
+
+static void housekeeping(void)
+{
+    size_t dropped = 0;
+    CallTable *table = calls.table;
+    if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) * 2 > table->mask) {
+        /* Callers that still hold the old one finish there; the reader adds both up. */
+        CallTable *larger = table_new((table->mask + 1) * 2);
+        if (larger != NULL)
+            __atomic_store_n(&calls.table, larger, __ATOMIC_RELEASE);
+    }
+    if (cupti.dropped_records(NULL, 0, &dropped) == 0)
+        sums.counters->dropped += dropped;
+    part->start_ticks = host->part_start();
+    sums.counters->realtime_end = clock_ns(CLOCK_REALTIME);
+    sums.counters->monotonic_end = clock_ns(CLOCK_MONOTONIC);
+}
+
+static void synchronize(void)
+{
+    if (cupti.context_push == NULL || cupti.context_pop == NULL || !cupti.context_synchronize)
+        return;
+    for (size_t i = 0; i < sizeof calls.contexts / sizeof *calls.contexts; i++) {
+        void *context = __atomic_load_n(&calls.contexts[i], __ATOMIC_ACQUIRE), *popped;
+        if (context != NULL && cupti.context_push(context) == 0) {
+            cupti.context_synchronize();
+            cupti.context_pop(&popped);
+        }
+    }
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    uint64_t seen = 0;
+    open_call.ours = 1;
+    prctl(PR_SET_NAME, "taupy-gpu");
+    uint32_t pause_ms = host->flush_ms ? host->flush_ms : 1000;
+    for (;;) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += pause_ms / 1000;
+        until.tv_nsec += pause_ms % 1000 * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_nsec -= 1000000000L;
+            until.tv_sec++;
+        }
+        int woken = sem_timedwait(&wake, &until) == 0;
+        drain();
+        if (end_asked) {
+            synchronize();
+            cupti.flush_all(0);
+            drain();
+            cupti.flush_all(1);
+            drain();
+        } else if (!woken) {
+            uint64_t launches = __atomic_load_n(&sums.counters->launches, __ATOMIC_RELAXED);
+            if (launches != seen) /* what is complete goes to the file: it outlives a kill */
+                cupti.flush_all(0);
+            seen = launches;
+            drain();
+        }
+        housekeeping();
+        if (!woken || end_asked)
+            trace_flush_all(&sums);
+        if (end_asked) {
+            int last = end_last;
+            end_asked = 0;
+            if (last)
+                worker_gone = 1;
+            sem_post(&ended);
+            if (last)
+                return NULL;
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void end(int last)
+{
+    if (began != 1 || worker_gone)
+        return;
+    int saved = errno;
+    end_last = last;
+    end_asked = 1;
+    sem_post(&wake);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_TIMEOUT_S;
+    int result;
+    while ((result = sem_timedwait(&ended, &until)) != 0 && errno == EINTR)
+        ;
+    if (result != 0) {
+        sums.counters->flush_timed_out = 1;
+        worker_gone = 1; /* not again */
+    }
+    if (last || result != 0) {
+        calls_closed = 1;
+        sums.counters->state = GPU_ENDED;
+        part->state = PART_ENDED;
+        part_write_rest(part);
+    }
+    errno = saved;
+}
+
+static void at_exit(void) { end(1); }
+
+/* A fork's child cannot use its parent's CUDA. The buffers, the files and the locks are the
+ * parent's: nothing here touches them again. One that uses CUDA first begins anew. */
+static void forked(void)
+{
+    if (began == 0)
+        return;
+    calls_closed = 1;
+    began = -1;
+}
+
+/* ---------------------------------------------------------------- the beginning */
+
+static void problem(const char *what, int result, const char *text)
+{
+    char line[8192];
+    snprintf(line, sizeof line, "%d", result);
+    note(part, "error.step", what);
+    note(part, "error.code", line);
+    note(part, "error.text", text);
+    sums.counters->state = GPU_FAILED;
+}
+
+static const char *result_text(int result)
+{
+    const char *text = NULL;
+    if (cupti.result_string == NULL || cupti.result_string(result, &text) != 0 || text == NULL)
+        text = "";
+    return text;
+}
+
+static void facts(void)
+{
+    char text[64];
+    note(part, "cupti.library", cupti.path);
+    snprintf(text, sizeof text, "%u", cupti.version);
+    note(part, "cupti.version", text);
+    snprintf(text, sizeof text, "%d", cupti.driver);
+    note(part, "driver.cuda", text);
+}
+
+static int choose_callbacks(void)
+{
+    int chosen = 0, result = 0;
+    for (int domain = DOMAIN_DRIVER; domain <= DOMAIN_RUNTIME; domain++) {
+        int missing = 0;
+        for (uint32_t id = 1; id < IDS_AT_MOST && missing < 64; id++) {
+            const char *name = NULL;
+            if (cupti.callback_name(domain, id, &name) != 0 || name == NULL) {
+                missing++;
+                continue;
+            }
+            missing = 0;
+            int interest = interest_in(domain, name);
+            calls.interest[domain][id] = (uint8_t)interest;
+            if (!interest)
+                continue;
+            if ((result = cupti.enable_callback(1, subscriber, domain, id)) != 0)
+                return result;
+            text_block(part, GPU_CALL_NAME, (uint64_t)domain << 12 | id, name);
+            chosen++;
+        }
+    }
+    cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_CREATED);
+    cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_DESTROY);
+    return chosen ? 0 : -1;
+}
+
+/* The kinds of records; only kernels and copies are indispensable. */
+static int choose_records(void)
+{
+    static const struct {
+        uint32_t kind;
+        int needed, trace;
+    } kinds[] = {
+        {RECORD_DEVICE, 0, 0},        {RECORD_CONCURRENT_KERNEL, 1, 0},
+        {RECORD_MEMCPY, 1, 0},        {RECORD_MEMSET, 1, 0},
+        {RECORD_MEMCPY2, 0, 0},       {RECORD_MEMORY2, 0, 0},
+        {RECORD_MEMORY_POOL, 0, 0},   {RECORD_RUNTIME, 0, 1},
+        {RECORD_DRIVER, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].trace && !host->trace)
+            continue;
+        int result = cupti.enable(kinds[i].kind);
+        if (result == 0)
+            asked_kinds[asked_count++] = kinds[i].kind;
+        else if (kinds[i].needed)
+            return result;
+        else {
+            char text[256];
+            snprintf(text, sizeof text, "kind %u: %d %s", kinds[i].kind, result,
+                     result_text(result));
+            note(part, "records.missing", text);
+        }
+    }
+    if (cupti.configure_unified_memory != NULL) {
+        struct {
+            uint32_t scope, kind, device, enable;
+        } wanted[4];
+        for (uint32_t i = 0; i < 4; i++)
+            wanted[i] = (typeof(wanted[0])){2, i + 1, 0, 1}; /* all devices of the process */
+        if (cupti.configure_unified_memory(wanted, 4) == 0 &&
+            cupti.enable(RECORD_UNIFIED_MEMORY) == 0)
+            asked_kinds[asked_count++] = RECORD_UNIFIED_MEMORY;
+    }
+    return 0;
+}
+
+/* CUPTI holds pointers into this library for the rest of the process. */
+static void stay_loaded(void)
+{
+    Dl_info here;
+    if (dladdr((void *)stay_loaded, &here) != 0 && here.dli_fname != NULL)
+        dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static PartHeader *open_part(const char *folder)
+{
+    char path[4096];
+    ClockPair now = clock_pair();
+    if (folder == NULL || snprintf(path, sizeof path, "%s/%ld-%llx.gpu", folder, (long)getpid(),
+                                   (unsigned long long)now.ticks) >= (int)sizeof path)
+        return part_open(NULL);
+    PartHeader *opened = part_open(path);
+    if (opened != NULL) {
+        memcpy(opened->magic, GPU_PART_MAGIC, 8);
+        opened->version = GPU_PART_VERSION;
+        opened->pid = getpid();
+        opened->uses_tsc = (uint64_t)clock_uses_tsc;
+    }
+    if (opened != NULL && host != NULL && host->trace) {
+        snprintf(strrchr(path, '.'), 16, ".gputrace");
+        sums.trace = fopen(path, "wbe");
+        if (sums.trace != NULL)
+            setvbuf(sums.trace, NULL, _IOFBF, 1 << 20);
+    }
+    return opened;
+}
+
+static int begin_sums(const char *folder)
+{
+    clock_choose();
+    part = open_part(folder);
+    FILE *trace = sums.trace;
+    if (part == NULL || sums_begin(&sums, part, WORK_AT_MOST) != 0)
+        return -1;
+    sums.trace = trace;
+    memcpy(part->magic, GPU_PART_MAGIC, 8);
+    part->version = GPU_PART_VERSION;
+    sums.counters->realtime_start = clock_ns(CLOCK_REALTIME);
+    sums.counters->monotonic_start = clock_ns(CLOCK_MONOTONIC);
+    Block *block = part_block(part, GPU_THREADS, 0, GPU_THREADS_AT_MOST * sizeof(GpuThread));
+    void *ring = mmap(NULL, 8ull << RING_BITS, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (block == NULL || ring == MAP_FAILED)
+        return -1;
+    calls.threads = (GpuThread *)(block + 1);
+    calls.ring = ring;
+    calls.counters = sums.counters;
+    calls.thread_count = 0;
+    return (calls.table = table_new(FIRST_TABLE)) != NULL ? 0 : -1;
+}
+
+static void begin(GpuHost *asking)
+{
+    char text[8192];
+    int expected = 0, result;
+    if (asking == NULL || asking->version != GPU_HOST_VERSION || !asking->enabled ||
+        !__atomic_compare_exchange_n(&began, &expected, 2, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return;
+    host = calls.host = asking;
+    asking->tried = 1;
+    stay_loaded();
+    if (begin_sums(host->run_folder) != 0)
+        return;
+    part->start_ticks = host->part_start();
+    if (cupti_open(&cupti, host->libraries, text, sizeof text) != 0) {
+        problem("open", 0, text);
+        facts();
+        return;
+    }
+    facts();
+    if ((result = cupti.subscribe(&subscriber, on_callback, NULL)) != 0) {
+        problem("subscribe", result, result_text(result));
+        return;
+    }
+    if ((result = choose_callbacks()) != 0) {
+        problem("callbacks", result, result_text(result));
+        cupti.unsubscribe(subscriber);
+        return;
+    }
+    sem_init(&wake, 0, 0);
+    sem_init(&ended, 0, 0);
+    if ((result = cupti.register_callbacks(on_buffer_requested, on_buffer_completed)) != 0 ||
+        (result = choose_records()) != 0) {
+        problem("records", result, result_text(result));
+        cupti.unsubscribe(subscriber);
+        return;
+    }
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 512 * 1024);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* the program's signals are not for it */
+    result = pthread_create(&worker, &attributes, work, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (result != 0) {
+        problem("thread", result, strerror(result));
+        cupti.unsubscribe(subscriber);
+        return;
+    }
+    sums.counters->state = GPU_RUNNING;
+    began = 1;
+    asking->end = end;
+    asking->forked = forked;
+    calls_closed = 0;
+    atexit(at_exit); /* where C code ends the process, not Python */
+}
+
+/* ---------------------------------------------------------------- who calls */
+
+typedef struct Search {
+    char folder[4096], path[4096];
+} Search;
+
+static int match_engine(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    Search *search = data;
+    size_t length = strlen(search->folder);
+    if (info->dlpi_name == NULL || strncmp(info->dlpi_name, search->folder, length) != 0 ||
+        strncmp(info->dlpi_name + length, "engine.", 7) != 0 ||
+        strlen(info->dlpi_name) >= sizeof search->path)
+        return 0;
+    strcpy(search->path, info->dlpi_name);
+    return 1;
+}
+
+static GpuHost *find_host(void)
+{
+    Search search;
+    Dl_info here;
+    if (dladdr((void *)find_host, &here) == 0 || here.dli_fname == NULL ||
+        strlen(here.dli_fname) >= sizeof search.folder)
+        return NULL;
+    strcpy(search.folder, here.dli_fname);
+    char *slash = strrchr(search.folder, '/');
+    if (slash == NULL)
+        return NULL;
+    slash[1] = 0;
+    if (!dl_iterate_phdr(match_engine, &search))
+        return NULL;
+    void *engine = dlopen(search.path, RTLD_NOW | RTLD_NOLOAD);
+    return engine != NULL ? dlsym(engine, GPU_HOST_SYMBOL) : NULL;
+}
+
+/* The driver calls this from the program's first cuInit. Whatever happens, the program goes
+ * on: anything but 1 would make the driver complain. */
+EXPORT int InitializeInjection(void)
+{
+    int saved = errno;
+    begin(find_host());
+    errno = saved;
+    return 1;
+}
+
+/* The engine calls this where it sees a driver at work that has not called us. */
+EXPORT void taupy_gpu_begin(GpuHost *asking)
+{
+    int saved = errno;
+    begin(asking);
+    errno = saved;
+}
+
+/* ---------------------------------------------------------------- replay, for tests */
+
+static int replay_version;
+
+static int own_next_record(uint8_t *buffer, size_t valid, void **record)
+{
+    uint8_t *at = *record == NULL ? buffer : *record;
+    if (*record != NULL) {
+        size_t size = record_size(*(uint32_t *)at, replay_version);
+        if (size == 0)
+            return 21; /* CUPTI_ERROR_INVALID_KIND */
+        at += size;
+    }
+    if ((size_t)(at - buffer) + sizeof(uint32_t) > valid)
+        return CUPTI_MAX_LIMIT_REACHED;
+    size_t size = record_size(*(uint32_t *)at, replay_version);
+    if (size == 0 || (size_t)(at - buffer) + size > valid)
+        return size == 0 ? 21 : CUPTI_MAX_LIMIT_REACHED;
+    *record = at;
+    return 0;
+}
+
+static uint64_t no_part(void) { return part->start_ticks; }
+static GpuPlace replay_place;
+static GpuPlace place_of_replay(void) { return replay_place; }
+static size_t nothing_dropped;
+static int no_dropped(void *context, uint32_t stream, size_t *count)
+{
+    (void)context, (void)stream;
+    *count = nothing_dropped;
+    return 0;
+}
+
+/* Begin to sum up into a part in `folder`. `library`: a libcupti whose decoder reads the
+ * records; NULL: our own one, for records of CUDA version `cuda` (1206 for 12.6). */
+EXPORT int taupy_gpu_replay_begin(const char *folder, const char *library, int cuda, int trace)
+{
+    static GpuHost replayed;
+    if (began != 0)
+        return -1;
+    began = 3;
+    replayed = (GpuHost){.version = GPU_HOST_VERSION, .enabled = 1, .run_folder = folder,
+                         .trace = (uint32_t)trace, .place = place_of_replay,
+                         .part_start = no_part};
+    host = calls.host = &replayed;
+    cupti.next_record = own_next_record;
+    cupti.dropped_records = no_dropped;
+    replay_version = cuda;
+    if (library != NULL) {
+        void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+        *(void **)&cupti.next_record = handle ? dlsym(handle, "cuptiActivityGetNextRecord") : NULL;
+        if (cupti.next_record == NULL)
+            return -2;
+    }
+    if (begin_sums(folder) != 0)
+        return -3;
+    sums.counters->state = GPU_RUNNING;
+    calls_closed = 0;
+    return 0;
+}
+
+/* A call of the API, from beginning to end, at a place. */
+EXPORT void taupy_gpu_replay_call(int domain, uint32_t id, uint32_t correlation, uint64_t at,
+                                  uint64_t launch)
+{
+    CallbackData data = {.site = 0, .correlation = correlation};
+    replay_place = (GpuPlace){at, launch};
+    calls.interest[domain][id] = CALL_OF_INTEREST | CALL_LAUNCHES;
+    on_callback(NULL, domain, id, &data);
+    data.site = 1;
+    on_callback(NULL, domain, id, &data);
+}
+
+/* Records from memory, by way of a buffer as CUPTI's go. Returns what the buffer holds. */
+EXPORT size_t taupy_gpu_replay_records(const uint8_t *records, size_t size)
+{
+    uint8_t *buffer;
+    size_t room, most;
+    on_buffer_requested(&buffer, &room, &most);
+    if (buffer == NULL || size > room)
+        return 0;
+    memcpy(buffer, records, size);
+    on_buffer_completed(NULL, 0, buffer, room, size);
+    drain();
+    return size;
+}
+
+EXPORT void taupy_gpu_replay_end(void)
+{
+    housekeeping();
+    trace_flush_all(&sums);
+    calls_closed = 1;
+    sums.counters->state = GPU_ENDED;
+    part->state = PART_ENDED;
+    part_write_rest(part);
+}

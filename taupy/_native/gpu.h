@@ -1,0 +1,212 @@
+/* The engine's side of GPU measurement: where a launch comes from, and when to begin and end.
+ *
+ * The collector is a library of its own (cupti.c). The driver loads it at the program's
+ * first cuInit, since CUDA_INJECTION64_PATH names it; where another tool's stands there, or
+ * a driver does not look at it, new call paths are the moments to notice a driver at work. */
+#ifndef TAUPY_GPU_H
+#define TAUPY_GPU_H
+
+#include "gpu_host.h"
+#include "routine.h"
+#include <dlfcn.h>
+#include <link.h>
+
+#define GPU_INJECTION "CUDA_INJECTION64_PATH"
+#define NODE_BACKWARD 1 /* flag of a node: autograd's threads work for it */
+#define LEVELS_TO_BACKWARD 8
+
+/* Found by the collector by its name. */
+__attribute__((visibility("default"))) GpuHost taupy_gpu_host = {.version = GPU_HOST_VERSION};
+
+static char *gpu_collector; /* path of the library; NULL: GPU work is not measured */
+static int gpu_lookout;     /* nobody has begun yet */
+static Thread *backward_thread;
+static int (*gpu_device_count)(int *);
+static uint64_t gpu_adds, gpu_looked;
+static int gpu_other_tool, gpu_named;
+
+/* The innermost node near the cursor under which a backward pass runs, else NULL. */
+static Node *backward_of(Thread *thread)
+{
+    if (__atomic_load_n(&thread->ended_ticks, __ATOMIC_RELAXED))
+        return NULL;
+    Node *node = __atomic_load_n(&thread->cursor, __ATOMIC_RELAXED);
+    if (node == &thread->hidden)
+        node = thread->hidden.parent;
+    for (int i = 0; node != NULL && i < LEVELS_TO_BACKWARD; i++, node = node->parent)
+        if (node->flags & NODE_BACKWARD)
+            return node;
+    return NULL;
+}
+
+/* Called by the launching thread, with or without the GIL; takes no lock, writes nothing
+ * that another thread reads but a hint. Other threads' cursors may move meanwhile: any
+ * value that they have had is a node, and nodes stay where they are. */
+static GpuPlace gpu_place(void)
+{
+    Thread *thread = this_thread;
+    GpuPlace place = {0, 0};
+    if (!taupy_gpu_host.enabled)
+        return place;
+    if (thread != NULL) {
+        Node *node = visible(thread);
+        place.host = (uint64_t)node;
+        if (node->parent != NULL) {
+            place.launch = place.host;
+            return place;
+        }
+    }
+    Node *node = NULL;
+    Thread *hint = __atomic_load_n(&backward_thread, __ATOMIC_RELAXED);
+    if (hint != NULL)
+        node = backward_of(hint);
+    for (Thread *other = threads; node == NULL && other != NULL; other = other->next)
+        if (other != hint && (node = backward_of(other)) != NULL)
+            __atomic_store_n(&backward_thread, other, __ATOMIC_RELAXED);
+    place.launch = node != NULL ? (uint64_t)node : place.host;
+    return place;
+}
+
+static uint64_t gpu_part_start(void) { return part != NULL ? part->start_ticks : 0; }
+
+/* Does autograd's work for other threads begin with this routine? */
+static int is_backward(const char *name, const char *file)
+{
+    static const char folder[] = "torch/autograd/";
+    const char *at = strstr(file, folder);
+    if (at == NULL)
+        return strcmp(name, "run_backward") == 0;
+    return strcmp(name, "_engine_run_backward") == 0 ||
+           (strcmp(at + sizeof folder - 1, "__init__.py") == 0 &&
+            (strcmp(name, "backward") == 0 || strcmp(name, "grad") == 0));
+}
+
+static void gpu_begin(void)
+{
+    void *library = dlopen(gpu_collector, RTLD_NOW | RTLD_LOCAL);
+    void (*start)(GpuHost *) =
+        library != NULL ? (void (*)(GpuHost *))dlsym(library, "taupy_gpu_begin") : NULL;
+    gpu_lookout = 0;
+    if (start != NULL)
+        start(&taupy_gpu_host);
+}
+
+static int count_adds(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    *(uint64_t *)data = info->dlpi_adds;
+    return 1;
+}
+
+static int match_driver(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size, (void)data;
+    const char *slash = info->dlpi_name != NULL ? strrchr(info->dlpi_name, '/') : NULL;
+    const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
+    if (name == NULL || strncmp(name, "libcuda.so", 10) != 0)
+        return 0;
+    void *driver = dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
+    if (driver != NULL)
+        gpu_device_count = (int (*)(int *))dlsym(driver, "cuDeviceGetCount");
+    return 1;
+}
+
+/* Is a driver in the process, and initialised? It is asked only what changes nothing. */
+static int gpu_driver_works(void)
+{
+    int count = 0;
+    uint64_t adds = 0;
+    dl_iterate_phdr(count_adds, &adds);
+    if (gpu_device_count == NULL && adds != gpu_adds)
+        dl_iterate_phdr(match_driver, NULL);
+    gpu_adds = adds;
+    return gpu_device_count != NULL && gpu_device_count(&count) == 0 && count > 0;
+}
+
+/* At a new call path: a few a millisecond at most. */
+static __attribute__((noinline)) void gpu_look(uint64_t now)
+{
+    if (now - gpu_looked < sample_ticks / 4)
+        return;
+    gpu_looked = now;
+    if (taupy_gpu_host.tried)
+        gpu_lookout = 0;
+    else if (gpu_driver_works())
+        gpu_begin();
+}
+
+/* The driver is to load the collector at the program's first cuInit. */
+static void gpu_arm(void)
+{
+    const char *before = getenv(GPU_INJECTION);
+    if (gpu_collector == NULL || run_folder == NULL)
+        return;
+    taupy_gpu_host.place = gpu_place;
+    taupy_gpu_host.part_start = gpu_part_start;
+    taupy_gpu_host.run_folder = run_folder;
+    taupy_gpu_host.enabled = 1;
+    gpu_lookout = 1;
+    gpu_other_tool = before != NULL && strcmp(before, gpu_collector) != 0;
+    if (before == NULL)
+        gpu_named = setenv(GPU_INJECTION, gpu_collector, 0) == 0;
+}
+
+/* Children that inherit the environment are not to find our variable there: the path may
+ * mean nothing where they run. What the program has put in its place stays. */
+static int gpu_hide(void)
+{
+    const char *now = gpu_named ? getenv(GPU_INJECTION) : NULL;
+    if (now == NULL || strcmp(now, gpu_collector) != 0)
+        return 0;
+    unsetenv(GPU_INJECTION);
+    return 1;
+}
+
+static void gpu_show(int hidden)
+{
+    if (hidden)
+        setenv(GPU_INJECTION, gpu_collector, 0);
+}
+
+/* The environment without our variable, for a child that inherits it; NULL: as it is. */
+static PyObject *gpu_environment(void)
+{
+    extern char **environ;
+    const char *now = gpu_named ? getenv(GPU_INJECTION) : NULL;
+    if (now == NULL || strcmp(now, gpu_collector) != 0)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    for (char **at = environ; list != NULL && *at != NULL; at++) {
+        if (strncmp(*at, GPU_INJECTION "=", sizeof GPU_INJECTION) == 0)
+            continue;
+        PyObject *item = PyBytes_FromString(*at);
+        if (item == NULL || PyList_Append(list, item) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    PyErr_Clear();
+    return list;
+}
+
+/* Deliver what GPUs have done. Waits for them: the caller holds no GIL. */
+static void gpu_end(int last)
+{
+    if (taupy_gpu_host.end != NULL)
+        taupy_gpu_host.end(last);
+    if (last)
+        taupy_gpu_host.enabled = 0;
+}
+
+static void gpu_forked(void)
+{
+    if (taupy_gpu_host.forked != NULL) {
+        taupy_gpu_host.forked(); /* CUDA does not work in this child */
+        taupy_gpu_host.enabled = 0;
+        taupy_gpu_host.end = NULL;
+        taupy_gpu_host.forked = NULL;
+        gpu_lookout = 0;
+    }
+    backward_thread = NULL;
+}
+
+#endif

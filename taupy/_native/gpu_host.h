@@ -1,0 +1,35 @@
+/* What the engine and the GPU collector know of each other.
+ *
+ * The collector (cupti.c) is a library of its own, without Python, that the CUDA driver
+ * itself loads when the program first calls cuInit. It finds this structure in the engine
+ * that is loaded in the same process; in a process without one it does nothing. */
+#ifndef TAUPY_GPU_HOST_H
+#define TAUPY_GPU_HOST_H
+
+#include <stdint.h>
+
+#define GPU_HOST_VERSION 1
+#define GPU_HOST_SYMBOL "taupy_gpu_host"
+
+typedef struct GpuPlace {
+    uint64_t host;   /* node under which this thread's calls of CUDA's API belong; 0: the
+                        thread has no routines of its own */
+    uint64_t launch; /* node that launched work belongs to; 0: nobody knows */
+} GpuPlace;
+
+typedef struct GpuHost {
+    uint32_t version;
+    uint32_t enabled;           /* measure GPU work in this process, if there is any */
+    const char *run_folder;     /* where the collector's part goes */
+    char **libraries;           /* libcupti of wheels and toolkits, best first; may be NULL */
+    uint32_t trace;             /* keep single activities */
+    uint32_t flush_ms;          /* at most so much is lost to a SIGKILL */
+    GpuPlace (*place)(void);    /* of the calling thread; takes no lock, needs no GIL */
+    uint64_t (*part_start)(void); /* start_ticks of the engine's part; 0: none yet */
+    uint32_t tried;             /* set by the collector: it has begun, or cannot */
+    /* Set by the collector when it has begun. */
+    void (*end)(int last);      /* deliver what is under way; `last`: and nothing follows */
+    void (*forked)(void);       /* in a forked child */
+} GpuHost;
+
+#endif

@@ -1,0 +1,118 @@
+/* The GPU part: what one process did on its GPUs, in one file mapped into memory.
+ *
+ * The container is that of part.h (header, chunks, blocks) with a magic of its own; nodes
+ * are addresses in the engine's part of the same process. The reader is
+ * taupy/collectors/cupti_part.py: change both together, and GPU_PART_VERSION with them. */
+#ifndef TAUPY_GPU_PART_H
+#define TAUPY_GPU_PART_H
+
+#include "part.h"
+
+#define GPU_PART_MAGIC "TAUPYGPU"
+#define GPU_PART_VERSION 1
+#define GPU_THREADS_AT_MOST 1000
+#define GPU_LIVE_AT_MOST 128
+
+enum GpuBlockKind {
+    GPU_COUNTERS = 16, /* GpuCounters, one */
+    GPU_NAME = 17,     /* GpuText: a kernel's name */
+    GPU_WORK = 18,     /* GpuWork[], unused ones at the end */
+    GPU_CALLS = 19,    /* GpuCall[]: calls of CUDA's API by the host, a hash table */
+    GPU_CALL_NAME = 20, /* GpuText: id = domain << 12 | callback id */
+    GPU_THREADS = 21,  /* GpuThread[GPU_THREADS_AT_MOST]: threads without routines */
+    GPU_DEVICE = 22,   /* GpuDevice */
+    GPU_NOTE = 23,     /* like BLOCK_METADATA: a fact or a problem */
+    GPU_LIVE = 24,     /* GpuLive[GPU_LIVE_AT_MOST]: memory in use */
+};
+
+typedef struct GpuText {
+    uint64_t id, size; /* then the text and a zero byte */
+} GpuText;
+
+/* What was launched, with one configuration, by one call path, summed up. The first 80
+ * bytes say what it is. Times are nanoseconds; of memory and counters they are values. */
+typedef struct GpuWork {
+    uint64_t node; /* 0: nobody saw the launch */
+    uint32_t kind; /* CUpti_ActivityKind */
+    uint32_t name; /* id of GPU_NAME, or what a copy is: see cupti_records.h */
+    uint32_t device, context, stream, unused;
+    uint32_t grid[3], block[3];
+    uint32_t registers, static_shared, dynamic_shared, local, shared_executed, launch_type;
+    /* what it sums up to */
+    uint64_t count, untimed, time, minimum, maximum, bytes;
+    double squares;
+    uint64_t first, last; /* nanoseconds since the epoch */
+    uint32_t flags, slot; /* GPU_IN_GRAPH; which stream's blocks of the trace */
+    uint64_t least_bytes, most_bytes;
+    double bytes_squares;
+    uint64_t unused_too;
+} GpuWork;
+#define GPU_WORK_KEY_BYTES 80
+_Static_assert(sizeof(GpuWork) == 192, "GpuWork");
+enum { GPU_IN_GRAPH = 1, GPU_FOLDED = 2 };
+
+/* key = node >> 6 << 14 | domain << 12 | callback id; a thread without routines has its
+ * number in place of the node's. Written by the calling threads themselves. */
+typedef struct GpuCall {
+    uint64_t key, calls, ticks, unused;
+} GpuCall;
+
+typedef struct GpuThread {
+    uint64_t native_id;
+    char name[24];
+} GpuThread;
+
+typedef struct GpuDevice {
+    uint64_t ordinal;
+    uint32_t major, minor, multiprocessors, memcpy_engines;
+    uint64_t memory_bytes, bandwidth_kib_s;
+    uint32_t constant_bytes, l2_bytes, warp_threads, core_clock_khz;
+    uint32_t warps_per_multiprocessor, blocks_per_multiprocessor;
+    uint32_t shared_per_multiprocessor, registers_per_multiprocessor;
+    uint32_t registers_per_block, shared_per_block, threads_per_block, ecc;
+    uint8_t uuid[16];
+    uint32_t mig, unused;
+    char name[128];
+} GpuDevice;
+
+enum { LIVE_POOL_SIZE = 100, LIVE_POOL_USED = 101 };
+
+typedef struct GpuLive {
+    uint32_t used, device, kind, pool; /* kind: CUpti_ActivityMemoryKind, or one of the above */
+    int64_t live, peak;                /* bytes */
+} GpuLive;
+
+typedef struct GpuCounters {
+    uint64_t state;           /* GpuState */
+    uint64_t records, buffers;
+    uint64_t launches;        /* calls that start work on a GPU, seen when they began */
+    uint64_t kernels;         /* records of kernels */
+    uint64_t untimed;         /* the GPU gave no times */
+    uint64_t dropped;         /* CUPTI says so */
+    uint64_t lost;            /* records whose launch nobody saw */
+    uint64_t unknown;         /* records of kinds that nobody asked for */
+    uint64_t refused;         /* buffers that there was no memory for */
+    uint64_t calls_lost;      /* calls of the API that found no room */
+    uint64_t folded;          /* launches whose configuration, or place, was not kept apart */
+    uint64_t flush_timed_out;
+    uint64_t trace_lost;      /* activities that could not be written */
+    uint64_t walk_errors;     /* buffers that CUPTI could not read to the end */
+    int64_t realtime_start, monotonic_start, realtime_end, monotonic_end;
+} GpuCounters;
+
+enum GpuState { GPU_STARTING = 0, GPU_RUNNING = 1, GPU_FAILED = 2, GPU_ENDED = 3 };
+
+/* The trace file: blocks of one stream each. */
+#define GPU_TRACE_MAGIC 0x45434152u
+typedef struct GpuTraceBlock {
+    uint32_t magic, slot;
+    uint64_t count;
+} GpuTraceBlock;
+
+typedef struct GpuTraceRecord {
+    uint64_t start, end, bytes, graph_node;
+    uint32_t work, correlation; /* the how-many-th GpuWork of the part */
+} GpuTraceRecord;
+_Static_assert(sizeof(GpuTraceRecord) == 40, "GpuTraceRecord");
+
+#endif

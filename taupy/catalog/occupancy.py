@@ -1,0 +1,115 @@
+"""Theoretical occupancy: how many warps of a kernel fit on a multiprocessor, and why no more.
+
+Computed from a kernel's launch (threads, registers, shared memory) and the limits of its
+compute capability. What was reached on the device is a measured counter, not this.
+
+Source: NVIDIA, CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute
+Capability"; the rules and granularities of cuda_occupancy.h (CUDA 13.0).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+WARP_THREADS = 32
+PARTITIONS = 4  # a multiprocessor's registers lie in four parts, and a warp in one of them
+REGISTERS_A_MULTIPROCESSOR = 65536
+REGISTERS_AT_ONCE = 256  # a warp's registers are given out in such steps
+_KIB = 1024
+
+
+class Limits(NamedTuple):
+    """What a multiprocessor of a compute capability holds.
+
+    Attributes:
+        shared_bytes: sizes that its shared memory can be set to, in KiB.
+        shared_step: bytes; a block's shared memory is rounded up to a multiple.
+        shared_reserved: bytes of each block that the system takes.
+    """
+
+    warps: int
+    blocks: int
+    shared_kib: tuple[int, ...]
+    shared_step: int
+    shared_reserved: int
+
+
+_AMPERE = (0, 8, 16, 32, 64, 100, 132, 164)
+_SMALL = (0, 8, 16, 32, 64, 100)
+_HOPPER = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
+
+LIMITS = {
+    "7.0": Limits(64, 32, (0, 8, 16, 32, 64, 96), 256, 0),
+    "7.2": Limits(64, 32, (0, 8, 16, 32, 64, 96), 256, 0),
+    "7.5": Limits(32, 16, (32, 64), 256, 0),
+    "8.0": Limits(64, 32, _AMPERE, 128, _KIB),
+    "8.6": Limits(48, 16, _SMALL, 128, _KIB),
+    "8.7": Limits(48, 16, _AMPERE, 128, _KIB),
+    "8.9": Limits(48, 24, _SMALL, 128, _KIB),
+    "9.0": Limits(64, 32, _HOPPER, 128, _KIB),
+    "10.0": Limits(64, 32, _HOPPER, 128, _KIB),
+    "10.3": Limits(64, 32, _HOPPER, 128, _KIB),
+    "11.0": Limits(48, 24, _HOPPER, 128, _KIB),
+    "12.0": Limits(48, 24, _SMALL, 128, _KIB),
+    "12.1": Limits(48, 24, _SMALL, 128, _KIB),
+}
+"""By compute capability. 10.1 became 11.0 in CUDA 13."""
+
+
+class Occupancy(NamedTuple):
+    """Warps that fit at once, as a share of those a multiprocessor can hold, and what keeps
+    more from fitting: "warps", "blocks", "registers", "shared memory", or several."""
+
+    share: float
+    limiter: str
+    blocks: int
+
+
+def occupancy(
+    compute_capability: str,
+    threads: int,
+    registers: int,
+    shared_bytes: int,
+    shared_set_bytes: int | None = None,
+) -> Occupancy | None:
+    """The theoretical occupancy of a kernel; None where it cannot be told.
+
+    Args:
+        compute_capability: "9.0".
+        threads: of a block.
+        registers: of a thread.
+        shared_bytes: of a block, static and dynamic.
+        shared_set_bytes: what the multiprocessor's shared memory was set to; None: as much
+            as it can have.
+    """
+    limits = LIMITS.get(compute_capability)
+    if limits is None or threads <= 0 or registers < 0 or shared_bytes < 0:
+        return None
+    warps = -(-threads // WARP_THREADS)
+    fits = {"warps": limits.warps // warps, "blocks": limits.blocks}
+    if registers:
+        step = -(-registers * WARP_THREADS // REGISTERS_AT_ONCE) * REGISTERS_AT_ONCE
+        a_partition = REGISTERS_A_MULTIPROCESSOR // PARTITIONS // step
+        fits["registers"] = a_partition * PARTITIONS // warps
+    shared = shared_bytes + limits.shared_reserved
+    if shared:
+        shared = -(-shared // limits.shared_step) * limits.shared_step
+        fits["shared memory"] = _shared_memory(limits, shared, shared_set_bytes) // shared
+    blocks = min(fits.values())
+    if blocks <= 0:
+        return None  # such a launch fails: what was told of it cannot be right
+    return Occupancy(
+        blocks * warps / limits.warps,
+        ", ".join(name for name, most in fits.items() if most == blocks),
+        blocks,
+    )
+
+
+def _shared_memory(limits: Limits, block: int, asked: int | None) -> int:
+    """Bytes that the multiprocessor's shared memory has: what it was set to, if a block fits."""
+    most = limits.shared_kib[-1] * _KIB
+    if asked is None:
+        return most
+    if asked >= block:
+        return min(asked, most)
+    return next((kib * _KIB for kib in limits.shared_kib if kib * _KIB >= block), 0)

@@ -1,0 +1,135 @@
+"""What keeps a GPU from being measured, in words: the cause, and what to do about it.
+
+The codes are CUPTI's (`CUptiResult`); causes and remedies as in docs/gpu.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+
+from taupy.collectors.cupti_part import FAILED, GpuPart
+
+_PERMISSION = (
+    "the driver lets only administrators profile: run as root or with CAP_SYS_ADMIN, or load the "
+    "driver with NVreg_RestrictProfilingToAdminUsers=0"
+)
+_FEATURES = {
+    33: "a virtualized GPU without support for profiling",
+    40: "this vGPU, for which profiling is not enabled: enable it in the host's vGPU settings",
+    41: "a GPU in confidential-computing mode",
+    42: "a CMP GPU",
+    43: "a MIG instance that this CUPTI cannot profile",
+    44: "GPUs in SLI mode",
+    45: "WSL without GPU profiling: enable it in the NVIDIA control panel of Windows",
+}
+_CAUSES = {
+    1: "CUPTI refused an argument",
+    2: "this CUPTI does not know the GPU: a newer CUPTI is needed",
+    15: "CUPTI could not start: the driver is too old for it, or one of its libraries is missing",
+    26: "another tool holds the GPU's counters; for DCGM: `dcgmi profile --pause`, then --resume",
+    35: _PERMISSION,
+    38: "this CUPTI does not support the GPU",
+    39: "another CUPTI client is at work in the process (nsys, ncu, cuda-gdb, torch.profiler): "
+    "only one can be; run without it",
+    46: "CUPTI does not know this chip: a newer CUPTI is needed",
+    999: "CUPTI failed without a reason: is CUDA initialised, and libcuda the driver's own?",
+}
+
+
+def cupti_version(number: int) -> str:
+    """CUDA's version of what cuptiGetVersion tells: 130001 is "13.0"."""
+    if number >= 130000:
+        return f"{number // 10000}.{number // 100 % 100}"
+    known = {18: "12.0", 21: "12.3", 22: "12.4", 23: "12.5", 24: "12.6", 26: "12.8", 28: "12.9"}
+    return known.get(number, f"API {number}" if number else "unknown")
+
+
+def driver_version(number: int) -> str:
+    """Of what cuDriverGetVersion tells: 13000 is "13.0"."""
+    return f"{number // 1000}.{number % 1000 // 10}" if number else "unknown"
+
+
+def cause(code: int, text: str = "") -> str:
+    """Why CUPTI answered so, with what to do where something can be done."""
+    if code in _FEATURES:
+        return f"it cannot profile {_FEATURES[code]}"
+    return _CAUSES.get(code) or f"CUPTI answers {code}{' ' + text if text else ''}"
+
+
+def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> str | None:
+    """Why an expected capture is empty, in one line; None if it is not, or none was expected.
+
+    Args:
+        asked: "auto", "yes" (--gpu was given), "python" or "no".
+        parts: GPU parts of all processes of the run.
+        missed: what processes without one have noted: "late", "other tool", "not initialised".
+    """
+    for part in parts:
+        if part.counters.get("state") == FAILED or "error.step" in part.notes:
+            return failure(part.notes)
+    launches = sum(part.counters.get("launches", 0) for part in parts)
+    if parts and launches and not any(part.work for part in parts):
+        return (
+            f"GPU work was not recorded: {launches} launches were seen, but CUPTI gave no record "
+            "of any; another CUPTI client in the program (torch.profiler, for one) may have taken "
+            "them, or the device lost them"
+        )
+    if parts and (launches or any(part.work for part in parts)):
+        return None
+    if "other tool" in missed:
+        return (
+            "GPU work was not recorded: another tool (nsys, ncu) had itself loaded into the "
+            "CUDA driver (CUDA_INJECTION64_PATH); run without it"
+        )
+    if "late" in missed:
+        return (
+            "GPU work was not recorded: the CUDA driver did not load taupy's collector, and the "
+            "program launched nothing from a new call path"
+        )
+    if asked != "yes":
+        return None
+    if parts:
+        return "GPU work was asked for (--gpu), but the program launched nothing on a GPU"
+    if "not initialised" in missed:
+        return (
+            "GPU work was asked for (--gpu), but the program never initialised CUDA, or found no "
+            "device"
+        )
+    driver = (
+        ""
+        if os.path.exists("/proc/driver/nvidia/version")
+        else ("; this machine has no NVIDIA driver (no /proc/driver/nvidia/version)")
+    )
+    return (
+        "GPU work was asked for (--gpu), but the program never loaded the CUDA driver "
+        f"(libcuda.so.1){driver}"
+    )
+
+
+def failure(notes: Mapping[str, str]) -> str:
+    """One line on a collector that could not begin.
+
+    Args:
+        notes: of the GPU part.
+    """
+    step = notes.get("error.step", "")
+    text = notes.get("error.text", "")
+    code = int(notes.get("error.code", "0") or 0)
+    driver = driver_version(int(notes.get("driver.cuda", "0") or 0))
+    if step == "open":
+        return (
+            f"GPU work was not recorded: CUPTI could not be loaded ({text}; the driver serves CUDA "
+            f"{driver}); install nvidia-cuda-cupti for the driver's CUDA, or set TAUPY_CUPTI to "
+            "a libcupti"
+        )
+    version = cupti_version(int(notes.get("cupti.version", "0") or 0))
+    where = f"CUPTI {version} ({notes.get('cupti.library', '?')}), driver for CUDA {driver}"
+    what = {
+        "subscribe": "CUPTI could not be subscribed",
+        "callbacks": "CUPTI's callbacks could not be enabled",
+        "records": "CUPTI's records could not be enabled",
+        "thread": "no thread could be started",
+    }.get(step, step)
+    reason = text if step == "thread" else cause(code, text)
+    return f"GPU work was not recorded: {what} ({code}: {reason}); {where}"

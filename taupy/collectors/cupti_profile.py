@@ -1,0 +1,518 @@
+"""GPU parts become part of a profile.
+
+Kernels and copies go onto streams under the host call paths that launched them, calls of
+CUDA's API into the trees of the threads that made them, memory into user events. What is
+missing is said. Where a call path lies in the profile is told by a function that `session`
+hands in: this room does not know the engine.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from taupy.catalog.occupancy import occupancy
+from taupy.collectors import cupti_part
+from taupy.collectors.cupti_part import GpuPart, Live, Trace, Work
+from taupy.model.gpu import Activity, ActivityKind, Device, Fact, Launch
+from taupy.model.host_calls import HostCalls
+from taupy.model.kernel_names import demangled, short_name
+from taupy.model.profile import (
+    ROOT_TIMER,
+    CallTree,
+    Profile,
+    Thread,
+    ThreadProfile,
+    Timer,
+    UserEvent,
+)
+from taupy.model.streams import Owner, StreamBuilder
+
+Find = Callable[[int], tuple[ThreadProfile, int] | None]
+"""The thread and row of a call path, by its address in the measured process."""
+
+_WAYS = {
+    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
+    9: "HtoH", 10: "PtoP",
+}  # fmt: skip
+_LONG_WAYS = {
+    "HtoD": "Host to Device",
+    "DtoH": "Device to Host",
+    "DtoD": "Device to Device",
+    "HtoH": "Host to Host",
+    "PtoP": "Device to another Device",
+}
+_MEMORY = {
+    1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device static",
+    7: "managed static",
+}  # fmt: skip
+_UNIFIED = {
+    1: ("Unified memory moved from Host to Device", "bytes"),
+    2: ("Unified memory moved from Device to Host", "bytes"),
+    3: ("Unified memory page faults of the CPU", "count"),
+    4: ("Unified memory page faults of GPUs", "count"),
+    8: ("Unified memory moved from Device to Device", "bytes"),
+}
+_POOL_SIZE, _POOL_USED = 100, 101
+_VERSION = re.compile(r"(_pt[sd]z)?(_v\d+)?(_pt[sd]z)?\Z")
+
+
+def api_name(name: str) -> str:
+    """The function as programmers know it: `cudaLaunchKernel_ptsz_v7000` is cudaLaunchKernel."""
+    return _VERSION.sub("", name.lstrip("_"))
+
+
+@dataclass(slots=True)
+class _Node:
+    """One process while its GPU part is taken in."""
+
+    profile: Profile
+    number: int
+    part: GpuPart
+    find: Find
+    ns_per_tick: float
+    streams: StreamBuilder
+    calls: HostCalls = field(default_factory=HostCalls)
+    timers: dict[Timer, int] = field(default_factory=dict)
+    bare_threads: dict[int, ThreadProfile] = field(default_factory=dict)
+    call_rows: dict[tuple[int, int, int], tuple[ThreadProfile, int]] = field(default_factory=dict)
+    placeless: int = 0
+
+    def timer(self, timer: Timer) -> int:
+        """Its position in the profile; made if need be."""
+        if not self.timers:
+            self.timers = {known: at for at, known in enumerate(self.profile.timers)}
+        if timer not in self.timers:
+            self.timers[timer] = len(self.profile.timers)
+            self.profile.timers.append(timer)
+        return self.timers[timer]
+
+    def host_threads(self) -> list[ThreadProfile]:
+        return [
+            measured
+            for measured in self.profile.threads
+            if measured.thread.node == self.number and measured.thread.kind == "host"
+        ]
+
+
+def add_gpu_part(
+    profile: Profile, node: int, part: GpuPart, find: Find, ns_per_tick: float
+) -> dict[str, str]:
+    """Take what a process did on its GPUs into its node of the profile.
+
+    Args:
+        profile: with the node's host threads.
+        node: whose process it was.
+        part: its GPU part.
+        find: where a call path of that process went.
+        ns_per_tick: of the engine's clock in that process.
+
+    Returns:
+        What is missing or degraded: name of the health metadata -> what to say.
+    """
+    taken = _Node(profile, node, part, find, ns_per_tick, StreamBuilder(profile.timers))
+    profile.devices += _devices(part, node)
+    _add_calls(taken)
+    streams = _add_work(taken)
+    _add_memory(taken, streams)
+    profile.threads += streams
+    facts = {
+        "CUPTI Library": part.notes.get("cupti.library", ""),
+        "CUPTI API Version": part.notes.get("cupti.version", ""),
+    }
+    for name, text in facts.items():
+        if text and text != "0":
+            profile.node_metadata.setdefault(node, {})[name] = text
+    return _health(taken)
+
+
+def _devices(part: GpuPart, node: int) -> Iterator[Device]:
+    for _, device in sorted(part.devices.items()):
+        facts = (
+            Fact("Multiprocessors", device.multiprocessors),
+            Fact("Memory Size", device.memory_bytes, "bytes"),
+            Fact("L2 Cache Size", device.l2_bytes, "bytes"),
+        )
+        yield Device(
+            node,
+            device.ordinal,
+            device.name,
+            f"GPU-{uuid.UUID(bytes=device.uuid)}" if any(device.uuid) else "",
+            f"{device.major}.{device.minor}" if device.major else "",
+            tuple(fact for fact in facts if fact.value),
+        )
+
+
+# --------------------------------------------------------------------- calls of the API
+
+
+def _add_calls(taken: _Node) -> None:
+    part = taken.part
+    for call in sorted(part.calls, key=lambda call: call[:3]):
+        name = part.call_names.get((call.domain, call.callback_id))
+        name = api_name(name) if name else f"CUDA API {call.domain}.{call.callback_id}"
+        groups = ("CUDA_API", "GPU_SYNC") if "Synchronize" in name else ("CUDA_API",)
+        timer = taken.timer(Timer(name, groups=groups))
+        time_ns = round(call.ticks * taken.ns_per_tick)
+        if call.place < 1000:
+            measured = _bare_thread(taken, call.place)
+            for column in (measured.tree.inclusive, measured.tree.exclusive):
+                column["time"][0] += time_ns
+            taken.calls.add(measured.tree, 0, timer, call.calls, time_ns)
+            continue
+        place = taken.find(call.place)
+        if place is None or "time" not in place[0].tree.inclusive:
+            taken.placeless += call.calls
+            continue
+        measured, row = place
+        at = taken.calls.add(measured.tree, row, timer, call.calls, time_ns)
+        taken.call_rows[call.place, call.domain, call.callback_id] = measured, at
+
+
+def _bare_thread(taken: _Node, number: int) -> ThreadProfile:
+    """The row of a thread that called CUDA and never ran Python (autograd's, for one)."""
+    known = taken.bare_threads.get(number)
+    if known is not None:
+        return known
+    native_id, name = taken.part.threads.get(number, (0, ""))
+    following = 1 + max((one.thread.thread for one in taken.host_threads()), default=-1)
+    root = Timer(ROOT_TIMER, groups=("TAUPY",))
+    tree = CallTree(
+        array("q", [taken.timer(root)]),
+        array("q", [-1]),
+        array("q", [1]),
+        array("q", [0]),
+        {"time": array("q", [0])},
+        {"time": array("q", [0])},
+    )
+    thread = Thread(taken.number, 0, following, "host", f"native {name}".strip(), native_id)
+    measured = taken.bare_threads[number] = ThreadProfile(thread, tree)
+    taken.profile.threads.append(measured)
+    return measured
+
+
+# --------------------------------------------------------------------- kernels and copies
+
+
+def _add_work(taken: _Node) -> list[ThreadProfile]:
+    part, builder = taken.part, taken.streams
+    threads = _stream_threads(part, taken.number)
+    capability = {
+        ordinal: f"{device.major}.{device.minor}" for ordinal, device in part.devices.items()
+    }
+    kernels: dict[int, Timer] = {}
+    rows: dict[int, tuple[Thread, int, ActivityKind]] = {}
+    for number, work in enumerate(part.work):
+        if work.kind not in _KINDS:
+            continue
+        thread = threads[work.device, work.context, work.stream]
+        found = taken.find(work.node) if work.node else None
+        owner = Owner(found[0].tree, found[1]) if found is not None else None
+        if work.kind == cupti_part.KERNEL:
+            timer = kernels.get(work.name)
+            if timer is None:
+                timer = kernels[work.name] = _kernel_timer(part.names.get(work.name))
+            launch = _kernel_launch(work, capability.get(work.device, ""))
+        else:
+            timer = _copy_timer(work)
+            launch = replace(_launch(work), bytes=work.bytes)
+        row = builder.add(thread, owner, timer, launch)
+        rows[number] = thread, row, _KINDS[work.kind]
+        builder.add_user_events(thread, _bytes_events(work, row))
+    streams = builder.threads()
+    for measured in streams:
+        measured.user_events = merged(measured.user_events)
+    if part.trace is not None:
+        _add_activities(taken, streams, rows)
+    return streams
+
+
+_KINDS: dict[int, ActivityKind] = {
+    cupti_part.KERNEL: "kernel",
+    cupti_part.MEMCPY: "copy",
+    cupti_part.MEMCPY_PEER: "copy",
+    cupti_part.MEMSET: "memset",
+}
+
+
+def _stream_threads(part: GpuPart, node: int) -> dict[tuple[int, int, int], Thread]:
+    """A thread for each stream, numbered on its device by CUDA context and CUPTI's number."""
+    found = sorted(
+        {(work.device, work.context, work.stream) for work in part.work if work.kind in _KINDS}
+    )
+    contexts: dict[int, set[int]] = {}
+    for device, context, _ in found:
+        contexts.setdefault(device, set()).add(context)
+    threads = {}
+    numbers: dict[int, int] = {}
+    for device, context, stream in found:
+        number = numbers[device] = numbers.get(device, -1) + 1
+        name = f"stream {stream}"
+        if len(contexts[device]) > 1:
+            name += f" (CUDA context {context})"
+        threads[device, context, stream] = Thread(node, 1 + device, number, "stream", name, stream)
+    return threads
+
+
+def _kernel_timer(name: str | None) -> Timer:
+    full = demangled(name) if name else "(unnamed kernel)"
+    short = short_name(full)
+    return Timer(full, groups=("GPU_KERNEL",), short=short if short != full else None)
+
+
+def _launch(work: Work) -> Launch:
+    timed = work.launches > work.untimed
+    return Launch(
+        0,
+        work.launches,
+        work.time,
+        work.minimum if timed else 0,
+        work.maximum if timed else 0,
+        work.squares,
+        work.untimed,
+    )
+
+
+def _kernel_launch(work: Work, capability: str) -> Launch:
+    if work.flags & cupti_part.FOLDED:  # configurations of several launches
+        return _launch(work)
+    threads = work.block[0] * work.block[1] * work.block[2]
+    shared = work.static_shared + work.dynamic_shared
+    fits = occupancy(capability, threads, work.registers, shared, work.shared_executed or None)
+    return replace(
+        _launch(work),
+        grid=work.grid,
+        block=work.block,
+        registers=work.registers,
+        shared_static_bytes=work.static_shared,
+        shared_dynamic_bytes=work.dynamic_shared,
+        local_bytes=work.local,
+        occupancy=fits.share if fits else None,
+        limiter=fits.limiter if fits else None,
+    )
+
+
+def _copy_timer(work: Work) -> Timer:
+    if work.kind == cupti_part.MEMSET:
+        return Timer("Memset", groups=("GPU_COPY",))
+    way = _WAYS.get(work.name & 0xFF, "of unknown kind")
+    return Timer(f"Memcpy {way}", groups=("GPU_COPY",))
+
+
+def _bytes_events(work: Work, row: int) -> list[UserEvent]:
+    """Bytes of a copy by its way, and by the kinds of memory; sampled once a copy."""
+    if work.kind == cupti_part.KERNEL or not work.launches:
+        return []
+    if work.kind == cupti_part.MEMSET:
+        names = ["Bytes set"]
+    else:
+        way = _WAYS.get(work.name & 0xFF, "of unknown kind")
+        long = _LONG_WAYS.get(way)
+        names = [f"Bytes copied from {long}" if long else f"Bytes copied, {way}"]
+        source, target = _MEMORY.get(work.name >> 8 & 0xFF), _MEMORY.get(work.name >> 16 & 0xFF)
+        if source and target:
+            names.append(f"Bytes copied from {source} to {target} memory")
+    return [
+        UserEvent(
+            name,
+            "bytes",
+            work.launches,
+            work.least_bytes,
+            work.most_bytes,
+            work.bytes / work.launches,
+            work.bytes_squares,
+            row,
+        )
+        for name in names
+    ]
+
+
+def merged(events: list[UserEvent]) -> list[UserEvent]:
+    """One user event for each name and row."""
+    found: dict[tuple[str, str, int | None], UserEvent] = {}
+    for event in events:
+        key = (event.name, event.unit, event.row)
+        known = found.get(key)
+        if known is None:
+            found[key] = event
+            continue
+        count = known.count + event.count
+        found[key] = UserEvent(
+            event.name,
+            event.unit,
+            count,
+            min(known.minimum, event.minimum),
+            max(known.maximum, event.maximum),
+            (known.mean * known.count + event.mean * event.count) / count,
+            known.sum_squares + event.sum_squares,
+            event.row,
+        )
+    return list(found.values())
+
+
+# --------------------------------------------------------------------- single activities
+
+
+@dataclass(slots=True)
+class _Activities:
+    """The activities of one thread, read from the trace file when they are asked for."""
+
+    trace: Trace
+    slots: set[int]
+    rows: dict[int, tuple[int, ActivityKind]]
+
+    def __iter__(self) -> Iterator[Activity]:
+        rows = self.rows
+        for span in self.trace.spans(self.slots):
+            place = rows.get(span.work)
+            if place is not None:
+                row, kind = place
+                yield Activity(
+                    row,
+                    kind,
+                    span.start,
+                    span.end,
+                    span.correlation,
+                    span.bytes if kind in ("copy", "memset") else None,
+                    span.graph_node or None,
+                )
+
+
+def _add_activities(
+    taken: _Node,
+    streams: list[ThreadProfile],
+    rows: dict[int, tuple[Thread, int, ActivityKind]],
+) -> None:
+    part = taken.part
+    assert part.trace is not None
+    trace = Trace(part.trace)
+    of_thread: dict[Thread, dict[int, tuple[int, ActivityKind]]] = {}
+    slots: dict[Thread, set[int]] = {}
+    for number, (thread, row, kind) in rows.items():
+        of_thread.setdefault(thread, {})[number] = row, kind
+        slots.setdefault(thread, set()).add(part.work[number].slot)
+    for measured in streams:
+        measured.activities = _Activities(trace, slots[measured.thread], of_thread[measured.thread])
+    host_rows: dict[Thread, dict[int, tuple[int, ActivityKind]]] = {}
+    host_slots: dict[Thread, set[int]] = {}
+    threads: dict[Thread, ThreadProfile] = {}
+    for number, work in enumerate(part.work):
+        if work.kind not in (cupti_part.RUNTIME, cupti_part.DRIVER):
+            continue
+        domain = 1 if work.kind == cupti_part.DRIVER else 2
+        place = taken.call_rows.get((work.node, domain, work.name))
+        if place is None:
+            continue
+        measured, row = place
+        is_wait = "GPU_SYNC" in taken.profile.timers[measured.tree.timer[row]].groups
+        host_rows.setdefault(measured.thread, {})[number] = row, "sync" if is_wait else "api"
+        host_slots.setdefault(measured.thread, set()).add(work.slot)
+        threads[measured.thread] = measured
+    for thread, measured in threads.items():
+        measured.activities = _Activities(trace, host_slots[thread], host_rows[thread])
+
+
+# --------------------------------------------------------------------- memory
+
+
+def _add_memory(taken: _Node, streams: list[ThreadProfile]) -> None:
+    part = taken.part
+    hosts = taken.host_threads()
+    if not hosts:
+        return
+    for work in part.work:
+        if work.kind == cupti_part.UNIFIED_MEMORY and work.name in _UNIFIED:
+            name, unit = _UNIFIED[work.name]
+            hosts[0].user_events.append(_value_event(name, unit, work, None))
+        elif work.kind == cupti_part.MEMORY:
+            kind = _MEMORY.get(work.name & 0xFF, "unknown")
+            what = "freed" if work.name >> 8 & 0xFF == 2 else "allocated"
+            pool = " from a pool" if work.name >> 16 & 0xFF else ""
+            found = taken.find(work.node) if work.node else None
+            measured, row = found if found is not None else (hosts[0], 0)
+            measured.user_events.append(
+                _value_event(f"GPU memory {what}, {kind}{pool}", "bytes", work, row or None)
+            )
+    for measured in hosts:
+        measured.user_events = merged(measured.user_events)
+    for live in part.live:
+        on_device = [one for one in streams if one.thread.context == 1 + live.device]
+        where = on_device[0] if on_device else hosts[0]
+        where.user_events += _live_events(live)
+
+
+def _value_event(name: str, unit: str, work: Work, row: int | None) -> UserEvent:
+    mean = work.time / work.launches if work.launches else 0.0
+    return UserEvent(name, unit, work.launches, work.minimum, work.maximum, mean, work.squares, row)
+
+
+def _live_events(live: Live) -> list[UserEvent]:
+    if live.kind in (_POOL_SIZE, _POOL_USED):
+        what = "size of a memory pool" if live.kind == _POOL_SIZE else "in use of a memory pool"
+        names = {f"GPU memory, {what}, peak": live.peak}
+    else:
+        kind = _MEMORY.get(live.kind, "unknown")
+        names = {
+            f"GPU memory in use, {kind}, peak": live.peak,
+            f"GPU memory in use, {kind}, at the end": live.live,
+        }
+    return [
+        UserEvent(name, "bytes", 1, value, value, value, float(value) * value)
+        for name, value in names.items()
+    ]
+
+
+# --------------------------------------------------------------------- what is missing
+
+
+def _health(taken: _Node) -> dict[str, str]:
+    counters, notes = taken.part.counters, taken.part.notes
+    count = {name: counters.get(name, 0) for name in counters}
+    said: dict[str, str] = {}
+
+    def say(name: str, wanted: int, text: str) -> None:
+        if wanted:
+            said[name] = text
+
+    get = count.get
+    say(
+        "gpu_untimed",
+        get("untimed", 0),
+        f"{get('untimed')} kernels and copies have no times (the GPU had no room for them): they "
+        "are counted, their time is missing",
+    )
+    say(
+        "gpu_dropped",
+        get("dropped", 0),
+        f"CUPTI dropped {get('dropped')} records: counts and times of GPU work are too low",
+    )
+    say(
+        "gpu_lost",
+        get("lost", 0),
+        f"the launches of {get('lost')} kernels and copies were not seen: they stand under "
+        "(launched from an unknown place)",
+    )
+    say("gpu_refused", get("refused", 0), f"{get('refused')} buffers could not be given to CUPTI")
+    say(
+        "gpu_calls",
+        get("calls_lost", 0) + taken.placeless,
+        f"{get('calls_lost', 0) + taken.placeless} calls of CUDA's API found no room in the tables",
+    )
+    say(
+        "gpu_folded",
+        get("folded", 0),
+        f"{get('folded')} launches came after the limit of distinct ones: their configurations, "
+        "or places, are summed up under others",
+    )
+    say(
+        "gpu_flush",
+        get("flush_timed_out", 0),
+        "the GPU did not finish in a minute at the program's end: its last work is missing",
+    )
+    say("gpu_trace", get("trace_lost", 0), f"{get('trace_lost')} activities could not be written")
+    say("gpu_walk", get("walk_errors", 0), f"{get('walk_errors')} buffers could not be read whole")
+    say("gpu_kinds", "records.missing" in notes, f"not recorded: {notes.get('records.missing')}")
+    return said
