@@ -136,6 +136,8 @@ class _Plan:
                 return id
         heads = {leaf for leaf, above in zip(rows.leaf, rows.parent, strict=True) if above == 0}
         heads -= self._called
+        if not heads and len(rows.flat) == 1:
+            heads = set(rows.flat)  # nothing else ran there
         return heads.pop() if len(heads) == 1 else -1
 
     def _head_of(self, id: int) -> int:
