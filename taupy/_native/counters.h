@@ -71,7 +71,8 @@ static int counter_descriptor_moved(int low)
     return high;
 }
 
-static int counter_open_event(const CounterEvent *event, int tid, int leader)
+/* `inherit`: with all threads that it will start, and theirs; read one by one, not as a group. */
+static int counter_open_event(const CounterEvent *event, int tid, int leader, int inherit)
 {
     struct perf_event_attr wanted;
     memset(&wanted, 0, sizeof wanted);
@@ -80,9 +81,19 @@ static int counter_open_event(const CounterEvent *event, int tid, int leader)
     wanted.config = event->config;
     wanted.exclude_kernel = 1;
     wanted.exclude_hv = 1;
-    wanted.disabled = leader < 0; /* the leader starts them all at one moment */
-    wanted.read_format =
-        PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    wanted.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    if (inherit) {
+        wanted.inherit = 1;
+#ifdef PERF_ATTR_SIZE_VER7
+        wanted.inherit_thread = 1; /* and not a forked process */
+#else
+        errno = EINVAL;
+        return -1;
+#endif
+    } else {
+        wanted.read_format |= PERF_FORMAT_GROUP;
+        wanted.disabled = leader < 0; /* the leader starts them all at one moment */
+    }
     if (wanted.type == PERF_TYPE_BREAKPOINT) { /* its address is the config: for tests */
         wanted.bp_addr = event->config;
         wanted.config = 0;
@@ -134,7 +145,7 @@ static CounterGroup *counter_open(int tid, int *failed)
     }
     for (int i = 0; i < counter_event_count; i++) {
         group->descriptors[i] =
-            counter_open_event(&counter_events[i], tid, i ? group->descriptors[0] : -1);
+            counter_open_event(&counter_events[i], tid, i ? group->descriptors[0] : -1, 0);
         if (group->descriptors[i] < 0) {
             int why = errno;
             if (failed != NULL)

@@ -1,11 +1,16 @@
 /* Threads that never run Python (of BLAS, OpenMP and the like): their counters.
  *
- * Such a thread tells nobody that it begins. We look for new ones when a call path is new,
- * after long calls, and at regions; from then on its counters are read at every region's
- * begin and end. What it has done in between counts as done in the region that was open, in
- * a row of its own that has the same call paths; when no region was open, or those of
- * several threads, under the row's root. What threads did before they were found is lost:
- * counters_finish() tells how much CPU time that was. All under the GIL. */
+ * Where there are counters enough, the events are counted a second time over all threads of
+ * the process, inherited from the first one; what is not the Python threads' is the native
+ * ones', from their birth on, in one row.
+ *
+ * Else each has a group and a row of its own. Such a thread tells nobody that it begins: we
+ * look for new ones when a call path is new, after long calls, and at regions. What they did
+ * before they were found is lost: counters_finish() tells how much CPU time that was.
+ *
+ * What they have done since the last region's begin or end counts as done in the region that
+ * was open, at the same call path in their row; when no region was open, or those of several
+ * threads, under the row's root. All under the GIL; the lock is for threads that end. */
 #ifndef TAUPY_NATIVES_H
 #define TAUPY_NATIVES_H
 
@@ -29,6 +34,12 @@ static int metadata_write(const char *name, const char *value);
 static Native *natives;
 static uint64_t thread_count;
 static uint64_t natives_nlink; /* of the folder of threads, at the last look */
+
+static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t ended_sums[COUNTER_METRICS_AT_MOST]; /* of Python threads that have ended */
+static int whole_wanted, whole_is_open;
+static int whole_descriptors[COUNTER_EVENTS_AT_MOST];
+static Native whole; /* all native threads */
 
 /* The innermost open region, where exactly one thread has one; else NULL. */
 static Node *region_open(void)
@@ -67,13 +78,15 @@ static Thread *native_row(Native *native)
     row->root.region = 1;
     row->cursor = &row->root;
     row->root.t0 = clock_ticks();
-    char path[64], name[32] = "";
+    char path[64], name[32] = "threads\n";
     snprintf(path, sizeof path, "/proc/self/task/%d/comm", native->tid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, name, sizeof name - 1);
-    if (fd >= 0)
+    if (fd >= 0) {
+        ssize_t n = read(fd, name, sizeof name - 1);
+        name[n > 0 ? n : 0] = 0;
         close(fd);
-    name[n > 0 ? n - 1 : 0] = 0; /* without the newline */
+    }
+    name[strcspn(name, "\n")] = 0;
     snprintf(row->name, sizeof row->name, "native %s", name);
     return native->row = row;
 }
@@ -93,11 +106,27 @@ static Node *native_node(Thread *row, const Node *node)
     return found;
 }
 
-/* What it has counted since the last time goes to the row's node for `region`. */
+/* `more` goes to the row's node for `region`. */
+static void native_add(Native *native, const Node *region, const uint64_t *more, int faults)
+{
+    int any = 0;
+    for (int i = 0; i < counter_metric_count; i++)
+        any |= more[i] != 0;
+    if (!any && !faults)
+        return;
+    if (native->row == NULL && native_row(native) == NULL)
+        return;
+    if (faults)
+        counters_tell(native->row, faults, 0);
+    for (Node *node = native_node(native->row, region); node != NULL; node = node->parent)
+        for (int i = 0; i < counter_metric_count; i++)
+            node_metrics(node)[2 * (cpu_time_wanted + i) + 1] += more[i];
+}
+
+/* What it has counted since the last time. */
 static void native_credit(Native *native, const Node *region)
 {
     uint64_t now[COUNTER_METRICS_AT_MOST], more[COUNTER_METRICS_AT_MOST];
-    int any = 0;
     if (native->group == NULL)
         return;
     counter_metrics(native->group, 0, now);
@@ -109,18 +138,100 @@ static void native_credit(Native *native, const Node *region)
             more[i] = 0;
         }
         native->before[i] = now[i];
-        any |= more[i] != 0;
     }
-    int faults = native->group->faults;
-    if (!any && !faults)
+    native_add(native, region, more, native->group->faults);
+}
+
+static void whole_close(void)
+{
+    for (int i = 0; i < counter_event_count && whole_is_open; i++)
+        close(whole_descriptors[i]);
+    whole_is_open = 0;
+    memset(&whole, 0, sizeof whole);
+    memset(ended_sums, 0, sizeof ended_sums);
+}
+
+/* Count all threads together from now on; there must be no other thread yet. */
+static void whole_begin(void)
+{
+    struct stat folder;
+    int opened = 0;
+    if (!whole_wanted || stat("/proc/self/task", &folder) != 0 || folder.st_nlink != 3)
         return;
-    if (native->row == NULL && native_row(native) == NULL)
+    for (; opened < counter_event_count; opened++)
+        if ((whole_descriptors[opened] =
+                 counter_open_event(&counter_events[opened], 0, -1, 1)) < 0)
+            break;
+    whole_is_open = 1;
+    if (opened == counter_event_count)
         return;
-    if (faults)
-        counters_tell(native->row, faults, 0);
-    for (Node *node = native_node(native->row, region); node != NULL; node = node->parent)
+    while (opened-- > 0)
+        close(whole_descriptors[opened]);
+    whole_is_open = 0;
+}
+
+/* What all threads have counted less what Python's have. The sum is read first: what a
+ * thread counts meanwhile is missing now, and comes the next time. */
+static void whole_credit(const Node *region)
+{
+    uint64_t data[3], more[COUNTER_METRICS_AT_MOST], known[COUNTER_METRICS_AT_MOST];
+    int64_t now[COUNTER_METRICS_AT_MOST] = {0};
+    int faults = 0;
+    for (int i = 0; i < counter_event_count; i++) {
+        if (read(whole_descriptors[i], data, sizeof data) != (ssize_t)sizeof data) {
+            faults |= COUNTER_UNREADABLE;
+            break;
+        }
+        if (data[1] != data[2])
+            faults |= COUNTER_MULTIPLEXED;
+        now[counter_events[i].metric] += (int64_t)(counter_events[i].weight * data[0]);
+    }
+    pthread_mutex_lock(&ended_lock);
+    for (int i = 0; i < counter_metric_count; i++)
+        now[i] -= (int64_t)ended_sums[i];
+    for (Thread *thread = threads; thread != NULL; thread = thread->next) {
+        if (thread->ended_ticks || thread->counters == NULL)
+            continue;
+        counter_metrics(thread->counters, thread == this_thread, known);
         for (int i = 0; i < counter_metric_count; i++)
-            node_metrics(node)[2 * (cpu_time_wanted + i) + 1] += more[i];
+            now[i] -= (int64_t)known[i];
+    }
+    pthread_mutex_unlock(&ended_lock);
+    for (int i = 0; i < counter_metric_count; i++) {
+        int64_t before = (int64_t)whole.before[i];
+        more[i] = now[i] > before && !faults ? (uint64_t)(now[i] - before) : 0;
+        if (more[i] >= COUNTER_UNBELIEVABLE) {
+            faults |= COUNTER_NONSENSE;
+            more[i] = 0;
+        }
+        whole.before[i] += more[i];
+    }
+    native_add(&whole, region, more, faults);
+}
+
+/* In the thread that ends, without the GIL. */
+static void counters_end(Thread *thread)
+{
+    uint64_t last[COUNTER_METRICS_AT_MOST];
+    CounterGroup *group = thread->counters;
+    pthread_mutex_lock(&ended_lock);
+    thread->ended_ticks = clock_ticks();
+    thread->counters = NULL;
+    if (group != NULL) {
+        counter_metrics(group, 1, last);
+        for (int i = 0; i < counter_metric_count; i++)
+            ended_sums[i] += last[i];
+        counter_close(group, 0);
+    }
+    pthread_mutex_unlock(&ended_lock);
+}
+
+/* In a forked child: nothing of the parent's goes on. */
+static void natives_forget(void)
+{
+    pthread_mutex_init(&ended_lock, NULL); /* who held it is not here */
+    whole_close();
+    natives = NULL;
 }
 
 /* Descriptors are the program's, too: we take a quarter of them at most. */
@@ -181,7 +292,7 @@ static void natives_look(void)
 {
     struct stat folder;
     int saved = errno;
-    if (counter_event_count && part != NULL && stat("/proc/self/task", &folder) == 0 &&
+    if (counter_event_count && !whole_is_open && part != NULL && stat("/proc/self/task", &folder) == 0 &&
         (uint64_t)folder.st_nlink != natives_nlink) {
         natives_nlink = (uint64_t)folder.st_nlink;
         natives_scan(region_open());
@@ -196,7 +307,9 @@ static void region_boundary(void)
         return;
     int saved = errno;
     natives_look();
-    if (natives != NULL) {
+    if (whole_is_open)
+        whole_credit(region_open());
+    else if (natives != NULL) {
         const Node *region = region_open();
         for (Native *native = natives; native != NULL; native = native->next)
             native_credit(native, region);
@@ -222,6 +335,8 @@ static void counters_begin(Thread *thread)
         errno = EMFILE;
     if (thread->counters == NULL)
         counters_tell(thread, 0, errno);
+    else if (threads == NULL)
+        whole_begin();
 }
 
 /* The process ends, or a copy is made: all that is open counts up to now. */
@@ -234,7 +349,7 @@ static void counters_finish(void)
     region_boundary();
     for (Thread *thread = threads; thread != NULL; thread = thread->next)
         metrics_flush(thread);
-    if (counter_event_count == 0)
+    if (counter_event_count == 0 || whole_is_open)
         return;
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
         clockid_t clock;

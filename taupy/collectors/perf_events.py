@@ -59,6 +59,8 @@ class Prepared:
         metrics: (name, unit) of each metric.
         at_calls: read at every call; else at regions and phases only.
         by_rdpmc: the kernel lets the program read its counters by itself.
+        whole: there is room to count all threads together, too, so that nothing that native
+            threads do is lost.
         reading_ns: cost of one reading of all of them.
         notes: what was left out, degraded or decided, one line each, for people.
         facts: metadata of the trial.
@@ -68,6 +70,7 @@ class Prepared:
     metrics: list[tuple[str, str]] = field(default_factory=list)
     at_calls: bool = False
     by_rdpmc: bool = False
+    whole: bool = False
     reading_ns: float = 0.0
     notes: list[str] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
@@ -81,6 +84,7 @@ class Prepared:
             "counter_metrics": self.metrics,
             "counters_at_calls": int(self.at_calls),
             "counters_by_rdpmc": int(self.by_rdpmc),
+            "counters_whole": int(self.whole),
         }
 
 
@@ -154,7 +158,7 @@ def prepare(
         wanted = [metric for metric in wanted if metric.name not in dropped]
     if not wanted:
         return Prepared(notes=notes)
-    return _described(wanted, at, try_, notes, tested)
+    return _described(wanted, at, cpu, try_, notes, tested)
 
 
 def _events(metrics: Sequence[CpuMetric]) -> list[tuple[int, int, int, int]]:
@@ -172,7 +176,7 @@ def _on_processor(metric: CpuMetric) -> int:
 
 def _fitting(metrics: list[CpuMetric], cpu: Cpu, room: int, notes: list[str]) -> list[CpuMetric]:
     """The first of the metrics that can be counted at once."""
-    most = EVENTS_IN_A_GUEST if cpu.virtual and cpu.vendor == "AuthenticAMD" else EVENTS_AT_MOST
+    most = _most_events(cpu)
     taken: list[CpuMetric] = []
     left: list[str] = []
     events = 0
@@ -190,6 +194,28 @@ def _fitting(metrics: list[CpuMetric], cpu: Cpu, room: int, notes: list[str]) ->
             f"trusted at once{where}; count them in a run of their own, with --merge-into"
         )
     return taken
+
+
+def _most_events(cpu: Cpu) -> int:
+    """Events of the processor that can be trusted at once."""
+    return EVENTS_IN_A_GUEST if cpu.virtual and cpu.vendor == "AuthenticAMD" else EVENTS_AT_MOST
+
+
+def _fits_twice(metrics: list[CpuMetric], cpu: Cpu, try_: Try) -> bool:
+    """Can each event be counted a second time beside itself, and all of them all the time?"""
+    events = _events(metrics)
+    if 2 * len(events) > EVENTS_AT_MOST:
+        return False
+    if 2 * sum(map(_on_processor, metrics)) > _most_events(cpu):
+        return False
+    try:
+        answer = try_(events + events, "scalar", _ITERATIONS, _ROUNDS, False)
+    except OSError:
+        return False
+    if answer is None:  # no processor that we have loops for
+        return False
+    values = [value for row in answer["values"] for value in row]
+    return bool(answer["enabled_ns"] == answer["running_ns"] and max(values) < UNBELIEVABLE)
 
 
 def _failing(
@@ -311,9 +337,15 @@ def _known(name: str, work: str, count: int) -> tuple[float, int, float] | None:
 
 
 def _described(
-    metrics: list[CpuMetric], at: At, try_: Try, notes: list[str], tested: dict[str, str]
+    metrics: list[CpuMetric],
+    at: At,
+    cpu: Cpu,
+    try_: Try,
+    notes: list[str],
+    tested: dict[str, str],
 ) -> Prepared:
     events = _events(metrics)
+    whole = _fits_twice(metrics, cpu, try_)
     answer = try_(events, "none", 0, 1, True) or {}
     by_rdpmc, reading_ns = bool(answer.get("rdpmc")), float(answer.get("ns", 0.0))
     cheap = by_rdpmc and reading_ns <= READING_AT_MOST_NS
@@ -338,6 +370,7 @@ def _described(
     facts = {
         "taupy.counters.read": f"{'every routine' if at_calls else 'regions and phases'}, by {how}",
         "taupy.counters.reading_ns": f"{reading_ns:.0f}",
+        "taupy.counters.native_threads": "from their birth" if whole else "from when we see them",
         "taupy.counters.events": "; ".join(
             f"{metric.name} = "
             + " + ".join(
@@ -364,6 +397,7 @@ def _described(
         [(metric.name, metric.unit) for metric in metrics],
         at_calls,
         by_rdpmc,
+        whole,
         reading_ns,
         notes,
         facts,

@@ -24,6 +24,7 @@ _OPTIONS = (  # that change what a call costs
     "counters",
     "counters_at_calls",
     "counters_by_rdpmc",
+    "counters_whole",
 )
 _CALLS = 1000
 _ROUNDS = 7

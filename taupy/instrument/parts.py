@@ -328,7 +328,9 @@ class _NativePart:
                 per_tick,
                 [self.sample(at, events) for at in sample_blocks.get(index, [])],
             )
-            for position, (index, start) in enumerate(sorted(thread_blocks))
+            for position, (index, start) in enumerate(
+                sorted(thread_blocks, key=lambda block: (block[1] in self.native_threads, block))
+            )
         ]
         start_ns = header["start_ns"]
         end_ns = (

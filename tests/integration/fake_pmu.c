@@ -7,7 +7,8 @@
  * what fake_count(config, n) adds to it in the calling thread.
  *
  * FAKE_PMU is a list of: nordpmc (rdpmc is not allowed), multiplexed (counts half of the
- * time), jump (values jump by 2**47 now and then), errno=N (the kernel refuses). */
+ * time), jump (values jump by 2**47 now and then), noinherit (no counting over all threads),
+ * errno=N (the kernel refuses). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,6 +31,7 @@
 
 typedef struct Event {
     int tid, leader; /* position of the group's leader */
+    int inherit;     /* counts all threads */
     uint64_t config, value;
     ino_t inode;
     struct perf_event_mmap_page *page;
@@ -55,7 +57,7 @@ void fake_count(uint64_t config, uint64_t n)
 {
     int tid = self();
     for (int i = 0; i < event_count; i++)
-        if (events[i].tid == tid && events[i].config == config)
+        if ((events[i].inherit || events[i].tid == tid) && events[i].config == config)
             events[i].value += n;
 }
 
@@ -79,7 +81,7 @@ static void carry_out(int number, siginfo_t *info, void *context)
     int tid = self(), nth = (int)registers[REG_RCX];
     uint64_t value = 0;
     for (int i = 0, seen = 0; i < event_count; i++)
-        if (events[i].tid == tid && seen++ == nth)
+        if (events[i].tid == tid && !events[i].inherit && seen++ == nth)
             value = value_of(&events[i]) - OFFSET;
     value &= (1ull << WIDTH) - 1;
     registers[REG_RAX] = (greg_t)(value & 0xFFFFFFFF);
@@ -106,6 +108,10 @@ static int open_event(const struct perf_event_attr *wanted, int tid, int leader)
         errno = atoi(refused + 6);
         return -1;
     }
+    if (wanted->inherit && asked("noinherit")) {
+        errno = EINVAL;
+        return -1;
+    }
     int descriptor = memfd_create("fake", MFD_CLOEXEC);
     if (descriptor < 0 || ftruncate(descriptor, 4096) != 0 || fstat(descriptor, &status) != 0)
         return -1;
@@ -115,6 +121,7 @@ static int open_event(const struct perf_event_attr *wanted, int tid, int leader)
     Event *event = &events[event_count % EVENTS];
     event->tid = tid ? tid : self();
     event->config = wanted->config;
+    event->inherit = wanted->inherit;
     event->value = 0;
     event->inode = status.st_ino;
     event->leader = leader < 0 ? event_count : position(leader);
@@ -124,7 +131,7 @@ static int open_event(const struct perf_event_attr *wanted, int tid, int leader)
     event->page->offset = OFFSET;
     int nth = 0;
     for (int i = 0; i < event_count; i++)
-        nth += events[i].tid == event->tid;
+        nth += events[i].tid == event->tid && !events[i].inherit;
     event->page->index = (uint32_t)nth + 1;
     event_count++;
     pthread_mutex_unlock(&lock);
@@ -204,7 +211,13 @@ ssize_t read(int descriptor, void *data, size_t size)
     int leader = position(descriptor);
     if (leader < 0)
         return real(descriptor, data, size);
-    uint64_t answer[3 + 16] = {0, 1000, asked("multiplexed") ? 500 : 1000};
+    uint64_t running = asked("multiplexed") ? 500 : 1000;
+    if (events[leader].inherit) {
+        uint64_t one[3] = {value_of(&events[leader]), 1000, running};
+        memcpy(data, one, sizeof one < size ? sizeof one : size);
+        return (ssize_t)sizeof one;
+    }
+    uint64_t answer[3 + 16] = {0, 1000, running};
     for (int i = 0; i < event_count; i++)
         if (events[i].leader == leader && answer[0] < 16)
             answer[3 + answer[0]++] = value_of(&events[i]);

@@ -278,12 +278,27 @@ go.set(); thread.join()
 def test_what_native_threads_do_counts_at_the_region_that_was_open(runs, fake_pmu, at):
     source = NATIVE.replace("LIBRARY", repr(str(fake_pmu))).replace("CONFIG", "0")
     runs.run(source, "--metrics", "page_faults", "--counters-at", at)
-    ((row,),) = runs.sql("SELECT thread FROM thread WHERE name LIKE 'native%'")
-    found = values(runs, "page_faults", row)
+    assert runs.sql("SELECT thread FROM thread WHERE name = 'native threads'") == [(2,)]
+    found = values(runs, "page_faults", 2)
+    assert near(found["a"][0], 1200) and near(found["a"][1], 200) and near(found["b"][1], 1000)
+    # 1 and 7 outside of regions, 30 while two threads had one open: nobody's.
+    assert near(found[".taupy application"][1], 38)
+    assert not values(runs, "time", 2)
+
+
+@pytest.mark.parametrize("how", ["", "noinherit", "noinherit nordpmc"])
+def test_native_threads_are_counted_together_or_each_by_itself(runs, fake_pmu, how):
+    runs.environment.update(LD_PRELOAD=str(fake_pmu), FAKE_PMU=how)
+    source = NATIVE.replace("LIBRARY", repr(str(fake_pmu))).replace("CONFIG", "0x1f03")
+    done = runs.run(source, "--metrics", "r1f03", "--counters-at", "regions")
+    ((row, name),) = runs.sql("SELECT thread, name FROM thread WHERE name LIKE 'native%'")
+    found = values(runs, "r1f03", row)
     assert found["a"] == (1200, 200) and found["b"] == (1000, 1000)
-    # 7 outside of regions, 30 while two threads had one open: nobody's.
-    assert found[".taupy application"] == (1237, 37)
-    assert not values(runs, "time", row)
+    # What a thread did before it was found is lost only where each is counted by itself.
+    first = 0 if how else 1
+    assert found[".taupy application"] == (1237 + first, 37 + first)
+    assert (name == "native threads") is (how == "")
+    assert "invariants" not in done.stderr
 
 
 FLOP = """
