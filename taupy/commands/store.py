@@ -10,6 +10,8 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from taupy.session import Delivery
 
 
@@ -33,7 +35,8 @@ def store(folder: str) -> None:
         quiet = settings is None or settings.quiet
         from taupy.session import deliver, recover
 
-        line = report(deliver(Path(folder)))
+        told = () if settings is None else tuple(settings.notes)
+        line = report(deliver(Path(folder)), told)
         if settings is not None:
             recover(Path(settings.database))
     except BaseException as problem:  # whatever it is, the run folder is still there
@@ -46,8 +49,12 @@ def store(folder: str) -> None:
             os.write(2, f"taupy: {line}\n".encode("utf-8", "backslashreplace"))
 
 
-def report(delivery: Delivery) -> str:
-    """What became of a run: one line, and one for each thing that was not as it should be."""
+def report(delivery: Delivery, told: Collection[str] = ()) -> str:
+    """What became of a run: one line, and one for each thing that was not as it should be.
+
+    Args:
+        told: what the launcher has said already, before the program began.
+    """
     if delivery.trial_id is not None and delivery.profile is not None:
         profile = delivery.profile
         callpaths = sum(len(thread.tree) for thread in profile.threads)
@@ -65,7 +72,7 @@ def report(delivery: Delivery) -> str:
         if delivery.running:
             text += f"; {delivery.running} child processes still run and are added later"
         for name, value in sorted(profile.metadata.items()):
-            if name.startswith("taupy.health.") and "running" not in name:
+            if name.startswith("taupy.health.") and "running" not in name and value not in told:
                 text += f"\ntaupy: note: {value}"
         return text
     if delivery.rescue is not None:
