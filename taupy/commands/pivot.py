@@ -68,9 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline", metavar="LABEL", help="divide by the cell in this column, such as K80"
     )
     relative.add_argument(
-        "--peak", nargs="?", const="", metavar="NAME",
-        help="in percent of what each GPU can do at most, measured or by its datasheet: fp32, "
-        "'tensor bf16', DRAM ... (default: by the metric's name)",
+        "--peak", action="store_true",
+        help="in percent of what each GPU can do at most, measured or by its datasheet",
+    )  # fmt: skip
+    table.add_argument(
+        "--ceiling", metavar="NAME",
+        help="of --peak: fp32, 'tensor bf16', DRAM ... (default: by the metric's name)",
     )  # fmt: skip
     chosen = parser.add_argument_group("which routines and kernels")
     chosen.add_argument("--group", action="append", default=[], metavar="NAME")
@@ -112,6 +115,8 @@ def _count(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     if twice := set(args.rows) & set(args.columns):
         raise UsageError(f"{', '.join(sorted(twice))} cannot stand in rows and in columns")
+    if args.ceiling and not args.peak:
+        raise UsageError("--ceiling says of which peak cells are shares: add --peak")
     layout = Layout(
         rows=args.rows,
         columns=args.columns,
@@ -120,8 +125,8 @@ def run(args: argparse.Namespace) -> int:
         over=args.over,
         across=args.across,
         baseline=args.baseline,
-        peak=args.peak is not None,
-        ceiling=args.peak or None,
+        peak=args.peak,
+        ceiling=args.ceiling,
         level=args.match,
         table=match_table(args.match_table),
         groups=tuple(args.group),

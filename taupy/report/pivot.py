@@ -371,7 +371,7 @@ class _Peaks:
         if self.name is None:
             raise UsageError(
                 f"'{shown(metric.name)}' does not say which peak is meant: write "
-                "--peak NAME, such as --peak fp32, --peak 'tensor bf16' or --peak DRAM"
+                "--ceiling NAME, such as fp32, 'tensor bf16' or DRAM"
             )
         self._known: dict[str, Ceiling | None] = {}
 

@@ -54,7 +54,7 @@ def _what(made: Made, unit: str) -> str:
         return f"PIVOT: {what}, relative to {layout.baseline},"
     if layout.peak:
         return f"PIVOT: {what}, % of peak,"
-    return f"PIVOT: {what} [{unit}]" if unit else f"PIVOT: {what}"
+    return f"PIVOT: {what} [{unit}]" if unit not in ("", "ns", "B") else f"PIVOT: {what}"
 
 
 def _by(made: Made) -> str:

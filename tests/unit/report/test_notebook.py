@@ -1,0 +1,114 @@
+"""What `taupy.open` gives: trials by conditions, kernels, comparisons, pivots, the gate."""
+
+from __future__ import annotations
+
+import pytest
+
+import taupy
+from taupy.errors import NoSuchTrial, TaupyError
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, gpu_profile, host, profile_of, small_profile
+
+pd = pytest.importorskip("pandas")
+
+UUID = "01900000-0000-7000-8000-{:012d}"
+
+
+@pytest.fixture
+def db(tmp_path):
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as writer:
+        add_profile(writer, gpu_profile(uuid=UUID.format(1)))
+        add_profile(writer, gpu_profile(uuid=UUID.format(2), metadata={"batch size": "32"}))
+        add_profile(writer, small_profile(3))
+        writer.tag(2, "base")
+    return taupy.open(tmp_path / "taupy.db")
+
+
+def test_trials_by_conditions(db):
+    assert db.trials(gpu="h200")["id"].tolist() == [1, 2, 3]
+    assert db.trials(gpu="H200", application="train")["id"].tolist() == [1, 2]
+    assert db.trials(meta={"batch_size": 32})["id"].tolist() == [2]
+    assert db.trials("train", tag="base")["id"].tolist() == [2]
+    assert db.trial(application="train").row.id == 2
+    assert db.trial("latest", gpu="H200").row.id == 3
+    with pytest.raises(NoSuchTrial, match="GPUs NVIDIA H200"):
+        db.trials(gpu="B200")
+
+
+def test_kernels(db):
+    frame = db.trial(1).kernels()
+    assert frame["short_name"].tolist() == ["gemm", "Memcpy HtoD", "relu"]
+    assert frame["time_ns"].tolist() == [5000, 2000, 800]
+    assert frame["time_ns"].dtype == "int64"
+    assert db.trial(1).launches()["calls"].sum() == 30
+    with pytest.raises(TaupyError, match="nothing of trial 3 ran on a GPU"):
+        db.trial(3).kernels()
+
+
+def test_a_comparison(db):
+    frame = db.compare(1, 3)
+    assert frame.attrs["sides"] == {"A": [1], "B": [3]}
+    assert frame.attrs["unit"] == "ns"
+    assert any("Application was train, is app" in text for text in frame.attrs["not_comparable"])
+    found = frame.set_index("timer")
+    assert found["b_ns"]["f [{app.py}{3}]"] == 50
+    assert pd.isna(found["a_ns"]["f [{app.py}{3}]"])  # absent is not zero
+    assert found["in"]["f [{app.py}{3}]"] == "only B"
+    assert found["a_ns"]["void gemm<float, 128>(float*, int)"] == 5000
+    assert set(frame["table"]) == {"host", "gpu"}
+
+
+def test_columns_have_the_same_types_whatever_is_missing(db):
+    one, other = db.compare(1, 2), db.compare(1, 3)
+    assert one.columns.tolist() == other.columns.tolist()
+    for name in ("a_ns", "b_ns", "difference_ns", "ratio", "impact_ns", "share_a", "calls_b"):
+        assert one[name].dtype == other[name].dtype == "float64", name
+    assert one["line"].dtype == other["line"].dtype == "Int64"
+
+
+def test_kernels_events_and_metadata_compare(db):
+    kernels = db.compare(1, 2, by="kernel", metric="flop_rate")
+    assert kernels["a_flop_s"].tolist() == [pytest.approx(8e11)]
+    assert db.compare(1, 2, by="event")["timer"].tolist() == ["Bytes copied from Host to Device"]
+    facts = db.compare(1, 2, by="metadata").set_index("name")
+    assert (facts["b"]["batch size"], facts["same"]["batch size"]) == ("32", "no")
+
+
+def test_a_table_given_as_a_dict(db):
+    frame = db.compare(1, 2, by="kernel", table={"math": ["*gemm*", "relu*"]})
+    assert frame.set_index("timer")["a_ns"]["math"] == 5800
+
+
+def test_a_pivot(db):
+    frame = db.pivot("train", rows=["application", "kernel"], columns=["id"])
+    assert frame.columns.tolist() == ["application", "kernel", "1", "2"]
+    assert frame["1"].tolist() == [5000, 2000, 800]
+    assert frame.attrs["metrics"] == {"time": "ns"}
+
+
+def test_the_gate(tmp_path):
+    with ProfileDB.open(tmp_path / "gate.db", create=True) as writer:
+        for number in range(10):
+            time = (1000 + number) * (1 if number < 5 else 2)
+            work = call(Timer("f", "a.py", 1), 3, time)
+            profile = profile_of(
+                host(call("main", 1, 0, [work])),
+                uuid=UUID.format(number),
+                experiment="before" if number < 5 else "after",
+            )
+            add_profile(writer, profile)
+    db = taupy.open(tmp_path / "gate.db")
+    frame = db.gate("time of f > +5%", baseline="app/before", trials=["app/after"])
+    assert frame["verdict"].tolist() == ["FAILED"]
+    assert frame["change"][0] == pytest.approx(1.01, abs=0.01)
+    assert frame["p_adjusted"][0] == pytest.approx(2 / 252)
+    assert frame.attrs == {"exit_code": 3, "not_comparable": []}
+
+
+def test_notebooks_show_databases_and_trials(db):
+    assert "3 trials" in db._repr_html_() and "<table" in db._repr_html_()
+    shown = db.trial(1)._repr_html_()
+    assert "trial 1: train/default/1" in shown
+    assert "void gemm&lt;float, 128&gt;" in shown  # names are not markup
