@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if len(asked) > 1:
         raise UsageError(f"--{asked[0]} and --{asked[1]} are different questions: ask one")
     if args.chips:
-        terminal.show(_chips(), form=args.form)
+        terminal.show_all([_chips()], form=args.form)
         return 0
     found = metric_sources.chips(args.chip)
     missing = False
@@ -128,7 +128,7 @@ def _chips() -> View:
 
 def _listed(chips: Sequence[MetricSource], search: str | None, with_cpu: bool) -> list[View]:
     exact = spelling.canonical(search) if search else None
-    if exact is not None and (search == exact or not _matching(search or "")):
+    if exact is not None:
         return [_one(BY_NAME[exact], chips)]
     ratio = next((one for one in RATIOS if search in (one.name, *one.legacy)), None)
     if ratio is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 
 from taupy import units
 from taupy.analysis import candidates
@@ -26,7 +27,7 @@ from taupy.commands.trials import add_form_arguments
 from taupy.errors import MissingMetric, TaupyError, UsageError
 from taupy.model.rows import FlatRow, TrialRow
 from taupy.pprof import terminal
-from taupy.pprof.view import Cell, Column, View
+from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
@@ -36,6 +37,7 @@ HELP = "rank routines by what tuning them could bring"
 _USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc", "time")
 _EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
              "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
+_OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
 _NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC"}
 
 
@@ -111,7 +113,9 @@ def _by_metric(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> View
         _row(rank, one, _scored(order, metric.unit, one.score), order)
         for rank, one in enumerate(ranked[: args.limit], 1)
     ]
-    columns = _columns(Column("value", "float", f"{metric.name}\n{metric.unit}"), score, kind)
+    shown_as: Kind = "any" if order == "value" else "tau_count"
+    value = Column("value", shown_as, f"{metric.name}\n{metric.unit}")
+    columns = _columns(value, score, kind, any(one.time_ns for one in found))
     return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
 
 
@@ -140,7 +144,7 @@ def _score(
         return f"{name} x time", f"{name} x time\n{unit}*us", "any"
     if order == "shortfall":
         return (
-            f"the time lost against {name} = {units.number(target or 0)} {unit}",
+            f"the time lost against {name} = {units.tau_count(target or 0)} {unit}",
             "lost",
             "time_ns",
         )
@@ -246,7 +250,7 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
 # --- the table ---------------------------------------------------------------
 
 
-def _columns(value: Column, score: str, kind: str) -> list[Column]:
+def _columns(value: Column, score: str, kind: str, timed: bool = True) -> list[Column]:
     columns = [
         Column("rank", "int", "#"),
         Column("routine", heading="Routine", audience="people"),
@@ -261,14 +265,19 @@ def _columns(value: Column, score: str, kind: str) -> list[Column]:
     else:
         # Of `--order value` the score is the value that stands there already.
         audience = "all" if score else "machines"
-        columns.append(Column("score", "float", score, audience=audience))  # type: ignore[arg-type]
-    return [
-        *columns,
+        columns.append(Column("score", "tau_count", score, audience=audience))  # type: ignore[arg-type]
+    columns += [
         Column("saved_ns", "time_ns", "Saved\nat most"),
         Column("saved_percent", "percent", "% of\nprogram"),
-        Column("speedup", "float", "Speedup\nat most"),
+        Column("speedup", "tau_count", "Speedup\nat most"),
         Column("evidence", heading="Evidence"),
     ]
+    if not timed:
+        columns = [
+            replace(column, audience="machines") if column.name in _OF_TIME else column
+            for column in columns
+        ]
+    return columns
 
 
 def _row(

@@ -226,7 +226,9 @@ class _Trial:
         if known in self.units:
             return Name(known)
         parsed = expression.parse(self.definitions[known].expression)
-        return self._counted(self._expanded(parsed, (known,)))
+        expanded = self._expanded(parsed, (known,))
+        bound(expanded, {**COUNTS, **self.units})  # an error is told of what the user wrote
+        return self._counted(expanded)
 
     def _known(self, name: str) -> str:
         """The metric that this name means."""
@@ -376,7 +378,13 @@ def _flat_rows(trial: _Trial, formula: Formula) -> list[FlatRow]:
     elif len(measured) == 1 or _evenly_covered(trial, measured):
         found = _flat(trial.db, trial, formula)
     else:
-        found = _flattened(_tree_rows(trial, formula))
+        streams = {row[:3] for row in query.threads(trial.db, trial.id) if row.kind == "stream"}
+        found = [
+            row
+            for row in _flattened(_tree_rows(trial, formula))
+            # On a stream, host routines are only the place from where kernels were launched.
+            if row.calls or row[:3] not in streams
+        ]
     found.sort(
         key=lambda row: (row.node, row.context, row.thread, _descending(row.inclusive), row.timer)
     )

@@ -64,6 +64,7 @@ def test_every_frame_and_its_columns_stand_in_the_docs(stored):
         "metadata()": trial.metadata(),
         "threads()": trial.threads(),
         "metrics()": trial.metrics(),
+        "derived_metrics()": trial.derived_metrics(),
     }
     for name, frame in frames.items():
         assert documented(name, 2) == list(frame.columns)

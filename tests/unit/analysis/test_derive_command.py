@@ -1,0 +1,135 @@
+"""`taupy derive`, and derived metrics where `taupy pprof` takes metrics."""
+
+import json
+import sqlite3
+
+import pytest
+
+from taupy.commands import main
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.unit.analysis.counted import counted_profile
+
+
+@pytest.fixture(autouse=True)
+def database(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAUPY_DB", str(tmp_path / "taupy.db"))
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+        add_profile(db, counted_profile())
+    return tmp_path / "taupy.db"
+
+
+@pytest.fixture
+def taupy(capsys):
+    def ask(*arguments, code=0):
+        assert main(list(arguments)) == code
+        return capsys.readouterr()
+
+    return ask
+
+
+def test_all_definitions_are_listed_with_what_the_trial_can_give(taupy):
+    rows = {row["name"]: row for row in json.loads(taupy("derive", "--json").out)["rows"]}
+    assert rows["warps_per_inst"]["unit"] == "warp/inst"
+    assert rows["warps_per_inst"]["in_trial"] == "yes"
+    assert rows["ipc"]["in_trial"] == "no"
+    assert rows["ipc"]["source"] == "predefined"
+
+
+def test_a_definition_is_made_shown_used_and_deleted(taupy, database):
+    said = taupy("derive", "add", "loads", "gld / inst_issued", "--description", "loads").err
+    assert said == "taupy: loads = gld / inst_issued [ratio]\n"
+    facts = {row["name"]: row["value"] for row in
+             json.loads(taupy("derive", "show", "loads", "--json").out)["rows"]}  # fmt: skip
+    assert facts["Derived as"] == "gld / inst_issued"
+    assert facts["Adds up"] == "no: a ratio of sums"
+    assert facts["Is"] == "loads"
+    rows = json.loads(taupy("pprof", "--metric", "loads", "--json").out)[0]["rows"]
+    gemm = next(row for row in rows if row["short_name"] == "gemm")
+    assert gemm["exclusive_ratio"] == 400 / 500000
+    assert "percent" not in gemm and not any(key.endswith("per_call") for key in gemm)
+    statement = taupy("derive", "sql", "loads").out
+    found = {row[3]: row[4] for row in sqlite3.connect(database).execute(statement)}
+    assert found["gemm(float*)"] == 400 / 500000
+    assert "deleted: loads" in taupy("derive", "delete", "loads").err
+    assert "no metric 'loads'" in taupy("pprof", "--metric", "loads", code=1).err
+
+
+def test_what_is_replaced_or_missing_is_said(taupy):
+    assert "in place" not in taupy("derive", "add", "a", "gld * 2").err
+    assert "it takes the place of gld * 2 (database)" in taupy("derive", "add", "a", "gld * 3").err
+    assert "note: trial 1 has no metric 'nix'" in taupy("derive", "add", "b", "nix * 2").err
+    said = taupy("derive", "add", "time", "gld * 2").err
+    assert "trial 1 has a measured metric of that name, which counts there" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["add", "a", "gld +"], 2, "at character 6 stands the end"),
+        (["add", "a", "gld + time"], 2, "mixes units: gld is in inst, time in ns"),
+        (["add", "a b", "gld"], 2, "'a b' cannot name a metric"),
+        (["add", "a", "gld", "--unit", "s"], 2, "is in inst, which is no s"),
+        (["add", "a"], 2, "write: taupy derive add NAME"),
+        (["show", "nix"], 1, "no derived metric 'nix' (there is: warps_per_inst"),
+        (["delete", "ipc"], 1, "no derived metric 'ipc' of its own (it has: none)"),
+        (["nix"], 2, "'nix' is nothing to do"),
+        (["list", "--unit", "s"], 2, "go with `taupy derive add"),
+        (["sql", "ipc"], 1, "no metric 'inst_executed'"),
+    ],
+)
+def test_what_is_no_definition_is_refused_in_one_line(taupy, arguments, code, part):
+    answer = taupy("derive", *arguments, code=code)
+    assert part in answer.err
+    assert answer.err.count("\n") == 1 and answer.out == ""
+
+
+def test_a_refused_definition_leaves_the_one_that_was_there(taupy):
+    taupy("derive", "add", "a", "gld * 2")
+    taupy("derive", "add", "a", "gld + time", code=2)
+    assert "gld * 2" in taupy("derive", "show", "a").out
+
+
+def test_every_view_of_pprof_takes_a_ratio(taupy):
+    def rows(*arguments):
+        answer = json.loads(taupy("pprof", "--metric", "warps_per_inst", "--json", *arguments).out)
+        lines = [row for view in answer for row in view["rows"]]
+        return [
+            (row.get("short_name") or row["group"], row["inclusive_warp_inst"])
+            for row in lines
+            if "inclusive_warp_inst" in row
+        ]
+
+    both = 5000 / 510000
+    assert rows() == [("relu", 0.4), ("gemm", 0.002)]
+    assert rows("--sort", "exclusive", "--reverse")[0] == ("gemm", 0.002)
+    assert dict(rows("--tree"))["step"] == both
+    assert dict(rows("--by", "group"))["GPU_KERNEL"] == both
+    assert rows("--callees", "cudaLaunchKernel")[0] == ("cudaLaunchKernel", both)
+    assert dict(rows("-s", "--summary", "total,mean,min,max"))["gemm"] == 0.002
+    assert rows("--filter", "gemm") == [("gemm", 0.002)]
+    assert rows("--where", "warps_per_inst > 0.1") == [("relu", 0.4)]
+    assert rows("--where", "time>1000") == [("gemm", 0.002)]
+    assert rows("-n", "1")[0] == ("relu", 0.4)
+    others = json.loads(taupy("pprof", "--metric", "warps_per_inst", "--json", "-n", "0").out)
+    assert others[0]["rows"][0]["exclusive_warp_inst"] == both  # of all that is left out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["--where", "ipc <"], 2, "is no condition: write METRIC < NUMBER"),
+        (["--where", "gld > 1e9"], 1, "no routine of trial 1 has gld > 1e+09"),
+        (["--where", "nix > 1"], 1, "no metric 'nix'"),
+        (["--where", "gld > 1", "--filter", "relu"], 2, "--filter and to each --where"),
+        (["--metric", "flop_rate", "--tree", "--min-percent", "5"], 2, "flop_rate is a ratio"),
+    ],
+)
+def test_what_pprof_cannot_filter_is_refused_in_one_line(taupy, arguments, code, part):
+    if code == 2 and "--where" in arguments and "--filter" not in arguments:
+        with pytest.raises(SystemExit):
+            taupy("pprof", *arguments)
+        return
+    assert part in taupy("pprof", *arguments, code=code).err
