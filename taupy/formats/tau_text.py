@@ -34,6 +34,7 @@ _COUNT = re.compile(r"([0-9]{1,18}) (\w+)\s*", re.ASCII)
 _TEXT = re.compile(
     r"<!\[CDATA\[(.*?)\]\]>|&(#[xX]?[0-9a-fA-F]{1,8}|lt|gt|amp|quot|apos);", re.DOTALL
 )
+_ATTRIBUTE = "<attribute>"
 _CDATA = "<![CDATA["
 _LONGEST_GAP = 100
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
@@ -153,17 +154,21 @@ def _header(lines: _Lines) -> Header:
 def metadata(text: str) -> dict[str, str]:
     """Names and values of a metadata block. It is no XML to us: nothing in it is expanded."""
     found = {}
-    for start in (match.end() for match in re.finditer("<attribute>", text)):
-        name, place = _element(text, "name", start)
-        if name is not None:
-            value, _ = _element(text, "value", place)
-            if value is not None:
-                found[_plain(name)] = _plain(value)
+    place = text.find(_ATTRIBUTE)
+    while place >= 0:
+        name, place = _element(text, "name", place + len(_ATTRIBUTE))
+        value, place = _element(text, "value", place)
+        if name is not None and value is not None:
+            found[_plain(name)] = _plain(value)
+        place = text.find(_ATTRIBUTE, place)
     return found
 
 
 def _element(text: str, tag: str, start: int) -> tuple[str | None, int]:
-    """What stands between <tag> and </tag>, and where that ends; CDATA may hold </tag>."""
+    """What stands between <tag> and </tag>, and where that ends; CDATA may hold </tag>.
+
+    An element without an end ends the text: nothing after it can have one.
+    """
     begin = text.find(f"<{tag}>", start, start + _LONGEST_GAP)
     if begin < 0:
         return None, start
@@ -173,11 +178,11 @@ def _element(text: str, tag: str, start: int) -> tuple[str | None, int]:
     while end >= 0 and inside >= 0:
         after = text.find("]]>", inside)
         if after < 0:
-            return None, start
+            return None, len(text)
         if after > end:
             end = text.find(f"</{tag}>", after)
         inside = text.find(_CDATA, after, max(end, after))
-    return (text[begin:end], end) if end >= 0 else (None, start)
+    return (text[begin:end], end) if end >= 0 else (None, len(text))
 
 
 def _plain(text: str) -> str:
