@@ -16,7 +16,19 @@ _FREE = frozenset(
     | {"zeros", "zeros_like", "ones_like", "full_like", "fill", "zero", "copy", "clone", "set"}
     | {"cat", "stack", "index_select", "gather", "scatter", "index", "index_put", "relu", "where"}
     | {"max", "min", "argmax", "argmin", "eq", "ne", "lt", "gt", "le", "ge", "maximum", "minimum"}
-    | {"clamp", "neg", "abs", "sign", "bernoulli", "normal", "uniform", "random", "randperm"}
+    | {
+        "clamp",
+        "neg",
+        "abs",
+        "sign",
+        "bernoulli",
+        "normal",
+        "uniform",
+        "random",
+        "randperm",
+        "randn",
+        "rand",
+    }
     | {"threshold_backward", "max_pool2d_with_indices", "max_pool2d_with_indices_backward"}
     | {"native_dropout", "embedding", "constant_pad_nd", "arange", "nll_loss_forward", "topk"}
     | {"nll_loss_backward", "_local_scalar_dense", "select_backward", "slice_backward", "sort"}
@@ -24,6 +36,16 @@ _FREE = frozenset(
     | {"new_zeros", "new_ones", "new_full", "scalar_tensor", "is_same_size", "equal", "resize"}
 )
 """Known to do no arithmetic; their bytes count."""
+
+
+# oneDNN's layer of an RNN; backward makes two products of each one forward.
+_RECURRENT = {"mkldnn_rnn_layer": 1.0, "mkldnn_rnn_layer_backward": 2.0}
+
+
+def _recurrent(inputs: Any, of_input: Any, of_hidden: Any) -> float:
+    """Products of one layer, all steps: inputs (steps, batch, features), two weights."""
+    cells = float(inputs.shape[0] * inputs.shape[1])
+    return 2.0 * cells * float(of_input.numel() + of_hidden.numel())
 
 
 def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> None:
@@ -60,7 +82,9 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> None:
             name = function._schema.name.partition("::")[2]
             stem = name.rstrip("_") if not name.startswith("__") else name
             packet = function._overloadpacket
-            if packet in flop_registry:
+            if stem in _RECURRENT:
+                flop = _RECURRENT[stem] * _recurrent(*args[:3])
+            elif packet in flop_registry:
                 flop = float(flop_registry[packet](*args, **kwargs, out_val=result))
             elif stem in FLOP_OF_FUNCTION and floating:
                 flop = FLOP_OF_FUNCTION[stem] * sum(each.numel() for each in shown)

@@ -30,7 +30,7 @@ from taupy.commands.roofline_view import points_view, roof_lines
 from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
 from taupy.model.machine import Ceiling, CeilingKind, CeilingSource
-from taupy.model.work import LEVELS, TrialWork
+from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
 from taupy.pprof import terminal
 from taupy.profiledb import ceilings as stored
 from taupy.profiledb import selector
@@ -194,8 +194,9 @@ def _points(
     if args.sweep:
         metadata = {one.trial_id: one.metadata for one in work}
         found = sweep.swept(found, args.sweep, metadata, args.series)
-    # Trials keep their order; within one, time decides.
-    return found if args.sweep else sorted(found, key=lambda point: -point.share)
+    if args.sweep:
+        return sorted(found, key=lambda point: (point.series, point.parameter or 0.0))
+    return sorted(found, key=lambda point: -point.share)
 
 
 def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
@@ -473,6 +474,11 @@ def _show(
         )
     notes += roof_lines(placements)
     notes += [f"! {text}" for text in charts.warnings(placements)]
+    notes += [
+        f"! trial {one.trial_id} did operations that nobody counted: {one.metadata[UNCOUNTED]}"
+        for one in work
+        if UNCOUNTED in one.metadata
+    ]
     notes += charts.remarks(placements, idle=False)
     wall = work[0].wall_ns / 1e9 if len(work) == 1 and work[0].wall_ns > 0 else None
     notes += verdict(placements, wall=wall)

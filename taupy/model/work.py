@@ -48,6 +48,9 @@ COUNTED_LAUNCHES = "counted_launches"
 COUNTED_OPERATIONS = "Counted Operations"
 """Metadata of trials whose flop are worked out from shapes while the program runs."""
 
+UNCOUNTED = "Operations Not Counted"
+"""Metadata with the names of operations that had no formula."""
+
 METRICS = (*PRECISION_OF, *LEVEL_OF, COUNTED_TIME, COUNTED_LAUNCHES)
 """All metrics that a roofline may need, besides `time`."""
 
