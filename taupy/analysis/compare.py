@@ -99,13 +99,21 @@ def compared(
             keys.update(dict.fromkeys(trial))
     rows = []
     nan = math.nan
-    for key in keys:
-        runs = tuple(tuple([trial.get(key, nan) for trial in side]) for side in sides)
-        values = tuple([_median_of_present(found) for found in runs])
-        if any(value is not None for value in values):
+    if len(sides) == 2 and len(sides[0]) == len(sides[1]) == 1:  # by far the most frequent
+        first, second = sides[0][0].get, sides[1][0].get
+        for key in keys:
+            one, two = first(key, nan), second(key, nan)
+            known = (one if one == one else None, two if two == two else None)
+            impact = two - one if one == one and two == two else _impact(known, additive)
+            rows.append(Row(key, known, ((one,), (two,)), impact))
+    else:
+        for key in keys:
+            runs = tuple([tuple([trial.get(key, nan) for trial in side]) for side in sides])
+            values = tuple([_median_of_present(found) for found in runs])
             rows.append(Row(key, values, runs, _impact(values, additive)))
+    rows = [row for row in rows if row.sides]
     # By impact; where rows are alike, by value; then as they came.
-    rows.sort(key=lambda row: (-abs(row.impact), -_largest(row.values)))
+    rows.sort(key=_size, reverse=True)
     whole = None
     if totals is not None:
         found = tuple(tuple(map(float, side)) for side in totals)
@@ -143,5 +151,5 @@ def _impact(values: Sequence[float | None], additive: bool) -> float:
     return largest
 
 
-def _largest(values: Sequence[float | None]) -> float:
-    return max((abs(value) for value in values if value is not None), default=0.0)
+def _size(row: Row[K]) -> tuple[float, float]:
+    return abs(row.impact), max([abs(value) for value in row.values if value is not None])

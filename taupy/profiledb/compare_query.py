@@ -86,6 +86,8 @@ _PARENTS = """
      WHERE call.trial_id = ? GROUP BY callpath.id
 """
 
+_STEP = "SELECT timer_id, parent_id FROM callpath WHERE id = ?"
+
 _EVENTS = """
     SELECT user_event.name, user_event.unit, sum(value.count), min(value.minimum),
            max(value.maximum), sum(value.count * value.mean)
@@ -287,6 +289,13 @@ def callpath_parents(db: ProfileDB, trial_ids: Iterable[int]) -> dict[int, tuple
     for trial_id in trial_ids:
         found.update((id, (timer, above)) for id, timer, above in db.rows(_PARENTS, (trial_id,)))
     return found
+
+
+@of_a_sound_file
+def callpath_step(db: ProfileDB, callpath_id: int) -> tuple[int, int | None]:
+    """One call path's timer id and parent id."""
+    ((timer, above),) = db.rows(_STEP, (callpath_id,))
+    return timer, above
 
 
 @of_a_sound_file

@@ -6,12 +6,12 @@ comes out is data; `comparison_views.py` makes tables of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from taupy.analysis import match
-from taupy.analysis.compare import Comparison, Row, compared
+from taupy.analysis.compare import Comparison, Row, compared, median
 from taupy.analysis.match import Key, Level, Table
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.profile import Metric
@@ -134,6 +134,26 @@ def _check(question: Question) -> None:
         )
 
 
+class Medians(Mapping[Hashable, tuple[float | None, ...]]):
+    """Each row's median on each side, worked out when asked for: few rows are looked at."""
+
+    def __init__(self, sides: Sequence[Sequence[Mapping[Hashable, float]]]) -> None:
+        self._sides = sides
+
+    def __getitem__(self, key: Hashable) -> tuple[float | None, ...]:
+        found = []
+        for side in self._sides:
+            values = [trial[key] for trial in side if key in trial]
+            found.append(median(values) if values else None)
+        return tuple(found)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter({key for side in self._sides for trial in side for key in trial})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class _Asked:
     """A question to the sides' trials, their timers found."""
 
@@ -218,19 +238,15 @@ class _Asked:
 
     def _callpaths(self, meant: Sequence[Mapping[int, TimerFacts]]) -> Answer:
         timers_of = match.matched(self._facts, self.question.level, self.question.table)
-        parents = [
-            compare_query.callpath_parents(self.db, [trial.id for trial in side.trials])
-            for side in self.sides
-        ]
-        paths = path_keys(parents, timers_of)
+        paths = path_keys(self.db, self.sides, timers_of)
+        limited = bool(self.question.groups or self.question.names)
 
         def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
-            above, names = parents[side], meant[side]
-            return _folded(
-                (paths.key(side, id), one)
-                for id, one in self.values.callpaths(trial_id).items()
-                if above[id][0] in names
-            )
+            sums = self.values.callpaths(trial_id)
+            if limited:
+                names = meant[side]
+                sums = {id: one for id, one in sums.items() if paths.timer(side, id) in names}
+            return paths.folded(side, sums)
 
         return self._answer(None, folded, paths)
 
@@ -262,7 +278,7 @@ class _Asked:
         rows = compared(values, totals, additive)
         if not additive:
             rows.totals = ()
-        by_key = {row.key: row.values for row in compared(calls).rows}
+        by_key = Medians(calls)
         # A routine in two groups counts in both.
         sums_up = additive and question.value != "inclusive" and question.by != "group"
         metric = metric_shown(self.values.metric, question.value)
@@ -323,7 +339,7 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
         raise UsageError("these trials have no such user events")
     # Events have units of their own, so a relative change is what makes them comparable.
     found.rows.sort(key=lambda row: -max(map(_relative, _ratios(row)), default=0.0))
-    samples = {row.key: row.values for row in compared(calls).rows}
+    samples = Medians(calls)
     return Answer(
         "event", None, Metric(question.value, ""), question.value, found, keys, samples, False
     )
