@@ -1,0 +1,264 @@
+"""`taupy roofline` on stored trials: tables, files, errors; and the way there without counters."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import taupy as taupy_package
+from taupy.commands import main
+from taupy.profiledb.ceilings import add_ceilings
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.unit.roofline.build import EPYC, Kernel, cpu_trial, gpu_trial, phases_trial
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GEMM = {"flop_fp32": 2.4e10, "bytes_l2": 1e9, "bytes_dram": 2e8}
+COPY = {"flop_fp32": 0, "bytes_l2": 8e8, "bytes_dram": 6e8}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """Trials: 1 on a V100, 2 on an A100, 3 on a CPU with ceilings, 4 without counters,
+    5 to 7 a sweep."""
+    path = tmp_path_factory.mktemp("roofline") / "taupy.db"
+    kernels = [Kernel("gemm", 10, 2_000_000, GEMM), Kernel("copy", 5, 1_000_000, COPY)]
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, gpu_trial(*kernels))
+        add_profile(db, gpu_trial(*kernels, gpu="NVIDIA A100-SXM4-40GB", number=2))
+        add_profile(db, cpu_trial(3))
+        add_profile(db, phases_trial({"step": 1.0}, 4))
+        for number, batch in enumerate((16, 32, 64), 5):
+            values = {name: value * batch for name, value in GEMM.items()}
+            trial = gpu_trial(
+                Kernel("gemm", 10, 100_000 * batch, values),
+                number=number,
+                application="sweep",
+                metadata={"batch": str(batch), "framework": "PyTorch"},
+            )
+            add_profile(db, trial)
+        add_ceilings(db, EPYC)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, database):
+    """A folder with a copy of that database."""
+    shutil.copy(database, tmp_path / "taupy.db")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("TAUPY_DB", raising=False)
+    return tmp_path
+
+
+def taupy(capsys, *words, code=0):
+    assert main(["roofline", *words]) == code
+    return capsys.readouterr()
+
+
+def refused(capsys, *words, code=1):
+    shown = taupy(capsys, *words, code=code)
+    assert shown.out == ""
+    assert shown.err.startswith("taupy: ")
+    assert shown.err.count("\n") == 1
+    return shown.err
+
+
+def test_the_table_tells_intensity_rate_share_and_bound(folder, capsys):
+    (row, _) = csv.DictReader(io.StringIO(taupy(capsys, "1", "--csv").out))
+    assert row["name"] == "gemm"
+    assert float(row["intensity_DRAM"]) == 120
+    assert float(row["flop_s"]) == pytest.approx(1.2e13)
+    assert float(row["roof_share"]) == pytest.approx(1.2e13 / 15.7e12)
+    assert (row["bound_by"], row["flop_tier"]) == ("compute (fp32)", "measured")
+    text = taupy(capsys, "1").out
+    assert "1. gemm: bound by compute (fp32), at 76.4 % of its roof (1.31x faster at best)" in text
+    assert "fp32 15.7 Tflop/s (datasheet)" in text
+    assert "launch 4.20 us (report)" in text
+    assert "without flop (copies, conversions, layout): 1 of 2 kernels, 33.3 %" in text
+
+
+def test_measured_ceilings_come_before_a_datasheet(folder, capsys):
+    text = taupy(capsys, "3").out
+    assert "roofs of AMD EPYC: fp32 550 Gflop/s (measured)" in text
+    assert "flop of unknown precision held against the fp32 peak" in text
+
+
+def test_published_rates_only_where_asked_for(folder, capsys):
+    assert "DRAM 829 GB/s (report)" in taupy(capsys, "1", "--ceilings", "report").out
+    refusal = refused(capsys, "1", "--ceilings", "A100", code=2)
+    assert "'A100 SXM4 40 GB'" in refusal and "say which" in refusal
+
+
+def test_ceilings_from_a_file(folder, capsys):
+    Path("mine.csv").write_text("kind,name,value\ncompute,fp32,1.2e13\nbandwidth,DRAM,8e11\n")
+    (row, _) = json.loads(taupy(capsys, "1", "--ceilings", "mine.csv", "--json").out)["rows"]
+    assert row["roof_share"] == pytest.approx(1.0)
+    Path("bad.csv").write_text("a,b\n")
+    assert "kind,name,value" in refused(capsys, "1", "--ceilings", "bad.csv")
+
+
+def test_one_page_one_csv_one_json(folder, capsys):
+    shown = taupy(capsys, "1", "2", "-o", "both.html")
+    assert shown.err.splitlines() == [
+        f"taupy: wrote both.{ending}" for ending in ("html", "csv", "json")
+    ]
+    made = json.loads(Path("both.json").read_text("utf-8"))
+    assert [one["kind"] for one in made] == [
+        *("classic", "classic", "hierarchical", "complexity", "complexity"),
+        *("time", "time", "combined", "combined"),
+    ]
+    assert len(list(csv.DictReader(io.StringIO(Path("both.csv").read_text("utf-8"))))) == 4
+    processors = {line["processor"] for line in made[0]["lines"]}
+    assert processors == {"Tesla V100-SXM2-16GB", "NVIDIA A100-SXM4-40GB"}
+
+
+def test_several_charts_get_names_of_their_own(folder, capsys):
+    taupy(capsys, "1", "-o", "a.svg", "--chart", "classic", "--chart", "combined")
+    assert {path.name for path in folder.glob("a*")} == {
+        *("a-classic.svg", "a-combined.svg", "a.csv", "a.json"),
+    }
+
+
+def test_a_sweep_draws_a_trajectory_of_programs(folder, capsys):
+    words = ("5", "6", "7", "--sweep", "batch", "--series", "framework", "-o", "s.json")
+    taupy(capsys, *words, "--chart", "combined")
+    (chart,) = json.loads(Path("s.json").read_text("utf-8"))
+    solid, dashed = [line for line in chart["lines"] if line["role"] == "trajectory"]
+    assert solid["label"] == "PyTorch"
+    assert [point[0] for point in solid["points"]] == [2e8 * batch for batch in (16, 32, 64)]
+    assert dashed["style"] == "dashed"
+    assert [point["parameter"] for point in chart["points"]] == [16, 32, 64]
+
+
+def test_exports_for_other_tools(folder, capsys):
+    exports = ("--export", "ncu-csv", "n.csv", "--export", "ert-json", "e.json")
+    taupy(capsys, "1", *exports)
+    rows = list(csv.DictReader(io.StringIO(Path("n.csv").read_text("utf-8"))))
+    values = {row["Metric Name"]: row["Metric Value"] for row in rows[:6]}
+    assert values["dram__bytes.sum"] == "200000000"
+    assert json.loads(Path("e.json").read_text())["empirical"]["gbytes"]["data"]
+    shown = taupy(capsys, "1", "--ceilings", "e.json")
+    assert "(report)" in shown.out
+
+
+def test_what_nsight_form_says_comes_back_through_import(folder, capsys):
+    if not list((Path(taupy_package.__file__).parent / "formats").glob("ncu*.py")):
+        pytest.skip("the importer of Nsight Compute's CSV is not there")
+    taupy(capsys, "1", "--export", "ncu-csv", "n.csv")
+    assert main(["import", "n.csv"]) == 0
+    capsys.readouterr()
+    rows = json.loads(taupy(capsys, "--json").out)["rows"]
+    gemm = next(row for row in rows if row["name"] == "gemm")
+    assert gemm["flop"] == 2.4e10
+    assert gemm["intensity_DRAM"] == 120
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("4",), 1, "without hardware counters: taupy run -m taupy.count SCRIPT"),
+        (("4", "--of", "kernel"), 1, "taupy run --metrics roofline SCRIPT"),
+        (("1", "-o", "roof.gif"), 2, "an output ends in .png, .svg, .pdf, .html, .csv, .json"),
+        (("1", "-o", "no/where.csv"), 2, "cannot be written"),
+        (("1", "--level", "L1"), 2, ""),
+        (("1", "--peak", "fp128"), 2, "no peak 'fp128' (it has:"),
+        (("1", "--latency", "soon"), 2, "a time such as 4.2us"),
+        (("1", "--timer", "nothing*"), 2, "no kernel is named like 'nothing*' (2 are there"),
+        (("1", "--sweep", "batch"), 2, "no point has a parameter 'batch'"),
+        (("1", "--ceilings", "GTX 285"), 2, "no GPU that a datasheet is known of"),
+        (("1", "--export", "xml", "f"), 2, "--export takes ncu-csv or ert-json"),
+        (("99",), 1, "no trial matches '99'"),
+    ],
+)
+def test_errors_say_what_is_there_and_what_to_do(folder, capsys, words, code, said):
+    if "--level" in words:
+        words = (*words, "-o", "x.csv")
+        said = "no point has bytes of level L1 (measured: L2, DRAM)"
+    assert said in refused(capsys, *words, code=code)
+
+
+def test_time_charts_need_roofs(folder, capsys):
+    profile = gpu_trial(Kernel("gemm", 1, 1000, GEMM), gpu="Unheard-of GPU", number=8)
+    with ProfileDB.open(folder / "taupy.db", readonly=False) as db:
+        add_profile(db, profile)
+    assert "no ceilings of Unheard-of GPU are known" in taupy(capsys, "latest").out
+    said = refused(capsys, "latest", "-o", "x.png", "--chart", "time", code=2)
+    assert "needs a compute roof and a DRAM roof of Unheard-of GPU" in said
+
+
+def test_a_program_without_counters_is_counted_by_its_shapes(runs):
+    pytest.importorskip("numpy")
+    source = """
+import numpy as np
+def product(a, b):
+    return a @ b
+a = np.ones((64, 64), np.float32)
+for _ in range(10):
+    product(a, a)
+"""
+    assert runs.run(source).returncode == 0
+    done = runs.taupy("run", "--db", str(runs.database), "-m", "taupy.count", "prog.py")
+    assert done.returncode == 0, done.stderr
+    refusal = runs.taupy("roofline", "--db", str(runs.database))
+    assert "with --timing TRIAL" in refusal.stderr
+    shown = runs.taupy("roofline", "--db", str(runs.database), "--timing", "1", "--json")
+    (row,) = json.loads(shown.stdout)["rows"]
+    assert row["name"].startswith("product ")
+    assert (row["calls"], row["flop_fp32"]) == (10, 10 * 2 * 64**3)
+    assert row["bytes_DRAM"] == 10 * 3 * 64 * 64 * 4
+    assert (row["flop_tier"], row["bytes_tier"]) == ("analytic", "analytic")
+    timed = runs.one(
+        "SELECT sum(exclusive) FROM timer_value JOIN timer ON timer.id = timer_id"
+        " JOIN metric ON metric.id = metric_id"
+        " WHERE trial_id = 1 AND short_name = 'product' AND metric.name = 'time'"
+    )
+    assert row["run_time_s"] == pytest.approx(timed / 1e9)
+
+
+@pytest.mark.slow
+def test_the_page_draws_in_a_browser_without_network(folder, capsys):
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("there is no Chromium")
+    taupy(capsys, "1", "2", "-o", "page.html")
+    for kind, theme in (("hierarchical", "light"), ("combined", "dark")):
+        done = subprocess.run(
+            [
+                *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+                *(
+                    "--user-data-dir=" + str(folder / "browser"),
+                    "--host-resolver-rules=MAP * ~NOTFOUND",
+                ),
+                f"file://{folder}/page.html#chart={kind}&theme={theme}",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "HOME": str(folder)},
+        )
+        assert 'data-ready="yes"' in done.stdout
+        assert f'data-theme="{theme}"' in done.stdout
+        assert done.stdout.count('class="symbol"') >= 4
+        assert "gemm" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_sweep_example_runs_on_a_cpu(runs):
+    pytest.importorskip("torch")
+    shutil.copy(EXAMPLES / "time_roofline" / "sweep.py", runs.folder)
+    words = ("sweep.py", "conv2d", "--small", "--rounds", "2", "--over", "filters")
+    done = runs.taupy("run", "--db", str(runs.database), *words)
+    assert done.returncode == 0, done.stderr
+    shown = runs.taupy("roofline", "--db", str(runs.database), "--sweep", "filters", "--json")
+    rows = json.loads(shown.stdout)["rows"]
+    assert [row["parameter"] for row in rows] == [16, 32, 64, 128]
+    # 2 rounds of 4 images, 13 x 13 places, 16 channels, 3 x 3
+    assert rows[0]["flop_fp32"] == 2 * 2 * 4 * 16 * 13 * 13 * 16 * 9
