@@ -108,7 +108,7 @@ def _profile(
         uuid="",
         application=nsys_target.application(tables, nodes) or path.stem,
         experiment="default",
-        started_at=(began_ns + begin) / 1e9 if began_ns is not None else 0.0,
+        started_at=(began_ns + begin) // 1000 / 1e6 if began_ns is not None else 0.0,
         duration_ns=end - begin,
         timers=hosts.timers,
         threads=sorted(threads, key=lambda one: one.thread),

@@ -47,6 +47,8 @@ _MODULES = (
     "ncu_rep",
     "ncu_csv",
     "chrome",
+    "perfetto",
+    "pprof_proto",
     "pstats_",
     "json_",
     "speedscope",

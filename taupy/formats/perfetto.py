@@ -1,0 +1,180 @@
+"""A trial written as a Perfetto trace: protocol buffers for ui.perfetto.dev.
+
+Each GPU of a node is a process track, each stream a thread track in it, and no two
+slices of a track overlap: Perfetto would drop them. An arrow leads from an API call to
+what it launched. The few messages needed are written here; their field numbers are those
+of perfetto_trace.proto.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from taupy.formats import protowire as wire
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.formats.tracks import Slice, Track, Tracks, frames, launches_by_row, tracks
+from taupy.model.gpu import Launch
+from taupy.model.profile import Profile
+
+_SEQUENCE: Final = wire.put_number(10, 1)  # TracePacket.trusted_packet_sequence_id
+_CLEARED: Final = wire.put_number(13, 1)  # .sequence_flags: SEQ_INCREMENTAL_STATE_CLEARED
+_NEEDS_STATE: Final = wire.put_number(13, 2)  # SEQ_NEEDS_INCREMENTAL_STATE
+
+_BEGIN: Final = wire.put_number(9, 1)  # TrackEvent.type
+_END: Final = wire.put_number(9, 2)
+
+
+def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    """Write the trace; returns what it cannot hold."""
+    found = tracks(profile)
+    progress.begin(target.name, len(found.tracks))
+    with open(target, "wb") as file:
+        _Writer(profile, found, file).write(progress)
+    return found.lost
+
+
+class _Writer:
+    def __init__(self, profile: Profile, found: Tracks, file: BinaryIO) -> None:
+        self._profile = profile
+        self._found = found
+        self._file = file
+        self._names: dict[str, int] = {}
+        self._categories: dict[str, int] = {}
+        self._base = 0 if not found.laid_out else int(profile.started_at * 1e9)
+
+    def write(self, progress: Progress) -> None:
+        self._packet(_CLEARED)
+        processes: set[tuple[int, int]] = set()
+        for number, track in enumerate(self._found.tracks):
+            at = track.thread
+            if (at.node, at.context) not in processes:
+                processes.add((at.node, at.context))
+                self._describe_process(track)
+            self._describe_thread(track, number)
+            self._slices(track, number)
+            progress.advance()
+
+    def _packet(self, content: bytes) -> None:
+        self._file.write(wire.put_bytes(1, content + _SEQUENCE))
+
+    def _process(self, track: Track) -> int:
+        """The number by which Perfetto knows the process: the real one where it can be."""
+        at = track.thread
+        if at.context:
+            return 1_000_000_000 + at.node * 1000 + at.context
+        pid = self._profile.node_metadata.get(at.node, {}).get("PID", "")
+        return int(pid) if pid.isdigit() and len(pid) < 9 else 900_000_000 + at.node
+
+    def _uuid(self, track: Track, number: int | None = None) -> int:
+        at = track.thread
+        if number is None:
+            return 1 << 60 | (at.node << 24 | at.context)
+        return 2 << 60 | number
+
+    def _describe_process(self, track: Track) -> None:
+        at = track.thread
+        name = self._profile.application
+        if at.context:
+            name = next(
+                (
+                    f"GPU {device.ordinal}: {device.name}"
+                    for device in self._profile.devices
+                    if (device.node, device.ordinal + 1) == (at.node, at.context)
+                ),
+                f"GPU {at.context - 1}",
+            )
+        described = wire.put_number(1, self._process(track)) + wire.put_text(6, name)
+        descriptor = wire.put_number(1, self._uuid(track)) + wire.put_bytes(3, described)
+        self._packet(wire.put_bytes(60, descriptor))
+
+    def _describe_thread(self, track: Track, number: int) -> None:
+        at = track.thread
+        thread = wire.put_number(1, self._process(track))
+        thread += wire.put_number(2, 2_000_000_000 + number if at.context else self._tid(track))
+        thread += wire.put_text(5, track.title())
+        descriptor = wire.put_number(1, self._uuid(track, number))
+        descriptor += wire.put_number(5, self._uuid(track)) + wire.put_text(2, track.title())
+        descriptor += wire.put_bytes(4, thread)
+        self._packet(wire.put_bytes(60, descriptor))
+
+    def _tid(self, track: Track) -> int:
+        at = track.thread
+        if at.native_id and not track.lane and at.native_id < 1 << 30:
+            return at.native_id
+        return 1_500_000_000 + at.thread * 100 + track.lane
+
+    def _slices(self, track: Track, number: int) -> None:
+        """Begins and ends in order of time; those that are open are on a stack."""
+        to = wire.put_number(11, self._uuid(track, number))
+        launches = launches_by_row(track.measured)
+        heads: dict[int, bytes] = {}
+        open_ends: list[int] = []
+        for one in track.slices:
+            while open_ends and open_ends[-1] <= one.start_ns:
+                self._event(open_ends.pop(), _END + to)
+            head = heads.get(one.row)
+            if head is None:
+                head = heads[one.row] = self._head(track, one, launches.get(one.row))
+            self._event(one.start_ns, _BEGIN + to + head + self._more(track, one))
+            open_ends.append(one.end_ns)
+        while open_ends:
+            self._event(open_ends.pop(), _END + to)
+
+    def _event(self, moment: int, event: bytes) -> None:
+        stamp = wire.put_number(8, self._base + moment)
+        self._packet(stamp + wire.put_bytes(11, event) + _NEEDS_STATE)
+
+    def _head(self, track: Track, one: Slice, launch: Launch | None) -> bytes:
+        """What all slices of a row have: name, categories, configuration, call path."""
+        timer = self._profile.timers[track.measured.tree.timer[one.row]]
+        head = wire.put_number(10, self._interned(2, self._names, timer.full_name))
+        for group in timer.groups:
+            head += wire.put_number(3, self._interned(1, self._categories, group))
+        above = frames(track.measured, one.row)
+        if above and not self._found.laid_out:
+            timers, rows = self._profile.timers, track.measured.tree.timer
+            path = " => ".join(timers[rows[row]].full_name for row in above[-100:])
+            head += _annotation("call path", wire.put_text(6, path))
+        if launch is not None and launch.grid is not None and launch.block is not None:
+            head += _annotation("grid", wire.put_text(6, str(list(launch.grid))))
+            head += _annotation("block", wire.put_text(6, str(list(launch.block))))
+        if launch is not None and launch.registers is not None:
+            head += _annotation("registers per thread", wire.put_number(4, launch.registers))
+        return head
+
+    def _more(self, track: Track, one: Slice) -> bytes:
+        more = b""
+        if one.correlation is not None:
+            flow = (track.thread.node << 40 | one.correlation & (1 << 40) - 1) & (1 << 64) - 1
+            field = 47 if one.kind == "api" else 48  # flow_ids, terminating_flow_ids
+            more += wire.put_varint(field << 3 | wire.FIXED64) + flow.to_bytes(8, "little")
+            more += _annotation("correlation", wire.put_number(4, one.correlation))
+        if one.bytes is not None:
+            more += _annotation("bytes", wire.put_number(4, one.bytes))
+        if one.calls is not None:
+            more += _annotation("calls", wire.put_number(4, one.calls))
+        return more
+
+    def _interned(self, kind: int, known: dict[str, int], text: str) -> int:
+        """The number of a text; a new one is told first (InternedData)."""
+        number = known.get(text)
+        if number is None:
+            number = known[text] = len(known) + 1
+            entry = wire.put_number(1, number) + wire.put_text(2, text)
+            self._packet(wire.put_bytes(12, wire.put_bytes(kind, entry)) + _NEEDS_STATE)
+        return number
+
+
+def _annotation(name: str, value: bytes) -> bytes:
+    return wire.put_bytes(4, wire.put_text(10, name) + value)  # TrackEvent.debug_annotations
+
+
+FORMAT = Format(
+    name="perfetto",
+    title="Perfetto trace (protocol buffers)",
+    suffixes=(".perfetto-trace", ".pftrace"),
+    recognises=lambda path, first: False,
+    write=write,
+)

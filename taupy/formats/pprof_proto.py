@@ -1,0 +1,227 @@
+"""pprof profiles (Google's profile.proto, packed by gzip), both ways.
+
+A sample is a call path with what it did itself; its labels say the thread. Written are
+`calls` and every metric as sample types, timers as functions, groups as mappings
+(`group PYTHON`), metadata as comments. Read are all sample types; the one that is a time
+becomes the metric `time`. Messages are taken apart by `protowire.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from taupy.formats import protowire as wire
+from taupy.formats.pprof_read import read
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.model.profile import Metric, Profile, ThreadProfile
+
+_UNITS: Final = {"ns": "nanoseconds", "B": "bytes"}
+
+CALLS: Final = "calls"
+THREAD: Final = "thread"
+NAME: Final = "thread_name"
+KIND: Final = "thread_kind"
+NATIVE: Final = "thread_id"
+GROUP: Final = "group "
+
+
+_WIRES: Final = {
+    1: wire.BYTES, 2: wire.BYTES, 3: wire.BYTES, 4: wire.BYTES, 5: wire.BYTES, 6: wire.BYTES,
+    7: wire.VARINT, 8: wire.VARINT, 9: wire.VARINT, 10: wire.VARINT, 11: wire.BYTES,
+    12: wire.VARINT, 14: wire.VARINT, 15: wire.VARINT, 16: wire.BYTES,
+}  # fmt: skip
+
+
+def recognises(path: Path, first: bytes) -> bool:
+    """Are these the fields that a profile has, with a sample type of two numbers among them?"""
+    seen = 0
+    sampled = False
+    try:
+        for number, kind, value in wire.fields(first):
+            if number != 13 and _WIRES.get(number) != kind:
+                return False
+            if number == 1 and isinstance(value, bytes):
+                parts = list(wire.fields(value))
+                if any(one not in (1, 2) or k != wire.VARINT for one, k, _ in parts):
+                    return False
+                sampled = sampled or bool(parts)
+            seen += 1
+    except wire.WireError:
+        # The first bytes end in the middle of a field; or the file is cut short, which `read` says.
+        return sampled and seen > 2
+    return sampled and seen > 1
+
+
+def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    """Write the profile; returns what it cannot hold."""
+    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    with open(target, "wb") as plain, gzip.GzipFile("", "wb", 6, plain, mtime=0) as file:
+        writer = _Writer(profile, file)  # type: ignore[arg-type]
+        writer.write(progress)
+    return _lost(profile, writer)
+
+
+class _Writer:
+    """Messages of one profile, written as they are made."""
+
+    def __init__(self, profile: Profile, file: BinaryIO) -> None:
+        self._profile = profile
+        self._file = file
+        self._strings: dict[str, int] = {}
+        self._mappings: dict[str, int] = {}
+        self._locations: dict[int, int] = {}
+        self.rounded = self.absent = False
+        time_first = sorted(
+            profile.metrics, key=lambda metric: (metric.name != "time", metric.name)
+        )
+        there = {name for one in profile.threads for name in one.tree.exclusive}
+        self._metrics = [metric for metric in time_first if metric.name in there]
+        known = {metric.name for metric in self._metrics}
+        self._metrics += [Metric(name, "") for name in sorted(there - known)]
+
+    def write(self, progress: Progress) -> None:
+        profile = self._profile
+        strings: dict[str, None] = {"": None}
+        for pair in self._types():
+            strings |= dict.fromkeys(pair)
+        self._strings = {text: number for number, text in enumerate(strings)}
+        for kind, unit in self._types():  # first in the file, to be recognised by
+            value = wire.put_number(1, self._string(kind)) + wire.put_number(2, self._string(unit))
+            self._put(wire.put_bytes(1, value))
+        for text in strings:
+            self._put(wire.put_text(6, text))
+        self._mapping(profile.application)
+        self._put(wire.put_number(9, max(0, round(profile.started_at * 1e6) * 1000)))
+        self._put(wire.put_number(10, profile.duration_ns))
+        if any(metric.name == "time" for metric in self._metrics):
+            self._put(wire.put_number(14, self._string("time")))
+        facts = {"application": profile.application, "experiment": profile.experiment}
+        for fact, said in {**facts, **profile.metadata}.items():
+            self._put(wire.put_number(13, self._string(f"{fact} = {said}")))
+        for measured in profile.threads:
+            self._samples(measured)
+            progress.advance(len(measured.tree))
+
+    def _types(self) -> list[tuple[str, str]]:
+        units = [_UNITS.get(metric.unit, metric.unit or "count") for metric in self._metrics]
+        names = [metric.name for metric in self._metrics]
+        return [(CALLS, "count"), *zip(names, units, strict=True)]
+
+    def _put(self, message: bytes) -> None:
+        self._file.write(message)
+
+    def _string(self, text: str) -> int:
+        number = self._strings.get(text)
+        if number is None:
+            number = self._strings[text] = len(self._strings)
+            self._put(wire.put_text(6, text))
+        return number
+
+    def _mapping(self, name: str) -> int:
+        number = self._mappings.get(name)
+        if number is None:
+            number = self._mappings[name] = len(self._mappings) + 1
+            message = wire.put_number(1, number) + wire.put_number(5, self._string(name))
+            self._put(wire.put_bytes(3, message + wire.put_number(7, 1)))
+        return number
+
+    def _location(self, place: int) -> int:
+        """A function, and its one location, for each timer."""
+        number = self._locations.get(place)
+        if number is None:
+            number = self._locations[place] = len(self._locations) + 1
+            timer = self._profile.timers[place]
+            name = self._string(timer.name)
+            line = timer.line or 0
+            function = wire.put_number(1, number) + wire.put_number(2, name)
+            function += wire.put_number(3, name) + wire.put_number(
+                4, self._string(timer.file or "")
+            )
+            self._put(wire.put_bytes(5, function + wire.put_number(5, line)))
+            mapping = self._mapping(GROUP + ",".join(timer.groups))
+            location = wire.put_number(1, number) + wire.put_number(2, mapping)
+            at = wire.put_number(1, number) + wire.put_number(2, line)
+            self._put(wire.put_bytes(4, location + wire.put_bytes(4, at)))
+        return number
+
+    def _samples(self, measured: ThreadProfile) -> None:
+        """A sample for each row that did something, was called, or called nothing."""
+        tree = measured.tree
+        labels = self._labels(measured)
+        locations = [self._location(place) for place in tree.timer]
+        stacks: list[bytes] = []
+        is_leaf = bytearray(b"\1" * len(tree))
+        for row, above in enumerate(tree.parent):
+            own = wire.put_varint(locations[row])
+            if len(tree) <= 100_000:
+                stacks.append(own + stacks[above] if above >= 0 else own)
+            if above >= 0:
+                is_leaf[above] = 0
+        columns = [tree.exclusive.get(metric.name) for metric in self._metrics]
+        for row in range(len(tree)):
+            values = [tree.calls[row]]
+            values += [0 if column is None else self._whole(column[row]) for column in columns]
+            if is_leaf[row] or any(values):
+                stack = stacks[row] if stacks else _stack(tree.parent, locations, row)
+                sample = wire.put_bytes(1, stack) + wire.put_packed(2, values) + labels
+                self._put(wire.put_bytes(2, sample))
+
+    def _labels(self, measured: ThreadProfile) -> bytes:
+        thread = measured.thread
+        place = f"{thread.node}.{thread.context}.{thread.thread}"
+        found = b""
+        words: list[tuple[str, str]] = [(THREAD, place), (NAME, thread.name), (KIND, thread.kind)]
+        for key, text in words:
+            if text:
+                label = wire.put_number(1, self._string(key))
+                found += wire.put_bytes(3, label + wire.put_number(2, self._string(text)))
+        if thread.native_id:
+            label = wire.put_number(1, self._string(NATIVE))
+            found += wire.put_bytes(3, label + wire.put_number(3, thread.native_id))
+        return found
+
+    def _whole(self, value: Any) -> int:
+        if value != value:
+            self.absent = True
+            return 0
+        whole = int(value) if abs(value) < 1 << 63 else 0
+        self.rounded = self.rounded or whole != value
+        return whole
+
+
+def _stack(parent: Any, locations: list[int], row: int) -> bytes:
+    found = []
+    while row >= 0:
+        found.append(wire.put_varint(locations[row]))
+        row = parent[row]
+    return b"".join(found)
+
+
+def _lost(profile: Profile, writer: _Writer) -> list[str]:
+    lost = []
+    if writer.rounded:
+        lost.append("fractions: values are whole numbers")
+    if writer.absent:
+        lost.append("what was not measured: it is 0")
+    if any(one.user_events for one in profile.threads):
+        lost.append("user events")
+    if any(one.launches for one in profile.threads):
+        lost.append("launch configurations of kernels; devices")
+    if any(True for one in profile.threads for _ in one.activities):
+        lost.append("single activities and their moments")
+    if profile.node_metadata:
+        lost.append("metadata of single nodes")
+    return lost
+
+
+FORMAT = Format(
+    name="pprof",
+    title="pprof profile (Google's profile.proto)",
+    suffixes=(".pb.gz", ".pprof"),
+    recognises=recognises,
+    read=read,
+    write=write,
+)

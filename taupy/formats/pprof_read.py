@@ -1,0 +1,373 @@
+"""pprof profiles read: samples with stacks become call paths of threads."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from taupy.formats import limits
+from taupy.formats import protowire as wire
+from taupy.formats.gpu_records import kernel_timer
+from taupy.formats.limits import refusal
+from taupy.formats.progress import Progress
+from taupy.formats.protowire import WireError
+from taupy.formats.registry import IMPORT_NOTES
+from taupy.model.profile import (
+    ROOT_TIMER,
+    TIME,
+    CallTree,
+    Metric,
+    Profile,
+    Thread,
+    ThreadKind,
+    ThreadProfile,
+    Timer,
+)
+
+LARGEST: Final = 256 << 20
+"""Bytes, unpacked."""
+
+MOST_ENTRIES: Final = 2_000_000
+"""Strings, functions, locations: more than any program has."""
+
+DEEPEST: Final = 200_000
+
+_TIMES: Final = {
+    "nanoseconds": 1, "ns": 1, "microseconds": 1000, "us": 1000, "milliseconds": 10**6, "ms": 10**6,
+    "seconds": 10**9, "s": 10**9,
+}  # fmt: skip
+_PREFERRED: Final = ("time", "wall", "cpu", "delay", "lock")
+_UNITS: Final = {"bytes": "B", "nanoseconds": "ns"}
+_THREAD_LABELS: Final = ("thread", "thread_id", "thread id", "tid", "Thread", "goroutine")
+_LARGEST_VALUE: Final = (1 << 62) - 1
+
+
+@dataclass(slots=True)
+class _Tables:
+    """What samples refer to."""
+
+    strings: list[str] = field(default_factory=list)
+    types: list[tuple[int, int]] = field(default_factory=list)
+    functions: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # name, file, line
+    locations: dict[int, tuple[int, tuple[tuple[int, int], ...], int]] = field(default_factory=dict)
+    mappings: dict[int, int] = field(default_factory=dict)  # file name
+    comments: list[int] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)
+    samples: int = 0
+
+
+def read(path: Path, progress: Progress) -> Iterator[Profile]:
+    """The one trial of a profile.
+
+    Raises:
+        FormatError: it is no profile, or one that contradicts itself.
+    """
+    data = limits.whole(path, progress, LARGEST, "a pprof profile")
+    try:
+        tables = _tables(path, data)
+        if not tables.types:
+            raise refusal(path, "sample_type", "there is none: no pprof profile")
+        if not tables.samples:
+            raise refusal(path, "sample", "there is none: nothing was sampled")
+        reader = _Reader(path, tables)
+        number = 0
+        for which, _, value in wire.fields(data):
+            if which == 2 and isinstance(value, bytes):
+                reader.sample(number, value)
+                number += 1
+    except WireError as problem:
+        raise refusal(path, f"byte {problem.at}", f"no protocol buffer: {problem}") from None
+    yield reader.profile()
+
+
+def _tables(path: Path, data: bytes) -> _Tables:
+    found = _Tables()
+    for number, kind, value in wire.fields(data):
+        if number == 2:
+            found.samples += 1
+        elif number in (9, 10, 12, 14) and isinstance(value, int):
+            found.numbers[number] = value
+        elif number == 13:
+            found.comments += wire.numbers(kind, value)[:10_000]
+        elif isinstance(value, int):
+            continue
+        elif number == 6:
+            found.strings.append(value.decode("utf-8", "replace")[: limits.LONGEST_NAME])
+        elif number == 1:
+            one = _numbers(value)
+            found.types.append((one.get(1, 0), one.get(2, 0)))
+        elif number == 3:
+            one = _numbers(value)
+            found.mappings[one.get(1, 0)] = one.get(5, 0)
+        elif number == 5:
+            one = _numbers(value)
+            found.functions[one.get(1, 0)] = (one.get(2, 0), one.get(4, 0), one.get(5, 0))
+        elif number == 4:
+            one = _numbers(value)
+            lines = tuple(
+                (line.get(1, 0), line.get(2, 0))
+                for which, _, text in wire.fields(value)
+                if which == 4 and isinstance(text, bytes)
+                for line in (_numbers(text),)
+            )
+            found.locations[one.get(1, 0)] = (one.get(3, 0), lines, one.get(2, 0))
+        for table in (found.strings, found.types, found.functions, found.locations, found.comments):
+            if len(table) > MOST_ENTRIES:
+                raise refusal(path, "", f"more than {MOST_ENTRIES} entries in one of its tables")
+    if len(found.types) > 1000:
+        raise refusal(path, "sample_type", f"{len(found.types)} of them")
+    return found
+
+
+def _numbers(message: bytes) -> dict[int, int]:
+    """The single numbers of a message, the last of each."""
+    return {number: value for number, _, value in wire.fields(message) if isinstance(value, int)}
+
+
+class _Paths:
+    """The call paths of one thread; row 0 is above all of them."""
+
+    def __init__(self, values: int) -> None:
+        self.timer = [-1]
+        self.parent = [-1]
+        self.calls = [0]
+        self.values: list[list[int]] = [[0] for _ in range(values)]
+        self._children: dict[tuple[int, int], int] = {}
+        self.name = ""
+        self.kind: ThreadKind = "host"
+        self.native = 0
+
+    def below(self, row: int, timer: int) -> int:
+        found = self._children.get((row, timer))
+        if found is None:
+            found = self._children[row, timer] = len(self.timer)
+            self.timer.append(timer)
+            self.parent.append(row)
+            self.calls.append(0)
+            for column in self.values:
+                column.append(0)
+        return found
+
+
+class _Reader:
+    def __init__(self, path: Path, tables: _Tables) -> None:
+        self._path = path
+        self._tables = tables
+        self._timers: list[Timer] = []
+        self._places: dict[Timer, int] = {}
+        self._stacks: dict[int, tuple[int, ...]] = {}
+        self._threads: dict[str, _Paths] = {}
+        self._calls = -1
+        self._metrics: list[tuple[int, Metric, int]] = []
+        self._notes: list[str] = []
+        self._metadata: dict[str, str] = {}
+        self._choose_metrics()
+
+    def _text(self, number: int) -> str:
+        strings = self._tables.strings
+        if number >= len(strings) and number:
+            raise refusal(self._path, f"string {number}", f"there are {len(strings)} strings")
+        return strings[number] if number else ""
+
+    def _choose_metrics(self) -> None:
+        """Which sample type is the time; what the others are called."""
+        names = [(self._text(kind), self._text(unit)) for kind, unit in self._tables.types]
+        times = [name for name, unit in names if unit in _TIMES]
+        default = self._text(self._tables.numbers.get(14, 0))
+        wanted = next((one for one in (*_PREFERRED, default, *times) if one in times), None)
+        used: set[str] = set()
+        for number, (name, unit) in enumerate(names):
+            if name == "calls" and self._calls < 0:
+                self._calls = number
+                continue
+            if name == wanted and unit in _TIMES and "time" not in used:
+                metric, factor = TIME, _TIMES[unit]
+                if name != "time":
+                    self._metadata["pprof time"] = name
+            elif unit in _TIMES:
+                metric, factor = Metric(name or "value", "ns"), _TIMES[unit]
+            else:
+                metric, factor = Metric(name or "value", _UNITS.get(unit, unit)), 1
+            while metric.name in used:
+                metric = Metric(f"{metric.name} {number}", metric.unit)
+            used.add(metric.name)
+            self._metrics.append((number, metric, factor))
+
+    def sample(self, number: int, message: bytes) -> None:
+        """Add one sample to the paths of its thread."""
+        locations: list[int] = []
+        values: list[int] = []
+        labels: dict[str, str | int] = {}
+        for which, kind, value in wire.fields(message):
+            if which == 1:
+                locations += wire.numbers(kind, value)
+            elif which == 2:
+                values += wire.numbers(kind, value)
+            elif which == 3 and isinstance(value, bytes):
+                label = _numbers(value)
+                text = self._text(label.get(2, 0))
+                labels[self._text(label.get(1, 0))] = text or wire.signed(label.get(3, 0))
+        place = f"sample[{number}]"
+        if len(values) != len(self._tables.types):
+            said = f"{len(values)} values and {len(self._tables.types)} sample types"
+            raise refusal(self._path, place, said)
+        if len(locations) > DEEPEST:
+            raise refusal(self._path, place, f"a stack of {len(locations)} locations")
+        paths = self._paths(labels)
+        row = 0
+        for location in reversed(locations):
+            stack = self._stacks.get(location)
+            if stack is None:
+                stack = self._stacks[location] = self._frames(location, place)
+            for timer in stack:
+                row = paths.below(row, timer)
+        if self._calls >= 0:
+            paths.calls[row] += max(0, wire.signed(values[self._calls]))
+        for column, (which, _, factor) in zip(paths.values, self._metrics, strict=True):
+            column[row] += wire.signed(values[which]) * factor
+
+    def _paths(self, labels: dict[str, str | int]) -> _Paths:
+        key = next((str(labels[one]) for one in _THREAD_LABELS if one in labels), "")
+        paths = self._threads.get(key)
+        if paths is None:
+            paths = self._threads[key] = _Paths(len(self._metrics))
+            name = labels.get("thread_name", "")
+            paths.name = name if isinstance(name, str) else str(name)
+            paths.kind = "stream" if labels.get("thread_kind") == "stream" else "host"
+            native = labels.get("thread_id", labels.get("tid", 0))
+            paths.native = native if isinstance(native, int) and 0 < native < 1 << 62 else 0
+        return paths
+
+    def _frames(self, location: int, place: str) -> tuple[int, ...]:
+        """The timers of a location, the outermost of what was inlined there first."""
+        found = self._tables.locations.get(location)
+        if found is None:
+            raise refusal(self._path, place, f"there is no location {location}")
+        address, lines, mapping = found
+        group = self._text(self._tables.mappings.get(mapping, 0))
+        groups = tuple(group[len("group ") :].split(",")) if group.startswith("group ") else ()
+        timers = []
+        for function, _ in reversed(lines):
+            if function not in self._tables.functions:
+                raise refusal(self._path, place, f"there is no function {function}")
+            name, file, line = self._tables.functions[function]
+            timers.append(self._timer(self._text(name), self._text(file), line, groups))
+        if not timers:
+            timers.append(self._timer(f"0x{address:x}", "", 0, groups))
+        return tuple(timers)
+
+    def _timer(self, name: str, file: str, line: int, groups: tuple[str, ...]) -> int:
+        name = name or "(unnamed)"
+        if "GPU_KERNEL" in groups:
+            timer = kernel_timer(name)
+        elif not file:
+            timer = Timer(name, groups=groups or ("SAMPLE",))
+        else:
+            python = file.endswith(".py") or file.startswith("<")
+            found = groups or (("PYTHON",) if python else ("SAMPLE",))
+            number = line if 0 < line < 1 << 31 else None
+            timer = Timer(name, file, number, found, path=file)
+        place = self._places.get(timer)
+        if place is None:
+            place = self._places[timer] = len(self._timers)
+            self._timers.append(timer)
+        return place
+
+    def profile(self) -> Profile:
+        threads = [self._thread(place, paths) for place, paths in self._placed()]
+        numbers = self._tables.numbers
+        facts = dict(
+            self._text(one).partition(" = ")[::2]
+            for one in self._tables.comments
+            if " = " in self._text(one)
+        )
+        application = facts.pop("application", "") or self._main() or self._stem()
+        if self._notes:
+            self._metadata[IMPORT_NOTES] = "\n".join(self._notes)
+        return Profile(
+            uuid="",
+            application=application,
+            experiment=facts.pop("experiment", "") or "default",
+            started_at=wire.signed(numbers.get(9, 0)) // 1000 / 1e6,
+            duration_ns=min(max(0, wire.signed(numbers.get(10, 0))), _LARGEST_VALUE),
+            timers=self._timers,
+            threads=threads,
+            metrics=[metric for _, metric, _ in self._metrics],
+            source="pprof",
+            metadata={**facts, **self._metadata},
+        )
+
+    def _stem(self) -> str:
+        name = self._path.name
+        for suffix in (".gz", ".pb", ".pprof"):
+            name = name.removesuffix(suffix)
+        return name or self._path.name
+
+    def _main(self) -> str:
+        """The program: the first mapping."""
+        first = self._tables.mappings.get(1, 0)
+        name = self._text(first).rpartition("/")[2]
+        return "" if name.startswith("group ") else name[:1000]
+
+    def _placed(self) -> list[tuple[Thread, _Paths]]:
+        """Our own places where the labels hold them, else host threads by their numbers."""
+        found: list[tuple[Thread, _Paths]] = []
+        taken: set[tuple[int, int, int]] = set()
+        free = 0
+        for key, paths in self._threads.items():
+            parts = key.split(".")
+            place = (0, 0, 0)
+            ours = len(parts) == 3 and all(p.isdigit() and len(p) < 10 for p in parts)
+            if ours:
+                place = (int(parts[0]), int(parts[1]), int(parts[2]))
+            if not ours or place in taken:
+                while (0, 0, free) in taken:
+                    free += 1
+                place = (0, 0, free)
+            taken.add(place)
+            name = paths.name or (key if not ours else "")
+            found.append((Thread(*place, paths.kind, name, paths.native), paths))
+        return sorted(found, key=lambda one: one[0])
+
+    def _thread(self, thread: Thread, paths: _Paths) -> ThreadProfile:
+        alone = paths.parent.count(0) == 1 and not paths.calls[0]
+        skip = int(alone and not any(column[0] for column in paths.values))
+        timer = array("q", paths.timer[skip:])
+        if not skip:
+            timer[0] = self._root()
+        parent = array("q", [above - skip for above in paths.parent[skip:]])
+        parent[0] = -1
+        calls = array("q", [min(one, _LARGEST_VALUE) for one in paths.calls[skip:]])
+        subroutines = array("q", [0] * len(timer))
+        for row in range(1, len(timer)):
+            total = subroutines[parent[row]] + calls[row]
+            subroutines[parent[row]] = min(total, _LARGEST_VALUE)
+        tree = CallTree(timer, parent, calls, subroutines)
+        for values, (_, metric, _) in zip(paths.values, self._metrics, strict=True):
+            own = values[skip:]
+            if any(own) or len(self._metrics) == 1:
+                tree.exclusive[metric.name], tree.inclusive[metric.name] = _columns(own, parent)
+        if not tree.exclusive:
+            empty = array("q", [0] * len(timer))
+            tree.exclusive["time"], tree.inclusive["time"] = empty, empty[:]
+        return ThreadProfile(thread, tree)
+
+    def _root(self) -> int:
+        timer = Timer(ROOT_TIMER, groups=("TAUPY",))
+        place = self._places.setdefault(timer, len(self._timers))
+        if place == len(self._timers):
+            self._timers.append(timer)
+        return place
+
+
+def _columns(own: list[int], parent: array[int]) -> tuple[array[int], array[int]]:
+    """Exclusive and inclusive; real numbers where sums do not fit whole ones."""
+    total = own[:]
+    for row in range(len(own) - 1, 0, -1):
+        total[parent[row]] += total[row]
+    if max(map(abs, [*own, *total])) <= _LARGEST_VALUE:
+        return array("q", own), array("q", total)
+    return array("d", own), array("d", total)  # type: ignore[return-value]

@@ -1,0 +1,183 @@
+"""pprof profiles: there and back, and those of others."""
+
+from __future__ import annotations
+
+import gzip
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taupy.errors import FormatError
+from taupy.formats import pprof_proto
+from taupy.formats import protowire as wire
+from taupy.formats.progress import SILENT
+from taupy.model import invariants
+from taupy.model.profile import ROOT_TIMER
+from tests import builders
+
+
+def read(path):
+    first = path.read_bytes()
+    first = gzip.decompress(first) if first.startswith(b"\x1f\x8b") else first
+    assert pprof_proto.recognises(path, first[:65536])
+    (profile,) = pprof_proto.read(path, SILENT)
+    return profile
+
+
+def there_and_back(profile, folder):
+    path = folder / "p.pb.gz"
+    lost = pprof_proto.write(profile, path, SILENT)
+    return read(path), lost
+
+
+def essence(profile):
+    """Threads with their call paths: calls, subroutines, values by metric."""
+    found = {}
+    for one in profile.threads:
+        tree, paths = one.tree, {}
+        for row in range(len(tree)):
+            names, at = [], row
+            while at >= 0:
+                timer = profile.timers[tree.timer[at]]
+                names.append((timer.full_name, tuple(sorted(timer.groups))))
+                at = tree.parent[at]
+            values = {
+                name: (column[row], tree.exclusive[name][row])
+                for name, column in tree.inclusive.items()
+                if any(tree.exclusive[name])
+            }
+            paths[tuple(reversed(names))] = (tree.calls[row], tree.subroutines[row], values)
+        found[one.thread] = paths
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_any_profile_comes_back(tmp_path_factory, seed):
+    profile = builders.random_profile(random.Random(seed))
+    back, lost = there_and_back(profile, tmp_path_factory.mktemp("pprof"))
+    assert essence(back) == essence(profile)
+    assert lost == []
+    assert invariants.check(back) == []
+
+
+def test_metrics_names_and_metadata_come_back(tmp_path):
+    profile = builders.small_profile()
+    back, lost = there_and_back(profile, tmp_path)
+    assert essence(back) == essence(profile)
+    assert [one.thread for one in back.threads] == [one.thread for one in profile.threads]
+    assert back.metadata == profile.metadata
+    assert (back.application, back.started_at, back.duration_ns) == (
+        "app",
+        builders.STARTED_AT,
+        2 * 10**9,
+    )
+    assert "user events" in lost and "metadata of single nodes" in lost
+
+
+def test_gpu_work_keeps_its_call_paths(tmp_path):
+    profile = builders.gpu_profile()
+    back, lost = there_and_back(profile, tmp_path)
+    kernel = back.threads[1]
+    assert kernel.thread == profile.threads[1].thread
+    assert kernel.tree.inclusive["time"][0] == 5800
+    gemm = next(timer for timer in back.timers if timer.short == "gemm")
+    assert gemm.groups == ("GPU_KERNEL",)
+    assert "what was not measured: it is 0" in lost
+    assert any("launch configurations" in line for line in lost)
+
+
+def message(samples, types=(("samples", "count"), ("cpu", "nanoseconds")), locations=(), extra=b""):
+    """A profile as other tools write it, not packed."""
+    strings = [""]
+
+    def text(value):
+        if value not in strings:
+            strings.append(value)
+        return strings.index(value)
+
+    out = b""
+    for kind, unit in types:
+        out += wire.put_bytes(1, wire.put_number(1, text(kind)) + wire.put_number(2, text(unit)))
+    functions = {}
+    for number, names in locations:
+        lines = b""
+        for name, file, line in names:
+            if name not in functions:
+                functions[name] = len(functions) + 1
+                out += wire.put_bytes(
+                    5,
+                    wire.put_number(1, functions[name]) + wire.put_number(2, text(name))
+                    + wire.put_number(4, text(file)) + wire.put_number(5, line),
+                )  # fmt: skip
+            lines += wire.put_bytes(
+                4, wire.put_number(1, functions[name]) + wire.put_number(2, line)
+            )
+        out += wire.put_bytes(4, wire.put_number(1, number) + lines)
+    for stack, values in samples:
+        parts = b"".join(wire.put_number(1, one) for one in stack)  # not packed: also lawful
+        out += wire.put_bytes(2, parts + wire.put_packed(2, values))
+    for one in strings:
+        out += wire.put_text(6, one)
+    return out + extra
+
+
+def test_a_foreign_profile_with_inlined_routines(tmp_path):
+    path = tmp_path / "go.pb"
+    places = [(1, [("main.main", "main.go", 5)]), (2, [("inner", "m.go", 9), ("outer", "m.go", 7)])]
+    path.write_bytes(message([((2, 1), (3, 300)), ((1,), (1, 100))], locations=places))
+    profile = read(path)
+    (one,) = profile.threads
+    names = [profile.timers[place].full_name for place in one.tree.timer]
+    assert names == ["main.main [{main.go}{5}]", "outer [{m.go}{7}]", "inner [{m.go}{9}]"]
+    assert list(one.tree.inclusive["time"]) == [400, 300, 300]
+    assert list(one.tree.exclusive["samples"]) == [1, 0, 3]
+    assert profile.metadata["pprof time"] == "cpu"
+
+
+def test_stacks_without_a_common_root_get_one(tmp_path):
+    path = tmp_path / "two.pb"
+    places = [(1, [("a", "", 0)]), (2, [("b", "", 0)])]
+    path.write_bytes(message([((1,), (1, 10)), ((2,), (2, 20))], locations=places))
+    profile = read(path)
+    tree = profile.threads[0].tree
+    assert profile.timers[tree.timer[0]].name == ROOT_TIMER
+    assert list(tree.inclusive["time"]) == [30, 10, 20]
+
+
+def test_what_contradicts_itself_is_refused(tmp_path):
+    places = [(1, [("a", "", 0)])]
+    good = message([((1,), (1, 10))], locations=places)
+    cases = {
+        "values": (message([((1,), (1,))], locations=places), "1 values and 2 sample types"),
+        "location": (message([((9,), (1, 1))], locations=places), "no location 9"),
+        "none": (message([], locations=places), "nothing was sampled"),
+        "cut": (good[:-2], "no protocol buffer"),
+        "strings": (good[:-3], "there are 5 strings"),
+        "types": (wire.put_bytes(2, b""), "no pprof profile"),
+        "length": (good + b"\x32\xff\xff\xff\xff\x0f", "are announced"),
+        "packed": (gzip.compress(good)[:-12], "damaged gzip"),
+        "bomb": (gzip.compress(b"\x32\x00" * (3 << 20)), "entries"),
+    }
+    for name, (content, reason) in cases.items():
+        path = tmp_path / f"{name}.pb"
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match=reason) as refused:
+            list(pprof_proto.read(path, SILENT))
+        assert f"{name}.pb" in str(refused.value) and "\n" not in str(refused.value)
+
+
+@given(st.lists(st.integers(0, (1 << 64) - 1)))
+def test_numbers_survive_the_wire(values):
+    ((number, kind, packed),) = wire.fields(wire.put_packed(7, values))
+    assert (number, wire.numbers(kind, packed)) == (7, values)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_fields_or_refused(data):
+    try:
+        list(wire.fields(data))
+    except wire.WireError as problem:
+        assert 0 <= problem.at <= len(data)
