@@ -114,6 +114,8 @@ def _by_metric(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> View
         for rank, one in enumerate(ranked[: args.limit], 1)
     ]
     shown_as: Kind = "any" if order == "value" else "tau_count"
+    if metric.unit == "ns":
+        shown_as = "time_ns"
     value = Column("value", shown_as, f"{metric.name}\n{metric.unit}")
     columns = _columns(value, score, kind, any(one.time_ns for one in found))
     return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)

@@ -8,7 +8,11 @@ A derived metric is computed from sums: of a timer, of a call path. Its values i
 `Computed` (`model/formula.py`): plain floats for whoever reads them, and added up with `+`
 (`sum()`) they give the value of the whole, not a sum of ratios. A row for which a metric that is
 needed was not measured, or a divisor is 0, has no value: it is left out, or NaN where another of
-its values, or a callee, has one. Only call paths for which all was measured count in a sum.
+its values, or a callee, has one.
+
+Where metrics cover different call paths, sums are of what they cover together. On a GPU's stream
+a kernel that was not counted adds its time to no ratio. On a host thread counters may be read at
+some routines only: what these did goes with the time of all that they called up to the next such.
 
 In an expression with counters, `time` and `calls` are those of the counted launches, where a
 launch of a kernel was counted and another was not; but `ratio * time` takes the whole time.
@@ -19,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 from taupy.errors import MissingMetric, TaupyError, UsageError
@@ -42,7 +45,8 @@ _METRICS = """
 """
 
 _THREADS = """
-    SELECT id, node, context, thread FROM thread WHERE trial_id = ? ORDER BY node, context, thread
+    SELECT id, node, context, thread, kind FROM thread
+     WHERE trial_id = ? ORDER BY node, context, thread
 """
 
 _TIMERS = """
@@ -244,6 +248,8 @@ class _Trial:
 
     def _missing(self, name: str) -> MissingMetric:
         there = ", ".join(map(shown, self.units)) or "none"
+        from difflib import get_close_matches
+
         near = get_close_matches(name, [*self.units, *self.definitions], n=3, cutoff=0.6)
         more = f"; near it: {', '.join(map(shown, near))}" if near else ""
         return MissingMetric(
@@ -408,23 +414,24 @@ def _evenly_covered(trial: _Trial, metrics: set[str]) -> bool:
 @of_a_sound_file
 def _trees(
     db: ProfileDB, trial: _Trial, formula: Formula
-) -> tuple[dict[int, Place], dict[int, tuple[object, ...]], dict[int, StoredTree]]:
-    places = {id: (node, context, thread) for id, node, context, thread in
-              db.rows(_THREADS, (trial.id,))}  # fmt: skip
+) -> tuple[list[tuple[int, Place, str]], dict[int, tuple[object, ...]], dict[int, StoredTree]]:
+    """Threads by id, place and kind; facts of timers; the threads' trees."""
+    threads = [(id, (node, context, number), kind) for id, node, context, number, kind in
+               db.rows(_THREADS, (trial.id,))]  # fmt: skip
     facts = {id: tuple(more) for id, *more in db.rows(_TIMERS, (trial.id,))}
     ids = [trial.ids[name] for name in formula.metrics if name in trial.ids]
-    return places, facts, stored_trees(db, trial.id, ids)
+    return threads, facts, stored_trees(db, trial.id, ids)
 
 
 def _tree_rows(trial: _Trial, formula: Formula, thread: Place | None = None) -> list[TreeRow]:
-    places, facts, trees = _trees(trial.db, trial, formula)
-    if thread is not None and tuple(thread) not in places.values():
+    threads, facts, trees = _trees(trial.db, trial, formula)
+    if thread is not None and all(place != tuple(thread) for _, place, _ in threads):
         query.call_tree(trial.db, trial.id, thread=thread)  # says which threads there are
     found: list[TreeRow] = []
-    for thread_id, place in places.items():
+    for thread_id, place, kind in threads:
         if thread_id in trees and (thread is None or place == tuple(thread)):
             tree = trees[thread_id]
-            found += _Values.of(tree, trial, formula).rows(tree, place, facts)
+            found += _Values.of(tree, trial, formula, kind == "stream").rows(tree, place, facts)
     return found
 
 
@@ -437,20 +444,22 @@ class _Values:
     exclusive: list[Computed]
 
     @classmethod
-    def of(cls, tree: StoredTree, trial: _Trial, formula: Formula) -> _Values:
+    def of(cls, tree: StoredTree, trial: _Trial, formula: Formula, stream: bool) -> _Values:
         parents = tree.parents()
         whole = _columns(tree, tree.inclusive, trial, formula)
         own = _columns(tree, tree.exclusive, trial, formula)
-        own_parts = [_complete(parts) for parts in zip(*own, strict=True)]
         counts = [set(leaf.metrics) <= COUNTS.keys() for leaf in formula.leaves]
-        measured = [column for column, count in zip(own, counts, strict=True) if not count]
-        uneven = any(
-            len({value == value for value in values}) > 1 for values in zip(*measured, strict=True)
-        )
-        if uneven:
+        if not _covers_unevenly(own, counts):
+            whole_parts, own_parts = (
+                list(map(_complete, zip(*whole, strict=True))),
+                list(map(_complete, zip(*own, strict=True))),
+            )
+        elif stream:
+            own_parts = list(map(_complete, zip(*own, strict=True)))
             whole_parts = _summed(own_parts, parents, counts)
         else:
-            whole_parts = [_complete(parts) for parts in zip(*whole, strict=True)]
+            own_parts = _with_unmeasured_callees(list(zip(*own, strict=True)), parents, counts)
+            whole_parts = list(map(_complete, zip(*whole, strict=True)))
         return cls(
             parents,
             [Computed(formula, parts) for parts in whole_parts],
@@ -462,8 +471,10 @@ class _Values:
     ) -> list[TreeRow]:
         """Those with a value, and those that lead to one; callers before callees."""
         names = {timer: str(facts[timer][0]) for timer in set(tree.timer)}
-        order = sorted(range(len(tree.callpath)), key=lambda row: names[tree.timer[row]])
-        order.sort(key=lambda row: _descending(self.inclusive[row]))
+        order = sorted(
+            range(len(tree.callpath)), key=[names[one] for one in tree.timer].__getitem__
+        )
+        order.sort(key=[_descending(value) for value in self.inclusive].__getitem__)
         lines = preorder(self.parents, order)
         kept = [
             one == one or two == two
@@ -485,6 +496,15 @@ class _Values:
                 )  # fmt: skip
                 found.append(TreeRow._make(line))
         return found
+
+
+def _covers_unevenly(own: Sequence[Sequence[float]], counts: Sequence[bool]) -> bool:
+    """Has some row one of the sums and lacks another?"""
+    measured = [column for column, count in zip(own, counts, strict=True) if not count]
+    if len(measured) < 2:
+        return False
+    there = [[value == value for value in column] for column in measured]
+    return any(column != there[0] for column in there)
 
 
 def _columns(
@@ -535,6 +555,24 @@ def _summed(
             found[above] = tuple(
                 one if count else one + two
                 for one, two, count in zip(found[above], found[row], counts, strict=True)
+            )
+    return found
+
+
+def _with_unmeasured_callees(
+    own: list[tuple[float, ...]], parents: Sequence[int], counts: Sequence[bool]
+) -> list[tuple[float, ...]]:
+    """Each complete row's own sums with those of incomplete rows below, up to the next complete."""
+    found = [_complete(parts) for parts in own]
+    carried = [tuple(0 if part != part else part for part in parts) for parts in own]
+    for row in reversed(preorder(parents, range(len(parents)))):
+        above = parents[row]
+        if found[row]:
+            found[row] = carried[row]
+        elif above >= 0:
+            carried[above] = tuple(
+                one if count else one + two
+                for one, two, count in zip(carried[above], carried[row], counts, strict=True)
             )
     return found
 

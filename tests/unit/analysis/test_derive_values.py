@@ -1,6 +1,7 @@
 """Derived metrics of stored trials: sums first, then the ratio; absent is not zero."""
 
 import math
+from array import array
 
 import pytest
 
@@ -109,6 +110,30 @@ def test_only_call_paths_with_all_metrics_count_in_a_sum(counted):
     assert sum(row.exclusive for row in kernels) == found["gpu", "step"]
 
 
+def test_counters_read_at_some_routines_go_with_all_that_these_called(db):
+    """main 10 [ step 20 [ f 30 ], g 40 ] ns; faults were read at main, 6, and step, 5 of them."""
+    f, g = call("f", 1, 30), call("g", 1, 40)
+    step = call("step", 1, {"time": 20, "faults": 5})
+    step = type(step)(step.timer, 1, step.exclusive, (f,))
+    profile = profile_of(host(call("main", 1, {"time": 10, "faults": 1}, [step, g])))
+    tree_of_it = profile.threads[0].tree
+    absent = [row for row, timer in enumerate(tree_of_it.timer)
+              if profile.timers[timer].name in "fg"]  # fmt: skip
+    for table in (tree_of_it.inclusive, tree_of_it.exclusive):
+        column = array("d", table["faults"])
+        for row in absent:
+            column[row] = math.nan
+        table["faults"] = column
+    add_profile(db, profile)
+    derived.define(db, "rate", "faults / time", "count/ns")
+    found = flat(db, "rate")
+    # g's 40 ns have no faults of their own: main had 1 in its 10 and those 40.
+    assert found[0, "main"] == (6 / 100, 1 / 50)
+    assert found[0, "step"] == (5 / 50, 5 / 50)
+    assert found.keys() == {(0, "main"), (0, "step")}
+    assert tree(db, "rate") == {(0, "main"): 6 / 100, (0, "step"): 5 / 50}
+
+
 def test_the_tree_keeps_the_way_to_what_has_a_value(counted):
     rows = metrics.tree_values(counted, 1, "warps_per_inst")
     assert [(row.depth, row.short_name) for row in rows] == [
@@ -139,15 +164,14 @@ def test_a_recursive_routine_counts_once(db):
     add_profile(db, profile_of(host(root)))
     derived.define(db, "rate", "inst / time", "count/ns")
     assert flat(db, "rate")[0, "f"] == (0.5, 0.5)
-    # The same by way of the tree, where a call path of a metric is missing.
-    root = call(f, 1, at(10, 5), [call(f, 2, at(20, 10), [call(g, 3, {"time": 30, "inst": 15})])])
-    profile = profile_of(host(root), number=2)
+    # The same by way of the tree: g was not counted, its instructions are those of f.
+    inner = call(f, 2, at(20, 25), [call(g, 3, 30)])
+    profile = profile_of(host(call(f, 1, at(10, 5), [inner])), number=2)
     columns = profile.threads[0].tree
     for table in (columns.inclusive, columns.exclusive):
-        table["inst"] = type(table["inst"])("d", [*table["inst"][:2], math.nan])
+        table["inst"] = array("d", [*table["inst"][:2], math.nan])
     add_profile(db, profile)
-    assert flat(db, "rate", 2)[0, "f"] == (0.5, 0.5)
-    assert (0, "g") not in flat(db, "rate", 2)
+    assert flat(db, "rate", 2) == {(0, "f"): (0.5, 0.5)}
 
 
 def test_definitions_may_stand_on_each_other_but_not_in_a_circle(counted):
