@@ -161,6 +161,8 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
     profile = profile_of(settings, nodes, finished=not running, places=places)
     done += _add_gpus(profile, places, folder, settings, missed)
+    if profile.devices:
+        _describe_gpus(profile, folder)
     if running:
         profile.metadata["taupy.health.running"] = (
             f"{running} child processes were still running when this was stored; "
@@ -235,6 +237,19 @@ def _add_gpus(
     if settings.gpu != "no" and (text := cupti_errors.verdict(settings.gpu, found, missed)):
         profile.metadata[f"{HEALTH}gpu"] = text
     return done
+
+
+def _describe_gpus(profile: Profile, folder: Path) -> None:
+    """Facts of the GPUs that were used, and how they fared, as the sampler saw it."""
+    from taupy.collectors import device, nvml
+
+    profile.devices = device.completed(profile.devices)
+    for node, facts in device.metadata(profile.devices).items():
+        profile.node_metadata.setdefault(node, {}).update(facts)
+    ordinals = {one.uuid: one.ordinal for one in profile.devices if one.uuid}
+    events = nvml.user_events(folder, ordinals)
+    for measured in profile.threads[:1]:
+        measured.user_events += events
 
 
 def _node_of(part: GpuPart, places: dict[int, HostPlaces]) -> int | None:

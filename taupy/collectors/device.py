@@ -7,6 +7,7 @@ left out. The rows are those of TAU's GPU metadata, then what an engineer asks t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from taupy.collectors import nvml
 from taupy.cuda import driver
@@ -50,6 +51,23 @@ def devices(node: int, ordinals: Iterable[int] | None = None) -> list[Device]:
         except CudaError:
             continue
     return found
+
+
+def completed(found: Iterable[Device]) -> list[Device]:
+    """Devices that a program used, with all that this machine tells of them now.
+
+    A GPU is known again by its UUID, where it has none by its number.
+    """
+    here = devices(0)
+    by_uuid = {device.uuid: device for device in here}
+    by_ordinal = {device.ordinal: device for device in here}
+    result = []
+    for device in found:
+        known = by_uuid.get(device.uuid) if device.uuid else by_ordinal.get(device.ordinal)
+        if known is not None:
+            device = replace(known, node=device.node, ordinal=device.ordinal)
+        result.append(device)
+    return result
 
 
 def _device(node: int, gpu: Gpu) -> Device:

@@ -187,6 +187,10 @@ def run(args: argparse.Namespace) -> int:
         for line in [*settings.notes, *_database_doubts(settings.database)]:
             print(f"taupy: {line}", file=sys.stderr)
     try:
+        if settings.gpu != "no":
+            from taupy.collectors import nvml
+
+            nvml.begin(folder, settings.root_pid, settings.root_start)
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None

@@ -11,6 +11,7 @@ import pytest
 
 from taupy.collectors import device, nvml
 from taupy.cuda import driver
+from taupy.model.gpu import Device, Fact
 
 SOURCE = Path(__file__).with_name("fake_cuda.c")
 
@@ -62,6 +63,16 @@ def test_tau_writes_the_facts_as_metadata_of_the_node():
     assert facts[1]["GPU[0] Name"] == "NVIDIA H200"
     assert facts[1]["GPU[0] Core Clock"] == "1980000000 Hz"
     assert facts[1]["GPU[0] UUID"].startswith("GPU-0001")
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_used_gpu_is_known_again_and_keeps_its_place():
+    (here,) = device.devices(0)
+    seen = Device(3, 5, "NVIDIA H200", here.uuid, "9.0", (Fact("Multiprocessors", 132),))
+    (found,) = device.completed([seen])
+    assert (found.node, found.ordinal, found.facts) == (3, 5, here.facts)
+    other = Device(0, 0, "gone", "GPU-ffff", "9.0")
+    assert device.completed([other]) == [other]
 
 
 def test_no_driver_means_no_devices(monkeypatch):
