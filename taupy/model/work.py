@@ -116,7 +116,7 @@ class TrialWork:
         name: application/experiment/trial.
         metrics: names of the metrics that the trial has.
         gpus: names of the GPUs that ran kernels; `processor`: the CPU's model.
-        wall_ns: of the longest host thread.
+        wall_ns: of the longest host thread; 0 where no host thread was timed.
     """
 
     trial_id: int

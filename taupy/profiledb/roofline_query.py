@@ -111,7 +111,7 @@ def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
         metadata=metadata,
         gpus=_gpus(db, trial.id, metadata),
         processor=next((metadata[name] for name in _CPU_NAMES if name in metadata), ""),
-        wall_ns=float(db.rows(_LONGEST, (trial.id,))[0][0] or trial.duration_ns),
+        wall_ns=float(db.rows(_LONGEST, (trial.id,))[0][0] or 0),
         timers=tuple(
             Place(name, short, frozenset(groups.split("|"))) for _, name, short, groups in timers
         ),

@@ -13,7 +13,7 @@ from taupy.roofline.chart import COLORS, MARKERS, Entry
 from taupy.roofline.placement import Placement
 from taupy.units import percent
 
-_LONGEST = 44
+_LONGEST = 38
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.unit.roofline.build import EPYC, Kernel, cpu_trial, gpu_trial, phases_trial
 
+SHARED = Path(os.environ.get("TAUPY_SHARED_DATA") or "/nonexistent") / "gpu"
+needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason="TAUPY_SHARED_DATA names no data")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GEMM = {"flop_fp32": 2.4e10, "bytes_l2": 1e9, "bytes_dram": 2e8}
 COPY = {"flop_fp32": 0, "bytes_l2": 8e8, "bytes_dram": 6e8}
@@ -221,6 +223,41 @@ for _ in range(10):
         " WHERE trial_id = 1 AND short_name = 'product' AND metric.name = 'time'"
     )
     assert row["run_time_s"] == pytest.approx(timed / 1e9)
+
+
+def imported(capsys, name, *words):
+    """Rows of a real file of Nsight Compute."""
+    assert main(["import", "--db", "real.db", str(SHARED / name)]) == 0
+    capsys.readouterr()
+    return json.loads(taupy(capsys, "--db", "real.db", "--json", *words).out)["rows"]
+
+
+@needs_data
+def test_products_on_an_a100_have_exactly_their_flop(folder, capsys):
+    """2 x 64 x 2304 x 768, 2 x 64 x 768 x 768, and BERT's with 40 rows padded to 64."""
+    rows = imported(capsys, "a100_gpt2_flashattn.ncu.csv", "--ceilings", "A100 SXM4 80 GB")
+    tensor = {round(row["flop_tensor"]) for row in rows if row["flop_tensor"]}
+    assert tensor == {226_492_416, 75_497_472, 25_165_824}
+    # 512 flop an instruction, right on V100, would make the first 28,311,552.
+    largest = next(row for row in rows if row["flop_tensor"] == 226_492_416)
+    assert largest["bound_by"] == "DRAM"
+    assert largest["intensity_DRAM"] == pytest.approx(227_082_240 / 3_642_496)
+
+
+@needs_data
+def test_levels_of_a_double_precision_kernel_on_an_rtx_4060(folder, capsys):
+    (row,) = imported(capsys, "rtx4060_gpp_step1.ncu.csv")
+    rate = row["flop_fp64"] / row["run_time_s"]
+    assert rate == pytest.approx(85.16e9, rel=1e-4)
+    assert rate / row["intensity_L2"] == pytest.approx(21.02e9, rel=1e-3)
+    assert rate / row["intensity_L1"] == pytest.approx(42.26e9, rel=1e-3)
+
+
+@needs_data
+def test_a_file_without_flop_counters_is_an_error_with_the_remedy(folder, capsys):
+    assert main(["import", "--db", "real.db", str(SHARED / "rtx5070/saxpy.csv")]) == 0
+    capsys.readouterr()
+    assert "no flop of any precision" in refused(capsys, "--db", "real.db")
 
 
 @pytest.mark.slow
