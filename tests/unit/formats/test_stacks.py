@@ -1,0 +1,263 @@
+"""Collapsed stacks and speedscope: stacks with weights, both ways."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taupy.errors import FormatError
+from taupy.formats import collapsed, speedscope
+from taupy.formats.progress import SILENT
+from taupy.model import invariants
+from taupy.model.profile import Metric, Timer
+from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
+from tests.unit.formats.comparing import one, paths, read
+
+# --- collapsed ---------------------------------------------------------------
+
+
+def collapsed_file(folder, text, name="x.collapsed"):
+    file = folder / name
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return file
+
+
+def weights(profile, metric="time", measured=None):
+    """Names of a stack -> exclusive, where it is not 0."""
+    measured = measured or profile.threads[0]
+    return {
+        tuple(name for name, _ in path): values[metric][1]
+        for path, (_, _, values) in paths(profile, measured).items()
+        if metric in values and values[metric][1]
+    }
+
+
+def test_stacks_of_others_become_samples(tmp_path):
+    profile = one(collapsed, collapsed_file(tmp_path, "main;f 10\nmain;f;g 20\nmain 5\nmain;f 1\n"))
+    assert profile.metrics == [Metric("samples", "count")]
+    assert weights(profile, "samples") == {
+        ("main",): 5, ("main", "f"): 11, ("main", "f", "g"): 20
+    }  # fmt: skip
+    assert profile.threads[0].tree.inclusive["samples"].tolist() == [36, 31, 20]
+    assert invariants.check(profile) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "stacks"),
+    [
+        ("a b;c d 3\n", {("a b", "c d"): 3}),
+        ("a 1 2\n", {("a 1",): 2}),
+        ("a;b\t7\r\n\n", {("a", "b"): 7}),
+        ("# remark 1\na;b 1.5\n", {("a", "b"): 1.5}),
+        ("a;;b 2\n", {("a", "", "b"): 2}),
+        ("é;∑ 2", {("é", "∑"): 2}),
+        (b"\xff;a 1\n", {("\\xff", "a"): 1}),
+        ("a 1\nb 2\n", {(".taupy application", "a"): 1, (".taupy application", "b"): 2}),
+    ],
+)
+def test_lines_of_all_kinds_are_read(tmp_path, text, stacks):
+    profile = one(collapsed, collapsed_file(tmp_path, text))
+    assert weights(profile, "samples") == stacks
+
+
+def test_packed_files_are_read(tmp_path):
+    profile = one(collapsed, collapsed_file(tmp_path, gzip.compress(b"main;f 10\n")))
+    assert weights(profile, "samples") == {("main", "f"): 10}
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("a;b\n", "line 1"), ("a 1\nb x\n", "line 2"), ("a 99999999999999999999\n", "line 1"),
+     ("a 9e999\n", "line 1"), ("", "no stack"), ("12\n", "line 1")],
+)  # fmt: skip
+def test_lines_without_a_number_are_refused(tmp_path, text, place):
+    with pytest.raises(FormatError, match=place):
+        read(collapsed, collapsed_file(tmp_path, text))
+
+
+def test_a_line_longer_than_any_stack_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("taupy.formats.limits.LONGEST_LINE", 1000)
+    with pytest.raises(FormatError, match="line 1: longer than any line"):
+        read(collapsed, collapsed_file(tmp_path, "a;" * 1000 + "b 1\n"))
+
+
+def test_a_deep_stack_is_read_in_time(tmp_path):
+    profile = one(collapsed, collapsed_file(tmp_path, "f;" * 200_000 + "f 1\n"))
+    assert len(profile.threads[0].tree) == 200_001
+
+
+@pytest.mark.parametrize("format", [collapsed, speedscope])
+@pytest.mark.parametrize("made", [small_profile, gpu_profile])
+def test_what_call_paths_did_themselves_comes_back_with_its_threads(tmp_path, format, made):
+    profile = made()
+    target = tmp_path / "out"
+    format.write(profile, target, SILENT)
+    back = one(format, target)
+    ours = {m.thread: weights(profile, measured=m) for m in profile.threads}
+    theirs = {m.thread: weights(back, measured=m) for m in back.threads}
+    assert {(t.node, t.context, t.thread, t.kind, t.name): w for t, w in theirs.items()} == {
+        (t.node, t.context, t.thread, t.kind, t.name): w for t, w in ours.items()
+    }
+    assert invariants.check(back) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_any_profile_keeps_its_exclusive_times_in_both(tmp_path_factory, seed):
+    profile = random_profile(Random(seed))
+    for format in (collapsed, speedscope):
+        target = tmp_path_factory.mktemp("out") / "out"
+        format.write(profile, target, SILENT)
+        ours = {m.thread: weights(profile, measured=m) for m in profile.threads}
+        ours = {thread: found for thread, found in ours.items() if found}
+        if not ours and format is collapsed:
+            continue
+        back = one(format, target)
+        theirs = {m.thread: weights(back, measured=m) for m in back.threads}
+        assert {t: w for t, w in theirs.items() if w} == ours
+
+
+def test_names_that_would_part_frames_or_lines_are_changed(tmp_path):
+    profile = profile_of(host(call(Timer("a;b\nc"), 1, 5)))
+    target = tmp_path / "out"
+    collapsed.write(profile, target, SILENT)
+    assert target.read_text() == "thread 0.0.0 [ns];a:b\\nc [{None}] 5\n".replace(" [{None}]", "")
+
+
+def test_collapsed_is_recognised_by_content(tmp_path):
+    assert collapsed.recognises(tmp_path / "x", b"a;b 1\na;c 2\n")
+    assert not collapsed.recognises(tmp_path / "x", b"a;b 1\nhello\n")
+    assert not collapsed.recognises(tmp_path / "x", b"just one 1\n")
+    assert collapsed.recognises(tmp_path / "x.folded", b"just one 1\n")
+    assert not collapsed.recognises(tmp_path / "x.folded", b"\0a;b 1\n")
+
+
+# --- speedscope --------------------------------------------------------------
+
+FRAMES = [{"name": "main"}, {"name": "f", "file": "f.py", "line": 3}, {"name": "g"}]
+
+
+def scope(folder, *profiles, frames=FRAMES, **more):
+    file = folder / "x.speedscope.json"
+    document = {"$schema": speedscope.SCHEMA, "profiles": profiles, "shared": {"frames": frames}}
+    file.write_text(json.dumps({**document, **more}))
+    return file
+
+
+def sampled(samples, weights, unit="milliseconds", **more):
+    return {"type": "sampled", "name": "main thread", "unit": unit, "startValue": 0,
+            "endValue": 9, "samples": samples, "weights": weights, **more}  # fmt: skip
+
+
+def evented(*events, unit="microseconds"):
+    keys = ("type", "frame", "at")
+    return {"type": "evented", "name": "t", "unit": unit, "startValue": 0, "endValue": 9,
+            "events": [dict(zip(keys, event, strict=True)) for event in events]}  # fmt: skip
+
+
+def test_samples_add_up(tmp_path):
+    file = scope(tmp_path, sampled([[0], [0, 1], [0, 1, 2], [0, 1]], [1, 2.5, 4, 0.25]))
+    profile = one(speedscope, file)
+    f = "f [{f.py}{3}]"
+    assert weights(profile) == {
+        ("main",): 1_000_000, ("main", f): 2_750_000, ("main", f, "g"): 4_000_000
+    }  # fmt: skip
+    assert profile.threads[0].thread.name == "main thread"
+    assert profile.duration_ns == 7_750_000
+
+
+def test_events_give_calls_and_times(tmp_path):
+    file = scope(
+        tmp_path,
+        evented(("O", 0, 0), ("O", 1, 1), ("C", 1, 3), ("O", 1, 3), ("O", 2, 4), ("C", 2, 6),
+                ("C", 1, 7), ("C", 0, 9)),
+    )  # fmt: skip
+    profile = one(speedscope, file)
+    found = {
+        path[-1][0]: (calls, subroutines, *values["time"])
+        for path, (calls, subroutines, values) in paths(profile, profile.threads[0]).items()
+    }
+    assert found == {
+        "main": (1, 2, 9_000, 3_000),
+        "f [{f.py}{3}]": (2, 1, 6_000, 4_000),
+        "g": (1, 0, 2_000, 2_000),
+    }
+    assert invariants.check(profile) == []
+
+
+def test_each_profile_is_a_thread_and_keys_may_come_in_any_order(tmp_path):
+    file = tmp_path / "x.json"
+    profiles = [sampled([[0]], [1]), evented(("O", 1, 5), ("C", 1, 7)), sampled([[2]], [3], "none")]
+    odd = [dict(reversed(profile.items())) for profile in profiles]
+    file.write_text(json.dumps({"shared": {"frames": FRAMES, "x": [1]}, "y": {}, "profiles": odd}))
+    profile = one(speedscope, file)
+    assert [m.thread.thread for m in profile.threads] == [0, 1, 2]
+    assert [list(m.tree.inclusive) for m in profile.threads] == [["time"], ["time"], ["samples"]]
+
+
+def test_frames_that_are_one_routine_are_one_row(tmp_path):
+    frames = [{"name": "a"}, {"name": "a"}]
+    profile = one(speedscope, scope(tmp_path, sampled([[0], [1]], [1, 2]), frames=frames))
+    assert weights(profile) == {("a",): 3_000_000}
+
+
+@pytest.mark.parametrize(
+    ("profiles", "reason"),
+    [
+        ([], "no profiles"),
+        ([sampled([[0]], [1, 2])], "1 samples with 2 weights"),
+        ([sampled([[7]], [1])], "frame 7 of 3"),
+        ([sampled([[-1]], [1])], "a frame's number"),
+        ([sampled([["x"]], [1])], "a frame's number"),
+        ([sampled([[0]], ["x"])], "a number is expected"),
+        ([sampled([[0]], [1], "parsecs")], "the unit 'parsecs'"),
+        ([{**sampled([[0]], [1]), "type": "odd"}], "type 'odd'"),
+        ([evented(("O", 0, 5), ("C", 0, 3))], "before the one that precedes"),
+        ([evented(("O", 0, 1), ("C", 1, 3))], "not the open one"),
+        ([evented(("C", 0, 1))], "not the open one"),
+        ([evented(("O", 0, 1))], "1 frames are not closed"),
+        ([evented(("X", 0, 1))], "without type"),
+        (["x"], "a profile is expected"),
+    ],
+)
+def test_what_is_no_speedscope_profile_is_refused(tmp_path, profiles, reason):
+    file = scope(tmp_path, *profiles)
+    with pytest.raises(FormatError, match=reason) as refused:
+        read(speedscope, file)
+    assert str(refused.value).startswith(f"{file}: JSON value ")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", "nonsense", '{"profiles": ' + "[" * 100_000, '{"profiles": 1e9999}',
+             '{"profiles": [' + "9" * 10_000 + "]}", b'{"name": "\xed\xa0\x80"}']
+)  # fmt: skip
+def test_broken_json_is_refused_in_one_line(tmp_path, text):
+    file = collapsed_file(tmp_path, text, "x.json")
+    with pytest.raises(FormatError) as refused:
+        read(speedscope, file)
+    assert "\n" not in str(refused.value)
+
+
+def test_activities_become_a_timeline(tmp_path):
+    target = tmp_path / "out"
+    speedscope.write(gpu_profile(), target, SILENT)
+    document = json.loads(target.read_text())
+    (timeline,) = [one for one in document["profiles"] if one["type"] == "evented"]
+    names = [frame["name"] for frame in document["shared"]["frames"]]
+    first = timeline["events"][:4]
+    assert [(e["type"], names[e["frame"]].split("(")[0], e["at"]) for e in first] == [
+        ("O", "void gemm<float, 128>", 0), ("C", "void gemm<float, 128>", 500),
+        ("O", "relu", 1000), ("C", "relu", 1080),
+    ]  # fmt: skip
+    assert len(timeline["events"]) == 40
+
+
+def test_speedscope_is_recognised_by_content(tmp_path):
+    assert speedscope.recognises(tmp_path, scope(tmp_path, sampled([[0]], [1])).read_bytes())
+    assert speedscope.recognises(tmp_path, b'{"profiles": [{"type": "sampled"')
+    assert not speedscope.recognises(tmp_path, b'{"traceEvents": []}')
