@@ -64,6 +64,8 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
     except sqlite3.Error as problem:
         raise refusal(path, "", _reason(problem)) from None
+    except UnicodeDecodeError:  # of a message about the damage
+        raise refusal(path, "", "the SQLite file is damaged") from None
     finally:
         if connection is not None:
             connection.close()

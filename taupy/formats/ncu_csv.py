@@ -68,6 +68,11 @@ def recognises(path: Path, first: bytes) -> bool:
     return False
 
 
+def launches(path: Path, progress: Progress) -> Iterator[Counted]:
+    """The launches one by one, in their order."""
+    return (one for one, _ in _Table(path).launches(progress))
+
+
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
     """The one trial of a file; processes are nodes in order of appearance.
 
@@ -92,7 +97,11 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     metadata = {"ncu errors": "\n".join(table.errors)} if table.errors else {}
     if notes:
         metadata[IMPORT_NOTES] = "\n".join(notes)
-    profile = launches.profile(names.get("application") or path.stem.partition(".")[0], metadata)
+    application = names.get("application") or path.stem.partition(".")[0] or path.name
+    try:
+        profile = launches.profile(application, metadata)
+    except OverflowError:
+        raise refusal(path, "", "its values are too large to be counts") from None
     yield profile
 
 
@@ -189,7 +198,7 @@ class _Table:
                 if line.count('"') % 2:
                     pending = [line]
                     continue
-            row = next(csv.reader([line]), []) if "\n" not in line else _split(line)
+            row = _split(line)
             if len(row) == len(self.columns) - 1:
                 row.append("")  # rows without a rule have no cell for it in some versions
             if self._is_units(row):
@@ -210,9 +219,11 @@ class _Table:
             )
 
     def _take_header(self, line: str) -> None:
-        columns = next(csv.reader([line.removeprefix("\ufeff")]))
-        if len(columns) > _MOST_COLUMNS:
-            raise refusal(self.path, f"line {self.number}", f"{len(columns)} columns")
+        columns = _split(line.removeprefix("\ufeff"))
+        if len(columns) > _MOST_COLUMNS or len(set(columns)) < len(columns) or not columns:
+            words = f"a header of {len(columns)} columns, {len(set(columns))} of them different"
+            raise refusal(self.path, f"line {self.number}", words)
+        columns[0] = "ID"
         self.columns = columns
         self._units = [""] * len(columns)
 
@@ -234,8 +245,11 @@ class _Table:
 
 
 def _split(line: str) -> list[str]:
-    """A row whose cells hold line ends."""
-    return next(csv.reader(line.splitlines(keepends=True)), [])
+    """The cells of a row, which may hold line ends; none where it is no CSV."""
+    try:
+        return next(csv.reader(line.replace("\r", "").splitlines(keepends=True)), [])
+    except csv.Error:
+        return []
 
 
 def _take(one: Counted, name: str, unit: str, text: str, label: str) -> None:
@@ -250,6 +264,8 @@ def _take(one: Counted, name: str, unit: str, text: str, label: str) -> None:
         if text and text.lower() not in ("nan", "-nan", "inf", "-inf", "n/a"):
             one.texts[name] = text[:1000]
         return
+    if value < 0 and name.endswith(".sum"):
+        return  # no counter runs backwards
     factor, base = ncu_units.base(unit)
     one.values[name] = value if factor == 1 else value * factor
     if base:

@@ -18,7 +18,9 @@ from typing import Final
 from taupy.catalog import spelling
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES, COUNTERS
 from taupy.formats.gpu_records import kernel_timer
+from taupy.formats.slices import LONGEST_NS
 from taupy.model.gpu import Device, Extent, Launch
+from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer, UserEvent
 from taupy.model.streams import StreamBuilder
 
@@ -37,6 +39,8 @@ _RATE: Final = re.compile(
 )
 
 _MMA_SHAPE: Final = re.compile(r"(?<![0-9])(884|1688|16816|161616|16832|16864)(?![0-9])")
+
+_LARGEST_WHOLE: Final = 1 << 50
 
 _HFMA: Final = "sm__sass_thread_inst_executed_op_hfma_pred_on.sum"
 
@@ -139,6 +143,24 @@ class CountedLaunches:
                     values = self._events[key] = _Values(_unit(name, one.units))
                 values.add(value)
 
+    def counts(self, one: Counted) -> LaunchCounts:
+        """One launch by itself, for joining a trial; without values if it failed."""
+        found: dict[str, float] = {}
+        if one.values and not one.failed:
+            time_ns = _time_ns(one.values)
+            found = self._counters(one, None if time_ns is None else round(time_ns))
+            found[COUNTED_LAUNCHES] = 1
+            self._units[COUNTED_LAUNCHES] = "launch"
+        timer = kernel_timer(one.kernel)
+        node = self._nodes.setdefault(one.process, len(self._nodes))
+        short = timer.short or timer.name
+        return LaunchCounts(timer.name, short, node, one.device, one.grid, one.block, found)
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Of the metrics so far."""
+        return self._units
+
     def _counters(self, one: Counted, time_ns: int | None) -> dict[str, float]:
         """Our counters, then all sums that are not one of ours alone."""
         counted = one.values
@@ -166,7 +188,7 @@ class CountedLaunches:
             if _is_sum(name) and name not in ours:
                 found[name] = value
                 self._units.setdefault(name, _unit(name, one.units))
-        return {name: int(value) if value == int(value) else value for name, value in found.items()}
+        return {name: _plain(value) for name, value in found.items()}
 
     def _tensor_flop(self, one: Counted, counted: Mapping[str, float]) -> float | None:
         """By instructions and their shape, where operations were not counted.
@@ -271,6 +293,11 @@ class CountedLaunches:
         return found
 
 
+def _plain(value: float) -> int | float:
+    """A count as a whole number, as long as sums of it fit one."""
+    return int(value) if value == int(value) and value < _LARGEST_WHOLE else float(value)
+
+
 def _measured(counted: Mapping[str, float]) -> dict[str, float]:
     """Our counters that can be made of these values."""
     return {
@@ -323,12 +350,11 @@ def _alone(found: frozenset[str]) -> set[str]:
 
 def _time_ns(values: Mapping[str, float]) -> float | None:
     """Its duration, or cycles over their rate; the two agree to 1e-6."""
-    if _DURATION in values:
-        return values[_DURATION]
-    cycles, rate = values.get(_CYCLES), values.get(f"{_CYCLES}.per_second")
-    if cycles is None or not rate:
-        return None
-    return cycles / rate * 1e9
+    found = values.get(_DURATION)
+    if found is None:
+        cycles, rate = values.get(_CYCLES), values.get(f"{_CYCLES}.per_second")
+        found = cycles / rate * 1e9 if cycles is not None and rate else None
+    return found if found is not None and 0 <= found < LONGEST_NS else None
 
 
 def _from_rates(values: Mapping[str, float], time_ns: float) -> dict[str, float]:

@@ -43,6 +43,12 @@ def recognises(path: Path, first: bytes) -> bool:
     return first.startswith(MAGIC)
 
 
+def launches(path: Path, progress: Progress) -> Iterator[Counted]:
+    """The launches one by one, in their order."""
+    progress.begin(path.name, path.stat().st_size)
+    return NcuReport(path).launches(progress)
+
+
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
     """The one trial of a report.
 
@@ -69,7 +75,11 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     metadata = {"ncu report read by": reader}
     if notes:
         metadata[IMPORT_NOTES] = "\n".join(notes)
-    yield launches.profile(path.stem.partition(".")[0] or path.name, metadata)
+    try:
+        profile = launches.profile(path.stem.partition(".")[0] or path.name, metadata)
+    except OverflowError:
+        raise refusal(path, "", "its values are too large to be counts") from None
+    yield profile
 
 
 class NcuReport:
@@ -183,6 +193,8 @@ def take(one: Counted, name: str, value: Any, unit: str = "") -> None:
     if isinstance(value, str):
         one.texts[name] = value[:1000]
     elif isinstance(value, (int, float)) and value == value and abs(value) < 1e30:
+        if value < 0 and name.endswith(".sum"):
+            return  # no counter runs backwards
         one.values[name] = value
         if unit:
             one.units[name] = unit
