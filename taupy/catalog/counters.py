@@ -96,9 +96,9 @@ COUNTERS = (
     ),
     # Cycles and time.
     Counter(
-        "cycles_elapsed", "cycle", ("sm__cycles_elapsed.max",),
+        "cycles_elapsed", "cycle", ("sm__cycles_elapsed.avg",),
         "cycles of the SMs' clock from the begin of a launch to its end",
-        "of one SM, the one with the most: not summed over SMs as cycles_active is",
+        "of one SM, averaged over them: not summed over SMs as cycles_active is",
         legacy=("elapsed_cycles_sm", "elapsed_cycles"),
     ),
     Counter(

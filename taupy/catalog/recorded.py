@@ -59,7 +59,7 @@ METRICS: dict[str, int] = {
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": 0x3FFFFFFD,
     "lts__t_bytes.sum": 0x3FFFFFFD,
     "sm__cycles_active.sum": 0x3FFFFFFD,
-    "sm__cycles_elapsed.max": 0x3FFFFFFD,
+    "sm__cycles_elapsed.avg": 0x3FFFFFFD,
     "sm__inst_executed.sum": 0x3FFFFFFD,
     "sm__inst_executed_pipe_tensor.sum": 0x3FFFFFFD,
     "sm__inst_executed_pipe_tensor_v2.sum": 0x000F8000,

@@ -1,6 +1,6 @@
 """Which routines are worth tuning, and what the program would gain at most.
 
-    taupy candidates                        by the first ratio that the trial has
+    taupy candidates                        by the first ratio that the trial has, else the roofs
     taupy candidates --by warps_per_inst    TAU's: the ratio times the time, largest first
     taupy candidates --by ipc               good when large: time lost against the best one
     taupy candidates --by ipc --target 2    ... or against 2
@@ -27,14 +27,14 @@ from taupy.commands.trials import add_form_arguments
 from taupy.errors import MissingMetric, TaupyError, UsageError
 from taupy.model.rows import FlatRow, TrialRow
 from taupy.pprof import terminal
-from taupy.pprof.view import Cell, Column, Kind, View
+from taupy.pprof.view import Audience, Cell, Column, Kind, View
 from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
 
 HELP = "rank routines by what tuning them could bring"
 
-_USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc", "time")
+_USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
 _EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
              "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
 _OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
@@ -62,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="routines of this group (default: GPU_KERNEL where it has the metric, else all)",
     )
+    parser.add_argument(
+        "--ceilings", metavar="PROCESSOR", help="of --by roofline: whose roofs (default: its own)"
+    )
     parser.add_argument("--limit", "-n", type=int, default=10, metavar="N", help="default: 10")
     options.add_database_argument(parser)
     add_form_arguments(parser)
@@ -72,12 +75,15 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--limit is a number of routines, 0 or more")
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.one(db, args.selector)
-        if args.by == "roofline":
+        by = args.by or ("roofline" if args.ceilings else _usual(db, trial))
+        if args.ceilings and by != "roofline":
+            raise UsageError("--ceilings goes with --by roofline")
+        if by == "roofline":
             if args.order or args.target is not None:
                 raise UsageError("--order and --target do not go with --by roofline: roofs do it")
             view = _by_roofline(db, trial, args)
         else:
-            view = _by_metric(db, trial, args)
+            view = _by_metric(db, trial, by, args)
     terminal.show(view, form=args.form)
     return 0
 
@@ -85,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
 # --- by a metric -------------------------------------------------------------
 
 
-def _by_metric(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> View:
-    metric = metrics.resolve(db, trial.id, args.by or _usual(db, trial.id))
+def _by_metric(db: ProfileDB, trial: TrialRow, by: str, args: argparse.Namespace) -> View:
+    metric = metrics.resolve(db, trial.id, by)
     order = args.order or _order(metric.name)
     values = metrics.flat_values(db, trial.id, metric.name)
     groups = _groups(values, args.group)
@@ -116,21 +122,35 @@ def _by_metric(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> View
     shown_as: Kind = "any" if order == "value" else "tau_count"
     if metric.unit == "ns":
         shown_as = "time_ns"
-    value = Column("value", shown_as, f"{metric.name}\n{metric.unit}")
+    seen: Audience = "machines" if metric.name == "time" else "all"
+    value = Column("value", shown_as, f"{metric.name}\n{metric.unit}", seen)
     columns = _columns(value, score, kind, any(one.time_ns for one in found))
     return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
 
 
-def _usual(db: ProfileDB, trial_id: int) -> str:
+def _usual(db: ProfileDB, trial: TrialRow) -> str:
+    """The first of the usual ratios that the trial has, else the roofs, else the time."""
     for name in _USUAL:
         try:
-            if metrics.flat_values(db, trial_id, name):
+            if metrics.flat_values(db, trial.id, name):
                 return name
         except MissingMetric:
             continue
-    there = ", ".join(shown(one.name) for one in query.metrics(db, trial_id)) or "none"
-    raise MissingMetric(f"trial {trial_id} has no usual ratio; say which with --by (it has: "
-                        f"{there})")  # fmt: skip
+    there = {one.name for one in query.metrics(db, trial.id)}
+    if any(name.startswith("flop") for name in there):
+        from taupy.commands.roofline_pool import placements
+
+        try:
+            if any(one.roof_share is not None for one in placements(db, trial)):
+                return "roofline"
+        except MissingMetric:
+            pass
+    if "time" in there:
+        return "time"
+    names = ", ".join(map(shown, sorted(there))) or "none"
+    raise MissingMetric(
+        f"trial {trial.id} has no usual ratio; say which with --by (it has: {names})"
+    )
 
 
 def _order(name: str) -> Way:
@@ -220,13 +240,13 @@ def _wall(times: Sequence[FlatRow]) -> tuple[float, str]:
 def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> View:
     from taupy.commands.roofline_pool import placements
 
-    placed = placements(db, trial)
+    placed = placements(db, trial, args.ceilings)
     known = [one for one in placed if one.roof_share is not None]
     if not known:
         processors = ", ".join(dict.fromkeys(one.point.processor or "?" for one in placed))
         raise MissingMetric(
             f"no roofs are known of {shown(processors)}: measure them with `taupy ceilings`, or "
-            "see `taupy roofline --help`"
+            "say whose to take with --ceilings, as in --ceilings H100"
         )
     of_kernels = known[0].point.of == "kernel"
     groups = ["GPU_KERNEL"] if of_kernels else [one.upper() for one in args.group]

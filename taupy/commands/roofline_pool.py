@@ -7,6 +7,7 @@ then the datasheet's.
 from __future__ import annotations
 
 from taupy.catalog import datasheets
+from taupy.errors import UsageError
 from taupy.model.machine import Ceiling, CeilingKind
 from taupy.model.rows import TrialRow
 from taupy.profiledb import ceilings as stored
@@ -17,17 +18,26 @@ from taupy.roofline.placement import Placement, place
 from taupy.roofline.roofs import Roofs, roofs_of
 
 
-def placements(db: ProfileDB, trial: TrialRow) -> list[Placement]:
+def placements(db: ProfileDB, trial: TrialRow, processor: str | None = None) -> list[Placement]:
     """The kernels of a trial, or its routines where it has none, under their roofs.
+
+    Args:
+        processor: whose roofs are taken; the trial's own where None.
 
     Raises:
         MissingMetric: no operations or bytes were measured.
+        UsageError: nothing is known of that processor.
     """
     work = trial_work(db, trial)
     found = points.points(work, "kernel" if points.runs_on_gpu(work) else "routine")
     points.require(found, work)
     there = stored.ceilings(db)
-    roofs = {name: _roofs(name, there) for name in {point.processor for point in found}}
+    names = {point.processor for point in found}
+    roofs = {name: _roofs(processor or name, there) for name in names}
+    if processor is not None and all(one.empty for one in roofs.values()):
+        raise UsageError(
+            f"no roofs are known of '{processor}': `taupy ceilings list` shows those that are kept"
+        )
     return [place(point, roofs[point.processor]) for point in found]
 
 
