@@ -1,0 +1,123 @@
+"""A Datasette plugin: a start page with the trials, and links from their numbers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from datasette import hookimpl
+from datasette.database import Database
+from markupsafe import Markup, escape
+
+from taupy.profiledb.pages import LAST_SWEEP, LATEST_TRIALS, PAGES
+
+START_PAGE = """{% extends "base.html" %}
+{% block title %}{{ metadata.title }}{% endblock %}
+{% block extra_head %}<style>
+.taupy table { border-collapse: collapse } .taupy td, .taupy th { padding: 0.25em 0.8em 0.25em 0 }
+.taupy th { text-align: left } .taupy .number { text-align: right }
+.taupy form { margin: 0.4em 0 } .taupy input[type=text] { width: 9em }
+.taupy td.links { white-space: normal } .taupy td.links a { margin-right: 0.5em }
+.taupy dt { font-weight: bold; margin-top: 0.5em } .taupy dd { margin: 0 0 0 1.2em }
+</style>{% endblock %}
+{% block content %}
+<div class="taupy">
+<h1>{{ metadata.title }}</h1>
+<p>{{ metadata.description }}. Everything: <a href="{{ taupy_url }}">tables, views, SQL</a>.</p>
+<h2>Trials</h2>
+<div class="table-wrapper"><table class="rows-and-columns">
+<tr><th class="number">ID</th><th>Application</th><th>Experiment</th><th>Trial</th>
+<th>Started (UTC)</th><th class="number">Duration</th><th class="number">Exit</th><th>State</th>
+<th>Tags</th><th>GPUs</th><th>Look at</th></tr>
+{% for row in taupy_trials %}<tr><td class="number">{{ row.trial_id }}</td>
+<td>{{ row.application }}</td><td>{{ row.experiment }}</td><td>{{ row.trial }}</td>
+<td>{{ row.started_at[:19].replace("T", " ") }}</td>
+<td class="number">{{ "%.3f" % row.duration_s }}&nbsp;s</td>
+<td class="number">{{ "" if row.exit_code is none else row.exit_code }}</td>
+<td>{{ row.state }}</td><td>{{ row.tags or "" }}</td><td>{{ row.gpus or "" }}</td>
+<td class="links">{% set t = row.trial_id|string -%}
+<a href="{{ taupy_url }}/top_routines?trial={{ t }}&metric=time">routines</a>
+<a href="{{ taupy_url }}/call_paths?trial={{ t }}&metric=time">call&nbsp;paths</a>
+{%- if row.gpus %} <a href="{{ taupy_url }}/kernels?trial={{ t }}">kernels</a>{% endif %}
+<a href="{{ taupy_url }}/user_events_of_a_trial?trial={{ t }}">events</a>
+<a href="{{ taupy_url }}/trial_metadata?trial_id={{ t }}">metadata</a></td></tr>
+{% else %}<tr><td colspan="11">No trials yet: <code>taupy run SCRIPT</code> adds one.</td></tr>
+{% endfor %}</table></div>
+{% if taupy_trials|length == 50 %}<p>The last 50; <a href="{{ taupy_url }}/trials">all</a>.</p>
+{% endif %}
+<h2>Side by side</h2>
+<form action="{{ taupy_url }}/compare_two_trials">Trial
+<input type="text" name="a" value="{{ taupy_trials[1].trial_id if taupy_trials[1] else "" }}">
+and <input type="text" name="b" value="{{ taupy_trials[0].trial_id if taupy_trials else "" }}">
+<input type="hidden" name="metric" value="time"> <input type="submit" value="Compare"></form>
+<form action="{{ taupy_url }}/sweep">Over metadata <input type="text" name="over"
+value="{{ taupy_over }}"> <input type="submit" value="Sweep"></form>
+<form action="{{ taupy_url }}/routine_over_trials">Routine <input type="text" name="routine">
+<input type="submit" value="Over all trials"></form>
+<h2>Questions</h2>
+<dl>{% for name, page in taupy_pages.items() %}
+<dt><a href="{{ taupy_url }}/{{ name }}">{{ page.title }}</a></dt><dd>{{ page.description }}</dd>
+{% endfor %}</dl>
+</div>
+{% endblock %}
+"""
+"""Datasette's template for `/`."""
+
+
+class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
+    """A database whose foreign keys name the table only, and mean its `id`."""
+
+    async def foreign_keys_for_table(self, table: str) -> list[dict[str, str]]:
+        """As Datasette's, with the column told."""
+        found = await super().foreign_keys_for_table(table)
+        return [{**key, "other_column": key["other_column"] or "id"} for key in found]
+
+    async def get_all_foreign_keys(self) -> dict[str, dict[str, list[dict[str, str]]]]:
+        """As Datasette's, with the columns told."""
+        found = await super().get_all_foreign_keys()
+        for keys in found.values():
+            for key in (*keys["incoming"], *keys["outgoing"]):
+                key["column"] = key["column"] or "id"
+                key["other_column"] = key["other_column"] or "id"
+        return dict(found)
+
+
+def prepare_connection(conn: sqlite3.Connection, database: str) -> None:
+    """Nothing may be written, and the file's own schema is not trusted."""
+    if database != "_internal":
+        conn.execute("PRAGMA query_only = ON")
+        conn.execute("PRAGMA trusted_schema = OFF")
+
+
+def render_cell(value: Any, column: str, table: str | None, database: str, datasette: Any) -> Any:
+    """A trial's number leads to its routines."""
+    if column != "trial_id" or not isinstance(value, int):
+        return None
+    url = f"{datasette.urls.database(database)}/top_routines?trial={value}&metric=time"
+    return Markup('<a href="{}">{}</a>').format(escape(url), value)
+
+
+def extra_template_vars(
+    view_name: str, datasette: Any
+) -> Callable[[], Coroutine[Any, Any, dict[str, Any]]]:
+    """What the start page lists."""
+
+    async def found() -> dict[str, Any]:
+        if view_name != "index":
+            return {}
+        name = next(name for name in datasette.databases if name != "_internal")
+        database = datasette.get_database(name)
+        over = (await database.execute(LAST_SWEEP)).first()
+        return {
+            "taupy_trials": [dict(row) for row in await database.execute(LATEST_TRIALS)],
+            "taupy_url": datasette.urls.database(name),
+            "taupy_pages": PAGES,
+            "taupy_over": over[0].split(",")[0] if over else "",
+        }
+
+    return found
+
+
+for _hook in (prepare_connection, render_cell, extra_template_vars):
+    hookimpl(_hook)
