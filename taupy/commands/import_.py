@@ -36,12 +36,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", metavar="NAME", help="one of: " + ", ".join(f.name for f in registry.readers())
     )
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="keep single launches and calls with their moments, where the file has them",
+    )
     where = parser.add_argument_group("where the trial stands")
     where.add_argument(
         "--application", "--app", metavar="NAME", help="application (default: what the file says)"
     )
     where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
     where.add_argument("--name", "--trial", metavar="NAME", help="trial (default: the next number)")
+    where.add_argument(
+        "--merge-into",
+        metavar="TRIAL",
+        help="add the file's metrics to that trial of the same program, kernel by kernel for "
+        "Nsight Compute's files, call path by call path for others",
+    )
     options.add_database_argument(parser)
 
 
@@ -49,6 +60,11 @@ def run(args: argparse.Namespace) -> int:
     database = options.database_path(args)
     chosen = registry.reader(args.format) if args.format else None
     sources = _sources([Path(name) for name in args.file], chosen)
+    if args.merge_into is not None:
+        from taupy.commands import import_metrics
+
+        import_metrics.run(sources, args.merge_into, database)
+        return 0
     if args.name is not None and len(sources) > 1:
         raise UsageError(f"--name names one trial, and {len(sources)} are imported")
     for format, paths in sources:
@@ -155,6 +171,9 @@ def _profiles(
             profile.experiment = args.experiment
         if args.name is not None:
             profile.name = args.name
+        if not args.trace and not format.keeps_source:
+            for measured in profile.threads:
+                measured.activities = []
         if not format.keeps_source:
             profile.uuid = real.setdefault(profile.uuid, new_uuid())
             source = paths[0] if len(paths) == 1 else paths[0].absolute().parent

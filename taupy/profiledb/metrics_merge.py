@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import isnan
 
 from taupy.errors import TaupyError
-from taupy.model.profile import ABSENT, CallTree, Profile, ThreadProfile
+from taupy.model.profile import ABSENT, CallTree, Metric, Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import callpath_ids, timer_id
 from taupy.profiledb.prepared import PreparedThread
@@ -129,7 +129,7 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
     ]
     rows = [PreparedThread.of(_renumbered(one, target), of_second) for one in native]
     with db.transaction() as connection:
-        numbers = _metric_ids(connection, profile, metrics)
+        numbers = metric_ids(connection, [m for m in profile.metrics if m.name in metrics])
         threads = dict(
             (tuple(place), number)
             for number, *place in connection.execute(
@@ -142,7 +142,7 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
         _add_timers_of(connection, trial, profile, native, of_second)
         for one in rows:
             one.add(connection, trial, numbers)
-        _add_facts(connection, trial, profile, match)
+        add_facts(connection, trial, _facts(profile, match))
     return match
 
 
@@ -266,20 +266,18 @@ def _renumbered(one: ThreadProfile, target: Profile) -> ThreadProfile:
     return moved
 
 
-def _metric_ids(
-    connection: sqlite3.Connection, profile: Profile, metrics: Iterable[str]
-) -> dict[str, int]:
-    units = {metric.name: metric.unit for metric in profile.metrics}
+def metric_ids(connection: sqlite3.Connection, metrics: Iterable[Metric]) -> dict[str, int]:
+    """The ids of metrics, by name; those that the database does not have are made."""
     found = {}
-    for name in metrics:
-        key = (storable(name), storable(units[name]))
+    for metric in metrics:
+        key = (storable(metric.name), storable(metric.unit))
         connection.execute(
             "INSERT INTO metric (name, unit) VALUES (?, ?) ON CONFLICT DO NOTHING", key
         )
         (number,) = connection.execute(
             "SELECT id FROM metric WHERE name = ? AND unit = ?", key
         ).fetchone()
-        found[name] = int(number)
+        found[metric.name] = int(number)
     return found
 
 
@@ -295,16 +293,19 @@ def _add_timers_of(
     add_timers(connection, trial, [profile.timers[at] for at in used], [ids[at] for at in used])
 
 
-def _add_facts(connection: sqlite3.Connection, trial: int, profile: Profile, match: Match) -> None:
-    """How it was counted, what is wrong with it, and how well it fits: as metadata."""
+def _facts(profile: Profile, match: Match) -> dict[str, str]:
+    """How it was counted, what is wrong with it, and how well it fits."""
     facts = {
         name: value
         for name, value in profile.metadata.items()
-        if name.startswith("taupy.counters.") or name == "taupy.option.metrics"
+        if name.startswith(("taupy.counters.", HEALTH)) or name == "taupy.option.metrics"
     }
-    facts["taupy.counters.joined"] = f"{match} (run {profile.uuid})"
-    remarks = {name: value for name, value in profile.metadata.items() if name.startswith(HEALTH)}
-    for name, value in {**facts, **remarks}.items():
+    return {**facts, "taupy.counters.joined": f"{match} (run {profile.uuid})"}
+
+
+def add_facts(connection: sqlite3.Connection, trial: int, facts: Mapping[str, str]) -> None:
+    """Add metadata to a trial; what stands there already stays, the new below it."""
+    for name, value in facts.items():
         connection.execute(
             "INSERT INTO metadata (trial_id, node, name, value) VALUES (?, NULL, ?, ?)"
             " ON CONFLICT (trial_id, name, ifnull(node, -1)) DO UPDATE"

@@ -1,0 +1,68 @@
+"""`taupy import FILE --merge-into TRIAL`: a file's metrics join a trial that is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from taupy.commands import bar
+from taupy.errors import UsageError
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.model.launch_counts import LaunchCounts
+from taupy.profiledb.text import shown
+
+
+def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database: str) -> None:
+    """Add the metrics of files to a trial.
+
+    Args:
+        sources: files with their formats; None for a run that taupy has kept.
+        text: selects the trial.
+        database: where it is.
+
+    Raises:
+        RunsDiffer: a file is of another program, or brings nothing new.
+        UsageError: a kept run, which is a trial of its own.
+    """
+    from taupy.profiledb import selector
+    from taupy.profiledb.database import ProfileDB
+
+    with ProfileDB.open(Path(database), create=False, readonly=False) as db:
+        trial = selector.one(db, text).id
+        for format, paths in sources:
+            if format is None:
+                raise UsageError(f"{paths[0]} is a run of its own: import it without --merge-into")
+            for path in paths:
+                for line in _merged(db, trial, format, path):
+                    print(f"taupy: {shown(line)}", file=sys.stderr)
+
+
+def _merged(db: object, trial: int, format: Format, path: Path) -> Iterator[str]:
+    from taupy.profiledb.database import ProfileDB
+    from taupy.profiledb.launch_merge import merge_launches
+    from taupy.profiledb.metrics_merge import merge_metrics
+
+    assert isinstance(db, ProfileDB)
+    with bar.shown() as progress:
+        if format.name.startswith("ncu"):
+            counts, units = _launches(format, path, progress)
+            match = merge_launches(db, trial, counts, units)
+            yield f"trial {trial}: {match}; new: {', '.join(match.metrics)}"
+            yield from (f"note: {note}" for note in match.notes())
+            return
+        assert format.read is not None
+        for profile in format.read(path, progress):
+            yield f"trial {trial}: {merge_metrics(db, trial, profile)}"
+
+
+def _launches(
+    format: Format, path: Path, progress: Progress
+) -> tuple[list[LaunchCounts], dict[str, str]]:
+    from taupy.formats import ncu_csv, ncu_rep
+    from taupy.formats.ncu_metrics import CountedLaunches
+
+    reader = ncu_rep if format.name == ncu_rep.FORMAT.name else ncu_csv
+    counted = CountedLaunches()
+    return [counted.counts(one) for one in reader.launches(path, progress)], counted.units

@@ -1,0 +1,260 @@
+"""Counters of single launches, taken by another tool, join a trial that knows who launched.
+
+Nsight Compute knows kernels and their order, not the Python that launched them; a trial of
+`taupy run` or Nsight Systems knows that, and the times without counting. They are joined
+kernel by kernel: by launch order where the trial holds single activities (`--trace`), else
+by configuration (grid and block), and where that leaves several call paths, shared out among
+them in proportion to their launches, which is said.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from taupy.model.launch_counts import LaunchCounts
+from taupy.model.profile import ABSENT, CallTree, Metric, Profile, ThreadProfile
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.identity import timer_id
+from taupy.profiledb.metrics_merge import RunsDiffer, add_facts, metric_ids
+from taupy.profiledb.prepared import PreparedThread
+from taupy.profiledb.reader import read_profile
+
+LEAST_SHARE = 0.9
+"""Share of the counted launches whose kernel the trial must have."""
+
+Place = tuple[int, int]  # thread's position, row of its tree
+Config = tuple[object, object]
+
+
+@dataclass(slots=True)
+class LaunchMatch:
+    """How launches found their call paths.
+
+    Attributes:
+        launches: that were counted; `matched`: of kernels that the trial has.
+        by_order, by_place: found by launch order; by a configuration or kernel that only one
+            call path launched.
+        shared: kernels shared out among several call paths, by name, with their launches.
+        unknown: kernels that the trial does not have, with their launches.
+        fewer: kernels of which the trial has more launches than were counted, or fewer.
+        metrics: that joined; `kept`: those that the trial had already.
+    """
+
+    launches: int = 0
+    by_order: int = 0
+    by_place: int = 0
+    shared: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    fewer: set[str] = field(default_factory=set)
+    metrics: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    @property
+    def matched(self) -> int:
+        return self.launches - sum(self.unknown.values())
+
+    def __str__(self) -> str:
+        text = f"{self.matched} of {self.launches} counted launches are of kernels in the trial"
+        how = []
+        if self.by_order:
+            how.append(f"{self.by_order} by launch order")
+        if self.by_place:
+            how.append(f"{self.by_place} by kernel and configuration")
+        if self.shared:
+            how.append(f"{sum(self.shared.values())} shared out")
+        return text + (f" ({', '.join(how)})" if how else "")
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers must know."""
+        found = []
+        if self.shared:
+            found.append(
+                "launched from several call paths, so shared out in proportion to launches (a "
+                f"trial with --trace would tell): {_names(self.shared)}"
+            )
+        if self.unknown:
+            found.append(f"not in the trial, left out: {_names(self.unknown)}")
+        if self.fewer:
+            found.append(
+                "counted in another number than the trial launched, so joined from the first on: "
+                + ", ".join(sorted(self.fewer)[:8])
+            )
+        if self.kept:
+            found.append(f"the trial had these already, and keeps its own: {', '.join(self.kept)}")
+        return found
+
+
+def _names(counts: Counter[str]) -> str:
+    shown = ", ".join(f"{name} ({number})" for name, number in counts.most_common(8))
+    return shown + (", ..." if len(counts) > 8 else "")
+
+
+@dataclass(slots=True)
+class _Kernel:
+    """A kernel of the trial: where it was launched from."""
+
+    rows: Counter[Place] = field(default_factory=Counter)  # launches
+    configs: dict[Config, Counter[Place]] = field(default_factory=lambda: defaultdict(Counter))
+    order: list[tuple[int, Place]] = field(default_factory=list)  # (start, where)
+    taken: int = 0  # of `order`
+
+
+def merge_launches(
+    db: ProfileDB, trial: int, counts: Iterable[LaunchCounts], units: Mapping[str, str]
+) -> LaunchMatch:
+    """Add counters of single launches to a trial.
+
+    Args:
+        trial: its number.
+        counts: in launch order.
+        units: of the metrics in them.
+
+    Raises:
+        RunsDiffer: too few of the launches are of kernels that the trial has, or it has all
+            these metrics already.
+    """
+    target = read_profile(db, trial)
+    kernels, by_short = _kernels(target)
+    if not kernels:
+        raise RunsDiffer(f"trial {trial} has no kernels that counters could join")
+    match = LaunchMatch()
+    sums: dict[Place, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    counted: Counter[tuple[int, int, str]] = Counter()
+    for one in counts:
+        match.launches += 1
+        name = one.kernel if (one.node, one.device, one.kernel) in kernels else None
+        if name is None:
+            name = by_short.get((one.node, one.device, one.short))
+        if name is None:
+            match.unknown[one.short] += 1
+            continue
+        key = (one.node, one.device, name)
+        counted[key] += 1
+        for place, share in _places(kernels[key], one, match):
+            for metric, value in one.values.items():
+                sums[place][metric] += value * share
+    for key, number in counted.items():
+        if number != sum(kernels[key].rows.values()):
+            match.fewer.add(key[2])
+    there = {name for one in target.threads for name in one.tree.inclusive}
+    all_metrics = sorted({name for values in sums.values() for name in values})
+    match.kept = tuple(name for name in all_metrics if name in there)
+    match.metrics = tuple(name for name in all_metrics if name not in there)
+    if match.matched < LEAST_SHARE * match.launches or not match.launches:
+        raise RunsDiffer(
+            f"trial {trial} is of another program: {match}, {100 * LEAST_SHARE:.0f} % are needed; "
+            f"not in it: {_names(match.unknown)}"
+        )
+    if not match.metrics:
+        raise RunsDiffer(f"trial {trial} has {', '.join(match.kept)} already")
+    _write(db, trial, target, sums, match, units)
+    return match
+
+
+def _kernels(
+    target: Profile,
+) -> tuple[dict[tuple[int, int, str], _Kernel], dict[tuple[int, int, str], str]]:
+    """The trial's kernels by node, device and name; and names by short name where only one
+    kernel has it."""
+    kernels: dict[tuple[int, int, str], _Kernel] = defaultdict(_Kernel)
+    shorts: dict[tuple[int, int, str], set[str]] = defaultdict(set)
+    for number, one in enumerate(target.threads):
+        if one.thread.kind != "stream":
+            continue
+        where = (one.thread.node, one.thread.context - 1)
+        tree = one.tree
+        names: dict[int, str] = {}
+        for row, position in enumerate(tree.timer):
+            timer = target.timers[position]
+            if "GPU_KERNEL" in timer.groups and tree.calls[row]:
+                names[row] = timer.name
+                kernels[*where, timer.name].rows[number, row] += tree.calls[row]
+                shorts[*where, timer.short or timer.name].add(timer.name)
+        for launch in one.launches:
+            if launch.row in names:
+                kernel = kernels[*where, names[launch.row]]
+                kernel.configs[launch.grid, launch.block][number, launch.row] += launch.count
+        for activity in one.activities:
+            if activity.kind == "kernel" and activity.row in names:
+                kernel = kernels[*where, names[activity.row]]
+                kernel.order.append((activity.start_ns, (number, activity.row)))
+    for kernel in kernels.values():
+        kernel.order.sort()
+        if len(kernel.order) < sum(kernel.rows.values()):
+            kernel.order.clear()  # not all are there: their order would mislead
+    unique = {key: names.pop() for key, names in shorts.items() if len(names) == 1}
+    return dict(kernels), unique
+
+
+def _places(kernel: _Kernel, one: LaunchCounts, match: LaunchMatch) -> list[tuple[Place, float]]:
+    """The call paths that a launch belongs to, with its share of each."""
+    if kernel.order and kernel.taken < len(kernel.order):
+        place = kernel.order[kernel.taken][1]
+        kernel.taken += 1
+        match.by_order += 1
+        return [(place, 1.0)]
+    rows = kernel.configs.get((one.grid, one.block)) or kernel.rows
+    if len(rows) == 1:
+        match.by_place += 1
+        return [(next(iter(rows)), 1.0)]
+    match.shared[one.short] += 1
+    whole = sum(rows.values())
+    return [(place, number / whole) for place, number in rows.items()]
+
+
+def _write(
+    db: ProfileDB,
+    trial: int,
+    target: Profile,
+    sums: Mapping[Place, Mapping[str, float]],
+    match: LaunchMatch,
+    units: Mapping[str, str],
+) -> None:
+    ids = [timer_id(timer) for timer in target.timers]
+    threads: dict[int, dict[int, Mapping[str, float]]] = defaultdict(dict)
+    for (number, row), values in sums.items():
+        threads[number][row] = values
+    prepared = [
+        PreparedThread.of(_with(target.threads[number], rows, match.metrics), ids)
+        for number, rows in sorted(threads.items())
+    ]
+    metrics = [Metric(name, units.get(name, "")) for name in match.metrics]
+    with db.transaction() as connection:
+        numbers = metric_ids(connection, metrics)
+        stored = {
+            (node, context, thread): number
+            for number, node, context, thread in connection.execute(
+                "SELECT id, node, context, thread FROM thread WHERE trial_id = ?", (trial,)
+            )
+        }
+        for one in prepared:
+            place = (one.thread.node, one.thread.context, one.thread.thread)
+            one.add_values(connection, trial, stored[place], numbers)
+        facts = {"taupy.counters.joined": str(match)}
+        for at, note in enumerate(match.notes()):
+            facts[f"taupy.health.counters_joined{at or ''}"] = note
+        add_facts(connection, trial, facts)
+
+
+def _with(
+    one: ThreadProfile, rows: Mapping[int, Mapping[str, float]], metrics: Iterable[str]
+) -> ThreadProfile:
+    """The thread with the new metrics alone: kernels that were not counted have no value."""
+    tree = CallTree(one.tree.timer, one.tree.parent, one.tree.calls, one.tree.subroutines)
+    for name in metrics:
+        own: list[Any] = [
+            rows[row].get(name, ABSENT) if row in rows else ABSENT if calls else 0.0
+            for row, calls in enumerate(tree.calls)
+        ]
+        own[0] = 0.0
+        whole = own.copy()
+        for row in range(len(own) - 1, 0, -1):
+            above = tree.parent[row]
+            if whole[row] == whole[row]:  # NaN is not: no value
+                whole[above] = whole[row] + (whole[above] if whole[above] == whole[above] else 0)
+        tree.exclusive[name], tree.inclusive[name] = array("d", own), array("d", whole)
+    return ThreadProfile(one.thread, tree)
