@@ -27,6 +27,7 @@ COMMANDS = {
     "import": "bring profiles of other tools into the database",
     "export": "write a trial to a file that other tools read",
     "sweep": "show what a parameter changes: speed-up, efficiency, load imbalance",
+    "serve": "open the database in a browser, with Datasette",
     "merge": "bring the trials of several databases together",
     "ceilings": "measure what this machine can do at most",
     "doctor": "say what works on this machine, and what to do about what does not",
