@@ -22,7 +22,6 @@
 #define BUFFER_HEAD 4096
 #define BUFFERS_AT_MOST 256
 #define WORK_AT_MOST (1u << 18)
-#define END_TIMEOUT_S 60
 
 enum BufferState { BUFFER_NONE, BUFFER_FREE, BUFFER_HELD, BUFFER_FULL };
 
@@ -231,7 +230,7 @@ static void end(int last)
     sem_post(&wake);
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_TIMEOUT_S;
+    until.tv_sec += host->end_ms / 1000;
     int result;
     while ((result = sem_timedwait(&ended, &until)) != 0 && errno == EINTR)
         ;
@@ -588,19 +587,23 @@ EXPORT int taupy_gpu_replay_begin(const char *folder, const char *library, int c
     return 0;
 }
 
-/* A call of the API, from beginning to end, at a place. */
-EXPORT void taupy_gpu_replay_call(int domain, uint32_t id, uint32_t correlation, uint64_t at,
-                                  uint64_t launch)
+/* Calls of the API, each from beginning to end, at a place; correlation ids rise by one. */
+EXPORT void taupy_gpu_replay_calls(int domain, uint32_t id, uint32_t correlation, uint32_t count,
+                                   uint64_t at, uint64_t launch)
 {
-    CallbackData data = {.site = 0, .correlation = correlation};
+    CallbackData data = {0};
     replay_place = (GpuPlace){at, launch};
     calls.interest[domain][id] = CALL_OF_INTEREST | CALL_LAUNCHES;
-    on_callback(NULL, domain, id, &data);
-    data.site = 1;
-    on_callback(NULL, domain, id, &data);
+    for (uint32_t i = 0; i < count; i++) {
+        data.correlation = correlation + i;
+        data.site = 0;
+        on_callback(NULL, domain, id, &data);
+        data.site = 1;
+        on_callback(NULL, domain, id, &data);
+    }
 }
 
-/* Records from memory, by way of a buffer as CUPTI's go. Returns what the buffer holds. */
+/* Records from memory, by way of a buffer as CUPTI's go; 0 if they are more than it holds. */
 EXPORT size_t taupy_gpu_replay_records(const uint8_t *records, size_t size)
 {
     uint8_t *buffer;

@@ -2,6 +2,7 @@
 #ifndef TAUPY_CUPTI_LIBRARY_H
 #define TAUPY_CUPTI_LIBRARY_H
 
+#include "cupti_records.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -75,6 +76,24 @@ static int major_of_path(const char *path)
     return at != NULL ? atoi(at + strlen("libcupti.so.")) : 0;
 }
 
+/* A CUPTI of a later CUDA than the driver's does not work with it: on to the next. */
+static void reject_newer(Cupti *cupti, const char *path, char *problem, size_t room)
+{
+    uint32_t version = 0;
+    if (cupti->handle == NULL || cupti->driver == 0)
+        return;
+    int (*get_version)(uint32_t *) = (int (*)(uint32_t *))dlsym(cupti->handle, "cuptiGetVersion");
+    if (get_version == NULL || get_version(&version) != 0)
+        return;
+    int major = cuda_version_of(version) / 100;
+    if (major <= cupti->driver / 1000)
+        return;
+    snprintf(problem, room, "%s is for CUDA %d, the driver serves CUDA %d.%d", path, major,
+             cupti->driver / 1000, cupti->driver % 1000 / 10);
+    dlclose(cupti->handle);
+    cupti->handle = NULL;
+}
+
 /* Open libcupti: the one in the process, else the first that the driver can serve. The text
  * says what was tried where none is found. */
 static int cupti_open(Cupti *cupti, char **libraries, char *problem, size_t room)
@@ -95,6 +114,7 @@ static int cupti_open(Cupti *cupti, char **libraries, char *problem, size_t room
     problem[0] = 0;
     if (find_mapped("libcupti.so", &found))
         cupti->handle = dlopen(found.path, RTLD_NOW | RTLD_NOLOAD);
+    int in_process = cupti->handle != NULL;
     for (char **at = libraries; cupti->handle == NULL && at != NULL && *at != NULL; at++) {
         int major = major_of_path(*at);
         if (major != 0 && cupti->driver != 0 && major > cupti->driver / 1000)
@@ -102,14 +122,20 @@ static int cupti_open(Cupti *cupti, char **libraries, char *problem, size_t room
                      cupti->driver / 1000, cupti->driver % 1000 / 10);
         else if ((cupti->handle = dlopen(*at, RTLD_NOW | RTLD_LOCAL)) == NULL)
             snprintf(problem, room, "%s", dlerror());
+        else
+            reject_newer(cupti, *at, problem, room);
     }
     for (size_t i = 0; cupti->handle == NULL && i < sizeof names / sizeof *names; i++) {
         int major = major_of_path(names[i]);
         if (major == 0 || cupti->driver == 0 || major <= cupti->driver / 1000)
             cupti->handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        reject_newer(cupti, names[i], problem, room);
     }
     for (size_t i = 0; cupti->handle == NULL && i < sizeof toolkits / sizeof *toolkits; i++)
-        cupti->handle = dlopen(toolkits[i], RTLD_NOW | RTLD_LOCAL);
+        if ((cupti->handle = dlopen(toolkits[i], RTLD_NOW | RTLD_LOCAL)) != NULL)
+            reject_newer(cupti, toolkits[i], problem, room);
+    if (in_process)
+        problem[0] = 0;
     if (cupti->handle == NULL) {
         if (problem[0] == 0)
             snprintf(problem, room, "no libcupti is in the process, the packages or a toolkit");

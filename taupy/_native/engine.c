@@ -85,7 +85,7 @@ PyDoc_STRVAR(start_doc,
 "blas (bytes: the library that tells of operations), sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
-"gpu_flush_ms.");
+"gpu_flush_ms, gpu_end_ms.");
 
 static PyObject *start(PyObject *module, PyObject *options)
 {
@@ -125,6 +125,7 @@ static PyObject *start(PyObject *module, PyObject *options)
     taupy_gpu_host.libraries = strings_option(options, "gpu_libraries");
     taupy_gpu_host.trace = int_option(options, "gpu_trace", 0) != 0;
     taupy_gpu_host.flush_ms = (uint32_t)int_option(options, "gpu_flush_ms", 1000);
+    taupy_gpu_host.end_ms = (uint32_t)int_option(options, "gpu_end_ms", 30000);
     storer_argv = strings_option(options, "storer_argv");
     storer_env = strings_option(options, "storer_env");
     has_first_stderr = !int_option(options, "quiet", 0) && fstat(2, &first_stderr) == 0;

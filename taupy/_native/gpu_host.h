@@ -24,6 +24,7 @@ typedef struct GpuHost {
     char **libraries;           /* libcupti of wheels and toolkits, best first; may be NULL */
     uint32_t trace;             /* keep single activities */
     uint32_t flush_ms;          /* at most so much is lost to a SIGKILL */
+    uint32_t end_ms;            /* at most so long the program's end waits for its GPUs */
     GpuPlace (*place)(void);    /* of the calling thread; takes no lock, needs no GIL */
     uint64_t (*part_start)(void); /* start_ticks of the engine's part; 0: none yet */
     uint32_t tried;             /* set by the collector: it has begun, or cannot */

@@ -510,7 +510,7 @@ def _health(taken: _Node) -> dict[str, str]:
     say(
         "gpu_flush",
         get("flush_timed_out", 0),
-        "the GPU did not finish in a minute at the program's end: its last work is missing",
+        "the GPU did not finish in time at the program's end: its last work is missing",
     )
     say("gpu_trace", get("trace_lost", 0), f"{get('trace_lost')} activities could not be written")
     say("gpu_walk", get("walk_errors", 0), f"{get('walk_errors')} buffers could not be read whole")

@@ -416,6 +416,9 @@ def _gpu(
     engine_options["gpu"] = 1
     engine_options["gpu_libraries"] = [os.fsencode(path) for path in libraries(folders)]
     engine_options["gpu_trace"] = args.trace or bool(project.get("trace"))
+    for name in ("gpu_flush_ms", "gpu_end_ms"):
+        if (value := _number(name, None, None, project)) is not None:
+            engine_options[name] = int(value)
     if args.cupti_backend == "python":
         return "python"
     return "yes" if asked else "auto"

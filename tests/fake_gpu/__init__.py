@@ -45,8 +45,10 @@ def build(folder: Path) -> Path:
     assert cc is not None
     for source, library in (("fake_cuda.c", "libcuda.so.1"), ("fake_cupti.c", "libcupti.so.13")):
         subprocess.run(
-            [*cc.split(), "-std=gnu11", "-O1", "-shared", "-fPIC", "-Wl,-soname," + library]
-            + [str(HERE / source), "-o", str(folder / library), "-lpthread", "-ldl"],
+            [
+                *(*cc.split(), "-std=gnu11", "-O1", "-shared", "-fPIC", "-Wl,-soname," + library),
+                *(str(HERE / source), "-o", str(folder / library), "-lpthread", "-ldl"),
+            ],
             check=True,
         )
     return folder

@@ -1,0 +1,554 @@
+"""A real `taupy run` of programs that use a GPU, on a driver and a CUPTI of our own making.
+
+From the driver's loading of the collector to the trial in the database: callbacks in the
+launching threads, records in buffers, the flush at the end, and everything that can go wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from taupy.model.gpu import NO_OWNER
+from taupy.model.invariants import check
+from taupy.model.profile import Profile, ThreadProfile
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.reader import read_profile
+from tests.fake_gpu import PRELUDE, build, compiler
+
+
+@pytest.fixture(scope="session")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    engine = pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    if not Path(engine.__file__.replace("/engine.", "/cupti.")).exists():
+        pytest.skip("the GPU collector is not built")
+    if compiler() is None:
+        pytest.skip("no C compiler to build the fake GPU with")
+    return build(tmp_path_factory.mktemp("fake_gpu"))
+
+
+@dataclass
+class Gpu:
+    """A folder with a database of its own, and a GPU that is told what to do by FAKE_*."""
+
+    folder: Path
+    fakes: Path
+    told: dict[str, str] = field(default_factory=dict)
+
+    def environ(self) -> dict[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("TAU", "XDG_STATE", "CUDA", "FAKE"))
+        }
+        kept["LD_LIBRARY_PATH"] = str(self.fakes)
+        kept["TAUPY_CUPTI"] = str(self.fakes / "libcupti.so.13")
+        kept["TAUPY_STATE_DIR"] = str(self.folder / "state")
+        return {**kept, **self.told}
+
+    def command(self, source: str, *options: str) -> list[str]:
+        (self.folder / "prog.py").write_text(PRELUDE + source)
+        taupy = [sys.executable, "-m", "taupy", "run", "--db", str(self.folder / "taupy.db")]
+        return [*taupy, *options, "prog.py"]
+
+    def run(self, source: str, *options: str, ends: int = 0) -> Profile:
+        done = subprocess.run(
+            self.command(source, *options),
+            cwd=self.folder,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == ends, done.stderr
+        self.said = done.stderr
+        self.printed = done.stdout
+        profile = self.stored()
+        assert check(profile) == []
+        return profile
+
+    def stored(self) -> Profile:
+        with ProfileDB.open(str(self.folder / "taupy.db"), create=False, readonly=True) as db:
+            return read_profile(db, max(trial.id for trial in db.trials()))
+
+
+@pytest.fixture
+def gpu(tmp_path: Path, fakes: Path) -> Gpu:
+    return Gpu(tmp_path, fakes)
+
+
+def path_of(profile: Profile, measured: ThreadProfile, row: int) -> str:
+    names = []
+    while row > 0:
+        names.append(profile.timers[measured.tree.timer[row]].name)
+        row = measured.tree.parent[row]
+    return " / ".join(reversed(names))
+
+
+def streams(profile: Profile) -> dict[tuple[int, int, int], ThreadProfile]:
+    return {
+        (one.thread.node, one.thread.context, one.thread.thread): one
+        for one in profile.threads
+        if one.thread.kind == "stream"
+    }
+
+
+def work(profile: Profile) -> dict[str, int]:
+    """Launches by call path, over all streams."""
+    found: dict[str, int] = {}
+    for measured in streams(profile).values():
+        for row, calls in enumerate(measured.tree.calls):
+            if calls and row:
+                path = path_of(profile, measured, row)
+                found[path] = found.get(path, 0) + calls
+    return found
+
+
+def host_calls(profile: Profile, group: str = "CUDA_API") -> dict[str, int]:
+    found: dict[str, int] = {}
+    for measured in profile.threads:
+        for row, timer in enumerate(measured.tree.timer):
+            if measured.thread.kind == "host" and group in profile.timers[timer].groups:
+                path = path_of(profile, measured, row)
+                found[path] = found.get(path, 0) + measured.tree.calls[row]
+    return found
+
+
+def health(profile: Profile, name: str) -> str:
+    return profile.metadata.get(f"taupy.health.{name}", "")
+
+
+STEPS = """
+def step():
+    launch("_Z6vecaddPfi")
+    copy(1, 4096)
+def train():
+    for i in range(10):
+        step()
+    cuda.fake_synchronize(0, 7)
+init()
+train()
+"""
+
+
+def test_kernels_and_copies_hang_under_the_python_that_launched_them(gpu):
+    profile = gpu.run(STEPS)
+    assert work(profile) == {
+        "<module> / train / step / launch / vecadd(float*, int)": 10,
+        "<module> / train / step / copy / Memcpy HtoD": 10,
+    }
+    (stream,) = streams(profile).values()
+    assert (stream.thread.name, stream.thread.native_id) == ("stream 7", 7)
+    assert stream.tree.inclusive["time"][0] == 10 * 1000 + 10 * 500
+    (kernel,) = [launch for launch in stream.launches if launch.grid]
+    assert (kernel.count, kernel.time_ns, kernel.minimum_ns, kernel.maximum_ns) == (
+        10,
+        10_000,
+        1000,
+        1000,
+    )
+    assert (kernel.grid, kernel.block, kernel.registers) == ((8, 1, 1), (128, 1, 1), 32)
+    assert (kernel.shared_static_bytes, kernel.shared_dynamic_bytes) == (1024, 2048)
+    # 64 KiB set aside, 4 KiB a block: 16 blocks of 4 warps, all 64 that a Hopper holds.
+    assert kernel.occupancy == 1.0
+    timer = next(t for t in profile.timers if "GPU_KERNEL" in t.groups)
+    assert (timer.name, timer.short) == ("vecadd(float*, int)", "vecadd")
+    moved = {e.name: (e.count, e.mean, e.unit) for e in stream.user_events}
+    assert moved["Bytes copied from Host to Device"] == (10, 4096.0, "bytes")
+    assert moved["Bytes copied from pageable to device memory"] == (10, 4096.0, "bytes")
+
+
+def test_api_calls_are_rows_of_the_host_and_their_time_is_taken_from_their_caller(gpu):
+    profile = gpu.run(
+        STEPS + "launch('late', took=20_000_000)\n"
+        "def wait():\n    cuda.fake_synchronize(0, 7)\nwait()\n"
+    )
+    assert host_calls(profile) == {
+        "<module> / train / step / launch / cudaLaunchKernel": 10,
+        "<module> / train / step / copy / cudaMemcpyAsync": 10,
+        "<module> / train / cudaStreamSynchronize": 1,
+        "<module> / launch / cudaLaunchKernel": 1,
+        "<module> / wait / cudaStreamSynchronize": 1,
+    }
+    assert set(host_calls(profile, "GPU_SYNC")) == {
+        "<module> / train / cudaStreamSynchronize",
+        "<module> / wait / cudaStreamSynchronize",
+    }
+    main = profile.threads[0]
+    times = {
+        path_of(profile, main, row): (
+            main.tree.inclusive["time"][row],
+            main.tree.exclusive["time"][row],
+        )
+        for row in range(len(main.tree))
+    }
+    waited = times["<module> / wait / cudaStreamSynchronize"][0]
+    assert 15_000_000 < waited <= times["<module> / wait"][0]
+    assert times["<module> / wait"][1] < waited / 2  # what it did itself is small now
+    # Asynchronous GPU time is not the host's: the whole program is not longer for it.
+    assert times[""][0] <= profile.duration_ns
+
+
+def test_calls_that_only_ask_are_left_out(gpu):
+    profile = gpu.run("init()\nlaunch('k')\nfor i in range(5): cuda.fake_get_device()\n")
+    assert not [path for path in host_calls(profile) if "cudaGetDevice" in path]
+
+
+def test_a_driver_call_inside_a_runtime_call_is_not_counted_twice(gpu):
+    profile = gpu.run(
+        "init()\nlaunch('k')\ncuda.fake_driver_launch(text('triton_k'), 0, 7, ctypes.c_uint64(9))\n"
+    )
+    assert host_calls(profile) == {
+        "<module> / launch / cudaLaunchKernel": 1,
+        "<module> / cuLaunchKernel": 1,
+    }
+    assert work(profile) == {"<module> / launch / k": 1, "<module> / triton_k": 1}
+
+
+def test_two_devices_and_three_streams_are_contexts_and_threads(gpu):
+    gpu.told["FAKE_DEVICES"] = "2"
+    profile = gpu.run(
+        "init()\n"
+        "for i in range(3): launch('a', 0, 7)\n"
+        "for i in range(4): launch('a', 0, 13)\n"
+        "for i in range(5): launch('b', 1, 7)\n"
+    )
+    found = {
+        place: (one.thread.name, sum(one.tree.calls)) for place, one in streams(profile).items()
+    }
+    assert found == {
+        (0, 1, 0): ("stream 7", 3),
+        (0, 1, 1): ("stream 13", 4),
+        (0, 2, 0): ("stream 7", 5),
+    }
+    assert [(d.ordinal, d.name, d.compute_capability) for d in profile.devices] == [
+        (0, "Fake H100", "9.0"),
+        (1, "Fake H100", "9.0"),
+    ]
+
+
+def test_every_node_of_a_graph_counts_under_its_launch(gpu):
+    profile = gpu.run(
+        "init()\ndef replay():\n"
+        "    cuda.fake_graph_launch(text('node'), 5, 0, 7, ctypes.c_uint64(100))\n"
+        "replay()\nreplay()\n",
+        "--trace",
+    )
+    assert work(profile) == {"<module> / replay / node": 10}
+    assert host_calls(profile) == {"<module> / replay / cudaGraphLaunch": 2}
+    (stream,) = streams(profile).values()
+    assert sorted(a.graph_node for a in stream.activities) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+BACKWARD = """
+import types
+graph = types.ModuleType("torch.autograd.graph")
+source = '''
+def _engine_run_backward(run):
+    return run()
+'''
+exec(compile(source, "/site-packages/torch/autograd/graph.py", "exec"), graph.__dict__)
+def loss():
+    graph._engine_run_backward(
+        lambda: cuda.fake_launch_in_thread(text("grad"), 6, 0, 7, ctypes.c_uint64(50)))
+init()
+loss()
+cuda.fake_launch_in_thread(text("other"), 2, 0, 7, ctypes.c_uint64(50))
+"""
+
+
+def test_kernels_of_autograds_threads_hang_under_the_backward_pass(gpu):
+    profile = gpu.run(BACKWARD)
+    assert work(profile) == {
+        "<module> / loss / _engine_run_backward / grad": 6,
+        f"{NO_OWNER} / other": 2,
+    }
+    # The calls are the threads' own: two threads, side by side with the waiting one.
+    bare = [one for one in profile.threads if one.thread.name == "native pt_autograd_0"]
+    assert [sum(one.tree.calls[1:]) for one in bare] == [6, 2]
+    assert all(one.thread.native_id for one in bare)
+
+
+def test_launches_of_many_python_threads_keep_their_own_call_paths(gpu):
+    profile = gpu.run(
+        "init()\n"
+        "def one():\n    for i in range(200): launch('k1', 0, 7)\n"
+        "def two():\n    for i in range(300): launch('k2', 0, 8)\n"
+        "threads = [threading.Thread(target=f) for f in (one, two) * 3]\n"
+        "[t.start() for t in threads]\n[t.join() for t in threads]\n"
+    )
+    found = work(profile)
+    assert sum(n for path, n in found.items() if path.endswith("one / launch / k1")) == 600
+    assert sum(n for path, n in found.items() if path.endswith("two / launch / k2")) == 900
+    assert sum(found.values()) == 1500
+
+
+def test_a_launch_that_nobody_saw_is_shown_as_such(gpu):
+    profile = gpu.run(
+        "init()\nlaunch('seen')\n"
+        "cuda.fake_silent_launch(text('unseen'), 0, 7, ctypes.c_uint64(70))\n"
+    )
+    assert work(profile) == {"<module> / launch / seen": 1, f"{NO_OWNER} / unseen": 1}
+    assert "1 kernels and copies were not seen" in health(profile, "gpu_lost")
+
+
+def test_kernels_without_times_are_counted_and_said(gpu):
+    profile = gpu.run("init()\nfor i in range(4): launch('k', took=i * 100)\n")
+    (stream,) = streams(profile).values()
+    (launch,) = stream.launches
+    assert (launch.count, launch.untimed, launch.time_ns, launch.minimum_ns) == (4, 1, 600, 100)
+    assert "1 kernels and copies have no times" in health(profile, "gpu_untimed")
+
+
+def test_dropped_records_are_said(gpu):
+    gpu.told["FAKE_DROP_EVERY"] = "10"
+    profile = gpu.run("init()\nfor i in range(100): launch('k')\n")
+    (count,) = work(profile).values()
+    assert count + int(health(profile, "gpu_dropped").split()[2]) in (100, 101)  # 1: a device's
+    assert count < 100
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["1206", pytest.param("1208", marks=SLOW), "1300", pytest.param("1301", marks=SLOW),
+     pytest.param("1303", marks=SLOW), "1305"],
+)  # fmt: skip
+def test_records_of_every_cupti_are_read_across_many_buffers(gpu, version):
+    gpu.told |= {"FAKE_CUPTI": version, "FAKE_BUFFER": "4096", "FAKE_DISORDER": "1"}
+    profile = gpu.run(
+        "init()\ndef f():\n"
+        "    for i in range(500):\n        launch('k', took=10); copy(2, i)\n"
+        "f()\n"
+    )
+    assert work(profile) == {
+        "<module> / f / launch / k": 500,
+        "<module> / f / copy / Memcpy DtoH": 500,
+    }
+    (stream,) = streams(profile).values()
+    moved = next(e for e in stream.user_events if e.name == "Bytes copied from Device to Host")
+    assert (moved.count, moved.minimum, moved.maximum, moved.mean) == (500, 0, 499, 249.5)
+
+
+def test_memory_is_told_by_user_events(gpu):
+    profile = gpu.run(
+        "init()\ndef alloc():\n    cuda.fake_alloc(0, ctypes.c_uint64(1000), 0)\n"
+        "alloc(); alloc()\ncuda.fake_alloc(1, ctypes.c_uint64(1000), 0)\nalloc()\nlaunch('k')\n"
+        "cuda.fake_migrate(1, ctypes.c_uint64(65536)); cuda.fake_migrate(4, ctypes.c_uint64(3))\n"
+    )
+    events = {}
+    for one in profile.threads:
+        for event in one.user_events:
+            place = path_of(profile, one, event.row) if event.row else ""
+            events[event.name, place] = (event.count, event.mean)
+    assert events["GPU memory allocated, device", "<module> / alloc"] == (3, 1000)
+    assert events["GPU memory freed, device", "<module>"] == (1, 1000)
+    assert events["GPU memory in use, device, peak", ""] == (1, 2000)
+    assert events["GPU memory in use, device, at the end", ""] == (1, 2000)
+    assert events["Unified memory moved from Host to Device", ""] == (1, 65536)
+    assert events["Unified memory page faults of GPUs", ""] == (1, 3)
+
+
+def test_a_trace_keeps_every_activity_with_its_stamps(gpu):
+    before = time.time_ns()
+    profile = gpu.run(STEPS, "--trace")
+    (stream,) = streams(profile).values()
+    found = sorted(stream.activities, key=lambda one: one.start_ns)
+    assert [one.kind for one in found].count("kernel") == 10
+    assert [one.bytes for one in found if one.kind == "copy"] == [4096] * 10
+    assert all(before < one.start_ns <= one.end_ns < time.time_ns() for one in found)
+    assert all(path_of(profile, stream, one.row) for one in found)
+    calls = sorted(profile.threads[0].activities, key=lambda one: one.start_ns)
+    assert [one.kind for one in calls] == ["api"] * 20 + ["sync"]
+    assert {one.correlation for one in found} == {one.correlation for one in calls[:20]}
+
+
+def test_without_a_trace_no_single_activity_is_kept(gpu):
+    profile = gpu.run(STEPS)
+    assert not any(list(one.activities) for one in profile.threads)
+
+
+# --------------------------------------------------------------------- how programs end
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("", 0),
+        ("sys.exit(3)", 3),
+        ("os._exit(4)", 4),
+        ("raise RuntimeError('x')", 1),
+        ("ctypes.CDLL(None).exit(5)", 5),
+        (
+            "import threading; threading.Thread(target=os._exit, args=(6,)).start(); time.sleep(9)",
+            6,
+        ),
+    ],
+)
+def test_the_last_kernels_are_there_however_the_program_ends(gpu, end, status):
+    profile = gpu.run(f"init()\nlaunch('k', took=5_000_000)\nlaunch('k')\n{end}\n", ends=status)
+    assert sum(work(profile).values()) == 2
+    assert profile.exit_code == status
+
+
+@pytest.mark.slow
+def test_what_was_flushed_outlives_a_kill(gpu):
+    program = subprocess.Popen(
+        gpu.command("init()\nfor i in range(100): launch('k')\nprint('up', flush=True)\n"
+                    "time.sleep(60)\n"),
+        cwd=gpu.folder, env=gpu.environ(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stdout.readline() == "up\n"
+    time.sleep(1.6)
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    program.stdout.close()
+    subprocess.run(
+        [sys.executable, "-m", "taupy", "trials", "--db", str(gpu.folder / "taupy.db")],
+        env=gpu.environ(), capture_output=True, check=True,
+    )  # fmt: skip
+    profile = gpu.stored()
+    assert profile.state == "incomplete"
+    assert work(profile) == {"<module> / launch / k": 100}
+    assert host_calls(profile) == {"<module> / launch / cudaLaunchKernel": 100}
+    assert not list((gpu.folder / "state").glob("run-*"))
+
+
+def test_a_forked_child_neither_hangs_nor_counts_twice(gpu):
+    profile = gpu.run(
+        "init()\nfor i in range(10): launch('k')\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    for i in range(5): launch('k')\n"  # CUDA in a forked child is an error; no crash
+        "    sys.exit(0)\n"
+        "assert os.waitpid(pid, 0)[1] == 0\n"
+        "for i in range(10): launch('k')\n"
+    )
+    assert work(profile) == {"<module> / launch / k": 20}
+    assert {one.thread.node for one in streams(profile).values()} == {0}
+
+
+def test_children_that_use_the_gpu_first_are_nodes_with_streams(gpu):
+    profile = gpu.run(
+        "import multiprocessing as mp\n"
+        "def child(n):\n    init()\n    for i in range(n): launch('k')\n"
+        "def workers(method, n):\n"
+        "    p = mp.get_context(method).Process(target=child, args=(n,)); p.start(); p.join()\n"
+        "    assert p.exitcode == 0\n"
+        "if __name__ == '__main__':\n"
+        "    workers('fork', 3); workers('spawn', 4)\n"
+    )
+    counts = {place[0]: sum(one.tree.calls) for place, one in streams(profile).items()}
+    assert sorted(counts.values()) == [3, 4]
+    assert 0 not in counts
+
+
+def test_a_program_that_replaces_itself_keeps_both_images(gpu):
+    profile = gpu.run(
+        "init()\n"
+        "for i in range(3): launch('k')\n"
+        "if len(sys.argv) < 2:\n"
+        "    os.execv(sys.executable, [sys.executable, 'prog.py', 'again'])\n"
+    )
+    assert sum(work(profile).values()) == 6
+
+
+def test_the_program_does_not_see_the_collector(gpu):
+    gpu.run(
+        "import subprocess\n"
+        "init(); launch('k')\n"
+        "print([n for n in os.environ if 'CUDA' in n or 'TAUPY_B' in n])\n"
+        "print([n for n in sys.modules if n.startswith('taupy')], threading.active_count())\n"
+        "child = 'import os; print([n for n in os.environ if \"CUDA\" in n])'\n"
+        "for command in ([sys.executable, '-I', '-c', child], ['env']):\n"
+        "    out = subprocess.run(command, capture_output=True, text=True).stdout\n"
+        "    print('CUDA_INJECTION' in out)\n"
+        "sys.stdout.flush(); os.system('env | grep -c CUDA_INJECTION')\n"
+    )
+    assert gpu.printed.split() == ["[]", "[]", "1", "False", "False", "0"]
+
+
+def test_a_tool_that_the_program_names_itself_stays_named(gpu):
+    gpu.told["CUDA_INJECTION64_PATH"] = "/nowhere/libother.so"
+    gpu.told["FAKE_NO_INJECTION"] = "1"
+    profile = gpu.run(
+        "print(os.environ['CUDA_INJECTION64_PATH'])\n"
+        "init()\nlaunch('k')\nimport json\nlaunch('k')\n"
+    )
+    assert gpu.printed == "/nowhere/libother.so\n"
+    # The engine notices the driver at the next new call path all the same.
+    assert sum(work(profile).values()) >= 1
+
+
+def test_a_driver_that_loads_no_collector_is_noticed_at_a_new_call_path(gpu):
+    gpu.told["FAKE_NO_INJECTION"] = "1"
+    profile = gpu.run(
+        "init()\ntime.sleep(0.01)\ndef train():\n    for i in range(10): launch('k')\ntrain()\n"
+    )
+    assert work(profile) == {"<module> / train / launch / k": 10}
+
+
+# --------------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"FAKE_SUBSCRIBE": "39"}, "another CUPTI client is at work"),
+        ({"FAKE_SUBSCRIBE": "999"}, "CUPTI failed without a reason"),
+        ({"FAKE_ENABLE": "35"}, "NVreg_RestrictProfilingToAdminUsers=0"),
+        ({"FAKE_ENABLE": "43"}, "a MIG instance"),
+        ({"TAUPY_CUPTI": "/nowhere/libcupti.so.13", "FAKE_DRIVER": "11080"}, "is for CUDA 13"),
+    ],
+)
+def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(gpu, told, says):
+    gpu.told |= told
+    profile = gpu.run("init()\nlaunch('k')\n")
+    assert "GPU work was not recorded" in health(profile, "gpu")
+    assert says in health(profile, "gpu")
+    assert says in gpu.said
+    assert not streams(profile)
+    assert "launch" in {timer.name for timer in profile.timers}
+
+
+def test_asking_for_a_gpu_that_is_never_used_is_an_error_line(gpu):
+    profile = gpu.run("init()\n", "--gpu")
+    assert "launched nothing" in health(profile, "gpu")
+    (gpu.folder / "plain").mkdir()
+    plain = Gpu(gpu.folder / "plain", gpu.fakes)
+    done = subprocess.run(
+        [sys.executable, "-m", "taupy", "run", "--gpu", "-c", "pass"],
+        cwd=plain.folder, env=plain.environ(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "never loaded the CUDA driver" in done.stderr
+
+
+def test_a_driver_without_a_device_is_no_reason_to_speak(gpu):
+    gpu.told["FAKE_NO_DEVICE"] = "1"
+    profile = gpu.run("assert cuda.cuInit(0) == 100\n")
+    assert health(profile, "gpu") == ""
+    assert "not" not in gpu.said
+
+
+def test_no_gpu_leaves_the_driver_alone(gpu):
+    profile = gpu.run("init()\nlaunch('k')\n", "--no-gpu")
+    assert not streams(profile)
+    assert health(profile, "gpu") == ""
+
+
+@pytest.mark.slow
+def test_a_gpu_that_never_finishes_does_not_hold_the_program_for_ever(gpu):
+    gpu.told["FAKE_FLUSH_HANGS"] = "1"
+    (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 2000\n")
+    profile = gpu.run("init()\nlaunch('k')\n")
+    assert "did not finish" in health(profile, "gpu_flush")
