@@ -2,7 +2,8 @@
 
 `marshal.loads` is not made for files of others: damaged ones can crash the interpreter
 or take all memory. Here sizes are checked against the bytes that are there, and only the
-types that a profile holds are known.
+types that a profile holds are known. `python -m profile` names what it ran by its code
+object; of that its name is taken.
 """
 
 from __future__ import annotations
@@ -94,6 +95,14 @@ class Reader:
             return tuple(items) if kind == "(" else items
         if kind == "{":
             return self._dictionary(depth, start)
+        if kind == "s":
+            return self._take(self._size(start))
+        if kind == "y":
+            return complex(self._unpacked(_DOUBLE), self._unpacked(_DOUBLE))
+        if kind in "<>":
+            return tuple([self._item(depth) for _ in range(self._size(start))])
+        if kind == "c":
+            return self._code(depth)
         raise Damaged(start, f"a value of the type {kind!r}, which no profile holds")
 
     def _item(self, depth: int) -> Any:
@@ -110,6 +119,15 @@ class Reader:
             except TypeError:
                 raise Damaged(start, "a key that can be none") from None
         return found
+
+    def _code(self, depth: int) -> str:
+        """A code object as Python 3.11 and later write it; its name is all that counts."""
+        self._take(5 * _INT.size)
+        *_, name, _ = [self._item(depth) for _ in range(8)]
+        line = self._unpacked(_INT)
+        for _ in range(2):
+            self._item(depth)
+        return f"<code object {name}, line {line}>"
 
     def _reference(self, start: int) -> Any:
         number = self._unpacked(_INT)
@@ -149,4 +167,4 @@ class Reader:
         return data
 
 
-_CONSTANTS: dict[str, Any] = {"N": None, "T": True, "F": False, "0": _END}
+_CONSTANTS: dict[str, Any] = {"N": None, "T": True, "F": False, ".": ..., "0": _END}

@@ -9,6 +9,7 @@ and callees are those of the file, deeper paths are not made up.
 from __future__ import annotations
 
 import marshal
+import re
 from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
@@ -31,9 +32,16 @@ LARGEST_FILE = 128 << 20
 
 Key = tuple[str, int, str]
 _C_FILE = "~"
+_PLACE = re.compile(r"(.*) \[\{(.*)\}\{([0-9]{1,9})\}\]", re.DOTALL)
 
 _NOTE = (
     "cProfile keeps the direct callers of a routine, no call paths: paths of two routines are "
+    "stored; the number of primitive calls is left out"
+)
+
+
+_COUNTED = (
+    "the module profile keeps no times of callers, only how often they called: no callers are "
     "stored; the number of primitive calls is left out"
 )
 
@@ -67,19 +75,28 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     rows = Rows([TIME])
     rows.rounded = True
     entered: dict[Key, int] = {}
+    counted_only = False
     checked: list[tuple[Key, Stat, dict[Key, Stat]]] = []
     for number, (key, value) in enumerate(stats.items()):
         where = f"routine {number + 1}"
         routine = _key(source, where, key)
         if not isinstance(value, tuple) or len(value) != 5 or not isinstance(value[4], dict):
             raise refusal(source, where, "no (calls, calls, time, time, callers)")
-        callers = {
-            _key(source, where, caller): _stat(source, where, part, value)
-            for caller, part in value[4].items()
-        }
-        checked.append((routine, _stat(source, where, value[:4], value), callers))
-        for caller, part in callers.items():
-            entered[caller] = entered.get(caller, 0) + part.calls
+        callers: dict[Key, Stat] = {}
+        for key_of_caller, part in value[4].items():
+            caller = _key(source, where, key_of_caller)
+            if type(part) is int and 0 <= part < 1 << 62:
+                counted_only = True
+                calls = part
+            else:
+                of_caller = _stat(source, where, part)
+                # There, and only there, the number of all calls comes first.
+                callers[caller] = of_caller._replace(
+                    primitive=of_caller.calls, calls=of_caller.primitive
+                )
+                calls = callers[caller].calls
+            entered[caller] = entered.get(caller, 0) + calls
+        checked.append((routine, _stat(source, where, value[:4]), callers))
     for routine, stat, callers in checked:
         name = _name(routine)
         whole = (0, stat.calls, entered.get(routine, 0), _ns(stat.own), _ns(stat.cumulative))
@@ -96,7 +113,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     made.timers = timers.timers
     largest = max((_ns(stat.cumulative) for _, stat, _ in checked), default=0)
     made.duration_ns = largest
-    made.metadata[IMPORT_NOTES] = _NOTE
+    made.metadata[IMPORT_NOTES] = _COUNTED if counted_only else _NOTE
     yield made
 
 
@@ -112,11 +129,7 @@ def _key(path: Path, where: str, key: Any) -> Key:
     return key
 
 
-def _stat(path: Path, where: str, part: Any, whole: tuple[Any, ...]) -> Stat:
-    if type(part) is int:  # very old: the number of calls from there alone
-        calls = part
-        share = calls / whole[1] if type(whole[1]) is int and whole[1] else 0.0
-        part = (calls, calls, whole[2] * share, whole[3] * share) if share <= 1 else None
+def _stat(path: Path, where: str, part: Any) -> Stat:
     if not (
         isinstance(part, tuple)
         and len(part) == 4
@@ -167,7 +180,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     stats = {
         key: (
             *_seconds(values[:4]),
-            {caller: _seconds(part) for caller, part in values[4].items()},
+            {caller: _seconds([part[1], part[0], *part[2:]]) for caller, part in values[4].items()},
         )
         for key, values in totals.items()
     }
@@ -217,6 +230,8 @@ def _seconds(values: list[Any]) -> tuple[int, int, float, float]:
 
 def _our_key(timer: Timer) -> Key:
     if timer.file is None:
+        if match := _PLACE.fullmatch(timer.name):
+            return (match[2], int(match[3]), match[1])
         return (_C_FILE, 0, timer.name)
     return (timer.path or timer.file, timer.line or 0, timer.name)
 

@@ -1,0 +1,190 @@
+"""cProfile's files: numbers equal pstats', hostile marshal data do no harm."""
+
+from __future__ import annotations
+
+import contextlib
+import cProfile
+import marshal
+import profile as plain_profile
+import pstats
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taupy.errors import FormatError
+from taupy.formats import pstats_
+from taupy.formats.marshal_ import Damaged, Reader
+from taupy.formats.progress import SILENT
+from tests.builders import gpu_profile, small_profile
+from tests.unit.formats.comparing import flat_by_name, one, read, short_paths
+
+PROGRAM = """
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+def even(n):
+    return True if n == 0 else odd(n - 1)
+def odd(n):
+    return False if n == 0 else even(n - 1)
+def main():
+    fib(12)
+    for n in range(20):
+        even(n)
+    sorted(range(50), key=lambda x: -x)
+main()
+"""
+
+
+def name(key):
+    file, line, routine = key
+    if match := re.match(r"<code object (\S+).*, line (\d+)>", str(routine)):
+        routine = f"<code object {match[1]}, line {match[2]}>"
+    return routine if file == "~" else f"{routine} [{{{file}}}{{{line}}}]"
+
+
+def ns(seconds):
+    return round(seconds * 1e9)
+
+
+@pytest.fixture(params=[cProfile.Profile, plain_profile.Profile])
+def dumped(request, tmp_path):
+    profiler = request.param()
+    names = {"__name__": "x"}
+    profiler.runctx(compile(PROGRAM, "/home/u/prog.py", "exec"), names, names)
+    file = tmp_path / "prog.prof"
+    profiler.dump_stats(file)
+    return file
+
+
+def test_totals_are_those_of_pstats(dumped):
+    profile = one(pstats_, dumped)
+    theirs = pstats.Stats(str(dumped)).stats
+    entered = {}
+    for _, _, _, _, callers in theirs.values():
+        for caller, part in callers.items():
+            calls = part if isinstance(part, int) else part[0]
+            entered[name(caller)] = entered.get(name(caller), 0) + calls
+    ours = flat_by_name(profile, profile.threads[0])
+    for key, (_, calls, own, cumulative, _) in theirs.items():
+        if calls:
+            found = ours[name(key)]
+            expected = (calls, entered.get(name(key), 0), ns(cumulative), ns(own))
+            assert found == expected, key
+    assert len([k for k, v in theirs.items() if v[1] or name(k) in ours]) == len(ours)
+
+
+def test_callers_are_those_of_pstats(tmp_path):
+    profiler = cProfile.Profile()
+    names = {"__name__": "x"}
+    profiler.runctx(compile(PROGRAM, "/home/u/prog.py", "exec"), names, names)
+    file = tmp_path / "prog.prof"
+    profiler.dump_stats(file)
+    profile = one(pstats_, file)
+    found = {}
+    for path, (calls, _, _, exclusive) in short_paths(profile, profile.threads[0]).items():
+        routines = path.split(" > ")
+        if len(routines) > 1 and calls:
+            assert (*routines[-2:],) not in found or routines[-2].startswith("(callers")
+            found[tuple(routines[-2:])] = (calls, exclusive)
+    for key, (_, _, _, _, callers) in pstats.Stats(str(file)).stats.items():
+        for caller, (calls, _, own, _) in callers.items():
+            assert found[name(caller), name(key)] == (calls, ns(own))
+
+
+def test_what_is_written_is_what_was_read(dumped, tmp_path):
+    target = tmp_path / "back.prof"
+    pstats_.write(one(pstats_, dumped), target, SILENT)
+    ours, theirs = pstats.Stats(str(target)).stats, pstats.Stats(str(dumped)).stats
+
+    def rounded(stats):
+        return {
+            name(key): (calls, ns(own), ns(whole))
+            for key, (_, calls, own, whole, _) in stats.items()
+            if calls
+        }
+
+    assert rounded(ours) == rounded(theirs)
+
+
+def test_our_trial_opens_in_pstats(tmp_path):
+    target = tmp_path / "x.prof"
+    lost = pstats_.write(small_profile(), target, SILENT)
+    stats = pstats.Stats(str(target)).stats
+    f = stats["/home/u/app.py", 3, "f"]
+    # f: 2 calls from <module>, primitive ones, and 3 from itself; 50 ns own, 90 ns outermost.
+    assert f[:4] == (2, 5, 50 / 1e9, 90 / 1e9)
+    # Of callers, pstats has all calls first.
+    assert {caller[2]: part[:2] for caller, part in f[4].items()} == {
+        "<module>": (2, 2),
+        "f": (3, 0),
+    }
+    assert "2 threads are summed up" in " ".join(lost)
+
+
+def test_gpu_time_is_not_added_to_host_time(tmp_path):
+    target = tmp_path / "x.prof"
+    lost = pstats_.write(gpu_profile(), target, SILENT)
+    assert {key[2] for key in pstats.Stats(str(target)).stats} == {
+        ".taupy application", "<module>", "step", "cudaLaunchKernel", "cudaMemcpyAsync"
+    }  # fmt: skip
+    assert any("2 streams of GPUs" in line for line in lost)
+
+
+KEY = ("f.py", 1, "f")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (marshal.dumps({}), "no routines"),
+        (marshal.dumps([1]), "no routines"),
+        (marshal.dumps({KEY: (1, 1, 0.0, 0.0)}), "routine 1: no "),
+        (marshal.dumps({KEY: (1, 1, 0.0, 0.0, [])}), "routine 1: no "),
+        (marshal.dumps({("f.py", "1", "f"): (1, 1, 0.0, 0.0, {})}), "no .file, line, name"),
+        (marshal.dumps({KEY: (1, 1, "0", 0.0, {})}), "not numbers"),
+        (marshal.dumps({KEY: (1, 1, float("nan"), 0.0, {})}), "not numbers"),
+        (marshal.dumps({KEY: (1, 1, 0.0, 1e300, {})}), "not numbers"),
+        (marshal.dumps({KEY: (1 << 70, 1, 0.0, 0.0, {})}), "not numbers"),
+        (marshal.dumps({KEY: (1, 1, 0.0, 0.0, {KEY: (1,)})}), "not numbers"),
+        (marshal.dumps({KEY: (1, 1, 0.0, 0.0, {})})[:-4], "ends in the middle"),
+        (b"{)\x03?", "type '.?'"),
+        (b"{(\xff\xff\xff\x7f", "a size of 2147483647"),
+        (b"{)\x03" + b")\x01" * 5000, "nested more than"),
+        (b"{)\x03r\x05\0\0\0", "a reference to value 5"),
+        (b"", "ends in the middle"),
+    ],
+)
+def test_what_is_no_pstats_file_is_refused(tmp_path, content, reason):
+    file = tmp_path / "bad.prof"
+    file.write_bytes(content)
+    with pytest.raises(FormatError, match=reason) as refused:
+        read(pstats_, file)
+    assert str(refused.value).startswith(f"{file}: ")
+
+
+MARSHALLED = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.tuples(inner, inner) | st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(value=MARSHALLED, version=st.integers(0, 4))
+def test_what_marshal_writes_is_read_as_marshal_reads_it(value, version):
+    data = marshal.dumps(value, version)
+    assert Reader(data).value() == marshal.loads(data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.binary(max_size=60))
+def test_arbitrary_bytes_are_read_or_damaged_never_more(data):
+    with contextlib.suppress(Damaged):
+        Reader(b"{" + data).value()
+
+
+def test_recognised_by_content(dumped, tmp_path):
+    assert pstats_.recognises(dumped, dumped.read_bytes())
+    assert not pstats_.recognises(dumped, b'{"json": 1}')
+    assert not pstats_.recognises(dumped, b"")

@@ -1,0 +1,108 @@
+"""Which format a file is in, and what the list of formats promises."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from taupy.errors import FormatError, UsageError
+from taupy.formats import limits, registry
+from taupy.formats.progress import SILENT
+from tests.builders import gpu_profile, small_profile
+
+
+def test_names_are_unique_and_every_format_does_something():
+    names = [format.name for format in registry.formats()]
+    assert len(set(names)) == len(names)
+    assert all(format.read or format.write for format in registry.formats())
+
+
+def test_what_is_written_is_recognised_as_that_format(tmp_path):
+    both = [format for format in registry.formats() if format.read and format.write]
+    assert {"tau", "json", "speedscope", "collapsed", "pstats"} <= {one.name for one in both}
+    for format in both:
+        for number, profile in enumerate([small_profile(), gpu_profile()]):
+            target = tmp_path / f"{format.name}-{number}{(format.suffixes or ('',))[0]}"
+            format.write(profile, target, SILENT)
+            assert registry.recognised(target).name == format.name
+
+
+def test_packed_files_are_recognised_by_what_is_in_them(tmp_path):
+    file = tmp_path / "x.gz"
+    file.write_bytes(gzip.compress(b"main;f 1\nmain;g 2\n"))
+    assert registry.recognised(file).name == "collapsed"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"hello\n", b"\0" * 100, b"{", b"\x1f\x8b", b"PK\x03\x04"]
+)
+def test_unknown_files_are_refused_with_the_list_of_formats(tmp_path, content):
+    file = tmp_path / "unknown"
+    file.write_bytes(content)
+    with pytest.raises(FormatError, match=r"tau, tau-packed.*--format NAME"):
+        registry.recognised(file)
+
+
+def test_only_files_and_folders_are_looked_at(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FormatError, match="neither a file nor a folder"):
+        registry.recognised(tmp_path / "pipe")
+    with pytest.raises(FormatError, match="neither a file nor a folder"):
+        registry.recognised(Path("/dev/zero"))
+    with pytest.raises(FormatError, match="there is no file"):
+        registry.recognised(tmp_path / "missing")
+
+
+def test_the_suffix_of_a_target_says_its_format():
+    expected = {
+        "a.collapsed": "collapsed",
+        "a.csv": "csv",
+        "a.callpaths.csv": "csv-callpaths",
+        "a.events.parquet": "parquet-events",
+        "A.SPEEDSCOPE.JSON": "speedscope",
+        "a.taupy.json": "json",
+        "a.prof": "pstats",
+    }
+    assert {name: registry.writer_for(Path(name)).name for name in expected} == expected
+    for name in ("a", "a.json", "a.txt", ".csv.d/x"):
+        with pytest.raises(UsageError, match="--format"):
+            registry.writer_for(Path(name))
+
+
+def test_names_of_formats_are_known_or_listed():
+    assert registry.reader("tau").name == registry.writer("tau").name == "tau"
+    with pytest.raises(UsageError, match="no format that can be read; there are: tau"):
+        registry.reader("csv")
+    with pytest.raises(UsageError, match="no format that can be written"):
+        registry.writer("tau-packed")
+
+
+def test_lines_of_packed_and_plain_files_are_the_same(tmp_path):
+    plain, packed = tmp_path / "a", tmp_path / "b"
+    plain.write_bytes(b"one\r\ntwo\n\nlast")
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    for file in (plain, packed):
+        assert list(limits.lines(file, SILENT)) == [b"one", b"two", b"", b"last"]
+    packed.write_bytes(packed.read_bytes()[:-12])
+    with pytest.raises(FormatError, match="damaged gzip"):
+        list(limits.lines(packed, SILENT))
+
+
+def test_progress_hears_of_every_byte(tmp_path):
+    heard = []
+
+    class Ear:
+        def begin(self, what, total=None):
+            heard.append((what, total))
+
+        def advance(self, amount=1):
+            heard.append(amount)
+
+    file = tmp_path / "x"
+    file.write_bytes(b"line\n" * 1000)
+    list(limits.lines(file, Ear()))
+    assert heard[0] == ("x", 5000)
+    assert sum(heard[1:]) == 5000
