@@ -27,10 +27,7 @@ from taupy.errors import TaupyError
 
 LIBRARY_VARIABLE = "TAUPY_CUPTI_LIBRARY"
 
-OLDEST = 24
-"""Version (as CUPTI counts) of 12.6, the first with this interface."""
-
-_NEEDS_DRIVER = 130200
+_NEEDS_DRIVER = 130200  # as CUPTI counts; 13.2 crashes without one, later ones answer 999
 _RANGE_PROFILER = 0
 KINDS = ("counter", "ratio", "throughput")
 """CUPTI's kinds of metrics, in its order."""

@@ -35,8 +35,11 @@ def placements(db: ProfileDB, trial: TrialRow, processor: str | None = None) -> 
     names = {point.processor for point in found}
     roofs = {name: _roofs(processor or name, there) for name in names}
     if processor is not None and all(one.empty for one in roofs.values()):
+        near = ", ".join(f"'{one.gpu}'" for one in datasheets.candidates(processor))
+        more = f"; it may be one of {near}" if near else ""
         raise UsageError(
-            f"no roofs are known of '{processor}': `taupy ceilings list` shows those that are kept"
+            f"no roofs are known of '{processor}'{more}; `taupy ceilings list` shows those that "
+            "are kept"
         )
     return [place(point, roofs[point.processor]) for point in found]
 

@@ -25,6 +25,9 @@ LONGEST = 2000
 DEEPEST = 50
 """Parentheses and functions inside each other, at most."""
 
+MOST = 200
+"""Metrics and numbers in an expression, at most."""
+
 FUNCTIONS = ("min", "max", "sum", "first")
 LENIENT = ("sum", "first")
 """Functions of metrics, which skip those that were not measured."""
@@ -147,6 +150,7 @@ class _Parser:
         self._source = text
         self._at = 0
         self._depth = 0
+        self._parts = 0
         self._advance()
 
     def whole(self) -> Node:
@@ -212,6 +216,9 @@ class _Parser:
 
     def _single(self) -> Node:
         text = self._text
+        self._parts += 1
+        if self._parts > MOST:
+            raise UsageError(f"an expression has {MOST} metrics and numbers at most")
         if self._kind == "number":
             number = Number(float(text), self._unit.strip())
             if number.value == float("inf"):

@@ -71,6 +71,10 @@ COUNTS = {"calls": "call", "subroutines": "call"}
 _OF_ALL_LAUNCHES = {"time": "counted_time", "calls": "counted_launches"}
 _NO_COUNTERS = {"time", "cpu_time", "time_compensated", *COUNTS, *_OF_ALL_LAUNCHES.values()}
 
+_DEEPEST = 300
+_MOST = 5000
+"""What an expression may be when those that it stands on are put in: levels and metrics."""
+
 Place = tuple[int, int, int]
 
 
@@ -200,6 +204,7 @@ class _Trial:
             self.ids.setdefault(name, id)
             self.units.setdefault(name, unit)
         self._definitions: dict[str, Definition] | None = None
+        self._level = self._metrics = 0
 
     @property
     def definitions(self) -> dict[str, Definition]:
@@ -230,6 +235,7 @@ class _Trial:
         if known in self.units:
             return Name(known)
         parsed = expression.parse(self.definitions[known].expression)
+        self._level = self._metrics = 0
         expanded = self._expanded(parsed, (known,))
         bound(expanded, {**COUNTS, **self.units})  # an error is told of what the user wrote
         return self._counted(expanded)
@@ -263,21 +269,28 @@ class _Trial:
         Args:
             inside: the derived metrics whose expressions lead here.
         """
-        if isinstance(node, Function) and node.function in LENIENT:
-            return self._lenient(node, inside)
-        if isinstance(node, Function):
-            return Function(
-                node.function, tuple(self._expanded(one, inside) for one in node.arguments)
+        self._level += 1
+        if self._level > _DEEPEST or self._metrics > _MOST:
+            raise UsageError(
+                f"'{shown(inside[0])}' stands on too many other derived metrics to be computed"
             )
-        if isinstance(node, Binary):
-            return Binary(
-                node.operator,
-                self._expanded(node.left, inside),
-                self._expanded(node.right, inside),
-            )
-        return self._metric(node, inside) if isinstance(node, Name) else node
+        try:
+            if isinstance(node, Name):
+                return self._metric(node, inside)
+            if isinstance(node, Binary):
+                left = self._expanded(node.left, inside)
+                return Binary(node.operator, left, self._expanded(node.right, inside))
+            if isinstance(node, Function):
+                if node.function in LENIENT:
+                    return self._lenient(node, inside)
+                parts = [self._expanded(one, inside) for one in node.arguments]
+                return Function(node.function, tuple(parts))
+            return node
+        finally:
+            self._level -= 1
 
     def _metric(self, node: Name, inside: tuple[str, ...]) -> Node:
+        self._metrics += 1
         if node.name in self.units or node.name in COUNTS:
             return node
         definition = self.definitions.get(node.name)

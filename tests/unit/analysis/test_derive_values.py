@@ -186,6 +186,24 @@ def test_definitions_may_stand_on_each_other_but_not_in_a_circle(counted):
         derived.define(counted, "d", "d / 2")
 
 
+def test_definitions_that_grow_beyond_measure_are_refused(counted):
+    """Each twice the one before: a thousand million metrics, in thirty lines."""
+    derived.define(counted, "n0", "gld")
+    for n in range(1, 31):
+        derived.define(counted, f"n{n}", f"n{n - 1} + n{n - 1}")
+    assert flat(counted, "n5")["gpu", "gemm"][1] == 32 * 400
+    with pytest.raises(UsageError, match="'n30' stands on too many other derived metrics"):
+        metrics.resolve(counted, 1, "n30")
+    long = " + ".join(["{}"] + ["gld"] * 199)
+    derived.define(counted, "m0", "gld")
+    for n in range(1, 9):
+        derived.define(counted, f"m{n}", long.format(f"m{n - 1}"))
+    with pytest.raises(UsageError, match="'m8' stands on too many"):
+        metrics.resolve(counted, 1, "m8")
+    with pytest.raises(UsageError, match="200 metrics and numbers at most"):
+        derived.define(counted, "longer", long.format("gld + gld"))
+
+
 def test_a_measured_metric_wins_then_the_database_then_the_project(counted, tmp_path):
     assert metrics.resolve(counted, 1, "flop_rate").source == "predefined"
     (tmp_path / "pyproject.toml").write_text(
