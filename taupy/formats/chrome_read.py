@@ -330,7 +330,7 @@ class TraceReader:
             uuid="",
             application=header.application,
             experiment="default",
-            started_at=(base + begin) // 1000 / 1e6 if base is not None else 0.0,
+            started_at=(path.stat().st_mtime if base is None else (base + begin) // 1000 / 1e6),
             duration_ns=end - begin,
             timers=self.timers,
             threads=sorted(threads, key=lambda one: one.thread),

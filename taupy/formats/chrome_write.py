@@ -49,7 +49,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             file.write(comma + json.dumps(event))
             comma = ",\n"
         for track in found.tracks:
-            for line in _slices(profile, track, base, stacks):
+            for line in _slices(profile, track, found.tracks, base, stacks):
                 file.write(comma + line)
                 comma = ",\n"
             progress.advance()
@@ -145,10 +145,13 @@ def _place(profile: Profile, track: Track) -> tuple[int, int]:
     return process, 1_000_000_000 + at.thread * 100 + track.lane
 
 
-def _slices(profile: Profile, track: Track, base: int, stacks: _Stacks) -> Iterator[str]:
+def _slices(
+    profile: Profile, track: Track, all_tracks: list[Track], base: int, stacks: _Stacks
+) -> Iterator[str]:
     process, thread = _place(profile, track)
     measured = track.measured
     launches = launches_by_row(measured)
+    arrows = any(not other.thread.context for other in all_tracks)
     heads: dict[tuple[int, str], tuple[str, dict[str, Any]]] = {}
     for one in track.slices:
         key = (one.row, one.kind)
@@ -172,6 +175,11 @@ def _slices(profile: Profile, track: Track, base: int, stacks: _Stacks) -> Itera
                 args = {"device": track.thread.context - 1, "stream": _stream(track), **args}
             head = heads[key] = (json.dumps(named)[:-1], args)
         yield _line(head[0], head[1], one, base)
+        if one.correlation is not None and arrows:
+            kind = "f" if track.thread.context else "s"
+            arrow = {"ph": kind, "id": one.correlation, "pid": process, "tid": thread}
+            named = {**arrow, "cat": "ac2g", "name": "ac2g", "bp": "e"}
+            yield json.dumps(named)[:-1] + f', "ts": {_micro(one.start_ns - base)}}}'
 
 
 def _line(head: str, args: dict[str, Any], one: Slice, base: int) -> str:

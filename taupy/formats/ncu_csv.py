@@ -39,6 +39,12 @@ _LABELS: Final = {
     "Registers Per Thread": "launch__registers_per_thread",
     "Static Shared Memory Per Block": "launch__shared_mem_per_block_static",
     "Dynamic Shared Memory Per Block": "launch__shared_mem_per_block_dynamic",
+    "Theoretical Occupancy": "sm__maximum_warps_per_active_cycle_pct",
+    "Block Limit Registers": "launch__occupancy_limit_registers",
+    "Block Limit Shared Mem": "launch__occupancy_limit_shared_mem",
+    "Block Limit Warps": "launch__occupancy_limit_warps",
+    "Block Limit SM": "launch__occupancy_limit_blocks",
+    "Waves Per SM": "launch__waves_per_multiprocessor",
     "SM Frequency": "smsp__cycles_elapsed.avg.per_second",
     "DRAM Bandwidth": "dram__bytes.sum.per_second",
     **{
@@ -99,7 +105,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
         metadata[IMPORT_NOTES] = "\n".join(notes)
     application = names.get("application") or path.stem.partition(".")[0] or path.name
     try:
-        profile = launches.profile(application, metadata)
+        profile = launches.profile(application, metadata, path.stat().st_mtime)
     except OverflowError:
         raise refusal(path, "", "its values are too large to be counts") from None
     yield profile

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from taupy.catalog import spelling
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES, COUNTERS
@@ -39,6 +39,8 @@ _RATE: Final = re.compile(
 )
 
 _MMA_SHAPE: Final = re.compile(r"(?<![0-9])(884|1688|16816|161616|16832|16864)(?![0-9])")
+
+_FACTS: Final = ("launch__", "device__", "c2clink__", "nvlink__", "numa__", "profiler__")
 
 _LARGEST_WHOLE: Final = 1 << 50
 
@@ -136,7 +138,7 @@ class CountedLaunches:
         self._units[COUNTED_LAUNCHES] = "launch"
         self._builder.add_values(thread, row, found)
         for name, value in one.values.items():
-            if not _is_sum(name):
+            if not _is_sum(name) and not _is_fact(name):
                 key = (thread, row, name)
                 values = self._events.get(key)
                 if values is None:
@@ -242,8 +244,12 @@ class CountedLaunches:
         known = self._devices.get(key, ("", ""))
         self._devices[key] = (known[0] or name, known[1] or one.capability)
 
-    def profile(self, application: str, metadata: dict[str, str]) -> Profile:
-        """All launches, summed up by kernel and configuration."""
+    def profile(self, application: str, metadata: dict[str, str], when: float) -> Profile:
+        """All launches, summed up by kernel and configuration.
+
+        Args:
+            when: seconds since the epoch; files of ncu do not say it, so that of the file.
+        """
         for (thread, row, name), one in self._events.items():
             event = UserEvent(name, one.unit, one.count, one.smallest, one.largest,
                               one.total / one.count, one.squares, row)  # fmt: skip
@@ -257,7 +263,7 @@ class CountedLaunches:
             uuid="",
             application=application,
             experiment="default",
-            started_at=0.0,
+            started_at=when,
             duration_ns=sum(int(one.tree.inclusive["time"][0]) for one in threads),
             timers=self.timers,
             threads=threads,
@@ -291,6 +297,11 @@ class CountedLaunches:
                 "tensor pipe less HFMA2, times the operations of their shape"
             )
         return found
+
+
+def _is_fact(name: str) -> bool:
+    """Is it a property of the launch or the machine rather than something measured?"""
+    return name.startswith(_FACTS) and name != "launch__waves_per_multiprocessor"
 
 
 def _plain(value: float) -> int | float:
@@ -398,17 +409,35 @@ def _operations(one: Counted, like_ampere: bool) -> int | None:
     return None
 
 
-def _resources(values: Mapping[str, float]) -> tuple[int | None, int | None, int | None]:
-    """Registers a thread; static and dynamic shared memory of a block, in bytes."""
+class _Resources(NamedTuple):
+    """What a launch asks of a multiprocessor, as `Launch` has it."""
 
+    registers: int | None
+    shared_static_bytes: int | None
+    shared_dynamic_bytes: int | None
+    local_bytes: int | None
+    occupancy: float | None
+    limiter: str | None
+
+
+def _resources(values: Mapping[str, float]) -> _Resources:
     def whole(name: str) -> int | None:
         value = values.get(name)
         return None if value is None or not 0 <= value < 1 << 40 else int(value)
 
-    return (
+    percent = values.get("sm__maximum_warps_per_active_cycle_pct")
+    limits = {
+        word: values[f"launch__occupancy_limit_{word}"]
+        for word in ("registers", "shared_mem", "warps", "blocks")
+        if f"launch__occupancy_limit_{word}" in values
+    }
+    return _Resources(
         whole("launch__registers_per_thread"),
         whole("launch__shared_mem_per_block_static"),
         whole("launch__shared_mem_per_block_dynamic"),
+        None,
+        percent / 100 if percent is not None and 0 <= percent <= 100 else None,
+        min(limits, key=lambda word: limits[word]) if limits else None,
     )
 
 

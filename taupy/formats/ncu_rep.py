@@ -76,7 +76,8 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     if notes:
         metadata[IMPORT_NOTES] = "\n".join(notes)
     try:
-        profile = launches.profile(path.stem.partition(".")[0] or path.name, metadata)
+        name = path.stem.partition(".")[0] or path.name
+        profile = launches.profile(name, metadata, path.stat().st_mtime)
     except OverflowError:
         raise refusal(path, "", "its values are too large to be counts") from None
     yield profile

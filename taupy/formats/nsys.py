@@ -82,7 +82,7 @@ def _profile(
     _check_version(metadata, notes)
     began_ns = nsys_target.start_ns(tables)
     if began_ns is None:
-        notes.append("the file does not say when it was recorded")
+        notes.append("the file does not say when it was recorded; its own date is taken")
     hosts = Hosts(tables, notes)
     total = sum(tables.rows(name) for name in (*hosts.tables(), *GPU_TABLES))
     progress.begin(path.name, total)
@@ -108,7 +108,7 @@ def _profile(
         uuid="",
         application=nsys_target.application(tables, nodes) or path.stem,
         experiment="default",
-        started_at=(began_ns + begin) // 1000 / 1e6 if began_ns is not None else 0.0,
+        started_at=(path.stat().st_mtime if began_ns is None else (began_ns + begin) // 1000 / 1e6),
         duration_ns=end - begin,
         timers=hosts.timers,
         threads=sorted(threads, key=lambda one: one.thread),

@@ -6,7 +6,7 @@ from random import Random
 
 _WORDS = [
     b"", b"\0", b"\xff" * 8, b"-1", b"9" * 30, b"NaN", b"1e309", b'"', b"\\", b"{", b"[", b"]}",
-    b"\n", b",", b"\xf0\x9f\x92\xa9", b"\x80" * 9 + b"\x01", b"\xff\xff\xff\x7f", b"null", b"../../etc",
+    b"\n", b",", b"\x80" * 9 + b"\x01", b"\xff\xff\xff\x7f", b"null", b"../../etc",
     b"\x1b[31m", b"%s%n",
 ]  # fmt: skip
 

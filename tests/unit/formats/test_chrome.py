@@ -21,6 +21,7 @@ from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.slices import Timeline
 from taupy.model import invariants
+from taupy.model.gpu import Activity
 from tests import builders
 from tests.unit.formats import chrome_files as made
 from tests.unit.formats.test_nsys import paths, totals
@@ -287,6 +288,23 @@ def test_a_trial_with_activities_comes_back(tmp_path):
     assert min(one.start_ns for one in returned.activities) == start
     assert "<module> > step > cudaLaunchKernel > relu(float*)" in stream
     assert back.devices[0].name == "NVIDIA H200"
+
+
+def test_calls_with_moments_lead_to_what_they_launched(tmp_path):
+    profile = builders.gpu_profile()
+    start = int(builders.STARTED_AT * 1e9)
+    profile.threads[0].activities = [
+        Activity(3, "api", start + n * 1000 - 90, start + n * 1000 - 10, n + 1) for n in range(20)
+    ]
+    path = tmp_path / "out.trace.json"
+    chrome.write(profile, path, SILENT)
+    events = json.loads(path.read_text())["traceEvents"]
+    assert [sum(one["ph"] == kind for one in events) for kind in "sfX"] == [20, 20, 40]
+    back = read(path)
+    host = paths(back, (0, 0, 0))
+    assert host["<module> > step > cudaLaunchKernel"] == (20, 1600, 1600)
+    stream = paths(back, (0, 1, 0))
+    assert stream["<module> > step > cudaLaunchKernel > relu(float*)"] == (10, 800, 800)
 
 
 @settings(max_examples=30, deadline=None)
