@@ -41,11 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep single launches and calls with their moments, where the file has them",
     )
-    parser.add_argument(
-        "--trace",
-        action="store_true",
-        help="keep single launches and calls with their moments, where the file has them",
-    )
     where = parser.add_argument_group("where the trial stands")
     where.add_argument(
         "--application", "--app", metavar="NAME", help="application (default: what the file says)"
@@ -176,9 +171,6 @@ def _profiles(
             profile.experiment = args.experiment
         if args.name is not None:
             profile.name = args.name
-        if not args.trace and not format.keeps_source:
-            for measured in profile.threads:
-                measured.activities = []
         if not args.trace and not format.keeps_source:
             for measured in profile.threads:
                 measured.activities = []
