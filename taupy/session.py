@@ -162,7 +162,12 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     profile = profile_of(settings, nodes, finished=not running, places=places)
     done += _add_gpus(profile, places, folder, settings, missed)
     if profile.devices:
-        _describe_gpus(profile, folder)
+        try:
+            _describe_gpus(profile, folder)
+        except Exception as problem:  # facts are welcome, the profile is indispensable
+            profile.metadata[f"{HEALTH}gpu_facts"] = (
+                f"facts of the GPUs are missing ({type(problem).__name__}: {problem})"
+            )
     if running:
         profile.metadata["taupy.health.running"] = (
             f"{running} child processes were still running when this was stored; "
@@ -230,7 +235,10 @@ def _add_gpus(
 
         found.append(part)
         place = places[node]
-        said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+        try:
+            said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+        except (FormatError, OSError, ValueError) as problem:
+            said = {"gpu_part": f"GPU work could not be read ({problem}): {path}"}
         suffix = f".node{node}" if len(places) > 1 else ""
         profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in said.items()})
         done += [path, path.with_suffix(TRACE_SUFFIX)]
