@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 K = TypeVar("K", bound=Hashable)
 
@@ -66,7 +66,7 @@ class Comparison(Generic[K]):
         additive: values of rows add up to that of the whole.
     """
 
-    rows: list[Row[K]]
+    rows: Sequence[Row[K]]
     totals: tuple[tuple[float, ...], ...] = ()
     additive: bool = True
     sides: int = 2
@@ -93,27 +93,11 @@ def compared(
         totals: each side's totals, one a trial; None where there is none.
         additive: False for ratios such as instructions per cycle.
     """
-    keys: dict[K, None] = {}
-    for side in sides:
-        for trial in side:
-            keys.update(dict.fromkeys(trial))
-    rows = []
-    nan = math.nan
-    if len(sides) == 2 and len(sides[0]) == len(sides[1]) == 1:  # by far the most frequent
-        first, second = sides[0][0].get, sides[1][0].get
-        for key in keys:
-            one, two = first(key, nan), second(key, nan)
-            known = (one if one == one else None, two if two == two else None)
-            impact = two - one if one == one and two == two else _impact(known, additive)
-            rows.append(Row(key, known, ((one,), (two,)), impact))
+    rows: Sequence[Row[K]]
+    if [len(side) for side in sides] == [1, 1] and not _has_nan(sides[0][0], sides[1][0]):
+        rows = Pair(sides[0][0], sides[1][0], additive)  # by far the most frequent
     else:
-        for key in keys:
-            runs = tuple([tuple([trial.get(key, nan) for trial in side]) for side in sides])
-            values = tuple([_median_of_present(found) for found in runs])
-            rows.append(Row(key, values, runs, _impact(values, additive)))
-    rows = [row for row in rows if row.sides]
-    # By impact; where rows are alike, by value; then as they came.
-    rows.sort(key=_size, reverse=True)
+        rows = _rows(sides, additive)
     whole = None
     if totals is not None:
         found = tuple(tuple(map(float, side)) for side in totals)
@@ -121,6 +105,64 @@ def compared(
         whole = Row("total", values, found, _impact(values, True))
         return Comparison(rows, found, additive, len(sides), whole)
     return Comparison(rows, (), additive, len(sides))
+
+
+def _rows(sides: Sequence[Sequence[Runs[K]]], additive: bool) -> list[Row[K]]:
+    keys: dict[K, None] = {}
+    for side in sides:
+        for trial in side:
+            keys.update(dict.fromkeys(trial))
+    rows = []
+    for key in keys:
+        runs = tuple([tuple([trial.get(key, math.nan) for trial in side]) for side in sides])
+        values = tuple([_median_of_present(found) for found in runs])
+        rows.append(Row(key, values, runs, _impact(values, additive)))
+    rows = [row for row in rows if row.sides]
+    # By impact; where rows are alike, by value; then as they came.
+    rows.sort(key=_size, reverse=True)
+    return rows
+
+
+class Pair(Sequence[Row[K]]):
+    """The rows of one trial against another, in order; each is made when it is looked at.
+
+    Of ten thousand rows people see a few dozen.
+    """
+
+    def __init__(self, first: Runs[K], second: Runs[K], additive: bool) -> None:
+        self._first, self._second = first, second
+        by_value = sorted(second, key=second.__getitem__, reverse=True)
+        self._impacts = {key: second[key] - first[key] for key in by_value if key in first}
+        alone = 1 if additive else 0
+        if len(self._impacts) < len(second):
+            self._impacts |= {key: second[key] * alone for key in by_value if key not in first}
+        if len(self._impacts) < len(first) or first.keys() - second.keys():
+            gone = sorted(first.keys() - second.keys(), key=first.__getitem__, reverse=True)
+            self._impacts |= {key: -first[key] * alone for key in gone}
+        sizes = {key: abs(impact) for key, impact in self._impacts.items()}
+        self._order = sorted(sizes, key=sizes.__getitem__, reverse=True)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, at: int) -> Row[K]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Row[K]]: ...
+    def __getitem__(self, at: int | slice) -> Row[K] | list[Row[K]]:
+        if isinstance(at, slice):
+            return [self._row(key) for key in self._order[at]]
+        return self._row(self._order[at])
+
+    def _row(self, key: K) -> Row[K]:
+        one, two = self._first.get(key), self._second.get(key)
+        runs = (math.nan if one is None else one,), (math.nan if two is None else two,)
+        return Row(key, (one, two), runs, self._impacts[key])
+
+
+def _has_nan(first: Runs[K], second: Runs[K]) -> bool:
+    whole = sum(first.values()) + sum(second.values())
+    return whole != whole
 
 
 def median(values: Sequence[float]) -> float:

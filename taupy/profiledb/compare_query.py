@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from taupy.model.profile import Metric
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
@@ -86,7 +86,34 @@ _PARENTS = """
      WHERE call.trial_id = ? GROUP BY callpath.id
 """
 
-_STEP = "SELECT timer_id, parent_id FROM callpath WHERE id = ?"
+_TIMER_IDS = "SELECT timer_id FROM trial_timer WHERE trial_id = ?"
+
+# From a call path up to its root.
+_CHAIN = """
+    WITH RECURSIVE above (steps, timer_id, parent_id) AS (
+        SELECT 0, timer_id, parent_id FROM callpath WHERE id = ?
+        UNION ALL
+        SELECT above.steps + 1, next.timer_id, next.parent_id
+          FROM above CROSS JOIN callpath AS next ON next.id = above.parent_id
+    )
+    SELECT above.timer_id, timer.name, timer.short_name, timer.file, timer.line
+      FROM above CROSS JOIN timer ON timer.id = above.timer_id
+     ORDER BY above.steps
+"""
+
+_GROUPS = """
+    SELECT coalesce(group_concat(name, '|'), '') FROM timer_group WHERE timer_id = ?
+"""
+
+_CALLS_OF_ONE = """
+    SELECT sum(calls) FROM call WHERE trial_id = ? AND callpath_id = ?
+"""
+
+_ONE_COLUMN = """
+    SELECT value.callpath_id, sum(value.{column}) FROM interval_value AS value
+     WHERE value.trial_id = ? AND value.metric_id = ?
+     GROUP BY value.callpath_id
+"""
 
 _EVENTS = """
     SELECT user_event.name, user_event.unit, sum(value.count), min(value.minimum),
@@ -292,10 +319,39 @@ def callpath_parents(db: ProfileDB, trial_ids: Iterable[int]) -> dict[int, tuple
 
 
 @of_a_sound_file
-def callpath_step(db: ProfileDB, callpath_id: int) -> tuple[int, int | None]:
-    """One call path's timer id and parent id."""
-    ((timer, above),) = db.rows(_STEP, (callpath_id,))
-    return timer, above
+def callpath_names(db: ProfileDB, callpath_id: int) -> tuple[TimerFacts, list[str]]:
+    """What is known of a call path's timer, and the names on the way from its root to it."""
+    chain = db.rows(_CHAIN, (callpath_id,))
+    timer, name, short_name, file, line = chain[0]
+    ((groups,),) = db.rows(_GROUPS, (timer,))
+    known = TimerFacts(name, short_name, file, line, groups)
+    return known, [row[1] for row in reversed(chain)]
+
+
+@of_a_sound_file
+def callpath_column(
+    db: ProfileDB, trial_id: int, metric_id: int, column: Literal["inclusive", "exclusive"]
+) -> dict[int, float]:
+    """One value of each call path over all threads, by its id: half of `callpath_values`."""
+    found: dict[int, Any] = dict(
+        db.stream(_ONE_COLUMN.format(column=column), (trial_id, metric_id))
+    )
+    if None in found.values():
+        return {path: value for path, value in found.items() if value is not None}
+    return found
+
+
+@of_a_sound_file
+def calls_of(db: ProfileDB, trial_id: int, callpath_id: int) -> int | None:
+    """How often a call path was called, over all threads; None where the trial lacks it."""
+    ((found,),) = db.rows(_CALLS_OF_ONE, (trial_id, callpath_id))
+    return None if found is None else int(found)
+
+
+@of_a_sound_file
+def timer_ids(db: ProfileDB, trial_id: int) -> frozenset[int]:
+    """The ids of a trial's timers."""
+    return frozenset(id for (id,) in db.rows(_TIMER_IDS, (trial_id,)))
 
 
 @of_a_sound_file

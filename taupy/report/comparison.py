@@ -154,6 +154,46 @@ class Medians(Mapping[Hashable, tuple[float | None, ...]]):
         return sum(1 for _ in self)
 
 
+class CallsOfPaths(Medians):
+    """The same of call paths, asked of the database one by one; all at once if many are wanted."""
+
+    def __init__(self, db: ProfileDB, sides: Sequence[Side]) -> None:
+        super().__init__(())
+        self._db = db
+        self._of = [[trial.id for trial in side.trials] for side in sides]
+        self._left = 200
+
+    def __getitem__(self, key: Hashable) -> tuple[float | None, ...]:
+        if not self._sides and self._left:
+            self._left -= 1
+            assert isinstance(key, int)
+            found = []
+            for ids in self._of:
+                calls = [compare_query.calls_of(self._db, id, key) for id in ids]
+                known = [float(one) for one in calls if one is not None]
+                found.append(median(known) if known else None)
+            return tuple(found)
+        self._load()
+        return super().__getitem__(key)
+
+    def _load(self) -> None:
+        if not self._sides:
+            self._sides = [
+                [
+                    {
+                        path: one[0]
+                        for path, one in compare_query.callpath_calls(self._db, id).items()
+                    }
+                    for id in ids
+                ]
+                for ids in self._of
+            ]
+
+    def __iter__(self) -> Iterator[Hashable]:
+        self._load()
+        return super().__iter__()
+
+
 class _Asked:
     """A question to the sides' trials, their timers found."""
 
@@ -163,9 +203,17 @@ class _Asked:
         self.question = question
         ids = [trial.id for side in sides for trial in side.trials]
         self.values = TrialValues(db, ids, question.metric, question.over)
-        self._facts = [
-            compare_query.timer_facts(db, [trial.id for trial in side.trials]) for side in sides
-        ]
+        self._known: list[dict[int, TimerFacts]] | None = None
+
+    @property
+    def _facts(self) -> list[dict[int, TimerFacts]]:
+        """Each side's timers, by id."""
+        if self._known is None:
+            self._known = [
+                compare_query.timer_facts(self.db, [trial.id for trial in side.trials])
+                for side in self.sides
+            ]
+        return self._known
 
     def has(self, where: Where) -> bool:
         """Was the metric measured there in any trial?"""
@@ -175,6 +223,8 @@ class _Asked:
 
     def answer(self, where: Where | None) -> Answer:
         by = self.question.by
+        if by == "callpath" and (quick := self._same_callpaths()):
+            return quick
         meant = [self._meant(side) for side in range(len(self.sides))]
         if by == "callpath":
             return self._callpaths(meant)
@@ -244,11 +294,48 @@ class _Asked:
         def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
             sums = self.values.callpaths(trial_id)
             if limited:
-                names = meant[side]
-                sums = {id: one for id, one in sums.items() if paths.timer(side, id) in names}
+                names, steps = meant[side], compare_query.callpath_parents(self.db, [trial_id])
+                sums = {id: one for id, one in sums.items() if steps[id][0] in names}
             return paths.folded(side, sums)
 
         return self._answer(None, folded, paths)
+
+    def _same_callpaths(self) -> Answer | None:
+        """Where all trials have the same timers, ids say all: names only of what is shown."""
+        question = self.question
+        if (
+            (question.value != "exclusive" and question.value != "inclusive")
+            or question.table
+            or question.groups
+            or question.names
+            or question.level not in ("auto", "exact")
+        ):
+            return None
+        ids = [trial.id for side in self.sides for trial in side.trials]
+        if len({compare_query.timer_ids(self.db, id) for id in ids}) > 1:
+            return None
+        values: list[list[dict[Hashable, float]]] = []
+        for side in self.sides:
+            values.append([])
+            for trial in side.trials:
+                column = self.values.callpath_column(trial.id, question.value)
+                if column is None:
+                    return None
+                values[-1].append(dict(column.items()))
+        totals = [[float(sum(trial.values())) for trial in side] for side in values]
+        if question.value == "inclusive":
+            totals = self._totals(None) or []
+        rows = compared(values, totals)
+        return Answer(
+            "callpath",
+            None,
+            self.values.metric,
+            question.value,
+            rows,
+            path_keys(self.db, self.sides, None),
+            CallsOfPaths(self.db, self.sides),
+            question.value == "exclusive",
+        )
 
     def _answer(
         self,
@@ -338,7 +425,7 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
     if not found.rows:
         raise UsageError("these trials have no such user events")
     # Events have units of their own, so a relative change is what makes them comparable.
-    found.rows.sort(key=lambda row: -max(map(_relative, _ratios(row)), default=0.0))
+    found.rows = sorted(found.rows, key=lambda row: -max(map(_relative, _ratios(row)), default=0.0))
     samples = Medians(calls)
     return Answer(
         "event", None, Metric(question.value, ""), question.value, found, keys, samples, False

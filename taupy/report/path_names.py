@@ -14,11 +14,11 @@ from taupy.report.trial_values import added
 
 
 def path_keys(
-    db: ProfileDB, sides: Sequence[Side], timers: Sequence[Mapping[int, Key]]
+    db: ProfileDB, sides: Sequence[Side], timers: Sequence[Mapping[int, Key]] | None
 ) -> PathsById:
-    """Keys for the call paths of each side, whose timers have these keys."""
-    if all(key.rule == "same" for side in timers for key in side.values()):
-        return PathsById(db, timers)
+    """Keys for the call paths of each side, whose timers have these keys (None: their own)."""
+    if timers is None or all(key.rule == "same" for side in timers for key in side.values()):
+        return PathsById(db)
     return PathsByName(db, sides, timers)
 
 
@@ -28,46 +28,28 @@ class PathsById(Mapping[Hashable, Key]):
     As a mapping it gives the names of a path, which are put together when asked for.
     """
 
-    def __init__(self, db: ProfileDB, timers: Sequence[Mapping[int, Key]]) -> None:
+    def __init__(self, db: ProfileDB) -> None:
         self._db = db
-        self._steps: dict[Any, tuple[Any, Any]] = {}
-        self._timers: dict[Any, Key] = {}
-        for known in timers:
-            self._timers.update(known)
+        self._named: dict[Hashable, Key] = {}
 
     def folded(self, side: int, sums: Mapping[int, Sums]) -> dict[Hashable, Sums]:
         """A trial's values by key, those of one key added up."""
-        return {id: one for id, one in sums.items()}  # noqa: C416 - of another type
-
-    def timer(self, side: int, id: int) -> int:
-        """The timer of a call path, by its id."""
-        timer: int = self._step(id)[0]
-        return timer
-
-    def _step(self, id: Any) -> tuple[Any, Any]:
-        if id not in self._steps:
-            self._steps[id] = compare_query.callpath_step(self._db, id)
-        return self._steps[id]
+        return dict(sums.items())
 
     def __getitem__(self, key: Hashable) -> Key:
-        names: list[str] = []
-        timer, here = self._step(key)
-        last = self._timers[timer]
-        rule = last.rule
-        names.append(last.timer)
-        while here is not None:
-            timer, here = self._step(here)
-            step = self._timers[timer]
-            names.append(step.timer)
-            if step.rule != "same":
-                rule = step.rule
-        return last._replace(identity=key, timer=" => ".join(reversed(names)), rule=rule)
+        if key not in self._named:
+            self._named[key] = self._name(key)
+        return self._named[key]
+
+    def _name(self, key: Any) -> Key:
+        last, names = compare_query.callpath_names(self._db, key)
+        return Key(key, " => ".join(names), *last[1:], "same")
 
     def __iter__(self) -> Iterator[Hashable]:
-        return iter(self._steps)
+        return iter(self._named)
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self._named)
 
 
 class PathsByName(PathsById):
@@ -76,15 +58,12 @@ class PathsByName(PathsById):
     def __init__(
         self, db: ProfileDB, sides: Sequence[Side], timers: Sequence[Mapping[int, Key]]
     ) -> None:
-        super().__init__(db, ())
-        self._timers = {key.identity: key for side in timers for key in side.values()}
-        self._parents = [
-            compare_query.callpath_parents(db, [trial.id for trial in side.trials])
-            for side in sides
-        ]
+        super().__init__(db)
+        self._steps: dict[Any, tuple[Any, Key]] = {}  # a path's parent, its last timer
         number: dict[tuple[Any, Any], int] = {}
         self._number_of: list[dict[int, int]] = []
-        for parents, known in zip(self._parents, timers, strict=True):
+        for side, known in zip(sides, timers, strict=True):
+            parents = compare_query.callpath_parents(db, [trial.id for trial in side.trials])
             numbers: dict[int, int] = {}
             for id in parents:
                 waiting = [id]
@@ -94,9 +73,9 @@ class PathsByName(PathsById):
                     if above is not None and above in parents and above not in numbers:
                         waiting.append(above)
                         continue
-                    step = (known[timer].identity, None if above is None else numbers.get(above))
-                    numbers[here] = number.setdefault(step, len(number))
-                    self._steps[numbers[here]] = step
+                    key, parent = known[timer], None if above is None else numbers.get(above)
+                    numbers[here] = number.setdefault((key.identity, parent), len(number))
+                    self._steps[numbers[here]] = (parent, key)
                     waiting.pop()
             self._number_of.append(numbers)
 
@@ -108,5 +87,13 @@ class PathsByName(PathsById):
             found[key] = added(found[key], one) if key in found else one
         return found
 
-    def timer(self, side: int, id: int) -> int:
-        return self._parents[side][id][0]
+    def _name(self, key: Any) -> Key:
+        here, last = self._steps[key]
+        rule = last.rule
+        names = [last.timer]
+        while here is not None:
+            here, step = self._steps[here]
+            names.append(step.timer)
+            if step.rule != "same":
+                rule = step.rule
+        return last._replace(identity=key, timer=" => ".join(reversed(names)), rule=rule)

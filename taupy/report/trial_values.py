@@ -6,6 +6,7 @@ What comparisons and pivots are made of: by timer, by call path, and of the whol
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from taupy.errors import UsageError
 from taupy.profiledb import compare_query, metrics, query
@@ -125,6 +126,15 @@ class TrialValues:
             id: Sums(*calls.get(id, (0, 0)), inclusive, exclusive)
             for id, (inclusive, exclusive) in values.items()
         }
+
+    def callpath_column(
+        self, trial_id: int, column: Literal["inclusive", "exclusive"]
+    ) -> dict[int, float] | None:
+        """One value by call-path id, the quick way; None where there is none."""
+        metric = self._metric_ids.get(trial_id)
+        if metric is None or self._over != "total":
+            return None
+        return compare_query.callpath_column(self._db, trial_id, metric, column)
 
     def total(self, trial_id: int, where: Where | None = None) -> float | None:
         """All exclusive values together; None where there is none."""
