@@ -60,6 +60,8 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
     if text := os.environ.get("TAU_METRICS"):
         return _split([text]), "TAU_METRICS"
     value = project.get("metrics", [])
+    if isinstance(value, Mapping):
+        value = []  # a table [tool.taupy.metrics] defines derived metrics
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
