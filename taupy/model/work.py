@@ -131,5 +131,4 @@ class TrialWork:
     kernels: tuple[KernelWork, ...] = ()
     routines: tuple[RoutineWork, ...] = ()
     noted: tuple[NotedWork, ...] = ()
-    copies_ns: float = 0.0
     health: tuple[str, ...] = field(default_factory=tuple)

@@ -27,20 +27,25 @@ _TIMERS = """
 
 _THREADS = "SELECT id, node, context, thread, kind FROM thread WHERE trial_id = ?"
 
-# Kernels of all streams: few rows beside those of the host.
-_KERNELS = """
+# Work of one kind on all streams, in one pass over the trial's call paths.
+_ON_STREAMS = """
     SELECT call.callpath_id, call.thread_id, callpath.timer_id, callpath.parent_id, call.calls
-      FROM thread
-      CROSS JOIN call ON call.trial_id = thread.trial_id AND call.thread_id = thread.id
+      FROM call
       CROSS JOIN callpath ON callpath.id = call.callpath_id
-      CROSS JOIN timer_group AS marked
-              ON marked.timer_id = callpath.timer_id AND marked.name = :group
-     WHERE thread.trial_id = :trial AND thread.kind = 'stream' AND call.calls > 0
+     WHERE call.trial_id = :trial AND call.calls > 0
+       AND call.thread_id IN (SELECT id FROM thread
+                               WHERE trial_id = :trial AND kind = 'stream')
+       AND callpath.timer_id IN (SELECT timer_id FROM timer_group WHERE name = :group)
 """
 
 _VALUE = """
     SELECT exclusive FROM interval_value
      WHERE trial_id = ? AND metric_id = ? AND callpath_id = ? AND thread_id = ?
+"""
+
+_VALUES = """
+    SELECT callpath_id, thread_id, exclusive FROM interval_value
+     WHERE trial_id = ? AND metric_id = ?
 """
 
 _FLAT = """
@@ -118,7 +123,6 @@ def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
         kernels=tuple(_kernels(db, trial.id, metrics, paths)),
         routines=tuple(_routines(db, trial.id, metrics, place)),
         noted=tuple(_noted(db, trial.id, paths, [name for _, name, *_ in timers])),
-        copies_ns=_copies_ns(db, trial.id, metrics),
         health=tuple(value for name, value in metadata.items() if name.startswith("taupy.health.")),
     )
 
@@ -133,25 +137,36 @@ def _gpus(db: ProfileDB, trial_id: int, metadata: dict[str, str]) -> tuple[str, 
 def _kernels(
     db: ProfileDB, trial_id: int, metrics: dict[str, int], paths: _Paths
 ) -> Iterable[KernelWork]:
-    wanted = {name: metrics[name] for name in ("time", *METRICS) if name in metrics}
-    threads = {id: place for id, *place, _ in db.rows(_THREADS, (trial_id,))}
-    rows = db.rows(_KERNELS, {"trial": trial_id, "group": "GPU_KERNEL"})
+    threads = {id: place for id, *place, kind in db.rows(_THREADS, (trial_id,)) if kind == "stream"}
+    if not threads:
+        return
+    values: dict[tuple[int, int], dict[str, float]] = {}
+    for name in METRICS:
+        if name in metrics:
+            for callpath, thread, value in db.stream(_VALUES, (trial_id, metrics[name])):
+                if value is not None and thread in threads:
+                    values.setdefault((callpath, thread), {})[name] = float(value)
+    rows = db.rows(_ON_STREAMS, {"trial": trial_id, "group": "GPU_KERNEL"})
     for callpath, thread, timer, parent, calls in rows:
-        values: dict[str, float] = {}
-        for name, metric in wanted.items():
-            found = db.rows(_VALUE, (trial_id, metric, callpath, thread))
-            if found and found[0][0] is not None:
-                values[name] = float(found[0][0])
-        time_ns = values.pop("time", math.nan)
         node, context, number = threads[thread]
         yield KernelWork(
             paths.place(timer),
             () if parent is None else paths.timers(parent),
             (node, context, number),
             calls,
-            time_ns,
-            values,
+            _time_ns(db, trial_id, metrics, callpath, thread),
+            values.get((callpath, thread), {}),
         )
+
+
+def _time_ns(
+    db: ProfileDB, trial_id: int, metrics: dict[str, int], callpath: int, thread: int
+) -> float:
+    """One by one: of a million times, those of kernels are few."""
+    if "time" not in metrics:
+        return math.nan
+    found = db.rows(_VALUE, (trial_id, metrics["time"], callpath, thread))
+    return float(found[0][0]) if found and found[0][0] is not None else math.nan
 
 
 def _noted(db: ProfileDB, trial_id: int, paths: _Paths, names: list[str]) -> Iterable[NotedWork]:
@@ -169,21 +184,9 @@ def _noted(db: ProfileDB, trial_id: int, paths: _Paths, names: list[str]) -> Ite
         yield NotedWork(name, total, above)
 
 
-def _copies_ns(db: ProfileDB, trial_id: int, metrics: dict[str, int]) -> float:
-    if "time" not in metrics:
-        return 0.0
-    total = 0.0
-    rows = db.rows(_KERNELS, {"trial": trial_id, "group": "GPU_COPY"})
-    for callpath, thread, *_ in rows:
-        for (value,) in db.rows(_VALUE, (trial_id, metrics["time"], callpath, thread)):
-            total += value or 0
-    return total
-
-
 def _routines(
     db: ProfileDB, trial_id: int, metrics: dict[str, int], place: dict[int, int]
 ) -> Iterable[RoutineWork]:
-    """Host routines, where the host has work metrics or phases that hold kernels."""
     threads = {id: tuple(where) for id, *where, _ in db.rows(_THREADS, (trial_id,))}
     found: dict[tuple[int, int], dict[str, tuple[Any, Any]]] = {}
     calls: dict[tuple[int, int], int] = {}

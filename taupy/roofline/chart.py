@@ -28,6 +28,7 @@ TITLES: dict[Kind, str] = {
     "combined": "Time-based roofline",
 }
 COLORS = 10
+_WHOLE_AREA = 0.1  # of many points that share the time evenly none is large
 MARKERS = 10
 
 
@@ -203,7 +204,7 @@ def area(placement: Placement, largest: float) -> float:
     """
     if placement.point.parameter is not None:
         return 0.12
-    return placement.point.share / largest if largest > 0 else 0.0
+    return placement.point.share / max(largest, _WHOLE_AREA)
 
 
 def span(values: Iterable[float], below: float, above: float) -> tuple[float, float]:

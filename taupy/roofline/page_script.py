@@ -244,7 +244,8 @@ function drawLines(chart, box, X, Y, plane, words) {
 
 function drawSymbols(chart, X, Y, plane, words) {
   const written = [];
-  const order = [...chart.symbols].sort((one, other) => other.area - one.area);
+  const named = symbol => symbol.color !== 'other';
+  const order = [...chart.symbols].sort((one, other) => named(one) - named(other) || other.area - one.area);
   for (const symbol of order) {
     if (!shown(symbol.point)) continue;
     const r = Math.sqrt(14 + symbol.area * 190), c = color(symbol.color);

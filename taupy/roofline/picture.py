@@ -297,7 +297,8 @@ def _crowded(right: float, up: float, angle: float) -> bool:
 
 def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
     written: list[tuple[float, float]] = []
-    for symbol in sorted(chart.symbols, key=lambda each: -each.area):
+    # The named ones on top, small ones on top of large ones.
+    for symbol in sorted(chart.symbols, key=lambda each: (each.color != "other", -each.area)):
         size = _SMALLEST + symbol.area * (_LARGEST - _SMALLEST)
         color = colors[symbol.color]
         axes.scatter(

@@ -24,6 +24,7 @@ from taupy.roofline.placement import Placement
 from taupy.units import percent, prefixed
 
 _MOST_BOXES = 4
+_MOST_PAIRS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,8 @@ def _symbols(
             symbols.append(Symbol(spot.number, *closed, size, color, marker, True, "", text))
         if kind != "complexity" and min(opened) > 0:
             symbols.append(Symbol(spot.number, *opened, size, color, marker, False, "", text))
-        if kind == "combined" and min(*closed, *opened) > 0:
+        crowded = len(found) > _MOST_PAIRS and color == "other"
+        if kind == "combined" and not crowded and min(*closed, *opened) > 0:
             pairs.append(Line("pair", "", (closed, opened), color, "dotted"))
     return symbols, pairs
 

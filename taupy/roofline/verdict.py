@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from taupy.roofline.look import clipped
 from taupy.roofline.placement import Placement, distance
-from taupy.units import percent, prefixed
+from taupy.units import duration, percent
 
 _FAR = 0.10
 """Below this share of its roof, neither computing nor moving bytes holds a kernel back."""
@@ -38,10 +38,10 @@ def sentence(placement: Placement) -> str:
         much = percent(100 * (placement.roof_share or 0.0))
         return f"above its roof ({much} % of it): count or roof is wrong"
     if placement.bound_by == "launch":
+        latency, overhead = duration(1e9 * _latency(placement)), placement.overhead or 0.0
         return (
-            f"bound by launch overhead: {point.counted:,} launches x "
-            f"{prefixed(_latency(placement), 's')} = {prefixed(placement.overhead or 0.0, 's')} "
-            f"against {prefixed(point.time, 's')} on the GPU"
+            f"bound by launch overhead: {point.counted:,} launches x {latency} = "
+            f"{duration(1e9 * overhead)} against {duration(1e9 * point.time)} on the GPU"
         )
     share = placement.roof_share
     if share is None:
@@ -93,13 +93,13 @@ def _launches(launched: Sequence[Placement], wall: float | None) -> list[str]:
     overhead = number * latency
     ceiling = launched[0].roofs.launch
     text = (
-        f"launching: {number:,} x {prefixed(latency, 's')} "
+        f"launching: {number:,} x {duration(1e9 * latency)} "
         f"({ceiling.pattern if ceiling else ''}, {ceiling.source if ceiling else ''}) = "
-        f"{prefixed(overhead, 's')}, {percent(100 * overhead / busy)} % of the "
-        f"{prefixed(busy, 's')} in kernels"
+        f"{duration(1e9 * overhead)}, {percent(100 * overhead / busy)} % of the "
+        f"{duration(1e9 * busy)} in kernels"
     )
     if wall is not None and wall > 0:
-        text += f" and {percent(100 * overhead / wall)} % of the run time {prefixed(wall, 's')}"
+        text += f" and {percent(100 * overhead / wall)} % of the run time {duration(1e9 * wall)}"
     if overhead >= busy:
         text += ": launches alone keep the GPU from being busy"
     return [text]
