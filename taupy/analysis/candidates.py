@@ -29,6 +29,7 @@ class Routine:
         longest_ns: of the node on which it took longest: what the program could lose.
         value: of the metric that ranks; None where there is none.
         evidence: other metrics of it, name -> value and unit.
+        remarks: what else is known of it, in words.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Routine:
     longest_ns: float | None = None
     value: float | None = None
     evidence: dict[str, tuple[float, str]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
 
 class Candidate(NamedTuple):

@@ -109,6 +109,7 @@ _Image = _parameters(
 _Passes = _parameters(
     "Passes", ("configImageSize", c_size_t), ("pConfigImage", c_void_p), ("numOfPasses", c_size_t)
 )  # fmt: skip
+_ProfilerInitialize = _parameters("ProfilerInitialize")
 _ChipName = _parameters("ChipName", ("deviceIndex", c_size_t), ("pChipName", c_char_p))
 
 
@@ -173,6 +174,7 @@ class CuptiHost:
         """
         if not self.has_driver:  # CUPTI would crash
             raise CuptiUnavailable("there is no NVIDIA driver here, so no GPU can be asked")
+        self._ask("cuptiProfilerInitialize", _ProfilerInitialize())
         found = self._ask("cuptiDeviceGetChipName", _ChipName(deviceIndex=ordinal))
         return str(found.pChipName.decode())
 

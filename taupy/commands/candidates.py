@@ -25,10 +25,11 @@ from taupy.catalog.ratios import RATIOS
 from taupy.commands import options
 from taupy.commands.trials import add_form_arguments
 from taupy.errors import MissingMetric, TaupyError, UsageError
+from taupy.model.gpu import NO_OWNER
 from taupy.model.rows import FlatRow, TrialRow
 from taupy.pprof import terminal
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
-from taupy.profiledb import metrics, query, selector
+from taupy.profiledb import gpu_query, metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
 
@@ -219,8 +220,31 @@ def _routines(
             evidence[name] = _of_groups(metrics.flat_values(db, trial.id, name), groups)
             named[name] = found.unit
     wall, remark = _wall(times)
-    chosen = _of_groups(times, groups)
-    return candidates.routines(chosen, values, evidence, named), wall, remark
+    made = candidates.routines(_of_groups(times, groups), values, evidence, named)
+    if groups == ["GPU_KERNEL"]:
+        _add_launches(db, trial.id, made)
+    return made, wall, remark
+
+
+def _add_launches(db: ProfileDB, trial_id: int, made: Sequence[Routine]) -> None:
+    """Who launched the kernels, and what their launches allow."""
+    try:
+        sites = gpu_query.launch_sites(db, trial_id)
+    except TaupyError:  # a trial may have counters without launches
+        return
+    remarks: dict[str, list[str]] = {}
+    for row in gpu_query.kernels(sites):
+        found = remarks.setdefault(row.timer, [])
+        if found:
+            continue  # of several GPUs, the one that is listed first
+        if row.routine and row.routine != NO_OWNER:
+            more = f" and {row.routines - 1} more" if row.routines > 1 else ""
+            found.append(f"launched by {row.routine}{more}")
+        if row.occupancy is not None:
+            why = f", by {row.limiter}" if row.limiter else ""
+            found.append(f"its launches allow an occupancy of {row.occupancy:.2g}{why}")
+    for one in made:
+        one.remarks += remarks.get(one.name, [])
 
 
 def _wall(times: Sequence[FlatRow]) -> tuple[float, str]:
@@ -307,6 +331,7 @@ def _row(
 ) -> tuple[Cell, ...]:  # fmt: skip
     routine = one.routine
     parts = [remark] if remark else []
+    parts += routine.remarks
     parts += [
         f"{name} {value:.4g}" + (f" {unit}" if unit != "ratio" else "")
         for name, (value, unit) in routine.evidence.items()
@@ -323,7 +348,7 @@ def _row(
         one.saved_ns,
         None if one.saved_share is None else 100 * one.saved_share,
         one.speedup,
-        ", ".join(parts),
+        "; ".join(parts),
     )
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from taupy.collectors.perf_events import Counter as CpuCounter
 
 
+_MOST_GPUS = 64
+
+
 class MetricSource(Protocol):
     """Answers of one chip."""
 
@@ -66,9 +69,9 @@ def chips(wanted: str | None) -> Found:
             [], ["there is no NVIDIA GPU that answers here; --chip H100 shows those of a chip"]
         )
     names: list[str] = []
-    while True:
+    for ordinal in range(_MOST_GPUS):
         try:
-            names.append(host.device_chip(len(names)))
+            names.append(host.device_chip(ordinal))
         except CuptiError:
             break
     notes = [] if names else ["there is no NVIDIA GPU here; --chip H100 shows those of a chip"]

@@ -14,7 +14,7 @@ from taupy.model.rows import FlatRow
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, host, profile_of
+from tests.builders import call, gpu_profile, host, profile_of
 from tests.unit.analysis.counted import counted_profile
 
 
@@ -136,6 +136,14 @@ def test_any_metric_ranks(database, capsys):
     assert hosts["rows"][0]["timer"] == "<module> [{train.py}{1}]"
     calls = shown(capsys, "--by", "time", "--group", "cuda_api")
     assert [row["timer"] for row in calls["rows"]] == ["cudaLaunchKernel"]
+
+
+def test_the_evidence_tells_who_launched_a_kernel(database, capsys):
+    add_profile(database, gpu_profile(5))
+    answer = shown(capsys, "--by", "time")
+    assert answer["rows"][0]["evidence"].startswith(
+        "launched by step [{train.py}{5}]; its launches allow an occupancy of 0.5, by registers"
+    )
 
 
 def roof(kind, name, value, unit):

@@ -1,0 +1,111 @@
+"""Which CUPTI is taken, and what is said where none can be."""
+
+from pathlib import Path
+
+import pytest
+
+from taupy.collectors import cupti_host
+from taupy.collectors.cupti_host import CuptiError, CuptiHost, CuptiUnavailable, libraries
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """No library anywhere, unless a test puts one there."""
+    monkeypatch.setattr(cupti_host, "_mapped", lambda: iter(()))
+    monkeypatch.setattr("sys.path", [str(tmp_path / "site")])
+    for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", cupti_host.LIBRARY_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    real = Path.glob
+    monkeypatch.setattr(
+        Path,
+        "glob",
+        lambda self, pattern: real(self, pattern) if tmp_path in (self, *self.parents) else [],
+    )
+    return tmp_path
+
+
+def library(path, content=b"no library"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_without_a_library_the_remedy_is_named(nowhere):
+    assert list(libraries()) == []
+    with pytest.raises(CuptiUnavailable, match="pip install nvidia-cuda-cupti==13"):
+        CuptiHost.open()
+
+
+def test_the_named_one_goes_before_wheels_and_those_before_the_toolkit(nowhere, monkeypatch):
+    toolkit = library(nowhere / "cuda/extras/CUPTI/lib64/libcupti.so.13")
+    old = library(nowhere / "site/nvidia/cuda_cupti/lib/libcupti.so.12")
+    new = library(nowhere / "site/nvidia/cu13/lib/libcupti.so.13")
+    named = library(nowhere / "mine/libcupti.so")
+    monkeypatch.setenv("CUDA_HOME", str(nowhere / "cuda"))
+    assert list(libraries()) == [new, old, toolkit]
+    monkeypatch.setenv(cupti_host.LIBRARY_VARIABLE, named)
+    assert list(libraries()) == [named, new, old, toolkit]
+    monkeypatch.setattr(cupti_host, "_mapped", lambda: iter((old,)))
+    assert list(libraries()) == [old, named, new, toolkit]  # each once
+
+
+def test_what_is_no_library_is_told_apart_from_none(nowhere, monkeypatch):
+    path = library(nowhere / "mine/libcupti.so.13")
+    monkeypatch.setenv(cupti_host.LIBRARY_VARIABLE, path)
+    with pytest.raises(CuptiUnavailable, match="cannot be used as CUPTI"):
+        CuptiHost.open()
+    monkeypatch.setenv(cupti_host.LIBRARY_VARIABLE, str(nowhere / "missing.so"))
+    with pytest.raises(CuptiUnavailable, match="there is no CUPTI here"):
+        CuptiHost.open()
+
+
+def test_a_library_of_something_else_is_refused(nowhere):
+    import _ctypes
+
+    with pytest.raises(CuptiUnavailable, match="cannot be used as CUPTI"):
+        CuptiHost(_ctypes.__file__)
+
+
+class Played:
+    """A libcupti that answers with its version and refuses the rest."""
+
+    def __init__(self, version):
+        self.version = version
+
+    def cuptiGetVersion(self, reference):
+        reference._obj.value = self.version
+        return 0
+
+    def cuptiProfilerHostGetSupportedChips(self, reference):
+        return 999
+
+    def cuptiGetResultString(self, code, reference):
+        reference._obj.value = b"CUPTI_ERROR_UNKNOWN"
+        return 0
+
+
+@pytest.fixture
+def played(monkeypatch):
+    def host(version, driver):
+        monkeypatch.setattr(cupti_host.ctypes, "CDLL", lambda *_: Played(version))
+        monkeypatch.setattr(cupti_host, "_start_driver", lambda: driver)
+        return CuptiHost("/nowhere/libcupti.so.13")
+
+    return host
+
+
+def test_a_cupti_that_needs_a_driver_is_not_asked_without_one(played):
+    assert played(130100, driver=False).version_text == "13.1"
+    assert played(130400, driver=True).version_text == "13.4"
+    with pytest.raises(CuptiUnavailable, match=r"CUPTI 13.4, which needs a driver"):
+        played(130400, driver=False)
+
+
+def test_a_gpu_is_not_asked_for_without_a_driver(played):
+    with pytest.raises(CuptiUnavailable, match="no NVIDIA driver here"):
+        played(130000, driver=False).device_chip()
+
+
+def test_a_refusal_says_the_code_and_what_it_means(played):
+    with pytest.raises(CuptiError, match=r"SupportedChips: CUPTI_ERROR_UNKNOWN \(999\): an inte"):
+        played(130000, driver=True).chips()
