@@ -63,14 +63,24 @@ def _audited(path: str) -> tuple[View, bool]:
     problems = sum(finding.state == "PROBLEM" for finding in findings)
     findings.sort(key=lambda finding: finding.state != "PROBLEM")
     what = f"{trials} trial{'' if trials == 1 else 's'}"
-    summary = (
-        f"nothing is wrong: {what}, every law holds"
-        if not problems
-        else f"{problems} problem{'' if problems == 1 else 's'}; `taupy merge {shown(path)} --into "
-        "NEW --trial TRIAL` takes whole trials to a new file"
-    )
+    summary = f"nothing is wrong: {what}, every law holds"
+    if problems:
+        summary = _advice(path, findings, problems)
     rows = [(path, *finding) for finding in findings]
     return View(f"DATABASE {shown(path)}", _COLUMNS, rows, (summary,)), bool(problems)
+
+
+def _advice(path: str, findings: list[Finding], problems: int) -> str:
+    """How many problems there are, and what is to be done."""
+    text = f"{problems} problem{'' if problems == 1 else 's'}"
+    wrong = [finding for finding in findings if finding.state == "PROBLEM"]
+    if any(finding.trial is None for finding in wrong):
+        return text
+    numbers = ", ".join(str(trial) for trial in sorted({finding.trial or 0 for finding in wrong}))
+    return (
+        f"{text}, all of trial {numbers}; the other trials are whole, and "
+        f"`taupy trials delete TRIAL --db {shown(path)}` takes one out"
+    )
 
 
 @contextmanager

@@ -54,6 +54,8 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
     repeats = args.repeat if args.repeat is not None else 1
     if not 1 <= repeats <= MOST_RUNS:
         raise UsageError(f"--repeat takes a number from 1 to {MOST_RUNS}, got {repeats}")
+    if getattr(args, "merge_into", None):
+        raise UsageError("--merge-into takes one run; --repeat and --sweep make trials")
     values = settings(parameters(args.sweep, target))
     runs = len(values) * repeats
     if runs > MOST_RUNS:

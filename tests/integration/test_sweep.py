@@ -170,6 +170,7 @@ def test_a_signal_ends_all_runs(runs, number, code):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
 def test_ctrl_c_on_a_terminal_reaches_the_program_once(runs):
     (runs.folder / "prog.py").write_text(
         "import time, signal, sys, os\n"
@@ -211,6 +212,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_program_once(runs):
         (("--repeat", "0"), "from 1 to 10000, got 0"),
         (("--sweep", "n=1,2"), "no argument of the program holds {n}"),
         (("--sweep", "n"), "NAME=VALUE"),
+        (("--repeat", "2", "--merge-into", "latest"), "--merge-into takes one run"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(runs, options, words):
