@@ -63,7 +63,9 @@ def _audited(path: str) -> tuple[View, bool]:
     problems = sum(finding.state == "PROBLEM" for finding in findings)
     findings.sort(key=lambda finding: finding.state != "PROBLEM")
     what = f"{trials} trial{'' if trials == 1 else 's'}"
-    summary = f"nothing is wrong: {what}, every law holds"
+    told = any(finding.check == "laws" for finding in findings)
+    laws = "every law holds" if not told else "what breaks a law says so"
+    summary = f"nothing is wrong: {what}, {laws}"
     if problems:
         summary = _advice(path, findings, problems)
     rows = [(path, *finding) for finding in findings]

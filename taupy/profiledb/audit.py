@@ -277,10 +277,14 @@ def _laws(db: ProfileDB, trial: int, faults: list[str]) -> Iterator[Finding]:
         for line in value.split("\n")
     }
     for fault in faults:
-        if _law(fault) in told:
-            yield Finding("note", "laws", trial, f"{fault}; so it was measured, and it says so")
-        else:
+        if _law(fault) not in told:
             yield Finding("PROBLEM", "laws", trial, fault)
+    known = [fault for fault in faults if _law(fault) in told]
+    if known:
+        laws = "a law" if len(known) == 1 else f"{len(known)} laws"
+        yield Finding(
+            "note", "laws", trial, f"breaks {laws}, and says so since it was stored: {known[0]}"
+        )
 
 
 def _law(fault: str) -> str:
