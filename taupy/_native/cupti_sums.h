@@ -191,11 +191,15 @@ static uint32_t name_id(Sums *sums, const char *pointer)
 
 static inline uint64_t work_hash(const GpuWork *key)
 {
-    uint64_t words[GPU_WORK_KEY_BYTES / 8], hash = 0;
+    uint64_t words[GPU_WORK_KEY_BYTES / 8], one = 0, other = 0;
     memcpy(words, key, sizeof words);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        hash = (hash ^ words[i]) * 0x9E3779B97F4A7C15ull, hash ^= hash >> 29;
-    return hash;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i += 2) { /* side by side */
+        one = (one ^ words[i]) * 0x9E3779B97F4A7C15ull;
+        other = (other ^ words[i + 1]) * 0xC2B2AE3D27D4EB4Full;
+        one ^= one >> 32;
+        other ^= other >> 29;
+    }
+    return one ^ other ^ other >> 32;
 }
 
 static int work_grow(Sums *sums)
