@@ -4,8 +4,8 @@
 
 For machines without hardware counters. Each operation adds its analytic flop and bytes
 (`catalog/operations.py`) to the routine that asked for it, as user events that `taupy
-roofline` understands and labels analytic. Counting takes time, so times come from a plain
-run: `taupy roofline --timing PLAIN COUNTED`.
+roofline` understands and labels analytic. Counting takes time: `taupy roofline` takes it off
+as well as it can, and `--timing PLAIN` takes the times of a plain run instead.
 
 NumPy: operators and calls of known functions in the script and in modules beside it, whose
 source is rewritten as it is loaded (`a @ b` becomes `matmul(a, b)` that counts); what
@@ -293,6 +293,7 @@ def main(arguments: Sequence[str]) -> None:
     here = sys.modules[__name__]
     sys.meta_path.insert(0, _Finder())
     taupy.metadata("Counted Operations", "analytic, by shapes: NumPy of the program, PyTorch")
+    taupy.metadata("Counted Program", os.path.basename(script))
     try:
         code = compiled(source, script)
         main_module = ModuleType("__main__")

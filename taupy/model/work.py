@@ -48,6 +48,9 @@ COUNTED_LAUNCHES = "counted_launches"
 COUNTED_OPERATIONS = "Counted Operations"
 """Metadata of trials whose flop are worked out from shapes while the program runs."""
 
+COUNTED_PROGRAM = "Counted Program"
+"""Metadata with the script that ran inside `taupy.count`."""
+
 UNCOUNTED = "Operations Not Counted"
 """Metadata with the names of operations that had no formula."""
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from taupy.model.rows import TrialRow
-from taupy.model.work import METRICS, KernelWork, NotedWork, Place, RoutineWork, TrialWork
+from taupy.model.work import (
+    COUNTED_OPERATIONS,
+    COUNTED_PROGRAM,
+    METRICS,
+    KernelWork,
+    NotedWork,
+    Place,
+    RoutineWork,
+    TrialWork,
+)
+from taupy.profiledb.counted_times import HELPERS, counted_times
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 
 _METRICS = """
@@ -89,9 +98,6 @@ _DEVICES = """
 
 _METADATA = "SELECT name, value FROM metadata WHERE trial_id = ? ORDER BY ifnull(node, -1) DESC"
 
-# Who states work in a routine's name stands between the statement and the routine.
-_STATES_WORK = re.compile(r"[{/\\]taupy[/\\]count(_torch)?\.py}")
-
 _CPU_NAMES = ("CPU Type", "CPU Model", "CPU Name", "Processor")
 
 
@@ -108,23 +114,35 @@ def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
     place = {id: position for position, (id, *_) in enumerate(timers)}
     paths = _Paths(db, place)
     metadata = dict(db.rows(_METADATA, (trial.id,)))
+    clean = None
+    if COUNTED_OPERATIONS in metadata and "time" in metrics:
+        names = {id: name for id, name, *_ in timers}
+        clean = counted_times(db, trial.id, metrics["time"], names)
     return TrialWork(
         trial_id=trial.id,
         name=f"{trial.application}/{trial.experiment}/{trial.name}",
-        application=trial.application,
+        application=metadata.get(COUNTED_PROGRAM, trial.application),
         metrics=tuple(metrics),
         metadata=metadata,
         gpus=_gpus(db, trial.id, metadata),
         processor=next((metadata[name] for name in _CPU_NAMES if name in metadata), ""),
-        wall_ns=float(db.rows(_LONGEST, (trial.id,))[0][0] or 0),
+        wall_ns=_wall_ns(db, trial.id, clean),
         timers=tuple(
             Place(name, short, frozenset(groups.split("|"))) for _, name, short, groups in timers
         ),
         kernels=tuple(_kernels(db, trial.id, metrics, paths)),
-        routines=tuple(_routines(db, trial.id, metrics, place)),
+        routines=tuple(_routines(db, trial.id, metrics, place, clean)),
         noted=tuple(_noted(db, trial.id, paths, [name for _, name, *_ in timers])),
         health=tuple(value for name, value in metadata.items() if name.startswith("taupy.health.")),
     )
+
+
+def _wall_ns(
+    db: ProfileDB, trial_id: int, clean: Mapping[tuple[int, int], tuple[float, float]] | None
+) -> float:
+    if clean:
+        return max(inclusive for inclusive, _ in clean.values())
+    return float(db.rows(_LONGEST, (trial_id,))[0][0] or 0)
 
 
 def _gpus(db: ProfileDB, trial_id: int, metadata: dict[str, str]) -> tuple[str, ...]:
@@ -170,7 +188,7 @@ def _time_ns(
 
 
 def _noted(db: ProfileDB, trial_id: int, paths: _Paths, names: list[str]) -> Iterable[NotedWork]:
-    ours = {place for place, name in enumerate(names) if _STATES_WORK.search(name)}
+    ours = {place for place, name in enumerate(names) if HELPERS.search(name)}
     summed: dict[tuple[str, tuple[int, ...]], float] = {}
     for name, callpath, value in db.rows(_EVENTS, (trial_id, *METRICS)):
         if value is None:
@@ -185,8 +203,13 @@ def _noted(db: ProfileDB, trial_id: int, paths: _Paths, names: list[str]) -> Ite
 
 
 def _routines(
-    db: ProfileDB, trial_id: int, metrics: dict[str, int], place: dict[int, int]
+    db: ProfileDB,
+    trial_id: int,
+    metrics: dict[str, int],
+    place: dict[int, int],
+    clean: Mapping[tuple[int, int], tuple[float, float]] | None,
 ) -> Iterable[RoutineWork]:
+    """Args: clean: times to take instead of the stored ones; routines not in it are none."""
     threads = {id: tuple(where) for id, *where, _ in db.rows(_THREADS, (trial_id,))}
     found: dict[tuple[int, int], dict[str, tuple[Any, Any]]] = {}
     calls: dict[tuple[int, int], int] = {}
@@ -200,6 +223,10 @@ def _routines(
             found.setdefault((thread, timer), {})[name] = (inclusive, exclusive)
     for (thread, timer), values in found.items():
         inclusive, exclusive = values.pop("time", (math.nan, math.nan))
+        if clean is not None:
+            if (thread, timer) not in clean:
+                continue
+            inclusive, exclusive = clean[thread, timer]
         node, context, number = threads[thread]
         yield RoutineWork(
             place[timer],

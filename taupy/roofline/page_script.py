@@ -302,7 +302,7 @@ function notes(chart) {
 function rows(p, at) {
   const found = [['calls', p.calls.toLocaleString('en') + (p.launches && p.of !== 'kernel' ? `, ${p.launches.toLocaleString('en')} launches` : '')]];
   if (p.launches && p.counted < p.launches) found.push(['counted', `${p.counted} of ${p.launches} launches`]);
-  found.push(['time', `${si(p.run_time, 's')}, ${percent(p.share)} of the run time`]);
+  found.push(['time', `${si(p.run_time, 's')}, ${percent(p.share)} of the time${p.of === 'kernel' ? ' in kernels' : ''}`]);
   if (p.time !== p.run_time) found.push(['time counted', si(p.time, 's')]);
   for (const name in p.flop) if (p.flop[name]) found.push([`flop ${name === 'any' ? '' : name}`, si(p.flop[name], 'flop')]);
   if (p.total_flop === 0) found.push(['flop', '0']);

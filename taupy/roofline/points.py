@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from taupy.errors import MissingMetric, UsageError
+from taupy.errors import MissingMetric
 from taupy.model.work import (
     COUNTED_LAUNCHES,
     COUNTED_OPERATIONS,
@@ -139,19 +139,16 @@ def points(
     Raises:
         MissingMetric: the trial has no flop, or no bytes of any level; the message names
             the command that measures them.
-        UsageError: its times are those of counting, and there is no timing trial.
     """
-    if COUNTED_OPERATIONS in work.metadata and timing is None and not runs_on_gpu(work):
-        raise UsageError(
-            f"trial {work.trial_id} counted operations, which takes its time: give a plain run "
-            "of the same program with --timing TRIAL (`taupy run SCRIPT` makes one)"
-        )
     if runs_on_gpu(work):
         found = _gpu_points(work, of, inclusive, timing)
     elif of == "kernel" or not has_host_work(work):
         raise _missing(work, of)
     else:
         found = _host_points(work, of, inclusive)
+        if timing is None and COUNTED_OPERATIONS in work.metadata:
+            note = "times are those of counting less what counting took, about: --timing TRIAL"
+            found = [replace(point, notes=(*point.notes, note)) for point in found]
         if timing is not None:
             times = _host_timings(timing, of, inclusive)
             found = [_retimed(point, times, timing) for point in found]

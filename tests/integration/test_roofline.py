@@ -209,8 +209,16 @@ for _ in range(10):
     assert runs.run(source).returncode == 0
     done = runs.taupy("run", "--db", str(runs.database), "-m", "taupy.count", "prog.py")
     assert done.returncode == 0, done.stderr
-    refusal = runs.taupy("roofline", "--db", str(runs.database))
-    assert "with --timing TRIAL" in refusal.stderr
+    alone = runs.taupy("roofline", "--db", str(runs.database), "--json")
+    (row,) = json.loads(alone.stdout)["rows"]
+    assert row["flop_fp32"] == 10 * 2 * 64**3
+    inside = runs.one(
+        "SELECT sum(exclusive) FROM timer_value JOIN timer ON timer.id = timer_id"
+        " JOIN metric ON metric.id = metric_id"
+        " WHERE trial_id = 2 AND short_name IN ('product', 'binary') AND metric.name = 'time'"
+    )
+    assert row["run_time_s"] == pytest.approx(inside / 1e9)
+    assert "less what counting took" in row["notes"]
     shown = runs.taupy("roofline", "--db", str(runs.database), "--timing", "1", "--json")
     (row,) = json.loads(shown.stdout)["rows"]
     assert row["name"].startswith("product ")
