@@ -154,18 +154,20 @@ def table(db: ProfileDB, *rows: str, columns: str = "gpu") -> int:
 
 
 def measured(questions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median CPU time of each, in seconds, asked in turns: others use this machine, too.
+    """The median CPU time of each, in seconds: others use this machine, too.
 
-    Nothing is collected meanwhile: taupy's commands, which are short, switch that off.
+    Asked in turns, four times in a row each; the first of four warms the caches. Nothing is
+    collected meanwhile: taupy's commands, which are short, switch that off.
     """
     gc.disable()
     times: dict[str, list[float]] = {name: [] for name in questions}
-    for turn in range(rounds + 1):
+    for _ in range(rounds):
         for name, ask in questions.items():
-            began = time.process_time()
-            ask()
-            if turn:  # the first one warms the file's pages
-                times[name].append(time.process_time() - began)
+            for again in range(4):
+                began = time.process_time()
+                ask()
+                if again:
+                    times[name].append(time.process_time() - began)
         gc.collect()
     return {name: statistics.median(found) for name, found in times.items()}
 

@@ -88,25 +88,24 @@ _PARENTS = """
 
 _TIMER_IDS = "SELECT timer_id FROM trial_timer WHERE trial_id = ?"
 
-# From a call path up to its root.
-_CHAIN = """
-    WITH RECURSIVE above (steps, timer_id, parent_id) AS (
-        SELECT 0, timer_id, parent_id FROM callpath WHERE id = ?
+# From call paths up to their roots.
+_CHAINS = """
+    WITH RECURSIVE above (start, steps, timer_id, parent_id) AS (
+        SELECT id, 0, timer_id, parent_id FROM callpath WHERE id IN ({paths})
         UNION ALL
-        SELECT above.steps + 1, next.timer_id, next.parent_id
+        SELECT above.start, above.steps + 1, next.timer_id, next.parent_id
           FROM above CROSS JOIN callpath AS next ON next.id = above.parent_id
     )
-    SELECT above.timer_id, timer.name, timer.short_name, timer.file, timer.line
+    SELECT above.start, timer.name, timer.short_name, timer.file, timer.line,
+           iif(above.steps, '', (SELECT coalesce(group_concat(name, '|'), '') FROM timer_group
+                                  WHERE timer_group.timer_id = above.timer_id))
       FROM above CROSS JOIN timer ON timer.id = above.timer_id
      ORDER BY above.steps
 """
 
-_GROUPS = """
-    SELECT coalesce(group_concat(name, '|'), '') FROM timer_group WHERE timer_id = ?
-"""
-
-_CALLS_OF_ONE = """
-    SELECT sum(calls) FROM call WHERE trial_id = ? AND callpath_id = ?
+_CALLS_OF_SOME = """
+    SELECT callpath_id, sum(calls) FROM call
+     WHERE trial_id = ? AND callpath_id IN ({paths}) GROUP BY callpath_id
 """
 
 _ONE_COLUMN = """
@@ -155,6 +154,11 @@ class EventSums(NamedTuple):
     minimum: float
     maximum: float
     mean: float
+
+
+def with_room(db: ProfileDB) -> None:
+    """Let SQLite keep the pages of several trials at hand: 2 MB, its default, hold one."""
+    db.rows("PRAGMA cache_size = -65536")
 
 
 def metric_of(db: ProfileDB, trial_id: int, name: str) -> tuple[int, Metric] | None:
@@ -319,13 +323,18 @@ def callpath_parents(db: ProfileDB, trial_ids: Iterable[int]) -> dict[int, tuple
 
 
 @of_a_sound_file
-def callpath_names(db: ProfileDB, callpath_id: int) -> tuple[TimerFacts, list[str]]:
-    """What is known of a call path's timer, and the names on the way from its root to it."""
-    chain = db.rows(_CHAIN, (callpath_id,))
-    timer, name, short_name, file, line = chain[0]
-    ((groups,),) = db.rows(_GROUPS, (timer,))
-    known = TimerFacts(name, short_name, file, line, groups)
-    return known, [row[1] for row in reversed(chain)]
+def callpath_names(
+    db: ProfileDB, callpaths: Iterable[int]
+) -> dict[int, tuple[TimerFacts, list[str]]]:
+    """What is known of call paths' timers, and the names on the way from the root to each."""
+    found: dict[int, tuple[TimerFacts, list[str]]] = {}
+    for path, *facts in db.rows(_CHAINS.format(paths=_listed(callpaths))):
+        if path not in found:
+            found[path] = (TimerFacts._make(facts), [])
+        found[path][1].append(facts[0])
+    for _, names in found.values():
+        names.reverse()
+    return found
 
 
 @of_a_sound_file
@@ -333,19 +342,16 @@ def callpath_column(
     db: ProfileDB, trial_id: int, metric_id: int, column: Literal["inclusive", "exclusive"]
 ) -> dict[int, float]:
     """One value of each call path over all threads, by its id: half of `callpath_values`."""
-    found: dict[int, Any] = dict(
-        db.stream(_ONE_COLUMN.format(column=column), (trial_id, metric_id))
-    )
+    found: dict[int, Any] = dict(db.rows(_ONE_COLUMN.format(column=column), (trial_id, metric_id)))
     if None in found.values():
         return {path: value for path, value in found.items() if value is not None}
     return found
 
 
 @of_a_sound_file
-def calls_of(db: ProfileDB, trial_id: int, callpath_id: int) -> int | None:
-    """How often a call path was called, over all threads; None where the trial lacks it."""
-    ((found,),) = db.rows(_CALLS_OF_ONE, (trial_id, callpath_id))
-    return None if found is None else int(found)
+def calls_of(db: ProfileDB, trial_id: int, callpaths: Iterable[int]) -> dict[int, float]:
+    """How often these call paths were called, over all threads; without those not there."""
+    return dict(db.rows(_CALLS_OF_SOME.format(paths=_listed(callpaths)), (trial_id,)))
 
 
 @of_a_sound_file

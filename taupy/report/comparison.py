@@ -21,12 +21,15 @@ from taupy.profiledb import compare_query
 from taupy.profiledb.compare_query import EventSums, Over, Sums, TimerFacts, Where
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
-from taupy.report.path_names import path_keys
+from taupy.report.path_names import PathsById, path_keys
 from taupy.report.sides import Side
 from taupy.report.trial_values import TrialValues, added
 
 By = Literal["routine", "kernel", "callpath", "group", "file", "module", "event", "metadata"]
 BYS: tuple[By, ...] = get_args(By)
+
+FIRST_ROWS = 25
+"""So many rows people see; what they need is asked for at once."""
 
 Value = Literal[
     "exclusive", "inclusive", "calls", "subroutines", "exclusive-per-call", "inclusive-per-call"
@@ -155,39 +158,43 @@ class Medians(Mapping[Hashable, tuple[float | None, ...]]):
 
 
 class CallsOfPaths(Medians):
-    """The same of call paths, asked of the database one by one; all at once if many are wanted."""
+    """The same of call paths, asked of the database when needed: first for the first rows."""
 
-    def __init__(self, db: ProfileDB, sides: Sequence[Side]) -> None:
+    def __init__(self, db: ProfileDB, sides: Sequence[Side], first: Sequence[int]) -> None:
         super().__init__(())
         self._db = db
         self._of = [[trial.id for trial in side.trials] for side in sides]
-        self._left = 200
+        self._first = first
+        self._some: set[Hashable] = set()
+        self._whole = False
 
     def __getitem__(self, key: Hashable) -> tuple[float | None, ...]:
-        if not self._sides and self._left:
-            self._left -= 1
-            assert isinstance(key, int)
-            found = []
-            for ids in self._of:
-                calls = [compare_query.calls_of(self._db, id, key) for id in ids]
-                known = [float(one) for one in calls if one is not None]
-                found.append(median(known) if known else None)
-            return tuple(found)
-        self._load()
+        if not self._some:
+            self._sides = [
+                [
+                    dict(compare_query.calls_of(self._db, trial, self._first).items())
+                    for trial in side
+                ]
+                for side in self._of
+            ]
+            self._some = {*self._first}
+        if key not in self._some:
+            self._load()
         return super().__getitem__(key)
 
     def _load(self) -> None:
-        if not self._sides:
+        if not self._whole:
             self._sides = [
                 [
                     {
                         path: one[0]
                         for path, one in compare_query.callpath_calls(self._db, id).items()
                     }
-                    for id in ids
+                    for id in side
                 ]
-                for ids in self._of
+                for side in self._of
             ]
+            self._whole = True
 
     def __iter__(self) -> Iterator[Hashable]:
         self._load()
@@ -326,14 +333,15 @@ class _Asked:
         if question.value == "inclusive":
             totals = self._totals(None) or []
         rows = compared(values, totals)
+        first = [row.key for row in rows.rows[:FIRST_ROWS] if isinstance(row.key, int)]
         return Answer(
             "callpath",
             None,
             self.values.metric,
             question.value,
             rows,
-            path_keys(self.db, self.sides, None),
-            CallsOfPaths(self.db, self.sides),
+            PathsById(self.db, first),
+            CallsOfPaths(self.db, self.sides, first),
             question.value == "exclusive",
         )
 

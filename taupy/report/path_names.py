@@ -14,10 +14,10 @@ from taupy.report.trial_values import added
 
 
 def path_keys(
-    db: ProfileDB, sides: Sequence[Side], timers: Sequence[Mapping[int, Key]] | None
+    db: ProfileDB, sides: Sequence[Side], timers: Sequence[Mapping[int, Key]]
 ) -> PathsById:
-    """Keys for the call paths of each side, whose timers have these keys (None: their own)."""
-    if timers is None or all(key.rule == "same" for side in timers for key in side.values()):
+    """Keys for the call paths of each side, whose timers have these keys."""
+    if all(key.rule == "same" for side in timers for key in side.values()):
         return PathsById(db)
     return PathsByName(db, sides, timers)
 
@@ -28,8 +28,10 @@ class PathsById(Mapping[Hashable, Key]):
     As a mapping it gives the names of a path, which are put together when asked for.
     """
 
-    def __init__(self, db: ProfileDB) -> None:
+    def __init__(self, db: ProfileDB, first: Sequence[int] = ()) -> None:
+        """`first` are those whose names will be wanted: all are asked for at once."""
         self._db = db
+        self._first = first
         self._named: dict[Hashable, Key] = {}
 
     def folded(self, side: int, sums: Mapping[int, Sums]) -> dict[Hashable, Sums]:
@@ -42,8 +44,10 @@ class PathsById(Mapping[Hashable, Key]):
         return self._named[key]
 
     def _name(self, key: Any) -> Key:
-        last, names = compare_query.callpath_names(self._db, key)
-        return Key(key, " => ".join(names), *last[1:], "same")
+        wanted, self._first = [*self._first, key], ()
+        for path, (last, names) in compare_query.callpath_names(self._db, wanted).items():
+            self._named[path] = Key(path, " => ".join(names), *last[1:], "same")
+        return self._named[key]
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._named)

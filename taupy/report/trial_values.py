@@ -32,6 +32,7 @@ class TrialValues:
             MissingMetric: a trial does not have it.
             UsageError: it has another unit in another trial.
         """
+        compare_query.with_room(db)
         self._db = db
         self._name = metric
         self._over = over
