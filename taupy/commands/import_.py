@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -29,6 +31,8 @@ from taupy.formats.registry import Format
 from taupy.instrument.runfolder import new_uuid
 from taupy.model.profile import Profile
 from taupy.profiledb.text import shown
+
+_SMALL_BYTES = 16 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,13 +118,13 @@ def _import(format: Format, paths: list[Path], args: argparse.Namespace, databas
     stored: dict[int, _Stored] = {}
     with bar.shown() as progress:
         profiles = _profiles(format, paths, args, progress)
-        # A file with one part, the usual case, is read before the database is locked.
-        first = list(islice(profiles, 2))
+        # What is small, or is one part, is read before the database is made or locked.
+        first = list(islice(profiles, None if _size(paths) <= _SMALL_BYTES else 2))
         if not first:
             raise FormatError(f"{paths[0]}: holds no profile")
         with ProfileDB.open(database, create=True, readonly=False) as db:
             there = {trial.uuid for trial in db.trials()}
-            with db.transaction():
+            with db.transaction(), _refusing(paths[0], format):
                 for profile in chain(first, profiles):
                     trial = stored.setdefault(add_profile(db, profile), _Stored())
                     trial.already = profile.uuid in there
@@ -164,7 +168,7 @@ def _profiles(
         assert format.read is not None
         found = format.read(paths[0], progress)
     real: dict[str, str] = {}
-    for profile in found:
+    for profile in _refused_in_one_line(found, paths[0], format):
         if args.application is not None:
             profile.application = args.application
         if args.experiment is not None:
@@ -179,6 +183,47 @@ def _profiles(
             source = paths[0] if len(paths) == 1 else paths[0].absolute().parent
             profile.source = f"import {format.name}: {os.path.abspath(source)}"
         yield profile
+
+
+def _refused_in_one_line(
+    profiles: Iterator[Profile], path: Path, format: Format
+) -> Iterator[Profile]:
+    while True:
+        with _refusing(path, format):
+            profile = next(profiles, None)
+            if profile is None:
+                return
+            for measured in profile.threads:
+                tree = measured.tree
+                for column in (tree.calls, tree.subroutines, *tree.exclusive.values()):
+                    array(column.typecode, [sum(column)])  # OverflowError if that is too much
+        yield profile
+
+
+@contextmanager
+def _refusing(path: Path, format: Format) -> Iterator[None]:
+    """Readers name what they refuse; this is for what none of them has thought of."""
+    try:
+        yield
+    except OverflowError:
+        raise FormatError(f"{path}: its numbers, or their sums, need more than 64 bits") from None
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as problem:
+        raise FormatError(
+            f"{path}: cannot be read as {format.title} ({type(problem).__name__}: {problem})"
+        ) from problem
+    except MemoryError:
+        raise FormatError(f"{path}: too large for this machine's memory") from None
+    except OSError as problem:
+        raise FormatError(f"{path}: {problem.strerror or problem}") from None
+
+
+def _size(paths: Sequence[Path]) -> int:
+    """Bytes of the files, and of those in folders."""
+    total = 0
+    for path in paths:
+        files = path.rglob("*") if path.is_dir() else [path]
+        total += sum(file.stat().st_size for file in files if file.is_file())
+    return total
 
 
 def _say(text: str) -> None:

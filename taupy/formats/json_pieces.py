@@ -131,19 +131,36 @@ def opened(path: Path, progress: Progress) -> Iterator[Pieces]:
         packed = other.read(2) == b"\x1f\x8b"
         raw: Any = file
         source: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-        yield Pieces(path, ijson.basic_parse(_WithoutMark(source), use_float=True))
+        yield Pieces(path, ijson.basic_parse(_Guarded(path, source), use_float=True))
 
 
-class _WithoutMark:
-    """Text of editors may begin with a byte order mark, which JSON does not have."""
+class _Guarded:
+    """The bytes of a JSON file, without the mark that editors may put in front.
 
-    def __init__(self, source: Any) -> None:
+    A parser that collects a text or number of many megabytes needs time that grows with
+    its square. So a stretch without quotation marks must be a list of numbers.
+    """
+
+    def __init__(self, path: Path, source: Any) -> None:
+        self._path = path
         self._source = source
-        self._first = True
+        self._done = 0
+        self._quoteless = 0
 
     def read(self, size: int = -1) -> bytes:
         data: bytes = self._source.read(size)
-        if self._first and data:
-            self._first = False
-            return data.removeprefix(b"\xef\xbb\xbf")
+        if not self._done:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        self._done += len(data)
+        if b'"' in data and b'"' in data.replace(b'\\"', b""):
+            self._quoteless = 0
+            return data
+        self._quoteless += len(data)
+        if self._quoteless > limits.LONGEST_NAME and (
+            b"," not in data or data.translate(None, _OF_NUMBERS)
+        ):
+            raise refusal(self._path, f"byte {self._done}", "a text longer than any name")
         return data
+
+
+_OF_NUMBERS = b"0123456789+-.eE,[]{} \t\r\nnul"

@@ -1,0 +1,320 @@
+"""`taupy import`: files of other tools become trials; what is no such file changes nothing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import marshal
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from taupy.commands import bar, main
+from taupy.formats import registry
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.reader import read_profile
+from tests.builders import small_profile
+from tests.unit.formats import tau_files
+from tests.unit.formats.tau_files import path, row
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tau_profile(folder, nodes=1, routines=3):
+    rows = [row(".TAU application", 1, routines, 1, 1 + 5 * routines, "TAU_UTILITY")]
+    rows += [row(f"f{n}", 1, 0, 5, 5) for n in range(routines)]
+    rows += [path(f".TAU application => f{n}", 1, 0, 5, 5) for n in range(routines)]
+    heading = tau_files.metadata(Metric_Name="TIME", Executable="/opt/bin/app")
+    text = tau_files.text(rows, heading=heading)
+    return tau_files.write(folder, {f"profile.{node}.0.0": text for node in range(nodes)})
+
+
+def trials():
+    with ProfileDB.open("taupy.db") as db:
+        return db.trials()
+
+
+def test_a_folder_becomes_a_trial_that_says_where_it_came_from(state, capsys):
+    tau_profile(state / "raw", nodes=3)
+    assert main(["import", "raw"]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert (
+        said.err == "taupy: trial 1 (app/default/1): 12 call paths, 3 threads, from TAU profiles\n"
+    )
+    (trial,) = trials()
+    assert trial.source == f"import tau: {state / 'raw'}"
+    assert len(trial.uuid) == 36
+    with ProfileDB.open("taupy.db") as db:
+        profile = read_profile(db, trial.id)
+    assert [m.thread.node for m in profile.threads] == [0, 1, 2]
+    assert profile.metadata["Executable"] == "/opt/bin/app"
+    assert "taupy.invariants" not in profile.metadata
+
+
+def test_where_the_trial_stands_can_be_said(state):
+    tau_profile(state / "raw")
+    assert main(["import", "raw", "--application", "A", "--experiment", "E", "--name", "N"]) == 0
+    assert main(["import", "raw"]) == 0
+    assert [(t.application, t.experiment, t.name) for t in trials()] == [
+        ("A", "E", "N"), ("app", "default", "1")
+    ]  # fmt: skip
+
+
+def test_several_files_are_several_trials_but_threads_of_tau_are_one(state):
+    tau_profile(state / "raw", nodes=2)
+    (state / "a.collapsed").write_text("main;f 1\n")
+    files = ["raw/profile.0.0.0", "raw/profile.1.0.0", "a.collapsed"]
+    assert main(["import", *files]) == 0
+    one, other = trials()
+    assert (one.source, other.source) == (
+        f"import tau: {state / 'raw'}", f"import collapsed: {state / 'a.collapsed'}"
+    )  # fmt: skip
+    assert main(["import", *files, "--name", "N"]) == 2  # a name for two
+
+
+def test_our_own_json_stays_the_trial_it_was(state, capsys):
+    from taupy.formats import json_
+    from taupy.formats.progress import SILENT
+
+    json_.write(small_profile(), state / "x.taupy.json", SILENT)
+    assert main(["import", "x.taupy.json"]) == 0
+    assert main(["import", "x.taupy.json"]) == 0
+    assert "(was stored before)" in capsys.readouterr().err
+    (trial,) = trials()
+    assert (trial.uuid, trial.source) == (small_profile().uuid, "taupy run")
+
+
+def test_a_chosen_format_wins_over_the_content(state, capsys):
+    (state / "x").write_text("main 1\n")
+    assert main(["import", "x"]) == 1
+    assert main(["import", "x", "--format", "collapsed"]) == 0
+    assert main(["import", "x", "--format", "tau"]) == 1
+    assert main(["import", "x", "--format", "nonsense"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert "not recognised as any format that taupy reads (tau, tau-packed" in lines[0]
+    assert lines[2].startswith("taupy: x: line 1: no TAU profile")
+    assert "'nonsense' is no format that can be read; there are: tau" in lines[3]
+
+
+# --- what is refused -----------------------------------------------------------
+
+
+def deep(open, close=b""):
+    return open * 200_000 + close
+
+
+HOSTILE = {
+    "empty": b"",
+    "nul": bytes(1000),
+    "text": b"hello\n" * 1000,
+    "cut.json": b'{"taupy_profile": 1, "uuid": "x", ',
+    "deep.json": b'{"taupy_profile": 1, "metadata": ' + deep(b'{"a":'),
+    "lists.json": b'{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": '
+    + deep(b"["),
+    "digits.json": b'{"taupy_profile": 1, "duration_ns": ' + b"9" * 200_000 + b"}",
+    "surrogate.json": b'{"taupy_profile": 1, "uuid": "\\ud800", "timers": [], "threads": []}',
+    "large.json": json.dumps(
+        {
+            "taupy_profile": 1,
+            "uuid": "u",
+            "application": "a",
+            "timers": [{"name": "f", "groups": ["G"]}],
+            "threads": [
+                {
+                    "node": 0,
+                    "context": 0,
+                    "thread": 0,
+                    "tree": {
+                        "timer": [0, 0],
+                        "parent": [-1, -1],
+                        "calls": [2**63 - 1] * 2,
+                        "subroutines": [0, 0],
+                        "inclusive": {"time": [0, 0]},
+                        "exclusive": {"time": [0, 0]},
+                    },
+                }
+            ],
+        }
+    ).encode(),
+    "marshal.prof": b"{(\xff\xff\xff\x7f",
+    "marshal2.prof": marshal.dumps({("f", 1, "f"): (1, 1, 0.0, 0.0, {})})[:-3],
+    "bomb.folded": gzip.compress(b"a;" * (20 << 20), 9),
+    "broken.gz": gzip.compress(b"main;f 1\n" * 1000)[:-20],
+    "packed.ppk": "PPK".encode("utf-16-be") + b"\0\0\0\2" * 2 + b"\x7f\xff\xff\xff" * 20,
+    "profile.0.0.0": b"999999999 templated_functions\n" + b'"f" 1 0 1 1 0 GROUP="" \n' * 10,
+    "profile.0.0.1": b'2 templated_functions\n"f" 9e18 0 1 1 0 GROUP="" \n"f" 9e18 0 1 1 0 \n',
+    "sqlite.db": b"SQLite format 3\0" + bytes(4080),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused_in_one_line_and_the_database_is_as_it_was(state, capsys, name):
+    tau_profile(state / "raw")
+    assert main(["import", "raw"]) == 0
+    before = Path("taupy.db").read_bytes()
+    (state / name).write_bytes(HOSTILE[name])
+    capsys.readouterr()
+    for options in ([], ["--db", "none.db"]):
+        assert main(["import", name, *options]) == 1
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.count("\n") == 1 and len(said.err) < 1500
+        assert said.err.startswith("taupy: ") and name in said.err
+    assert Path("taupy.db").read_bytes() == before
+    assert not Path("none.db").exists()
+
+
+def test_a_folder_is_refused_whole_where_one_file_is_bad(state, capsys):
+    tau_profile(state / "raw", nodes=3)
+    with open(state / "raw" / "profile.2.0.0", "r+") as file:
+        file.truncate(300)
+    assert main(["import", "raw"]) == 1
+    assert "profile.2.0.0: line " in capsys.readouterr().err
+    assert not Path("taupy.db").exists()
+
+
+def test_pipes_devices_and_missing_files_are_not_waited_for(state, capsys):
+    os.mkfifo("pipe")
+    for name in ("pipe", "/dev/zero", "missing", "x\0y"):
+        assert main(["import", name]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_foreign_database_stays_as_it_is(state, capsys):
+    tau_profile(state / "raw")
+    Path("taupy.db").write_text("somebody's text\n" * 100)
+    before = Path("taupy.db").read_bytes()
+    assert main(["import", "raw"]) == 1
+    assert Path("taupy.db").read_bytes() == before
+
+
+def limited(megabytes):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+    return limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bomb.folded", lambda: gzip.compress(b"a" * (200 << 20), 9)),
+        ("bomb.json", lambda: gzip.compress(b'{"taupy_profile": 1, "x": "' + b"a" * (200 << 20))),
+        ("bomb.ppk", lambda: gzip.compress("PPK".encode("utf-16-be") + bytes(200 << 20), 9)),
+        ("deep.folded", lambda: b"f;" * 4_000_000 + b"f 1\n"),
+        ("profile.0.0.0", lambda: b'1 templated_functions\n"' + b" => a" * 3_000_000
+         + b'" 1 1 1 1 0\n0 aggregates\n'),
+    ],
+)  # fmt: skip
+def test_hostile_files_end_within_ten_seconds_and_half_a_gigabyte(state, name, content):
+    (state / name).write_bytes(content())
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "taupy", "import", name],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=limited(512),
+    )
+    assert done.stderr.count("\n") <= 2 and "Traceback" not in done.stderr
+    assert (done.returncode == 0) == Path("taupy.db").exists()
+    assert time.monotonic() - begun < 20  # 10 on an idle machine
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_the_database_has_the_trial_or_not(state):
+    tau_profile(state / "small")
+    assert main(["import", "small"]) == 0
+    tau_profile(state / "raw", nodes=30, routines=400)
+    chance = random.Random(11)
+    stored = 1
+    for _ in range(8):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "taupy", "import", "raw"], stderr=subprocess.DEVNULL
+        )
+        time.sleep(0.05 + chance.random() * 0.5)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with ProfileDB.open("taupy.db", readonly=False) as db:
+            assert db.verify() == []
+            found = db.trials()
+        assert len(found) in (stored, stored + 1)
+        stored = len(found)
+        with sqlite3.connect("taupy.db") as connection:
+            threads = dict(connection.execute("SELECT trial_id, count(*) FROM thread GROUP BY 1"))
+        assert set(threads.values()) <= {1, 30}
+
+
+# --- the bar -------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_sees_how_far_it_is(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(bar, "_PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(bar, "_INTERVAL_SECONDS", 0)
+    with bar.shown() as progress:
+        progress.begin("profile.0.0.0\x1b[31m", 200)
+        progress.advance(50)
+        progress.advance(50)
+    shown = terminal.getvalue()
+    assert "profile.0.0.0\\x1b[31m" in shown and "50%" in shown
+
+
+def test_a_pipe_sees_nothing_and_short_work_neither(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with bar.shown() as progress:
+        progress.begin("x", 10)
+        progress.advance(10)
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(bar, "_PATIENCE_SECONDS", 0)
+    with bar.shown() as progress:
+        progress.begin("x", 10)
+        progress.advance(10)
+    assert sys.stderr.getvalue() == ""
+
+
+def test_importing_brings_no_heavy_modules(state):
+    tau_profile(state / "raw")
+    code = (
+        "import sys; from taupy.commands import main; main(['import', 'raw']);"
+        "print([m for m in ('pandas', 'numpy', 'rich', 'pyarrow', 'ijson', 'google') "
+        "if m in sys.modules])"
+    )
+    Path("taupy.db").unlink(missing_ok=True)
+    with ProfileDB.open("taupy.db", create=True):
+        pass
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_every_reader_is_named_in_the_help(capsys):
+    with pytest.raises(SystemExit):
+        main(["import", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert all(format.name in shown for format in registry.readers())
