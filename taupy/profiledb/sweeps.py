@@ -42,13 +42,20 @@ OWN = frozenset({SWEEP, SWEPT, "repeat", "repeat.run"})
 class SweptTrial(NamedTuple):
     """A trial with its value of the parameter.
 
-    `series`: application and experiment where trials differ in them, and the values of
-    the sweep's other parameters, `lr=0.1`; empty for none.
+    Attributes:
+        place: application and experiment where the trials differ in them; else empty.
+        others: the values of the sweep's other parameters, `lr=0.1`; empty for none.
     """
 
     trial: TrialRow
     value: str
-    series: str
+    place: str
+    others: str
+
+    @property
+    def series(self) -> str:
+        """What it may be held against: trials of the same series."""
+        return ", ".join(filter(None, (self.place, self.others)))
 
 
 @dataclass(slots=True)
@@ -105,9 +112,10 @@ def swept_trials(
             notes.append(f"{_trials(len(bad))} that failed or are incomplete left out ({numbers})")
             chosen = [trial for trial in chosen if trial not in bad]
     places = _places(chosen)
-    found = [SweptTrial(t, values[t.id], _series(over, facts[t.id], places[t.id])) for t in chosen]
+    found = [SweptTrial(t, values[t.id], places[t.id], _others(over, facts[t.id])) for t in chosen]
     if len({one.value for one in found}) < 2:
         raise UsageError(_one_value(over, found, facts))
+    found = _joined(over, found)
     return SweptTrials(over, counted, found, {t.id: facts[t.id] for t in chosen}, notes)
 
 
@@ -171,10 +179,30 @@ def _places(trials: Sequence[TrialRow]) -> dict[int, str]:
     }
 
 
-def _series(over: str, facts: dict[str, str], place: str) -> str:
+def _others(over: str, facts: dict[str, str]) -> str:
     names = [name.strip() for name in facts.get(SWEPT, "").split(",")]
     others = [name for name in names if name and name != over and name in facts]
-    return ", ".join([*([place] if place else []), *(f"{name}={facts[name]}" for name in others)])
+    return ", ".join(f"{name}={facts[name]}" for name in others)
+
+
+def _joined(over: str, found: list[SweptTrial]) -> list[SweptTrial]:
+    """Where each series has one value only, other parameters are but other names for it.
+
+    Raises:
+        UsageError: even so no application or experiment has two values.
+    """
+    for _ in range(2):
+        values: dict[str, set[str]] = {}
+        for one in found:
+            values.setdefault(one.series, set()).add(one.value)
+        if any(len(those) > 1 for those in values.values()):
+            return found
+        found = [one._replace(others="") for one in found]
+    places = ", ".join(shown(f"{place}: {min(those)}") for place, those in values.items())
+    raise UsageError(
+        f"no application and experiment has two values of {shown(over)} ({places}); a sweep "
+        "is over trials of one program"
+    )
 
 
 def _varying(trials: Sequence[int], facts: dict[int, dict[str, str]]) -> list[str]:

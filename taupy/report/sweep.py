@@ -232,7 +232,7 @@ class Sweep:
             )
         self._measured = [self._read(one, rows) for one, rows in values]
         self.values = in_order([one.swept.value for one in self._measured])
-        self.series = self._series()
+        self.series = list(dict.fromkeys(one.swept.series for one in self._measured))
         if len(self.values) < 2:
             raise UsageError(
                 f"only one value of {shown(over)} has {shown(metric)}: a sweep needs two at least"
@@ -419,17 +419,6 @@ class Sweep:
         return [
             one for one in self._measured if one.swept.value == value and one.swept.series == series
         ]
-
-    def _series(self) -> list[str]:
-        """The sweep's other parameters; where each has one value only, they are the same."""
-        series: dict[str, set[str]] = {}
-        for one in self._measured:
-            series.setdefault(one.swept.series, set()).add(one.swept.value)
-        if len(series) > 1 and all(len(values) < 2 for values in series.values()):
-            for one in self._measured:
-                one.swept = one.swept._replace(series="")
-            return [""]
-        return list(series)
 
     def _read(self, swept: SweptTrial, rows: Iterable[FlatRow]) -> _Measured:
         timers: dict[tuple[Where, str], _Timer] = {}

@@ -181,6 +181,24 @@ def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():
     assert "mode=b" in main_output("sweep", "--over", "n")
 
 
+def test_different_programs_are_no_sweep():
+    fill(trial(1, 1, [5]), small_profile(2, application="other"))
+    with pytest.raises(TaupyError, match="no application and experiment has two values of n"):
+        fill(trial(3, 1, [5], n=1), small_profile(4, application="other", metadata={"n": "2"}))
+        sweep("*/*", over="n")
+
+
+def test_another_parameter_that_only_names_the_value_makes_no_series():
+    swept = {"sweep": "s", "sweep.over": "workers"}
+    fill(*(trial(n, n, [60 // n] * n, workers=n, **swept) for n in (1, 2, 3)))
+    rows = sweep(over="threads").totals()
+    assert [(r.series, r.value, r.median) for r in rows] == [
+        ("", "2", 160),
+        ("", "3", 130),
+        ("", "4", 120),
+    ]
+
+
 def test_trials_of_several_experiments_are_series_of_their_own():
     for number, (experiment, n, value) in enumerate([("a", 1, 10), ("a", 2, 20), ("b", 1, 5)], 1):
         one = trial(number, 1, [value], serial=0, n=n)
