@@ -111,7 +111,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="hold all flop against this one peak, such as 'tensor fp16' (default: each "
         "precision against its own)",
     )
-    parser.add_argument("--latency", metavar="TIME", help="of one launch, such as 4.2us")
+    parser.add_argument(
+        "--latency",
+        metavar="TIME",
+        help="of one launch, such as 4.2us, or how it was timed: back-to-back, 'event pair', graph",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU ceilings of so many threads")
     parser.add_argument(
         "--sweep",
@@ -225,12 +229,27 @@ def _placed(
     work: Sequence[TrialWork],
     there: Sequence[Ceiling],
 ) -> list[Placement]:
-    latency = _latency(args.latency)
     chosen = _chosen(args.ceilings, there)
-    known: dict[str, Roofs] = {}
-    for name in dict.fromkeys(point.processor for point in found):
-        known[name] = _roofs(args, name, there, chosen, latency)
-    return [place(point, known[point.processor]) for point in found]
+    hosts = {one.trial_id: one.metadata.get("Hostname", "") for one in work}
+    known: dict[tuple[str, str], Roofs] = {}
+    placements = []
+    for point in found:
+        key = (point.processor, hosts[point.trial])
+        if key not in known:
+            known[key] = _roofs(args, point.processor, _of_host(there, key[1]), chosen)
+        placements.append(place(point, known[key]))
+    return placements
+
+
+def _of_host(there: Sequence[Ceiling], host: str) -> list[Ceiling]:
+    """CPUs of virtual machines share a name ("AMD EPYC"): where the trial's own host was
+    measured, what others of that name reached does not count."""
+    own = {one.processor for one in there if one.machine == host and not one.device_uuid}
+    return [
+        one
+        for one in there
+        if one.device_uuid or one.machine in ("", host) or one.processor not in own
+    ]
 
 
 def _roofs(
@@ -238,7 +257,6 @@ def _roofs(
     processor: str,
     there: Sequence[Ceiling],
     chosen: _Chosen,
-    latency: Ceiling | None,
 ) -> Roofs:
     given = chosen.of(processor)
     if given is not None:
@@ -251,7 +269,7 @@ def _roofs(
     def best(kind: CeilingKind, wanted: str) -> Ceiling | None:
         return stored.best_of(pool, kind, wanted)
 
-    return roofs_of(name, best, rule=args.peak.lower(), latency=latency)
+    return roofs_of(name, best, rule=args.peak.lower(), latency=_latency(args.latency, pool))
 
 
 def _pool(
@@ -343,12 +361,20 @@ _TIME = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(ns|us|µs|ms|s)?\s*"
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, None: 1.0}
 
 
-def _latency(text: str | None) -> Ceiling | None:
+def _latency(text: str | None, pool: Sequence[Ceiling]) -> Ceiling | None:
+    """The latency given as a time, or as the pattern of one that is known."""
     if text is None:
         return None
+    patterns = [one for one in pool if one.kind == "latency" and one.pattern == text]
+    if patterns:
+        return stored.best_of(patterns, "latency", "launch")
     match = _TIME.fullmatch(text)
     if match is None or not float(match.group(1)) > 0:
-        raise UsageError(f"--latency is a time such as 4.2us, not '{text}'")
+        there = ", ".join(dict.fromkeys(one.pattern for one in pool if one.kind == "latency"))
+        raise UsageError(
+            f"--latency is a time such as 4.2us, or how launches were timed "
+            f"({there or 'nothing is known of that here'}), not '{text}'"
+        )
     value = float(match.group(1)) * _SECONDS[match.group(2)]
     return Ceiling(
         *("option", "", "", "", "latency", "launch", "given", 0, value, "s", "user"),

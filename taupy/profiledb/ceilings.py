@@ -23,6 +23,10 @@ _CEILINGS = f"SELECT {_LIST} FROM ceiling ORDER BY id"
 TRUST: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet")
 """Sources, the one to believe most first."""
 
+LAUNCH_PATTERNS = ("back-to-back", "event pair")
+"""How launches were timed, the way that programs launch first; a graph's are cheaper, one
+that is waited for is dearer."""
+
 
 def add_ceilings(db: ProfileDB, found: Iterable[Ceiling]) -> int:
     """Keep ceilings; one that is there already (same characterization, kind, name, pattern
@@ -76,7 +80,8 @@ def best_ceiling(
 def best_of(
     found: Sequence[Ceiling], kind: CeilingKind, name: str, *, threads: int | None = None
 ) -> Ceiling | None:
-    """Of the most trusted source, the highest rate or, of latencies, the lowest.
+    """Of the most trusted source, the highest rate; of latencies, the one of launches that
+    follow each other (`LAUNCH_PATTERNS`), the lowest of those.
 
     What was measured counts even where a datasheet promises more. Of several measurements
     the highest counts: a roof is what the processor has been seen to reach.
@@ -95,6 +100,11 @@ def best_of(
     for source in TRUST:
         of_source = [each for each in fitting if each.source == source]
         if of_source:
-            choose = min if kind == "latency" else max
-            return choose(of_source, key=lambda each: each.value)
+            if kind == "latency":
+                return min(of_source, key=lambda each: (_rank(each.pattern), each.value))
+            return max(of_source, key=lambda each: each.value)
     return None
+
+
+def _rank(pattern: str) -> int:
+    return LAUNCH_PATTERNS.index(pattern) if pattern in LAUNCH_PATTERNS else len(LAUNCH_PATTERNS)

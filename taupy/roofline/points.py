@@ -33,6 +33,7 @@ REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
 
 _PYTHON = frozenset({"PYTHON", "PYTHON_C", "USER", "PHASE"})
 _PROGRAM = ".taupy application"
+_ANALYTIC = "taupy.option.analytic"  # metadata: the library whose calls were counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +381,11 @@ def _point(work: TrialWork, of: Of, one: _Sum, processor: str) -> Point:
     counted = set(work.metrics)
     if on_gpu and one.counted < one.launches:
         notes.append(f"{one.counted} of {one.launches} launches were counted")
+    if not on_gpu and _ANALYTIC in work.metadata and "analytic" in _tiers(values, counted, said):
+        notes.append(
+            f"analytic: {work.metadata[_ANALYTIC]} calls by their shapes; other operations "
+            "(element-wise ones, convolutions) are not counted"
+        )
     if "bytes_dram_read" in values:
         notes.append("DRAM bytes are lines read in (also for writing); write-backs not counted")
     return Point(
@@ -404,6 +410,10 @@ def _point(work: TrialWork, of: Of, one: _Sum, processor: str) -> Point:
         bytes_tier=_tier(byte_metrics, counted, said),
         notes=tuple(notes),
     )
+
+
+def _tiers(values: Mapping[str, float], counted: set[str], said: set[str]) -> set[Tier]:
+    return {_tier([name], counted, said) for name in values}
 
 
 def _tier(metrics: Sequence[str], counted: set[str], said: set[str]) -> Tier:
@@ -442,7 +452,9 @@ def _joined(names: Sequence[str]) -> str:
 
 def _missing(work: TrialWork, of: Of) -> MissingMetric:
     remedy = REMEDY
-    if not work.gpus:
+    if has_host_work(work) and of == "phase":
+        remedy = "mark phases with taupy.phase(NAME), or ask for --of routine"
+    elif not work.gpus:
         remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
     there = ", ".join(work.metrics) or "none"
     what = {

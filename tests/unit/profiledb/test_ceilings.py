@@ -62,8 +62,16 @@ def test_threads_choose_among_ceilings(db):
     assert best_ceiling(db, "AMD EPYC", "compute", "fp64", threads=4) is None
 
 
-def test_of_latencies_the_lowest_counts(db):
-    slow = replace(MEASURED, kind="latency", name="launch", unit="s", value=4.2e-6)
-    fast = replace(slow, pattern="back-to-back", value=2.5e-6)
-    add_ceilings(db, [slow, fast])
-    assert best_ceiling(db, "AMD EPYC", "latency", "launch") == fast
+def test_of_latencies_that_of_launches_in_a_row_counts(db):
+    pair = replace(
+        MEASURED, kind="latency", name="launch", unit="s", value=4.2e-6, pattern="event pair"
+    )
+    row = replace(pair, pattern="back-to-back", value=2.5e-6)
+    graph = replace(pair, pattern="graph", value=1.3e-6)
+    waited = replace(pair, pattern="launch+sync", value=9e-6)
+    add_ceilings(db, [graph, waited])
+    assert best_ceiling(db, "AMD EPYC", "latency", "launch") == graph
+    add_ceilings(db, [pair])
+    assert best_ceiling(db, "AMD EPYC", "latency", "launch") == pair
+    add_ceilings(db, [row, replace(row, characterization="c4", value=3e-6)])
+    assert best_ceiling(db, "AMD EPYC", "latency", "launch") == row

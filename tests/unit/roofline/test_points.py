@@ -180,3 +180,13 @@ def test_stated_flop_that_kernels_did_take_the_kernels_time(work):
     assert (phase.launches, phase.time) == (10, pytest.approx(4e-3))
     assert phase.processor == "Tesla V100-SXM2-16GB"
     assert phase.flop_tier == "analytic"
+
+
+def test_counts_of_blas_calls_say_that_they_are_not_all(work):
+    profile = phases_trial({"step": 0.5})
+    profile.metadata["taupy.option.analytic"] = "BLAS"
+    for name, unit in (("flop_fp32", "flop"), ("bytes_dram", "B")):
+        event = UserEvent(name, unit, 1, 1e9, 1e9, 1e9, 1e18, row=2)
+        profile.threads[0].user_events.append(event)
+    (phase,) = points(work(profile), "phase")
+    assert phase.notes[0].startswith("analytic: BLAS calls by their shapes; other operations")
