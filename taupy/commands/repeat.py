@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import stat
 import sys
@@ -267,7 +268,8 @@ def _summary(
     if failed:
         text += f", {len(failed)} failed (the first with exit code {failed[0]})"
     if names and done > 1:
-        text += f"; `taupy sweep --over {names[0]}` compares them"
+        where = f" --db {shlex.quote(args.db)}" if args.db else ""
+        text += f"; `taupy sweep --over {shlex.quote(names[0])}{where}` compares them"
     elif repeats > 1 and done > 1:
         text += "; they are one group of repeated trials"
     return text

@@ -332,3 +332,19 @@ def test_deleting_a_trial_with_a_gpu_leaves_nothing_of_it(make):
         return [line for line in dump(path) if line.startswith("INSERT") and "sequence" not in line]
 
     assert rows(path) == rows(alone)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_the_files_does_not_matter(make, seed):
+    random = Random(seed)
+    files = []
+    for number in range(4):
+        numbers = random.sample(range(10, 20), random.randrange(1, 5))
+        files.append(make(f"{number}.db", *(random_profile(Random(n), n) for n in numbers)))
+    merge("forth.db", files)
+    merge("back.db", files[::-1])
+    for path in files:  # one by one, some of them twice
+        merge("single.db", [path])
+        merge("single.db", [random.choice(files)])
+    assert contents("forth.db", names=False) == contents("back.db", names=False)
+    assert contents("forth.db", names=False) == contents("single.db", names=False)
