@@ -41,7 +41,7 @@ SETS = (
     CounterSet(
         "roofline-tensor",
         (*_FLOP, *_TENSOR, *_BYTES, "cycles_elapsed", "counted_time"),
-        "the same with tensor operations by type; takes several passes more",
+        "the same with tensor operations by floating-point type (integers: flop_tensor_int8)",
     ),
     CounterSet(
         "memory",

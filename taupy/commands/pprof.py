@@ -21,6 +21,7 @@ from taupy.errors import TaupyError, UsageError
 from taupy.model.profile import Metric
 from taupy.model.rows import FlatRow, ThreadRow, TreeRow
 from taupy.pprof import (
+    beside,
     callgraph,
     events,
     figures,
@@ -73,6 +74,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="time",
         metavar="NAME",
         help="measured or derived (`taupy derive` lists those); default: time",
+    )
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="more metrics, beside that one: ipc,gld_per_inst",
     )
     _add_order(parser)
     _add_selection(parser)
@@ -240,6 +248,8 @@ def _check(args: argparse.Namespace) -> None:
     asked = [name for name, given in modes.items() if given]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} are different views: ask for one at a time")
+    if args.also and asked and not args.tree:
+        raise UsageError(f"--also goes with TAU's tables and with --tree, not with {asked[0]}")
     if not args.tree and (args.depth is not None or args.min_percent is not None):
         raise UsageError("--depth and --min-percent are of the call tree: add --tree")
     if asked and args.summary:
@@ -301,7 +311,24 @@ class Asked:
         self.additive = resolved.additive
         self.chosen = self._where(threads)
         found = self._of_metric(threads, resolved.metric)
+        others = self._others(threads)
+        found = [beside.with_metrics(view, others, self.args.plain) for view in found]
         return found if self.additive else [figures.without_shares(view) for view in found]
+
+    def _others(self, threads: Sequence[ThreadRow]) -> list[beside.Beside]:
+        """The metrics of --also, with their rows."""
+        found = []
+        for name in (name.strip() for text in self.args.also for name in text.split(",")):
+            resolved = metrics.resolve(self.db, self.trial_id, name)
+            rows: Sequence[FlatRow] | Sequence[TreeRow]
+            if self.args.tree:
+                rows = self._call_paths(threads, resolved.metric)
+                if self.args.summary_only:
+                    rows = paths.over_threads(rows)
+            else:
+                rows = self._flat_rows(threads, resolved.metric)
+            found.append(beside.Beside(resolved.metric, resolved.additive, rows))
+        return found
 
     def _of_metric(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
         args = self.args
@@ -406,15 +433,19 @@ class Asked:
             return found
         return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, sites))]
 
+    def _flat_rows(self, threads: Sequence[ThreadRow], metric: Metric) -> list[FlatRow]:
+        """The flat profile of these threads, libraries folded if so asked."""
+        if self.args.fold_libraries:
+            return paths.flattened(self._call_paths(threads, metric))
+        rows = selection.on_threads(
+            metrics.flat_values(self.db, self.trial_id, metric.name), threads
+        )
+        self._refuse_nothing(rows, metric)
+        return rows
+
     def _tables(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
         args = self.args
-        if args.fold_libraries:
-            rows = paths.flattened(self._call_paths(threads, metric))
-        else:
-            rows = selection.on_threads(
-                metrics.flat_values(self.db, self.trial_id, metric.name), threads
-            )
-            self._refuse_nothing(rows, metric)
+        rows = self._flat_rows(threads, metric)
         meant = self._meant(rows)
         if args.list:
             return [flat.names(rows, meant)]

@@ -1,7 +1,8 @@
 """Derived metrics as SQL: one statement over the tables, for whoever reads the file without us.
 
 It gives what `metrics.flat_values` gives where all metrics cover the same call paths: a row a
-timer and thread. Sums over threads are made by leaving the thread out of the GROUP BY.
+timer and thread, without those that have no value. Sums over threads are made by leaving the
+thread out of the GROUP BY.
 """
 
 from __future__ import annotations

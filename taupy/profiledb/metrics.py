@@ -7,8 +7,8 @@
 A derived metric is computed from sums: of a timer, of a call path. Its values in the rows are
 `Computed` (`model/formula.py`): plain floats for whoever reads them, and added up with `+`
 (`sum()`) they give the value of the whole, not a sum of ratios. A row for which a metric that is
-needed was not measured, or a divisor is 0, has no value: it is left out, or NaN where another of
-its values, or a callee, has one.
+needed was not measured is left out, or NaN where it leads to one that is not. A row with a divisor
+of 0 is NaN: it has no value of its own, but its sums count in those of more rows.
 
 Where metrics cover different call paths, sums are of what they cover together. On a GPU's stream
 a kernel that was not counted adds its time to no ratio. On a host thread counters may be read at
@@ -380,7 +380,7 @@ def _flat(db: ProfileDB, trial: _Trial, formula: Formula) -> list[FlatRow]:
     for key, row in first.items():
         whole = Computed(formula, formula.parts(inclusive[key]) or ())
         own = Computed(formula, formula.parts(exclusive[key]) or ())
-        if whole == whole or own == own:
+        if whole.parts or own.parts:
             found.append(row._replace(inclusive=whole, exclusive=own))
     return found
 
@@ -490,7 +490,7 @@ class _Values:
         order.sort(key=[_descending(value) for value in self.inclusive].__getitem__)
         lines = preorder(self.parents, order)
         kept = [
-            one == one or two == two
+            bool(one.parts or two.parts)
             for one, two in zip(self.inclusive, self.exclusive, strict=True)
         ]
         for row in reversed(lines):
@@ -612,5 +612,8 @@ def _flattened(rows: Sequence[TreeRow]) -> list[FlatRow]:
                 inclusive=before.inclusive if nested else before.inclusive + row.inclusive,
                 exclusive=before.exclusive + row.exclusive,
             )
-    return [row for row in found.values() if row.inclusive == row.inclusive
-            or row.exclusive == row.exclusive]  # fmt: skip
+    return [row for row in found.values() if _has_sums(row.inclusive) or _has_sums(row.exclusive)]
+
+
+def _has_sums(value: float) -> bool:
+    return isinstance(value, Computed) and bool(value.parts)

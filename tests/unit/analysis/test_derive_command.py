@@ -133,3 +133,50 @@ def test_what_pprof_cannot_filter_is_refused_in_one_line(taupy, arguments, code,
             taupy("pprof", *arguments)
         return
     assert part in taupy("pprof", *arguments, code=code).err
+
+
+# --- metrics beside each other -----------------------------------------------
+
+
+def tables(taupy, *arguments):
+    answer = json.loads(taupy("pprof", "--json", *arguments).out)
+    return [row for view in answer for row in view["rows"] if "calls" in row]
+
+
+def test_more_metrics_stand_beside_the_one(taupy):
+    rows = {(row["context"], row["short_name"]): row
+            for row in tables(taupy, "--also", "warps_per_inst, gld", "--also", "cpu_ipc")
+            if row["table"] == "thread"}  # fmt: skip
+    gemm, step = rows[1, "gemm"], rows[0, "step"]
+    assert gemm["warps_per_inst_exclusive_warp_inst"] == 0.002
+    assert gemm["gld_exclusive_inst"] == 400
+    assert gemm["cpu_ipc_exclusive_ratio"] is None  # not counted there
+    assert (step["cpu_ipc_exclusive_ratio"], step["gld_exclusive_inst"]) == (4, None)
+    assert rows[1, "copy_kernel"]["gld_exclusive_inst"] is None
+    assert list(gemm)[-1] == "groups" and "percent" in gemm  # names still come last
+
+
+def test_totals_beside_are_ratios_of_sums_and_means_those_of_threads(taupy):
+    rows = {(row["table"], row["short_name"]): row
+            for row in tables(taupy, "-s", "--also", "cpu_ipc,instructions",
+                              "--summary", "total,mean,max")}  # fmt: skip
+    main = rows["total", "<module>"]
+    assert main["cpu_ipc_exclusive_ratio"] == 1010 / 500  # 1000/500 and 10/0
+    assert main["instructions_exclusive_count"] == 1010
+    assert rows["mean", "<module>"]["cpu_ipc_exclusive_ratio"] == 1010 / 500
+    assert rows["mean", "<module>"]["instructions_exclusive_count"] == 505
+    assert rows["max", "<module>"]["instructions_exclusive_count"] is None
+
+
+def test_a_tree_has_the_inclusive_of_what_stands_beside(taupy):
+    rows = {(row["context"], row["short_name"]): row
+            for row in tables(taupy, "--tree", "--also", "warps_per_inst")}  # fmt: skip
+    assert rows[1, "step"]["warps_per_inst_inclusive_warp_inst"] == 5000 / 510000
+    assert rows[0, "step"]["warps_per_inst_inclusive_warp_inst"] is None
+    rows = {row["short_name"]: row for row in tables(taupy, "--tree", "-s", "--also", "cpu_ipc")}
+    assert rows["<module>"]["cpu_ipc_inclusive_ratio"] == 7010 / 2000
+
+
+def test_what_cannot_stand_beside_is_refused(taupy):
+    assert "no metric 'nix'" in taupy("pprof", "--also", "nix", code=1).err
+    assert "not with --by" in taupy("pprof", "--also", "gld", "--by", "group", code=2).err

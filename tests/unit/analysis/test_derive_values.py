@@ -60,19 +60,20 @@ def test_a_ratio_of_kernels_and_of_what_launched_them(counted):
 
 def test_the_sum_of_threads_is_the_ratio_of_the_sums(counted):
     """instructions / cycles of main: 1000/500 on one thread, 10/0 on the other."""
-    rows = [row for row in metrics.flat_values(counted, 1, "cpu_ipc") if row.line == 1]
-    assert [row.thread for row in rows] == [0]  # 10/0 has no value of its own
-    assert rows[0].exclusive == 2.0
-    assert rows[0].inclusive == 7000 / 2000
-    both = sum(row.exclusive for row in metrics.flat_values(counted, 1, "cpu_ipc"))
-    assert both == (1000 + 6000) / (500 + 1500)
+    one, other = (row for row in metrics.flat_values(counted, 1, "cpu_ipc") if row.line == 1)
+    assert (one.exclusive, one.inclusive) == (2.0, 7000 / 2000)
+    assert math.isnan(other.exclusive)  # 10/0 has no value of its own, but counts in the sum
+    assert one.exclusive + other.exclusive == 1010 / 500
+    assert sum(row.exclusive for row in metrics.flat_values(counted, 1, "cpu_ipc")) == 7010 / 2000
 
 
-def test_a_divisor_of_zero_gives_no_row(counted):
+def test_a_divisor_of_zero_gives_no_value(counted):
     derived.define(counted, "warps_per_gld", "warps_launched / gld")
     found = flat(counted, "warps_per_gld")
     assert found["gpu", "gemm"] == (2.5, 2.5)
-    assert ("gpu", "relu") not in found
+    assert all(map(math.isnan, found["gpu", "relu"]))
+    rows = metrics.flat_values(counted, 1, "warps_per_gld")
+    assert sum(row.exclusive for row in rows) == 5000 / 400
     assert tree(counted, "warps_per_gld")["gpu", "step"] == 5000 / 400  # of the sums
 
 
