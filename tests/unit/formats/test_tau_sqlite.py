@@ -32,8 +32,11 @@ CREATE TABLE metadata (trial INTEGER, thread INTEGER, name TEXT, value TEXT);
 
 @pytest.fixture
 def file(tmp_path):
+    return make(tmp_path / "tauprofile.db")
+
+
+def make(path):
     """main 38 us [ f 60 us x2 ] in 98 us on node 0 and node 3, and a second, empty trial."""
-    path = tmp_path / "tauprofile.db"
     with sqlite3.connect(path) as connection:
         connection.executescript(TABLES)
         run = connection.execute
