@@ -155,11 +155,12 @@ def measured(counted: Mapping[str, float]) -> dict[str, float]:
     """Our counters that can be made of these PerfWorks values, whatever the chip.
 
     For files of Nsight Compute. The sums of `sm__X` and `smsp__X` are the same, so that one
-    stands in for the other.
+    stands in for the other; not so of cycles, which each of an SM's four parts has.
     """
     values = dict(counted)
     for name, value in counted.items():
-        if name.endswith(".sum") and name.startswith(("sm__", "smsp__")):
+        own_units = name.startswith(("sm__", "smsp__")) and "__cycles_" not in name
+        if name.endswith(".sum") and own_units:
             unit, _, rest = name.partition("__")
             values.setdefault(("smsp__" if unit == "sm" else "sm__") + rest, value)
     found: dict[str, float] = {}

@@ -153,6 +153,7 @@ def test_values_of_a_file_become_our_counters_whatever_the_unit_they_stand_under
         "sm__warps_launched.sum": 4.0,
         "dram__bytes_op_read.sum": 64.0,
         "dram__bytes_op_write.sum": float("nan"),
+        "smsp__cycles_active.sum": 400.0,  # of four parts an SM: no count of SM cycles
     }
     assert spelling.measured(values) == {
         "inst_executed": 10.0,
