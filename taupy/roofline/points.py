@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from taupy.errors import MissingMetric
+from taupy.errors import MissingMetric, UsageError
 from taupy.model.work import (
     COUNTED_LAUNCHES,
     COUNTED_OPERATIONS,
@@ -33,6 +33,7 @@ REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
 
 _PYTHON = frozenset({"PYTHON", "PYTHON_C", "USER", "PHASE"})
 _PROGRAM = ".taupy application"
+_UNTIMED = "not in the timing trial"
 _ANALYTIC = "taupy.option.analytic"  # metadata: the library whose calls were counted
 
 
@@ -140,6 +141,7 @@ def points(
     Raises:
         MissingMetric: the trial has no flop, or no bytes of any level; the message names
             the command that measures them.
+        UsageError: the timing trial has none of the points.
     """
     if runs_on_gpu(work):
         found = _gpu_points(work, of, inclusive, timing)
@@ -153,6 +155,11 @@ def points(
         if timing is not None:
             times = _host_timings(timing, of, inclusive)
             found = [_retimed(point, times, timing) for point in found]
+    if timing is not None and all(_UNTIMED in " ".join(point.notes) for point in found):
+        raise UsageError(
+            f"the timing trial {timing.trial_id} ({timing.name}) has nothing of what trial "
+            f"{work.trial_id} ({work.name}) has; --timing takes a run of the same program"
+        )
     total = sum(point.run_time for point in found)
     if of != "kernel":
         # These overlap, or are not all there is: their shares are of the whole program.
@@ -252,7 +259,7 @@ def _retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: Trial
     """The point with the times of the timing trial; the same launches, more honestly timed."""
     seconds, number = times.get("" if point.of == "program" else _placeless(point.name), (0.0, 0))
     if not number or seconds <= 0:
-        note = f"not in the timing trial {timing.trial_id}: timed while it was counted"
+        note = f"{_UNTIMED} {timing.trial_id}: timed while it was counted"
         return replace(point, notes=(*point.notes, note))
     each = seconds / number
     here, counted = (point.launches, point.counted) if point.launches else (point.calls,) * 2
@@ -454,6 +461,8 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
     remedy = REMEDY
     if has_host_work(work) and of == "phase":
         remedy = "mark phases with taupy.phase(NAME), or ask for --of routine"
+    elif has_host_work(work) and of == "kernel":
+        remedy = "its work was done on the CPU: ask for --of routine or --of program"
     elif not work.gpus:
         remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
     there = ", ".join(work.metrics) or "none"

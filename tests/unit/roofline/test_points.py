@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.errors import MissingMetric
+from taupy.errors import MissingMetric, UsageError
 from taupy.model.profile import UserEvent
 from taupy.roofline import points as module
 from taupy.roofline.points import points
@@ -120,10 +120,17 @@ def test_run_times_come_from_the_timing_trial(work):
     assert gemm.time == pytest.approx(1e-3)  # 10 of the 20 launches that took 2 ms
     assert gemm.performance == pytest.approx(8e12)
     assert "20 in the timing trial" in gemm.notes[0]
+
+
+def test_a_timing_trial_may_lack_some_kernels_but_not_all(work):
+    counted = work(gpu_trial(Kernel("gemm", 10, 2_000_000, GEMM), Kernel("relu", 1, 1000, GEMM)))
+    partly = work(gpu_trial(Kernel("relu", 1, 500), number=2))
+    gemm = named(points(counted, "kernel", timing=partly), "gemm")
+    assert gemm.time == pytest.approx(2e-3)
+    assert "not in the timing trial" in gemm.notes[0]
     other = work(gpu_trial(Kernel("other", 1, 1000), number=3))
-    (kept,) = points(counted, "kernel", timing=other)
-    assert kept.time == pytest.approx(2e-3)
-    assert "not in the timing trial" in kept.notes[0]
+    with pytest.raises(UsageError, match="a run of the same program"):
+        points(counted, "kernel", timing=other)
 
 
 def test_host_routines_count_what_they_did_themselves(work):
