@@ -400,6 +400,65 @@ VIEWS = {
       LEFT JOIN callpath ON callpath.id = value.callpath_id
      ORDER BY value.trial_id, thread.node, thread.context, thread.thread,
               user_event.name""",
+    # What ran on GPUs, summed over streams, call paths and configurations.
+    "kernels": f"""
+    SELECT {_NAMES},
+           thread.node, thread.context, timer.name AS timer, timer.short_name, {_GROUPS},
+           sum(launch.count) AS calls, sum(launch.untimed) AS untimed,
+           sum(launch.time_ns) AS time_ns,
+           1.0 * sum(launch.time_ns) / nullif(sum(launch.count - launch.untimed), 0) AS mean_ns,
+           min(iif(launch.count > launch.untimed, launch.minimum_ns, NULL)) AS minimum_ns,
+           max(iif(launch.count > launch.untimed, launch.maximum_ns, NULL)) AS maximum_ns,
+           sum(launch.bytes) AS bytes,
+           sum(launch.occupancy * launch.time_ns)
+               / nullif(sum(iif(launch.occupancy IS NULL, 0, launch.time_ns)), 0) AS occupancy
+      FROM launch
+      CROSS JOIN thread ON thread.id = launch.thread_id
+      CROSS JOIN callpath ON callpath.id = launch.callpath_id
+      CROSS JOIN timer ON timer.id = callpath.timer_id
+      CROSS JOIN trial ON trial.id = launch.trial_id
+      CROSS JOIN experiment ON experiment.id = trial.experiment_id
+      CROSS JOIN application ON application.id = experiment.application_id
+     GROUP BY launch.trial_id, thread.node, thread.context, timer.id
+     ORDER BY launch.trial_id, thread.node, thread.context, time_ns DESC""",
+    # Two trials, timer by timer: say which with trial_id and other_trial_id.
+    "comparison": f"""
+    SELECT {_NAMES},
+           pair.other_trial_id, metric.name AS metric, metric.unit,
+           timer.name AS timer, {_GROUPS},
+           pair.exclusive, pair.other_exclusive,
+           pair.other_exclusive - pair.exclusive AS difference,
+           1.0 * pair.other_exclusive / nullif(pair.exclusive, 0) AS ratio,
+           ifnull(pair.other_exclusive, 0) - ifnull(pair.exclusive, 0) AS impact
+      FROM (SELECT one.trial_id, other.trial_id AS other_trial_id,
+                   one.metric_id, used.timer_id,
+                   (SELECT sum(value.exclusive) FROM thread
+                     CROSS JOIN timer_value AS value
+                             ON value.trial_id = one.trial_id AND value.metric_id = one.metric_id
+                            AND value.thread_id = thread.id AND value.timer_id = used.timer_id
+                     WHERE thread.trial_id = one.trial_id) AS exclusive,
+                   (SELECT sum(value.exclusive) FROM thread
+                     CROSS JOIN timer_value AS value
+                             ON value.trial_id = other.trial_id
+                            AND value.metric_id = other.metric_id
+                            AND value.thread_id = thread.id AND value.timer_id = used.timer_id
+                     WHERE thread.trial_id = other.trial_id) AS other_exclusive
+              FROM (SELECT DISTINCT trial_id, metric_id FROM thread_metric) AS one
+              JOIN (SELECT DISTINCT trial_id, metric_id FROM thread_metric) AS other
+                ON other.metric_id = one.metric_id AND other.trial_id <> one.trial_id
+              CROSS JOIN trial_timer AS used
+                      ON used.trial_id = one.trial_id
+                      OR (used.trial_id = other.trial_id
+                          AND NOT EXISTS (SELECT 1 FROM trial_timer AS known
+                                           WHERE known.trial_id = one.trial_id
+                                             AND known.timer_id = used.timer_id))) AS pair
+      JOIN trial ON trial.id = pair.trial_id
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+      JOIN metric ON metric.id = pair.metric_id
+      JOIN timer ON timer.id = pair.timer_id
+     WHERE pair.exclusive IS NOT NULL OR pair.other_exclusive IS NOT NULL
+     ORDER BY pair.trial_id, pair.other_trial_id, pair.metric_id, abs(impact) DESC""",
     "trial_metadata": f"""
     SELECT {_NAMES},
            metadata.node, metadata.name, metadata.value

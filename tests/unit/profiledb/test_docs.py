@@ -11,7 +11,7 @@ from taupy.profiledb import api
 from taupy.profiledb.migrations import SCHEMA_VERSION
 from taupy.profiledb.schema import APPLICATION_ID, VIEWS
 from taupy.profiledb.writer import add_profile
-from tests.builders import small_profile
+from tests.builders import gpu_profile, small_profile
 
 TEXT = (Path(__file__).parents[3] / "docs" / "database.md").read_text("utf-8")
 SHORTHAND = "then mean, minimum, maximum, stddev of exclusive and of inclusive"
@@ -54,12 +54,15 @@ def test_every_view_and_its_columns_stand_in_the_docs(db, view):
 
 def test_every_frame_and_its_columns_stand_in_the_docs(stored):
     pytest.importorskip("pandas")
+    add_profile(stored, gpu_profile(5))
     database = api.open(stored.path)
-    trial = database.trial()
+    trial = database.trial(2)
     frames = {
         "trials()": database.trials(),
         "profile(metric)": trial.profile(),
         "callpaths(metric)": trial.callpaths(),
+        "kernels()": database.trial(3).kernels(),
+        "launches()": database.trial(3).launches(),
         "user_events()": trial.user_events(),
         "metadata()": trial.metadata(),
         "threads()": trial.threads(),
