@@ -19,6 +19,7 @@ from taupy.model.profile import TIME, Metric
 _MOST_ARROWS_IN_A_NAME = 16
 _MICROSECONDS = re.compile(r"(-?)([0-9]{1,16})\.([0-9]{1,3})", re.ASCII)
 _EXACT = 1 << 53
+_MOST_NANOSECONDS = (1 << 63) - 1
 
 Number = int | float
 Values = tuple[int, int, int, Number, Number]  # metric, calls, subroutines, exclusive, inclusive
@@ -115,27 +116,35 @@ class Rows:
             measured: as the file has it; text is read exactly.
 
         Raises:
-            ValueError: it is no finite number.
+            ValueError, OverflowError: it is no finite number, or a time of centuries.
         """
         is_time = self.metrics[metric] is TIME
+        found = self._nanoseconds(measured) if is_time else self._number(measured)
+        if is_time and abs(found) > _MOST_NANOSECONDS:
+            raise OverflowError
+        return found
+
+    def _nanoseconds(self, measured: str | float) -> int:
         if isinstance(measured, str):
             if measured.isdigit() and measured.isascii():
-                return int(measured) * MICROSECOND_NS if is_time else int(measured)
-            if is_time and (match := _MICROSECONDS.fullmatch(measured)):
+                return int(measured) * MICROSECOND_NS
+            if match := _MICROSECONDS.fullmatch(measured):
                 whole = int(match[2] + match[3].ljust(3, "0"))
                 return -whole if match[1] else whole
-            if "_" in measured:
-                raise ValueError
-            measured = float(measured)
+            measured = _real(measured)
         if not isfinite(measured):
             raise ValueError
-        if is_time:
-            nanoseconds = measured * MICROSECOND_NS
-            self.rounded = self.rounded or not measured.is_integer()
-            return round(nanoseconds)
-        if measured.is_integer() and abs(measured) < _EXACT:
-            return int(measured)
-        return measured
+        self.rounded = self.rounded or not measured.is_integer()
+        return round(measured * MICROSECOND_NS)
+
+    def _number(self, measured: str | float) -> Number:
+        if isinstance(measured, str):
+            if measured.isdigit() and measured.isascii() and len(measured) < 19:
+                return int(measured)
+            measured = _real(measured)
+        if not isfinite(measured):
+            raise ValueError
+        return int(measured) if measured.is_integer() and abs(measured) < _EXACT else measured
 
     def add_path(self, names: Sequence[str], values: Values) -> None:
         """A path row whose routines are known one by one."""
@@ -239,3 +248,9 @@ class Rows:
         if id == len(self.names):
             self.names.append(name)
         return id
+
+
+def _real(text: str) -> float:
+    if "_" in text:  # Python's own way to write 1_000, nobody else's
+        raise ValueError
+    return float(text)

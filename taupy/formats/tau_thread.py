@@ -36,12 +36,12 @@ def thread_profile(
     """One thread. Takes what belongs to the thread itself out of `metadata`."""
     stream = _is_stream(rows)
     tree, row_of = call_tree(rows, timers, stream=stream)
-    native = metadata.pop(THREAD_ID, "")
+    native_id = _whole(metadata.pop(THREAD_ID, ""))
     thread = Thread(
         *place,
         kind="stream" if stream else "host",
         name=metadata.pop(THREAD_NAME, ""),
-        native_id=int(native) if native.isascii() and native.isdigit() else 0,
+        native_id=native_id or 0,
     )
     return ThreadProfile(thread, tree, _user_events(events, rows, row_of))
 
@@ -136,7 +136,7 @@ def profile(
 ) -> Profile:
     """The profile of some nodes; application and times are what the metadata say."""
     facts = {**next(iter(node_metadata.values()), {}), **metadata}
-    duration = facts.get(DURATION, "")
+    duration = _whole(facts.get(DURATION, ""))
     largest = [
         max(one.tree.inclusive[TIME.name], default=0)
         for one in threads
@@ -148,7 +148,7 @@ def profile(
         application=application(facts, source),
         experiment="default",
         started_at=_started_at(facts, source),
-        duration_ns=int(duration) if duration.isdigit() and len(duration) < 19 else longest,
+        duration_ns=longest if duration is None else duration,
         timers=timers.timers,
         threads=threads,
         metrics=sorted(set(metrics), key=lambda metric: metric.name),
@@ -174,15 +174,19 @@ def application(facts: dict[str, str], source: Path) -> str:
 
 def _started_at(facts: dict[str, str], source: Path) -> float:
     """Seconds since the epoch: what the metadata say, else when the file was written."""
-    stamp = facts.get("Starting Timestamp", "")
-    if stamp.isascii() and stamp.isdigit() and len(stamp) < 18:
-        return int(stamp) / 1e6
+    stamp = _whole(facts.get("Starting Timestamp", ""))
+    if stamp is not None:
+        return stamp / 1e6
     for name in ("UTC Time", "Local Time"):
         try:
             return datetime.fromisoformat(facts.get(name, "")).timestamp()
         except (ValueError, OverflowError):
             pass
     return source.stat().st_mtime
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def separated(
