@@ -169,7 +169,7 @@ class Candidate(NamedTuple):
     second: tuple[float, ...]
 
 
-class Finding(NamedTuple):
+class Ruling(NamedTuple):
     """What comes of one condition for one row.
 
     Attributes:
@@ -196,7 +196,7 @@ def judged(
     unit: str,
     alpha: float = 0.05,
     families: int = 1,
-) -> list[Finding]:
+) -> list[Ruling]:
     """Judge all rows of a condition, corrected for their number.
 
     A condition on a change fails where the medians' change is beyond the amount *and* more
@@ -221,7 +221,7 @@ def judged(
             [row.first for row in to_test], [row.second for row in to_test]
         )
         p_of = {row.name: p for row, p in zip(to_test, result.adjusted, strict=True)}
-    findings = []
+    rulings = []
     for row in found:
         first, second = median(row.first), median(row.second)
         met = condition.met(first, second, amount)
@@ -242,12 +242,12 @@ def judged(
         if len(row.first) > 1 and len(row.second) > 1:
             interval = significance.ratio_interval(row.first, row.second, 1 - alpha)
         change = (second - first) / abs(first) if first else None
-        findings.append(
-            Finding(condition, row.name, first, second, change, interval, p, verdict, why)
+        rulings.append(
+            Ruling(condition, row.name, first, second, change, interval, p, verdict, why)
         )
     order = {"fails": 0, "undecided": 1, "passes": 2}
-    findings.sort(key=lambda one: (order[one.verdict], -abs(one.second - one.first)))
-    return findings
+    rulings.sort(key=lambda one: (order[one.verdict], -abs(one.second - one.first)))
+    return rulings
 
 
 def _agree(row: Candidate) -> bool:
@@ -263,9 +263,9 @@ def _too_few(first: int, second: int, alpha: float) -> str:
     )
 
 
-def outcome(findings: Sequence[Finding]) -> int:
+def outcome(rulings: Sequence[Ruling]) -> int:
     """The exit code: 0, `FAILED`, or `UNDECIDED` where nothing fails for certain."""
-    verdicts = {finding.verdict for finding in findings}
+    verdicts = {ruling.verdict for ruling in rulings}
     if "fails" in verdicts:
         return FAILED
     return UNDECIDED if "undecided" in verdicts else 0

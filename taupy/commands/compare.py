@@ -321,7 +321,7 @@ def _gate(
             notes.append(f"if these may differ: --allow {kinds}")
     counts = {"fails": 0, "undecided": 0, "passes": 0}
     for one in judgement.judged:
-        counts[one.finding.verdict] += 1
+        counts[one.ruling.verdict] += 1
     word = {0: "PASSED", conditions.FAILED: "FAILED", conditions.UNDECIDED: "UNDECIDED"}[code]
     if forbidden or twice:
         word += " (not comparable)"
@@ -331,6 +331,6 @@ def _gate(
     )
     notes = [summary, *notes, *judgement.apart]
     title = f"GATE {word}: " + "; ".join(one.text for one in parsed)
-    found = [(one.finding, one.metric) for one in judgement.judged]
+    found = [(one.ruling, one.metric) for one in judgement.judged]
     machines = args.form == "json"
     return comparison_views.gate_view(found, title, notes, machines, 1 - rule.alpha), code

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from taupy import units
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
-from taupy.analysis.gate import Finding
+from taupy.analysis.gate import Ruling
 from taupy.model.profile import Metric
 from taupy.pprof.figures import value_name
 from taupy.pprof.view import Cell, Column, Kind, View
@@ -354,7 +354,7 @@ _GATE_WORDS = {"fails": "FAILED", "undecided": "UNDECIDED", "passes": "passed"}
 
 
 def gate_view(
-    findings: Sequence[tuple[Finding, Metric]],
+    rulings: Sequence[tuple[Ruling, Metric]],
     title: str,
     notes: Sequence[str],
     machines: bool,
@@ -379,7 +379,7 @@ def gate_view(
         Column("why", "text", "Why"),
     ]
     rows: list[list[Cell]] = []
-    for one, metric in findings:
+    for one, metric in rulings:
         if one.verdict == "passes" and not machines:
             continue
         low = one.interval.low if one.interval else None

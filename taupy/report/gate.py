@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from taupy.analysis import gate
 from taupy.analysis.compare import Row
-from taupy.analysis.gate import Candidate, Condition, Finding
+from taupy.analysis.gate import Candidate, Condition, Ruling
 from taupy.errors import UsageError
 from taupy.model.profile import Metric
 from taupy.pprof.selection import name_test
@@ -23,9 +23,9 @@ _WHERE = {"host": "on the host", "gpu": "on the GPU", None: ""}
 
 
 class Judged(NamedTuple):
-    """A finding, and what its values are."""
+    """A ruling, and what its values are."""
 
-    finding: Finding
+    ruling: Ruling
     metric: Metric
 
 
@@ -41,7 +41,7 @@ class Judgement(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        return gate.outcome([one.finding for one in self.judged])
+        return gate.outcome([one.ruling for one in self.judged])
 
 
 def judge(
@@ -75,7 +75,7 @@ def judge(
             if left:
                 apart.append(_left_out(condition, left))
     order = {"fails": 0, "undecided": 1, "passes": 2}
-    judged.sort(key=lambda one: order[one.finding.verdict])
+    judged.sort(key=lambda one: order[one.ruling.verdict])
     return Judgement(judged, list(dict.fromkeys(apart)))
 
 

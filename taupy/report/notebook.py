@@ -183,7 +183,7 @@ class Database(api.Database):
             apart, _ = sides.obstacles(compared, sides.known(db, compared))
             rule = Rule(alpha=alpha, min_share=min_share)
             judgement = gate.judge(db, compared, parsed, Question(), rule)
-        found = [(one.finding, one.metric) for one in judgement.judged]
+        found = [(one.ruling, one.metric) for one in judgement.judged]
         frame = _frame(comparison_views.gate_view(found, "", (), machines=True))
         frame.attrs.update(
             exit_code=judgement.exit_code, not_comparable=[one.text for one in apart]

@@ -94,28 +94,28 @@ def test_a_change_beyond_the_amount_and_beyond_noise_fails():
         "a little slower": "passes",
     }
     assert verdicts("time < -5%", rows)["faster"] == "fails"
-    findings = judged(parse("time > +5%"), rows, "ns")
-    assert findings[0].name == "slower"  # what fails comes first
-    assert findings[0].change == pytest.approx(0.2)
-    assert findings[0].interval.low > 1.1
-    little = next(one for one in findings if one.name == "a little slower")
+    rulings = judged(parse("time > +5%"), rows, "ns")
+    assert rulings[0].name == "slower"  # what fails comes first
+    assert rulings[0].change == pytest.approx(0.2)
+    assert rulings[0].interval.low > 1.1
+    little = next(one for one in rulings if one.name == "a little slower")
     assert little.why == "a change, but within the limit"
 
 
 def test_a_large_change_within_noise_passes_and_says_so():
     rows = [Candidate("noisy", (50.0, 200, 90, 150, 80), (60.0, 90, 220, 160, 140))]
-    (finding,) = judged(parse("time > +5%"), rows, "ns")
-    assert (finding.verdict, finding.why) == ("passes", "within noise")
-    assert finding.second > finding.first * 1.05
+    (ruling,) = judged(parse("time > +5%"), rows, "ns")
+    assert (ruling.verdict, ruling.why) == ("passes", "within noise")
+    assert ruling.second > ruling.first * 1.05
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3])
 def test_too_few_runs_are_undecided_whatever_they_show(runs):
     rows = [Candidate("f", times(1, runs), times(9, runs))]
-    (finding,) = judged(parse("time > +5%"), rows, "ns")
-    assert finding.verdict == "undecided"
-    assert f"{runs} against {runs} cannot go below p" in finding.why
-    assert "make 5 a side" in finding.why
+    (ruling,) = judged(parse("time > +5%"), rows, "ns")
+    assert ruling.verdict == "undecided"
+    assert f"{runs} against {runs} cannot go below p" in ruling.why
+    assert "make 5 a side" in ruling.why
 
 
 def test_counts_on_which_all_runs_agree_need_no_repetition():
@@ -137,9 +137,9 @@ def test_a_limit_on_the_value_itself_needs_no_baseline():
 def test_several_conditions_share_the_chance_of_a_false_alarm():
     rows = [Candidate("f", BASE, times(1.2))]  # p = 0.0079
     assert verdicts("time > +5%", rows, families=6) == {"f": "fails"}
-    (finding,) = judged(parse("time > +5%"), rows, "ns", families=7)
-    assert finding.verdict == "undecided"  # 0.05 / 7 is out of reach of five runs a side
-    assert "make 6 a side" in finding.why
+    (ruling,) = judged(parse("time > +5%"), rows, "ns", families=7)
+    assert ruling.verdict == "undecided"  # 0.05 / 7 is out of reach of five runs a side
+    assert "make 6 a side" in ruling.why
 
 
 def test_the_exit_code():

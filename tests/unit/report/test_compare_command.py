@@ -185,9 +185,9 @@ def test_a_baseline_by_its_tag(run, repeated):
     code, out, _ = run("compare", "--baseline", "tag:main", "app/slow", "--fail-on",
                        "exclusive time of r7 > +20%", "--json")  # fmt: skip
     assert code == 3
-    (finding,) = rows(out)["GATE"]
-    assert finding["verdict"] == "FAILED" and finding["name"] == "r7 [{app.py}{8}]"
-    assert finding["change"] == pytest.approx(0.3, abs=0.05)
+    (ruling,) = rows(out)["GATE"]
+    assert ruling["verdict"] == "FAILED" and ruling["name"] == "r7 [{app.py}{8}]"
+    assert ruling["change"] == pytest.approx(0.3, abs=0.05)
 
 
 def test_a_limit_that_the_change_does_not_reach_passes(run, repeated):
