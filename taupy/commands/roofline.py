@@ -21,6 +21,7 @@ import re
 import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -29,7 +30,7 @@ from taupy.commands import options
 from taupy.commands.roofline_view import points_view, roof_lines
 from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
-from taupy.model.machine import Ceiling, CeilingKind, CeilingSource
+from taupy.model.machine import Ceiling, CeilingSource
 from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
 from taupy.pprof import terminal
 from taupy.profiledb import ceilings as stored
@@ -105,6 +106,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "JSON of the Empirical Roofline Toolkit, CSV of kind,name,value; may be repeated",
     )
     parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="draw these ceilings, too, dashed: a GPU, a file, or a source such as datasheet",
+    )
+    parser.add_argument(
         "--peak",
         metavar="NAME",
         default="precision",
@@ -146,8 +154,9 @@ def run(args: argparse.Namespace) -> int:
         there = stored.ceilings(db)
     found = _points(args, work, timing)
     placements = _placed(args, found, work, there)
+    also = _also(args.also, placements, there)
     for path in args.output:
-        _write(path, args, placements)
+        _write(path, args, placements, also)
     for form, path in args.export:
         _export(form, path, placements)
     _show(args, placements, work)
@@ -241,6 +250,28 @@ def _placed(
     return placements
 
 
+def _also(
+    asked: Sequence[str], placements: Sequence[Placement], there: Sequence[Ceiling]
+) -> list[Roofs]:
+    """Further roofs for a chart: of a source for each processor, or of a GPU or a file."""
+    found = []
+    for text in asked:
+        pools: list[tuple[str, list[Ceiling]]] = []
+        if text in _SOURCES:
+            names = dict.fromkeys(each.point.processor for each in placements)
+            pools = [(name, _pool(name, there, [text])) for name in names]
+        else:
+            pools = [_given(text, there, [])]
+        for name, pool in pools:
+            roofs = roofs_of(name, partial(stored.best_of, pool))
+            if roofs.empty:
+                raise UsageError(
+                    f"--also: no {text} ceilings of {name or 'the processor'} are known"
+                )
+            found.append(roofs)
+    return found
+
+
 def _of_host(there: Sequence[Ceiling], host: str) -> list[Ceiling]:
     """CPUs of virtual machines share a name ("AMD EPYC"): where the trial's own host was
     measured, what others of that name reached does not count."""
@@ -266,10 +297,8 @@ def _roofs(
     if args.threads is not None:
         pool = [one for one in pool if one.threads in (0, args.threads)]
 
-    def best(kind: CeilingKind, wanted: str) -> Ceiling | None:
-        return stored.best_of(pool, kind, wanted)
-
-    return roofs_of(name, best, rule=args.peak.lower(), latency=_latency(args.latency, pool))
+    latency = _latency(args.latency, pool)
+    return roofs_of(name, partial(stored.best_of, pool), rule=args.peak.lower(), latency=latency)
 
 
 def _pool(
@@ -396,11 +425,17 @@ def _level(args: argparse.Namespace, placements: Sequence[Placement]) -> str:
     return str(args.level)
 
 
-def _chart(kind: charts.Kind, level: str, placements: Sequence[Placement], top: int) -> Chart:
+def _chart(
+    kind: charts.Kind,
+    level: str,
+    placements: Sequence[Placement],
+    top: int,
+    also: Sequence[Roofs],
+) -> Chart:
     if kind == "hierarchical":
-        return classic.hierarchical(placements, top)
+        return classic.hierarchical(placements, top, also)
     if kind == "classic":
-        return classic.classic(placements, level, top)
+        return classic.classic(placements, level, top, also)
     build = {
         "complexity": timebased.complexity,
         "time": timebased.time_plane,
@@ -421,11 +456,13 @@ def _need_roofs(kind: charts.Kind, level: str, placements: Sequence[Placement]) 
         )
 
 
-def _write(path: str, args: argparse.Namespace, placements: Sequence[Placement]) -> None:
+def _write(
+    path: str, args: argparse.Namespace, placements: Sequence[Placement], also: Sequence[Roofs]
+) -> None:
     ending = Path(path).suffix.lower()
     level = _level(args, placements)
     if ending == ".html":
-        made = _all_charts(args, placements)
+        made = _all_charts(args, placements, also)
         from taupy.roofline.page import html_page
 
         _save(path, html_page(made, args.theme))
@@ -433,7 +470,7 @@ def _write(path: str, args: argparse.Namespace, placements: Sequence[Placement])
         kinds = list(dict.fromkeys(args.chart or ["classic"]))
         for kind in kinds:
             _need_roofs(kind, level, placements)
-        made = [_chart(kind, level, placements, args.top) for kind in kinds]
+        made = [_chart(kind, level, placements, args.top, also) for kind in kinds]
         if ending in _PICTURES:
             from taupy.roofline.picture import write_picture
 
@@ -449,7 +486,9 @@ def _write(path: str, args: argparse.Namespace, placements: Sequence[Placement])
         _save(stem + ".json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
-def _all_charts(args: argparse.Namespace, placements: Sequence[Placement]) -> list[Chart]:
+def _all_charts(
+    args: argparse.Namespace, placements: Sequence[Placement], also: Sequence[Roofs]
+) -> list[Chart]:
     """Every chart that has something to show, the asked ones and the asked level first."""
     first = _level(args, placements)
     levels = [first, *(one for one in classic.levels_in(placements) if one != first)]
@@ -458,11 +497,11 @@ def _all_charts(args: argparse.Namespace, placements: Sequence[Placement]) -> li
     for kind in dict.fromkeys(kinds):
         if kind == "hierarchical":
             if len(levels) > 1:
-                made.append(_chart(kind, "", placements, args.top))
+                made.append(_chart(kind, "", placements, args.top, also))
             continue
         for level in levels:
             if kind == "classic" or any(each.times(level) for each in placements):
-                made.append(_chart(kind, level, placements, args.top))
+                made.append(_chart(kind, level, placements, args.top, also))
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from taupy.model.machine import Ceiling
 from taupy.model.work import LEVELS
@@ -22,14 +23,22 @@ def levels_in(placements: Sequence[Placement]) -> list[str]:
     return [level for level in LEVELS if any(level in each.point.bytes for each in placements)]
 
 
-def classic(placements: Sequence[Placement], level: str, top: int = 10) -> Chart:
-    """Performance over the intensity at one level; one symbol a point."""
+def classic(
+    placements: Sequence[Placement], level: str, top: int = 10, also: Sequence[Roofs] = ()
+) -> Chart:
+    """Performance over the intensity at one level; one symbol a point.
+
+    Args:
+        also: further roofs, drawn dashed: another machine's, or the maker's beside ours.
+    """
     style = look(placements, top)
     symbols = _symbols(placements, [level], style)
-    return _chart("classic", placements, [level], style, symbols, style.legend)
+    return _chart("classic", placements, [level], style, symbols, style.legend, also)
 
 
-def hierarchical(placements: Sequence[Placement], top: int = 10) -> Chart:
+def hierarchical(
+    placements: Sequence[Placement], top: int = 10, also: Sequence[Roofs] = ()
+) -> Chart:
     """One symbol a point and level: a colour for each level, a marker for each point."""
     levels = levels_in(placements)
     style = look(placements, top)
@@ -47,7 +56,7 @@ def hierarchical(placements: Sequence[Placement], top: int = 10) -> Chart:
         legend.append(Entry(f"others ({len(placements) - top})  {share} %", "ink", top))
     by_level = Look({}, markers, style.groups, tuple(legend))
     symbols = _symbols(placements, levels, by_level)
-    return _chart("hierarchical", placements, levels, by_level, symbols, tuple(legend))
+    return _chart("hierarchical", placements, levels, by_level, symbols, tuple(legend), also)
 
 
 def _symbols(placements: Sequence[Placement], levels: Sequence[str], style: Look) -> list[Symbol]:
@@ -83,27 +92,37 @@ def _chart(
     style: Look,
     symbols: list[Symbol],
     legend: tuple[Entry, ...],
+    also: Sequence[Roofs],
 ) -> Chart:
     found_machines = machines(placements)
+    drawn = [(roofs, _peaks(roofs, placements)) for roofs in found_machines]
+    names = {peak.name for _, peaks in drawn for peak in peaks}
+    others = [
+        (roofs, [roofs.compute[one] for one in roofs.compute if one in names]) for roofs in also
+    ]
     ridges = [
         model.ridge(peak.value, roofs.bandwidth[level].value)
-        for roofs in found_machines
-        for peak in _peaks(roofs, placements)
+        for roofs, peaks in drawn + others
+        for peak in peaks
         for level in levels
         if level in roofs.bandwidth
     ]
     low, high = chart.span([symbol.x for symbol in symbols] + ridges, 4, 6)
-    tops = [peak.value for roofs in found_machines for peak in _peaks(roofs, placements)]
+    tops = [peak.value for _, peaks in drawn + others for peak in peaks]
     heights = [symbol.y for symbol in symbols] + tops
     heights += _launch_height(placements, heights)
     bottom, top = chart.span(heights, 3, 2.5)
-    lines = [
-        line
-        for roofs in found_machines
-        for line in _roofs(
-            roofs, placements, levels, (low, high), bottom, len(found_machines) > 1, style
-        )
-    ]
+    several = len(found_machines) > 1
+    limits = (low, high)
+    lines = []
+    for roofs, peaks in drawn:
+        color = processor_color(roofs, placements, style) if several else "ink"
+        name = f"{processor_name(roofs.processor)}: " if several else ""
+        lines += _roofs(roofs, peaks, levels, limits, bottom, name, color)
+    for roofs, peaks in others:
+        name = f"{processor_name(roofs.processor)}: "
+        dashed = _roofs(roofs, peaks, levels, limits, bottom, name, "muted")
+        lines += [replace(line, style="dashed", color="muted") for line in dashed]
     launch, note = _launch_ceiling(placements, (low, high), (bottom, top))
     lines += launch
     lines += _trajectories(placements, symbols, style)
@@ -167,19 +186,17 @@ def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> list[Ceiling]:
 
 def _roofs(
     roofs: Roofs,
-    placements: Sequence[Placement],
+    peaks: Sequence[Ceiling],
     levels: Sequence[str],
     limits: tuple[float, float],
     bottom: float,
-    several: bool,
-    style: Look,
+    name: str,
+    color: str,
 ) -> list[Line]:
     """Slanted roofs up to their ridge with the highest flat one; flat ones from theirs on."""
-    peaks = _peaks(roofs, placements)
+    peaks = sorted(peaks, key=lambda each: -each.value)
     bands = [(level, roofs.bandwidth[level]) for level in levels if level in roofs.bandwidth]
     low, high = limits
-    color = processor_color(roofs, placements, style) if several else "ink"
-    name = f"{processor_name(roofs.processor)}: " if several else ""
     lines = []
     for level, found in bands:
         start = max(low, bottom / found.value)
@@ -191,7 +208,7 @@ def _roofs(
                 "bandwidth",
                 name + chart.value_label(level, found.value, found.unit, found.source),
                 ((start, start * found.value), (end, end * found.value)),
-                level if len(levels) > 1 and not several else color,
+                level if len(levels) > 1 and not name else color,
                 "solid",
                 found.value,
                 found.unit,

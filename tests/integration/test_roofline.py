@@ -178,6 +178,9 @@ def test_what_nsight_form_says_comes_back_through_import(folder, capsys):
         (("1", "--ceilings", "GTX 285"), 2, "no GPU that a datasheet is known of"),
         (("1", "--export", "xml", "f"), 2, "--export takes ncu-csv or ert-json"),
         (("99",), 1, "no trial matches '99'"),
+        (("3", "--also", "datasheet"), 2, "no datasheet ceilings of AMD EPYC are known"),
+        (("1", "--timing", "4"), 2, "a run of the same program"),
+        (("1", "3"), 1, "ask for --of routine or --of program"),
     ],
 )
 def test_errors_say_what_is_there_and_what_to_do(folder, capsys, words, code, said):

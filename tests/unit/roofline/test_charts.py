@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from taupy.profiledb.ceilings import best_of
 from taupy.roofline import chart as charts
 from taupy.roofline import classic, timebased
 from taupy.roofline.placement import place
+from taupy.roofline.roofs import roofs_of
+from tests.unit.roofline.build import ceiling
 from tests.unit.roofline.test_placement import point, roofs
 
 ALL = ("classic", "hierarchical", "complexity", "time", "combined")
@@ -182,6 +186,28 @@ def test_two_machines_keep_their_own_roofs():
     assert all(line.label.startswith(("V100: ", "A100: ")) for line in lines(chart, "compute"))
     assert {one.color for one in chart.symbols} == {"c0", "c1"}
     assert timebased.combined(placed, "DRAM").x2 is None  # times have no common axis
+
+
+def test_further_roofs_are_dashed_and_bear_their_names():
+    other = roofs_of(
+        "H200",
+        partial(
+            best_of,
+            [
+                ceiling("compute", "fp32", 67e12, "H200"),
+                ceiling("bandwidth", "DRAM", 4.8e12, "H200"),
+            ],
+        ),
+    )
+    placed = [place(point({"fp32": 1e9}, {"DRAM": 1e8}), roofs())]
+    chart = classic.classic(placed, "DRAM", also=[other])
+    dashed = [line for line in chart.lines if line.style == "dashed"]
+    assert [line.label for line in dashed] == [
+        "H200: DRAM 4.80 TB/s (measured)",
+        "H200: fp32 67.0 Tflop/s (measured)",
+    ]
+    assert chart.y.high > 67e12
+    assert len(lines(chart, "compute")) == 2
 
 
 def test_the_launch_ceiling_is_flop_over_all_launches():
