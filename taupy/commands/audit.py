@@ -25,7 +25,8 @@ _COLUMNS = (
     Column("state", heading="State"),
     Column("check", heading="Check"),
     Column("trial", "int", "Trial"),
-    Column("text", heading="What is wrong"),
+    Column("says", heading="Says"),
+    Column("text", heading="What"),
 )
 
 
@@ -45,7 +46,7 @@ def examine(paths: list[str], form: Literal["text", "csv", "json", "markdown"]) 
 
 
 def _audited(path: str) -> tuple[View, bool]:
-    from taupy.profiledb.audit import Finding, audit
+    from taupy.profiledb.audit import WORDS, Finding, audit
 
     findings: list[Finding] = []
     trials = 0
@@ -68,7 +69,7 @@ def _audited(path: str) -> tuple[View, bool]:
     summary = f"nothing is wrong: {what}, {laws}"
     if problems:
         summary = _advice(path, findings, problems)
-    rows = [(path, *finding) for finding in findings]
+    rows = [(path, *one[:3], WORDS[one.check], one.text) for one in findings]
     return View(f"DATABASE {shown(path)}", _COLUMNS, rows, (summary,)), bool(problems)
 
 

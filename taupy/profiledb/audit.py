@@ -1,6 +1,7 @@
 """Every invariant of a database, checked: what is wrong, and in whose words.
 
-- *file*: SQLite says it (`integrity_check`, `foreign_key_check`);
+- *file*: SQLite says it (`integrity_check`, `foreign_key_check`), or it cannot be opened;
+- *schema*: a table, column, index or view is missing;
 - *ids*: an id is not what its content makes it;
 - *laws*: a trial breaks a law of `model/invariants.py`, in its words;
 - *summary*: the flat profile is not what its call paths sum up to;
@@ -33,12 +34,24 @@ Progress = Callable[[str], None]
 _EXAMPLES = 3
 
 
+WORDS = {
+    "file": "SQLite",
+    "schema": "taupy's schema",
+    "ids": "the rule of ids",
+    "laws": "the model's laws",
+    "summary": "the sums over call paths",
+    "values": "what can be",
+    "remarks": "the measurement itself",
+}
+"""In whose words a check speaks."""
+
+
 class Finding(NamedTuple):
     """One thing that is not as it should be.
 
     Attributes:
         state: PROBLEM, or note for what was said when the trial was measured.
-        check: file, ids, laws, summary, values or remarks.
+        check: file, schema, ids, laws, summary, values or remarks.
         trial: whose it is, None for the file as a whole.
     """
 
@@ -59,7 +72,9 @@ def audit(db: ProfileDB, progress: Progress = lambda text: None) -> Iterator[Fin
     for text in _file_faults(db):
         broken = True
         yield Finding("PROBLEM", "file", None, text)
+    progress("the schema")
     checks: list[tuple[str, Callable[[ProfileDB], Iterator[Finding]]]] = [
+        ("schema", _schema),
         ("ids", _ids),
         ("values", _values),
         ("remarks", _remarks),
@@ -108,9 +123,13 @@ def _file_faults(db: ProfileDB) -> Iterator[str]:
             missing[table, parent] = missing.get((table, parent), 0) + 1
         for (table, parent), count in missing.items():
             yield f"{_rows(count)} of {table} refer to missing rows of {parent}"
-        yield from _schema_faults(db)
     except TaupyError as error:
         yield str(error)
+
+
+def _schema(db: ProfileDB) -> Iterator[Finding]:
+    for text in _schema_faults(db):
+        yield Finding("PROBLEM", "schema", None, text)
 
 
 def _schema_faults(db: ProfileDB) -> Iterator[str]:

@@ -35,7 +35,7 @@ from taupy.model.profile import Metric
 from taupy.model.rows import FlatRow
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.sweeps import OWN, SweptTrial, swept_trials
+from taupy.profiledb.sweeps import OWN, SweptTrial, metric_totals, swept_trials
 from taupy.profiledb.text import shown
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ class Sweep:
             raise UsageError(f"across is one of {', '.join(ACROSS)}, not {across!r}")
         found = swept_trials(db, over, selectors, failed=failed)
         self.over = over
+        self._path = db.path
         self.counted = found.counted
         self.notes = list(found.notes)
         self.scaling: Scaling = scaling or ("strong" if found.counted else "none")
@@ -325,7 +326,7 @@ class Sweep:
         return rows
 
     def correlation(self) -> list[CorrelationRow]:
-        """Facts of the trials against the total and the largest routines."""
+        """Facts of the trials against the total, the largest routines, other metrics' totals."""
         names = sorted({name for facts in self._facts.values() for name in facts})
         facts: dict[str, list[str | None]] = {
             name: [self._facts[one.swept.trial.id].get(name) for one in self._measured]
@@ -349,6 +350,7 @@ class Sweep:
                 self._whole(one.timers[key].exclusive) if key in one.timers else None
                 for one in self._measured
             ]
+        quantities |= self._other_metrics()
         rows = [CorrelationRow(*row) for row in correlations(facts, quantities)]
         return sorted(rows, key=lambda row: row.fact != self.over)
 
@@ -419,6 +421,19 @@ class Sweep:
         return [
             one for one in self._measured if one.swept.value == value and one.swept.series == series
         ]
+
+    def _other_metrics(self) -> dict[str, list[float | None]]:
+        """Totals of all other metrics that were measured, each in every trial."""
+        with ProfileDB.open(self._path) as db:
+            totals = [metric_totals(db, one.swept.trial.id) for one in self._measured]
+        names = {key for found in totals for key in found}
+        return {
+            f"total {name} [{unit}]" if unit else f"total {name}": [
+                found.get((name, unit)) for found in totals
+            ]
+            for name, unit in sorted(names)
+            if name != self.metric.name
+        }
 
     def _read(self, swept: SweptTrial, rows: Iterable[FlatRow]) -> _Measured:
         timers: dict[tuple[Where, str], _Timer] = {}

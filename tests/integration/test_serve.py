@@ -81,6 +81,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 def test_every_page_answers_in_a_browser(runs):
     pytest.importorskip("datasette", reason="Datasette is an extra")
     path = runs.folder / "odd name?#50%.db"  # characters that mean something in addresses

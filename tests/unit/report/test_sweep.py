@@ -228,6 +228,22 @@ def test_correlation_finds_the_parameter_and_leaves_words_for_it_out(strong):
     assert row.trials == 5 and row.pearson < -0.5
 
 
+def test_other_metrics_are_correlated_too():
+    fill(
+        *(
+            profile_of(
+                host(call("f", 1, {"time": 10 + n % 2, "inst": 100 * n})),
+                number=n,
+                metadata={"n": str(n)},
+            )
+            for n in range(1, 6)
+        )
+    )
+    rows = {row.quantity: row for row in sweep(over="n").correlation() if row.fact == "n"}
+    assert rows["total inst [count]"].pearson == pytest.approx(1)
+    assert rows["(total)"].pearson == pytest.approx(0)
+
+
 def test_an_outlying_run_and_thread_are_found():
     fill(
         *(trial(number, 1, [100 + number], n=1) for number in range(1, 8)),
