@@ -3,11 +3,11 @@
 It answers for every chip that the library knows, with no GPU: which metrics there are, what
 they mean, and how many passes a set of them takes. Nothing is measured here.
 
-Which library: the one that this process has mapped already (PyTorch brings one), else the one
-that $TAUPY_CUPTI_LIBRARY names, else that of an installed wheel (nvidia-cuda-cupti), else that
-of a CUDA toolkit. libcupti opens libnvperf_host.so by bare name and might find another
-version's, so that one is loaded first, by its full path from the same folder. Where there is a
-driver it is started first; without one, CUPTI 13.2 and later do not work.
+Which library: the one that this process has mapped already (PyTorch brings one), else those of
+`cupti_paths.py`: the one that $TAUPY_CUPTI names, of wheels, of toolkits. libcupti opens
+libnvperf_host.so by bare name and might find another version's, so that one is loaded first, by
+its full path from the same folder. Where there is a driver it is started first; without one, CUPTI
+13.2 and later do not work.
 
 Layouts are from cupti_profiler_host.h and cupti_target.h, the same from 12.6 to 13.0; later
 versions only append. `structSize` is the offset and size of the last field, without padding.
@@ -23,9 +23,8 @@ from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint8, c_uint32, c_void
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from taupy.collectors import cupti_paths
 from taupy.errors import TaupyError
-
-LIBRARY_VARIABLE = "TAUPY_CUPTI_LIBRARY"
 
 _NEEDS_DRIVER = 130200  # as CUPTI counts; 13.2 crashes without one, later ones answer 999
 _RANGE_PROFILER = 0
@@ -315,28 +314,11 @@ class ChipMetrics:
 def libraries() -> Iterator[str]:
     """Paths of CUPTI libraries, the one to take first."""
     seen = set()
-    for path in _candidates():
+    for path in (*_mapped(), *cupti_paths.libraries(sys.path)):
         real = os.path.realpath(path)
         if real not in seen and os.path.isfile(real):
             seen.add(real)
             yield path
-
-
-def _candidates() -> Iterator[str]:
-    yield from _mapped()
-    named = os.environ.get(LIBRARY_VARIABLE)
-    if named:
-        yield named
-    for folder in map(Path, sys.path):
-        # nvidia/cu13/lib since CUDA 13, nvidia/cuda_cupti/lib before.
-        try:
-            yield from map(str, sorted((folder / "nvidia").glob("*/lib/libcupti.so.*")))
-        except OSError:
-            continue
-    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")]
-    for home in [*filter(None, homes), "/usr/local/cuda"]:
-        for folder in (Path(home) / "extras/CUPTI/lib64", Path(home) / "lib64"):
-            yield from map(str, sorted(folder.glob("libcupti.so.*")))
 
 
 def _mapped() -> Iterator[str]:

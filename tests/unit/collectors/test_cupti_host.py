@@ -1,11 +1,10 @@
 """Which CUPTI is taken, and what is said where none can be."""
 
-from pathlib import Path
-
 import pytest
 
-from taupy.collectors import cupti_host
+from taupy.collectors import cupti_host, cupti_paths
 from taupy.collectors.cupti_host import CuptiError, CuptiHost, CuptiUnavailable, libraries
+from taupy.collectors.cupti_paths import OVERRIDE
 
 
 @pytest.fixture
@@ -13,13 +12,13 @@ def nowhere(monkeypatch, tmp_path):
     """No library anywhere, unless a test puts one there."""
     monkeypatch.setattr(cupti_host, "_mapped", lambda: iter(()))
     monkeypatch.setattr("sys.path", [str(tmp_path / "site")])
-    for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", cupti_host.LIBRARY_VARIABLE):
+    for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", OVERRIDE):
         monkeypatch.delenv(name, raising=False)
-    real = Path.glob
+    every = cupti_paths.libraries
     monkeypatch.setattr(
-        Path,
-        "glob",
-        lambda self, pattern: real(self, pattern) if tmp_path in (self, *self.parents) else [],
+        cupti_paths,
+        "libraries",
+        lambda folders: [path for path in every(folders) if str(tmp_path) in path],
     )
     return tmp_path
 
@@ -42,19 +41,21 @@ def test_the_named_one_goes_before_wheels_and_those_before_the_toolkit(nowhere, 
     new = library(nowhere / "site/nvidia/cu13/lib/libcupti.so.13")
     named = library(nowhere / "mine/libcupti.so")
     monkeypatch.setenv("CUDA_HOME", str(nowhere / "cuda"))
-    assert list(libraries()) == [new, old, toolkit]
-    monkeypatch.setenv(cupti_host.LIBRARY_VARIABLE, named)
-    assert list(libraries()) == [named, new, old, toolkit]
+    wheels = list(libraries())[:2]
+    assert set(wheels) == {old, new}
+    assert list(libraries()) == [*wheels, toolkit]
+    monkeypatch.setenv(OVERRIDE, named)
+    assert list(libraries()) == [named, *wheels, toolkit]
     monkeypatch.setattr(cupti_host, "_mapped", lambda: iter((old,)))
     assert list(libraries()) == [old, named, new, toolkit]  # each once
 
 
 def test_what_is_no_library_is_told_apart_from_none(nowhere, monkeypatch):
     path = library(nowhere / "mine/libcupti.so.13")
-    monkeypatch.setenv(cupti_host.LIBRARY_VARIABLE, path)
+    monkeypatch.setenv(OVERRIDE, path)
     with pytest.raises(CuptiUnavailable, match="cannot be used as CUPTI"):
         CuptiHost.open()
-    monkeypatch.setenv(cupti_host.LIBRARY_VARIABLE, str(nowhere / "missing.so"))
+    monkeypatch.setenv(OVERRIDE, str(nowhere / "missing.so"))
     with pytest.raises(CuptiUnavailable, match="there is no CUPTI here"):
         CuptiHost.open()
 
