@@ -77,6 +77,7 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 EXTENSIONS = [
     native("engine", ["engine.c", "part.c"]),
+    native("gpu_counters", ["gpu_counters.c"], "-fvisibility=hidden"),
     native("blas", ["blas.c"]),
     # No module for Python: the CUDA driver loads it in a process that uses a GPU.
     native("cupti", ["cupti.c", "part.c"], "-fvisibility=hidden", "-Wno-format-truncation"),

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from taupy.collectors import cupti_errors, host
+from taupy.collectors.cupti_counters import SUFFIX as COUNT_SUFFIX
+from taupy.collectors.cupti_counters import CountPart, add_count_part, read_count_part
 from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
 from taupy.collectors.cupti_part import TRACE_SUFFIX, GpuPart, read_gpu_part
 from taupy.errors import DatabaseError, FormatError, TaupyError
@@ -38,7 +40,7 @@ from taupy.profiledb.writer import add_profile, complete_trial
 
 RESCUE_SUFFIX = ".taupy-run"
 _PART_SUFFIXES = (".part", ".pypart")
-_KEPT_SUFFIXES = (*_PART_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX)
+_KEPT_SUFFIXES = (*_PART_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX)
 _RESCUE_MEMBER_LIMIT = 16 << 30
 
 
@@ -161,6 +163,7 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
     profile = profile_of(settings, nodes, finished=not running, places=places)
     done += _add_gpus(profile, places, folder, settings, missed)
+    done += _add_gpu_counts(profile, places, folder, settings)
     if profile.devices:
         try:
             _describe_gpus(profile, folder)
@@ -247,6 +250,33 @@ def _add_gpus(
     return done
 
 
+def _add_gpu_counts(
+    profile: Profile, places: dict[int, HostPlaces], folder: Path, settings: RunSettings
+) -> list[Path]:
+    """What the processes counted of their kernels joins their nodes; returns the files."""
+    done: list[Path] = []
+    names = settings.engine_options.get("gpu_counter_names", [])
+    for path in sorted(folder.glob("*" + COUNT_SUFFIX)):
+        try:
+            part = read_count_part(path)
+        except (FormatError, OSError) as problem:
+            profile.metadata[f"{HEALTH}gpu_counters"] = str(problem)
+            continue
+        node = _node_of(part, places)
+        if node is None:
+            continue  # of a process that still runs
+        said = add_count_part(profile, node, part, names, places[node].find)
+        suffix = f".node{node}" if len(places) > 1 else ""
+        profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in said.items()})
+        done.append(path)
+    if names and not done:
+        profile.metadata[f"{HEALTH}gpu_counters"] = (
+            "no kernel was counted: the program never initialised CUDA, or another tool was loaded "
+            "into its driver (CUDA_INJECTION64_PATH)"
+        )
+    return done
+
+
 def _describe_gpus(profile: Profile, folder: Path) -> None:
     """Facts of the GPUs that were used, and how they fared, as the sampler saw it."""
     from taupy.collectors import device, nvml
@@ -260,7 +290,7 @@ def _describe_gpus(profile: Profile, folder: Path) -> None:
         measured.user_events += events
 
 
-def _node_of(part: GpuPart, places: dict[int, HostPlaces]) -> int | None:
+def _node_of(part: GpuPart | CountPart, places: dict[int, HostPlaces]) -> int | None:
     """The node of the process that made a GPU part. A process that replaces itself
     (os.exec*) keeps its number, and has one part for each of its images."""
     same = [node for node, place in places.items() if place.part.pid == part.pid]

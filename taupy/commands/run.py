@@ -112,6 +112,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "CUDA; with --gpu it is an error if nothing was measured)",
     )
     gpu.add_argument(
+        "--gpu-launches",
+        metavar="N",
+        type=int,
+        default=None,
+        help="count so many launches of each kernel, grid and call path (default: 3)",
+    )
+    gpu.add_argument(
         "--trace",
         action="store_true",
         help="keep every kernel, copy, wait and API call with its stamps, not their sums only",
@@ -183,6 +190,8 @@ def run(args: argparse.Namespace) -> int:
             f"no folder for the running profile can be made ({problem}); "
             "set TAUPY_STATE_DIR to one that can be written"
         ) from None
+    if text := settings.engine_options.get("gpu_counters"):
+        (folder / "gpu.counters").write_text(text, "utf-8")
     if not args.quiet:
         for line in [*settings.notes, *_database_doubts(settings.database)]:
             print(f"taupy: {line}", file=sys.stderr)
@@ -269,6 +278,8 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
                 "this run is not measured"
             )
     gpu = _gpu(args, project, engine, engine_options, notes)
+    if engine_options.get("gpu_counters"):
+        gpu = "no"  # kernels are counted in this run, not timed
     rank, world_size, job = getattr(args, "rank", None) or _rank()
     return runfolder.RunSettings(
         uuid=job or runfolder.new_uuid(),
@@ -316,7 +327,8 @@ def _merge_into(args: argparse.Namespace, engine_options: dict[str, Any]) -> str
 
         with ProfileDB.open(Path(options.database_path(args)), create=False) as db:
             uuid = selector.one(db, text).uuid
-    return uuid if engine_options.get("counters") else ""
+    counts = ("counters", "blas", "gpu_counters")
+    return uuid if any(engine_options.get(name) for name in counts) else ""
 
 
 def _count(
@@ -336,6 +348,8 @@ def _count(
     metadata["taupy.option.metrics"] = ", ".join(names)
     if wanted.cpu_time:
         engine_options["cpu_time"] = True
+    if wanted.gpu:
+        _count_on_gpus(args, wanted.gpu, engine, engine_options, notes)
     if wanted.cpu and engine != "native":
         notes.append(f"{', '.join(wanted.cpu)}: counters need the compiled engine")
     elif wanted.cpu:
@@ -356,6 +370,29 @@ def _count(
             return
     if wanted.analytic and args.target[:2] != ["-m", "taupy.count"]:  # which counts by itself
         _tell_operations(engine, engine_options, notes, metadata)
+
+
+def _count_on_gpus(
+    args: argparse.Namespace,
+    names: list[str],
+    engine: str,
+    engine_options: dict[str, Any],
+    notes: list[str],
+) -> None:
+    """Counters of kernels: a mode of its own, in which they are not timed."""
+    launches = 3 if args.gpu_launches is None else args.gpu_launches
+    if launches < 1:
+        raise UsageError(f"--gpu-launches is at least 1, got {launches}")
+    if engine != "native":
+        notes.append(f"{', '.join(names)}: counted with the compiled engine only")
+        return
+    from taupy.collectors import cupti_counters
+
+    prepared = cupti_counters.prepare(names, launches)
+    notes += prepared.notes
+    if prepared.text:
+        engine_options["gpu_counters"] = prepared.text
+        engine_options["gpu_counter_names"] = names
 
 
 def _tell_operations(

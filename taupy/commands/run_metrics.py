@@ -75,7 +75,17 @@ def _split(texts: Iterable[str]) -> list[str]:
 
 def has_gpu(dev: Path = Path("/dev")) -> bool:
     """Does this machine show an NVIDIA GPU (or WSL's stand-in) to us?"""
-    return any((dev / name).exists() for name in ("nvidiactl", "nvidia0", "dxg"))
+    if any((dev / name).exists() for name in ("nvidiactl", "nvidia0", "dxg")):
+        return True
+    import ctypes
+
+    count = ctypes.c_int()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        asked = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+        return not asked and count.value > 0
+    except (OSError, AttributeError):
+        return False
 
 
 def wanted(names: Sequence[str], source: str, project: Mapping[str, object], gpu: bool) -> Wanted:

@@ -84,7 +84,8 @@ def _start(folder: bytes) -> None:
 
 def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
     """Name the collector to the engine; a parent's mention of it is not the program's."""
-    path = engine.replace("/engine.", "/cupti.").encode("utf-8", "surrogateescape")
+    collector = "/gpu_counters." if options.get("gpu_counters") else "/cupti."
+    path = engine.replace("/engine.", collector).encode("utf-8", "surrogateescape")
     try:
         posix.stat(path)
     except OSError:

@@ -9,17 +9,15 @@ them in proportion to their launches, which is said.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from taupy.model.launch_counts import LaunchCounts
-from taupy.model.profile import ABSENT, CallTree, Metric, Profile, ThreadProfile
+from taupy.model.profile import Metric, Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import timer_id
-from taupy.profiledb.metrics_merge import RunsDiffer, add_facts, metric_ids
+from taupy.profiledb.metrics_merge import RunsDiffer, add_facts, metric_ids, with_values
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.reader import read_profile
 
@@ -219,7 +217,7 @@ def _write(
     for (number, row), values in sums.items():
         threads[number][row] = values
     prepared = [
-        PreparedThread.of(_with(target.threads[number], rows, match.metrics), ids)
+        PreparedThread.of(with_values(target.threads[number], rows, match.metrics), ids)
         for number, rows in sorted(threads.items())
     ]
     metrics = [Metric(name, units.get(name, "")) for name in match.metrics]
@@ -238,23 +236,3 @@ def _write(
         for at, note in enumerate(match.notes()):
             facts[f"taupy.health.counters_joined{at or ''}"] = note
         add_facts(connection, trial, facts)
-
-
-def _with(
-    one: ThreadProfile, rows: Mapping[int, Mapping[str, float]], metrics: Iterable[str]
-) -> ThreadProfile:
-    """The thread with the new metrics alone: kernels that were not counted have no value."""
-    tree = CallTree(one.tree.timer, one.tree.parent, one.tree.calls, one.tree.subroutines)
-    for name in metrics:
-        own: list[Any] = [
-            rows[row].get(name, ABSENT) if row in rows else ABSENT if calls else 0.0
-            for row, calls in enumerate(tree.calls)
-        ]
-        own[0] = 0.0
-        whole = own.copy()
-        for row in range(len(own) - 1, 0, -1):
-            above = tree.parent[row]
-            if whole[row] == whole[row]:  # NaN is not: no value
-                whole[above] = whole[row] + (whole[above] if whole[above] == whole[above] else 0)
-        tree.exclusive[name], tree.inclusive[name] = array("d", own), array("d", whole)
-    return ThreadProfile(one.thread, tree)

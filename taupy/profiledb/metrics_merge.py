@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -46,6 +46,8 @@ class Match:
             those that the trial has.
         threads: of the second run that have a partner; `alone`: names of those without.
         metrics: names of the metrics that joined.
+        kernels: that the second run counted on call paths that the trial has no such kernel
+            on; their counters are left out.
     """
 
     share: float
@@ -54,6 +56,7 @@ class Match:
     threads: int
     alone: tuple[str, ...]
     metrics: tuple[str, ...]
+    kernels: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = (
@@ -62,6 +65,8 @@ class Match:
         )
         if self.alone:
             text += f"; left out, since the trial has no such thread: {', '.join(self.alone)}"
+        if self.kernels:
+            text += f"; left out, since the trial has no such kernels: {', '.join(self.kernels)}"
         return text
 
 
@@ -109,14 +114,17 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
         )
     ids = {id(one): [timer_id(timer) for timer in one.timers] for one in (target, profile)}
     of_first, of_second = ids[id(target)], ids[id(profile)]
-    pairs, alone = _paired(mine, profile.threads, of_first, of_second)
-    share = _share(mine, profile.threads, pairs)
+    hosts = [one for one in mine if one.thread.kind == "host"]
+    second = [one for one in profile.threads if one.thread.kind == "host"]
+    pairs, alone = _paired(hosts, second, of_first, of_second)
+    share = _share(target, profile, pairs)
+    streams, homeless = _streams(target, profile, of_first, of_second, metrics)
     timed = [pair for pair in pairs if _is_timed(pair.second)]
     callpaths = sum(len(pair.second_ids) for pair in timed)
     matched = sum(len(set(pair.second_ids) & set(pair.first_ids)) for pair in timed)
     native = [one for one in alone if not _is_timed(one)]
     lost = tuple(_name(one) for one in alone if _is_timed(one))
-    match = Match(share, callpaths, matched, len(timed), lost, metrics)
+    match = Match(share, callpaths, matched, len(timed), lost, metrics, homeless)
     if share < least:
         raise RunsDiffer(
             f"this run and trial {trial} did not run the same: only {100 * share:.1f} % of the "
@@ -127,6 +135,7 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
         PreparedThread.of(ThreadProfile(pair.first.thread, _joined(pair, metrics)), of_first)
         for pair in pairs
     ]
+    joined += [PreparedThread.of(one, of_first) for one in streams]
     rows = [PreparedThread.of(_renumbered(one, target), of_second) for one in native]
     with db.transaction() as connection:
         numbers = metric_ids(connection, [m for m in profile.metrics if m.name in metrics])
@@ -144,6 +153,90 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
             one.add(connection, trial, numbers)
         add_facts(connection, trial, _facts(profile, match))
     return match
+
+
+def _streams(
+    target: Profile,
+    profile: Profile,
+    of_first: list[int],
+    of_second: list[int],
+    metrics: Iterable[str],
+) -> tuple[list[ThreadProfile], tuple[str, ...]]:
+    """The trial's streams with what the second run counted of their kernels, and the kernels
+    that it does not have.
+
+    A run that counts does not tell streams and calls of CUDA's API: a kernel is found by the
+    routines that launched it. Where it ran on several streams its counters are shared out in
+    proportion to its launches.
+    """
+    homes: dict[tuple[object, ...], dict[tuple[int, int], int]] = {}
+    for number, one in enumerate(target.threads):
+        if one.thread.kind == "stream":
+            for row, key in _kernels(one, target, of_first):
+                homes.setdefault(key, {})[number, row] = one.tree.calls[row]
+    values: dict[int, dict[int, dict[str, float]]] = {}
+    homeless: dict[str, None] = {}
+    for one in profile.threads:
+        if one.thread.kind != "stream":
+            continue
+        for row, key in _kernels(one, profile, of_second):
+            counted = {
+                name: one.tree.exclusive[name][row]
+                for name in metrics
+                if name in one.tree.exclusive and not isnan(one.tree.exclusive[name][row])
+            }
+            places = homes.get(key, {})
+            if counted and not places:
+                timer = profile.timers[one.tree.timer[row]]
+                homeless[timer.short or timer.name] = None
+            whole = sum(places.values())
+            for (number, at), calls in places.items():
+                sums = values.setdefault(number, {}).setdefault(at, {})
+                for name, value in counted.items():
+                    part = value if len(places) == 1 else value * calls / whole
+                    sums[name] = sums.get(name, 0) + part
+    threads = [
+        with_values(target.threads[number], rows, metrics) for number, rows in values.items()
+    ]
+    return threads, tuple(homeless)[:8]
+
+
+def _kernels(
+    one: ThreadProfile, profile: Profile, ids: list[int]
+) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """Rows of kernels that ran, with what they are found by."""
+    paths: list[tuple[int, ...]] = []
+    for row, position in enumerate(one.tree.timer):
+        above = one.tree.parent[row]
+        groups = profile.timers[position].groups
+        path = paths[above] if above >= 0 else ()
+        paths.append(path if "CUDA_API" in groups else (*path, ids[position]))
+        if "GPU_KERNEL" in groups and one.tree.calls[row]:
+            yield row, (one.thread.node, one.thread.context, paths[row])
+
+
+def with_values(
+    one: ThreadProfile, rows: Mapping[int, Mapping[str, float]], metrics: Iterable[str]
+) -> ThreadProfile:
+    """A stream with these metrics alone: kernels that were not counted have no value.
+
+    Args:
+        rows: row of a kernel -> metric -> value.
+    """
+    tree = CallTree(one.tree.timer, one.tree.parent, one.tree.calls, one.tree.subroutines)
+    for name in metrics:
+        own: list[float] = [
+            rows[row].get(name, ABSENT) if row in rows else ABSENT if calls else 0.0
+            for row, calls in enumerate(tree.calls)
+        ]
+        own[0] = 0.0
+        whole = own.copy()
+        for row in range(len(own) - 1, 0, -1):
+            above = tree.parent[row]
+            if not isnan(whole[row]):
+                whole[above] = whole[row] + (0 if isnan(whole[above]) else whole[above])
+        tree.exclusive[name], tree.inclusive[name] = _column("d", own), _column("d", whole)
+    return ThreadProfile(one.thread, tree)
 
 
 def _name(one: ThreadProfile) -> str:
@@ -196,26 +289,35 @@ def _ids(tree: CallTree, timers: list[int]) -> array[int]:
     return callpath_ids(tree.parent, [timers[timer] for timer in tree.timer])
 
 
-def _share(first: list[ThreadProfile], second: list[ThreadProfile], pairs: list[_Pair]) -> float:
-    """The share of the time on call paths that both ran as often, of the run of less."""
+def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
+    """The share of the time on call paths that both ran as often, of the run of less.
+
+    Calls of CUDA's API count as their caller's: a run that counts does not record them.
+    """
+    nodes = {one.thread.node for one in profile.threads}
     shares = []
-    for threads, mine, others in (
-        (first, "first", "second"),
-        (second, "second", "first"),
-    ):
-        whole = together = 0.0
-        for one in threads:
-            whole += sum(one.tree.exclusive.get("time", ()))
+    for whole, mine, others in ((target, "first", "second"), (profile, "second", "first")):
+        api = [("CUDA_API" in timer.groups) for timer in whole.timers]
+        time = sum(
+            sum(one.tree.exclusive.get("time", ()))
+            for one in whole.threads
+            if one.thread.kind == "host" and one.thread.node in nodes
+        )
+        together = 0.0
         for pair in pairs:
             tree, other = getattr(pair, mine).tree, getattr(pair, others).tree
+            if "time" not in tree.exclusive:
+                continue
             calls = dict(zip(getattr(pair, f"{others}_ids"), other.calls, strict=True))
+            alike: list[float] = []
             for row, path in enumerate(getattr(pair, f"{mine}_ids")):
                 here, there = tree.calls[row], calls.get(path)
-                if there is None or "time" not in tree.exclusive:
-                    continue
-                alike = min(here, there) / max(here, there) if max(here, there) else 1.0
-                together += tree.exclusive["time"][row] * alike
-        shares.append(together / whole if whole else 0.0)
+                if there is not None:
+                    alike.append(min(here, there) / max(here, there) if max(here, there) else 1.0)
+                else:
+                    alike.append(alike[tree.parent[row]] if api[tree.timer[row]] else 0.0)
+                together += tree.exclusive["time"][row] * alike[row]
+        shares.append(together / time if time else 0.0)
     return min(shares)
 
 

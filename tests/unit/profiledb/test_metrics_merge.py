@@ -8,6 +8,7 @@ from math import isnan, nan
 
 import pytest
 
+from taupy.model.gpu import Launch
 from taupy.model.profile import (
     ROOT_TIMER,
     CallTree,
@@ -17,6 +18,7 @@ from taupy.model.profile import (
     ThreadProfile,
     Timer,
 )
+from taupy.model.streams import Owner, StreamBuilder
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
@@ -245,3 +247,63 @@ def test_how_it_was_counted_comes_along(db):
     assert facts["taupy.health.counters_lost"] == "1 ms"
     assert "4 of 4 call paths" in facts["taupy.counters.joined"]
     assert "Hostname" not in facts
+
+
+def gpu_run(uuid, api, launches, metrics=("time",), host_time=100):
+    """A program whose `step` launches kernels: (stream, kernel, launches, values)."""
+    timers = [*TIMERS, Timer("cudaLaunchKernel", groups=("CUDA_API",))]
+    paths = {"main": 1, "main/step": 10, **({"main/step/rare": 20} if api else {})}
+    host = tree(paths, time={"": 1, "main": 5, "main/step": 40, "main/step/rare": host_time})
+    if api:
+        host.timer[3] = len(TIMERS)
+    builder = StreamBuilder(timers)
+    for stream, kernel, count, values in launches:
+        thread = Thread(0, 1, stream, "stream", f"stream {stream}")
+        launch = Launch(0, count, 10 * count, 10, 10, 100.0 * count)
+        timer = Timer(f"{kernel}(float*)", groups=("GPU_KERNEL",), short=kernel)
+        row = builder.add(thread, Owner(host, len(host) - 1), timer, launch)
+        if values:
+            builder.add_values(thread, row, values)
+    threads = [ThreadProfile(MAIN, host), *builder.threads()]
+    units = [Metric(name, {"time": "ns"}.get(name, name)) for name in metrics]
+    return Profile(uuid, "app", "default", 1e9, 1000, timers, threads, units)
+
+
+def stream_values(db, trial, metric="gld"):
+    """(stream, kernel) -> exclusive value."""
+    profile = read_profile(db, trial)
+    return {
+        (one.thread.thread, profile.timers[timer].short): one.tree.exclusive[metric][row]
+        for one in profile.threads
+        if one.thread.kind == "stream" and metric in one.tree.exclusive
+        for row, timer in enumerate(one.tree.timer)
+        if "GPU_KERNEL" in profile.timers[timer].groups
+    }
+
+
+def test_kernels_are_found_by_the_routines_that_launched_them(db):
+    # The timed run has streams and calls of CUDA's API, on which most of the time passes.
+    timed_run = gpu_run("first", True, [(0, "gemm", 8, None), (1, "relu", 4, None)], host_time=5000)
+    trial = add_profile(db, timed_run)
+    counts = [(0, "gemm", 8, {"gld": 30}), (0, "relu", 4, {"gld": 7})]
+    match = merge_metrics(db, trial, gpu_run("second", False, counts, ("time", "gld")))
+    assert stream_values(db, trial) == {(0, "gemm"): 30, (1, "relu"): 7}
+    assert match.metrics == ("gld",) and match.kernels == () and match.share == 1.0
+    profile = read_profile(db, trial)
+    (root,) = [one.tree.inclusive["gld"][0] for one in profile.threads if one.thread.thread == 1]
+    assert root == 7
+
+
+def test_a_kernel_of_several_streams_is_shared_out_by_its_launches(db):
+    trial = add_profile(db, gpu_run("first", True, [(0, "gemm", 6, None), (1, "gemm", 2, None)]))
+    counts = [(0, "gemm", 8, {"gld": 40})]
+    merge_metrics(db, trial, gpu_run("second", False, counts, ("time", "gld")))
+    assert stream_values(db, trial) == {(0, "gemm"): 30, (1, "gemm"): 10}
+
+
+def test_kernels_that_the_trial_has_not_are_named(db):
+    trial = add_profile(db, gpu_run("first", True, [(0, "gemm", 8, None)]))
+    counts = [(0, "gemm", 8, {"gld": 30}), (0, "conv", 8, {"gld": 9})]
+    match = merge_metrics(db, trial, gpu_run("second", False, counts, ("time", "gld")))
+    assert match.kernels == ("conv",) and "conv" in str(match)
+    assert stream_values(db, trial) == {(0, "gemm"): 30}

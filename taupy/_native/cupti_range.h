@@ -1,0 +1,106 @@
+/* Parameters of CUPTI's profiler host and Range Profiler functions.
+ *
+ * Layouts are those of cupti_range_profiler.h, cupti_profiler_host.h, cupti_profiler_target.h
+ * and cupti_target.h, the same from CUDA 12.6 to 13.0; later versions only append. The size
+ * that CUPTI is told is that of our last field's end, without padding. */
+#ifndef TAUPY_CUPTI_RANGE_H
+#define TAUPY_CUPTI_RANGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HEAD                                                                                       \
+    size_t size;                                                                                   \
+    void *reserved
+#define FILLED(type, last, ...)                                                                    \
+    (type) { .size = offsetof(type, last) + sizeof(((type *)0)->last), __VA_ARGS__ }
+
+typedef struct { HEAD; } PInitialize;
+typedef struct { HEAD; void *context; size_t size_of_image; uint8_t *image; } PAvailability;
+typedef struct { HEAD; int device, supported, architecture, sli, vgpu, confidential, cmp, wsl, api; } PSupported;
+typedef struct { HEAD; size_t device; const char *name; } PChipName;
+typedef struct { HEAD; int type; const char *chip; const uint8_t *availability; void *host; } PHostInitialize;
+typedef struct { HEAD; void *host; const char **names; size_t count; } PAddMetrics;
+typedef struct { HEAD; void *host; size_t bytes; } PImageSize;
+typedef struct { HEAD; void *host; size_t bytes; uint8_t *image; } PImage;
+typedef struct { HEAD; size_t bytes; const uint8_t *image; size_t passes; } PPasses;
+typedef struct { HEAD; void *context, *profiler; } PEnable;
+typedef struct { HEAD; void *profiler; } PProfiler;
+typedef struct { HEAD; void *profiler; const char **names; size_t count, ranges; uint32_t nodes; size_t bytes; } PDataSize;
+typedef struct { HEAD; void *profiler; size_t bytes; uint8_t *data; } PDataInitialize;
+typedef struct {
+    HEAD;
+    void *profiler;
+    size_t config_bytes;
+    const uint8_t *config;
+    size_t data_bytes;
+    uint8_t *data;
+    int range, replay;
+    size_t ranges;
+    uint16_t levels, least_level;
+    size_t pass;
+    uint16_t target_level;
+} PSetConfig;
+typedef struct { HEAD; void *profiler; size_t pass, target_level; uint8_t all_passes; } PStop;
+typedef struct { HEAD; void *profiler; size_t dropped; } PDecode;
+typedef struct { HEAD; const uint8_t *data; size_t bytes, ranges; } PDataInfo;
+typedef struct { HEAD; void *host; const uint8_t *data; size_t bytes, range; const char **names; size_t count; double *values; } PEvaluate;
+
+enum { AUTO_RANGE = 1, KERNEL_REPLAY = 2, RANGE_PROFILER = 0 };
+
+typedef struct RangeProfiler {
+    int (*initialize)(PInitialize *);
+    int (*availability)(PAvailability *);
+    int (*supported)(PSupported *);
+    int (*chip_name)(PChipName *);
+    int (*host_initialize)(PHostInitialize *);
+    int (*add_metrics)(PAddMetrics *);
+    int (*image_size)(PImageSize *);
+    int (*image)(PImage *);
+    int (*passes)(PPasses *);
+    int (*enable)(PEnable *);
+    int (*disable)(PProfiler *);
+    int (*data_size)(PDataSize *);
+    int (*data_initialize)(PDataInitialize *);
+    int (*set_config)(PSetConfig *);
+    int (*start)(PProfiler *);
+    int (*stop)(PStop *);
+    int (*decode)(PDecode *);
+    int (*data_info)(PDataInfo *);
+    int (*evaluate)(PEvaluate *);
+} RangeProfiler;
+
+/* NULL if all functions were found, else the name of the first that was not. */
+static const char *range_functions(RangeProfiler *found, void *library)
+{
+    const struct {
+        void **where;
+        const char *name;
+    } wanted[] = {
+        {(void **)&found->initialize, "cuptiProfilerInitialize"},
+        {(void **)&found->availability, "cuptiProfilerGetCounterAvailability"},
+        {(void **)&found->supported, "cuptiProfilerDeviceSupported"},
+        {(void **)&found->chip_name, "cuptiDeviceGetChipName"},
+        {(void **)&found->host_initialize, "cuptiProfilerHostInitialize"},
+        {(void **)&found->add_metrics, "cuptiProfilerHostConfigAddMetrics"},
+        {(void **)&found->image_size, "cuptiProfilerHostGetConfigImageSize"},
+        {(void **)&found->image, "cuptiProfilerHostGetConfigImage"},
+        {(void **)&found->passes, "cuptiProfilerHostGetNumOfPasses"},
+        {(void **)&found->enable, "cuptiRangeProfilerEnable"},
+        {(void **)&found->disable, "cuptiRangeProfilerDisable"},
+        {(void **)&found->data_size, "cuptiRangeProfilerGetCounterDataSize"},
+        {(void **)&found->data_initialize, "cuptiRangeProfilerCounterDataImageInitialize"},
+        {(void **)&found->set_config, "cuptiRangeProfilerSetConfig"},
+        {(void **)&found->start, "cuptiRangeProfilerStart"},
+        {(void **)&found->stop, "cuptiRangeProfilerStop"},
+        {(void **)&found->decode, "cuptiRangeProfilerDecodeData"},
+        {(void **)&found->data_info, "cuptiRangeProfilerGetCounterDataInfo"},
+        {(void **)&found->evaluate, "cuptiProfilerHostEvaluateToGpuValues"},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if ((*wanted[i].where = dlsym(library, wanted[i].name)) == NULL)
+            return wanted[i].name;
+    return NULL;
+}
+
+#endif

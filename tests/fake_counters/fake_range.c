@@ -1,0 +1,161 @@
+/* A stand-in for libcupti.so.13 with a Range Profiler: metric number i (from 1) of a kernel
+ * of `work` is work * i; gpu__time_duration.sum is 1000 * work. FAKE_RANGE makes it misbehave:
+ * enable=CODE, start=CODE, initialize=CODE (that function answers so), twice (two ranges),
+ * unknown (it does not know metrics with "unknown" in them). */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../../taupy/_native/cupti_range.h"
+#include "../../taupy/_native/cupti_records.h"
+
+static void (*callback)(void *, int, uint32_t, const void *);
+static uint8_t enabled[4][4096];
+static const char *names[256];
+static size_t name_count;
+static void *profiled; /* context that is being counted */
+static uint64_t works[16];
+static size_t ranges;
+static const uint8_t *configured;
+
+static int asked(const char *what)
+{
+    const char *list = getenv("FAKE_RANGE"), *at = list != NULL ? strstr(list, what) : NULL;
+    return at == NULL ? 0 : at[strlen(what)] == '=' ? atoi(at + strlen(what) + 1) : 1;
+}
+
+static void on_call(int site, int domain, uint32_t id, const char *kernel, const void *parameters,
+                    void *context)
+{
+    CallbackData data = {.site = site, .symbol = kernel, .parameters = parameters, .context = context};
+    if (callback != NULL && enabled[domain][id])
+        callback(NULL, domain, id, &data);
+}
+
+static void on_kernel(void *context, const char *kernel, uint64_t work)
+{
+    (void)kernel;
+    if (context == profiled && ranges < 16)
+        works[ranges++] = work;
+    if (context == profiled && asked("twice") && ranges < 16)
+        works[ranges++] = work;
+}
+
+int cuptiGetVersion(uint32_t *version) { return *version = 130000, 0; }
+int cuptiGetResultString(int code, const char **text)
+{
+    return *text = code == 35 ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" : "CUPTI_ERROR", 0;
+}
+int cuptiSubscribe(void **subscriber, void (*function)(void *, int, uint32_t, const void *), void *user)
+{
+    (void)user;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void (*connect)(void *, void *) = (void (*)(void *, void *))dlsym(driver, "fake_connect");
+    connect((void *)on_call, (void *)on_kernel);
+    callback = function;
+    return *subscriber = (void *)1, asked("subscribe");
+}
+int cuptiUnsubscribe(void *subscriber) { return (void)subscriber, 0; }
+int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t id)
+{
+    (void)subscriber;
+    return enabled[domain][id] = (uint8_t)enable, 0;
+}
+int cuptiGetCallbackName(int domain, uint32_t id, const char **name)
+{
+    static const struct { int domain; uint32_t id; const char *name; } calls[] = {
+        {1, 307, "cuLaunchKernel"}, {1, 652, "cuLaunchKernelEx"}, {1, 477, "cuLaunchCooperativeKernel"},
+        {1, 514, "cuGraphLaunch"}, {2, 211, "cudaLaunchKernel_v7000"}, {2, 20, "cudaMalloc_v3020"},
+    };
+    *name = id < 700 ? "cuOther" : NULL;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (calls[i].domain == domain && calls[i].id == id)
+            *name = calls[i].name;
+    return *name == NULL;
+}
+/* Not used by counting, but asked for. */
+int cuptiActivityRegisterCallbacks(void *a, void *b) { return (void)a, (void)b, 0; }
+int cuptiActivityEnable(uint32_t kind) { return (void)kind, 0; }
+int cuptiActivityDisable(uint32_t kind) { return (void)kind, 0; }
+int cuptiActivityFlushAll(uint32_t flag) { return (void)flag, 0; }
+int cuptiActivityGetNextRecord(uint8_t *a, size_t b, void **c) { return (void)a, (void)b, (void)c, 12; }
+int cuptiActivityGetNumDroppedRecords(void *a, uint32_t b, size_t *c) { return (void)a, (void)b, *c = 0, 0; }
+
+#define SIZED(p, type, last)                                                                       \
+    if ((p)->size != offsetof(type, last) + sizeof((p)->last))                                     \
+        return 1
+
+int cuptiProfilerInitialize(PInitialize *p) { SIZED(p, PInitialize, reserved); return asked("initialize"); }
+int cuptiDeviceGetChipName(PChipName *p) { SIZED(p, PChipName, name); return p->name = p->device ? "GH100" : "GA100", p->device > 1; }
+int cuptiProfilerDeviceSupported(PSupported *p) { SIZED(p, PSupported, api); return p->supported = 3, 0; }
+int cuptiProfilerGetCounterAvailability(PAvailability *p)
+{
+    SIZED(p, PAvailability, image);
+    if (p->image != NULL)
+        memset(p->image, 7, p->size_of_image);
+    return p->size_of_image = 32, 0;
+}
+int cuptiProfilerHostInitialize(PHostInitialize *p)
+{
+    SIZED(p, PHostInitialize, host);
+    name_count = 0;
+    return p->host = (void *)2, p->availability != NULL && p->availability[0] != 7;
+}
+int cuptiProfilerHostDeinitialize(void *p) { return (void)p, 0; }
+int cuptiProfilerHostGetSupportedChips(void *p) { return (void)p, 0; }
+int cuptiProfilerHostConfigAddMetrics(PAddMetrics *p)
+{
+    SIZED(p, PAddMetrics, count);
+    for (size_t i = 0; i < p->count; i++) {
+        /* The launcher's questions are answered, the program's are not. */
+        if (asked("unknown") && callback != NULL && strstr(p->names[i], "_op_global_ld") != NULL)
+            return 1;
+        names[name_count++] = p->names[i];
+    }
+    return 0;
+}
+int cuptiProfilerHostGetConfigImageSize(PImageSize *p) { SIZED(p, PImageSize, bytes); return p->bytes = 16, 0; }
+int cuptiProfilerHostGetConfigImage(PImage *p) { SIZED(p, PImage, image); return memset(p->image, 9, p->bytes), 0; }
+int cuptiProfilerHostGetNumOfPasses(PPasses *p) { SIZED(p, PPasses, passes); return p->passes = 2, p->image[0] != 9; }
+int cuptiRangeProfilerEnable(PEnable *p) { SIZED(p, PEnable, profiler); return p->profiler = p->context, asked("enable"); }
+int cuptiRangeProfilerDisable(PProfiler *p) { SIZED(p, PProfiler, profiler); return 0; }
+int cuptiRangeProfilerGetCounterDataSize(PDataSize *p) { SIZED(p, PDataSize, bytes); return p->bytes = 64, p->count == 0; }
+int cuptiRangeProfilerCounterDataImageInitialize(PDataInitialize *p)
+{
+    SIZED(p, PDataInitialize, data);
+    return memset(p->data, 5, p->bytes), 0;
+}
+int cuptiRangeProfilerSetConfig(PSetConfig *p)
+{
+    SIZED(p, PSetConfig, target_level);
+    configured = p->data;
+    return p->range != AUTO_RANGE || p->replay != KERNEL_REPLAY || p->config[0] != 9 || p->data[0] != 5;
+}
+int cuptiRangeProfilerStart(PProfiler *p)
+{
+    SIZED(p, PProfiler, profiler);
+    ranges = 0;
+    profiled = p->profiler;
+    return asked("start");
+}
+int cuptiRangeProfilerStop(PStop *p)
+{
+    SIZED(p, PStop, all_passes);
+    if (profiled != p->profiler)
+        return 2;
+    profiled = NULL;
+    return p->all_passes = 1, 0;
+}
+int cuptiRangeProfilerDecodeData(PDecode *p) { SIZED(p, PDecode, dropped); return p->dropped = 0, 0; }
+int cuptiRangeProfilerGetCounterDataInfo(PDataInfo *p) { SIZED(p, PDataInfo, ranges); return p->ranges = ranges, p->data != configured; }
+int cuptiProfilerHostEvaluateToGpuValues(PEvaluate *p)
+{
+    SIZED(p, PEvaluate, values);
+    for (size_t i = 0; i < p->count; i++)
+        p->values[i] = strcmp(p->names[i], "gpu__time_duration.sum") == 0
+                           ? 1000.0 * (double)works[p->range]
+                           : (double)(works[p->range] * (i + 1));
+    return 0;
+}

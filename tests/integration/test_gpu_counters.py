@@ -1,0 +1,238 @@
+"""Counting kernels, from `taupy run --metrics` to the trial, with a GPU that is played.
+
+`tests/fake_counters` plays the driver and CUPTI's Range Profiler: metric number i of a kernel
+of work w is w * i. That our layouts are NVIDIA's is checked where its headers are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FAKES = Path(__file__).parent.parent / "fake_counters"
+
+PROGRAM = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.fake_launch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_int,
+                             ctypes.c_uint64, ctypes.c_uint64]
+assert cuda.cuInit(0) == 0
+RUNTIME, DRIVER, CONFIG, CONFIG_COOPERATIVE, COOPERATIVE, GRAPH = range(6)
+def launch(kind, name, device=0, grid=8, stream=7, work=10):
+    cuda.fake_launch(kind, name, device, grid, stream, work)
+"""
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory) -> Path:
+    engine = pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    if not Path(engine.__file__.replace("/engine.", "/gpu_counters.")).exists():
+        pytest.skip("the collector of counters is not built")
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to build the fakes with")
+    folder = tmp_path_factory.mktemp("fake_counters")
+    for source, library in (
+        ("fake_driver.c", "libcuda.so.1"),
+        ("fake_range.c", "libcupti.so.13"),
+    ):
+        subprocess.run(
+            [
+                *(compiler, "-std=gnu11", "-w", "-shared", "-fPIC", f"-Wl,-soname,{library}"),
+                *(str(FAKES / source), "-o", str(folder / library), "-ldl"),
+            ],
+            check=True,
+        )
+    return folder
+
+
+@pytest.fixture
+def gpu(runs, fakes):
+    cupti = str(fakes / "libcupti.so.13")
+    runs.environment.update(
+        LD_LIBRARY_PATH=str(fakes), TAUPY_CUPTI=cupti, TAUPY_CUPTI_LIBRARY=cupti
+    )
+    return runs
+
+
+VALUES = """
+    SELECT timer.short_name, value.inclusive, timer_call.calls
+      FROM timer_value AS value
+      JOIN timer ON timer.id = value.timer_id
+      JOIN metric ON metric.id = value.metric_id
+      JOIN thread ON thread.id = value.thread_id
+      JOIN timer_call ON timer_call.timer_id = timer.id AND timer_call.thread_id = thread.id
+                     AND timer_call.trial_id = value.trial_id
+     WHERE metric.name = ? AND thread.context = ?
+       AND value.trial_id = (SELECT max(id) FROM trial)
+"""
+
+
+def kernels(runs, metric, device=0):
+    """Kernel -> (value, launches) of the last trial."""
+    found = runs.sql(VALUES, metric, device + 1)
+    return {name: (value, calls) for name, value, calls in found if calls}
+
+
+def test_the_first_launches_of_each_kernel_and_call_path_are_counted(gpu):
+    source = PROGRAM + (
+        "def forward():\n"
+        "    for _ in range(10): launch(RUNTIME, b'_Z4gemmPf')\n"
+        "    launch(DRIVER, b'relu', work=3)\n"
+        "def backward():\n"
+        "    launch(CONFIG, b'_Z4gemmPf', work=100)\n"
+        "forward(); backward()\n"
+    )
+    done = gpu.run(source, "--metrics", "gld,gst")
+    assert "GA100: 3 metrics in 2 passes" in done.stderr.splitlines()[0]
+    assert kernels(gpu, "gld") == {"gemm": (3 * 10 + 100, 11), "relu": (3, 1)}
+    assert kernels(gpu, "gst") == {"gemm": (2 * (3 * 10 + 100), 11), "relu": (6, 1)}
+    assert kernels(gpu, "counted_launches") == {"gemm": (4, 11), "relu": (1, 1)}
+    assert kernels(gpu, "counted_time") == {"gemm": (130_000, 11), "relu": (3_000, 1)}
+    paths = gpu.sql(
+        """SELECT caller.short_name, value.exclusive FROM interval_value AS value
+             JOIN metric ON metric.id = value.metric_id
+             JOIN callpath ON callpath.id = value.callpath_id
+             JOIN timer ON timer.id = callpath.timer_id
+             JOIN callpath AS above ON above.id = callpath.parent_id
+             JOIN timer AS caller ON caller.id = above.timer_id
+            WHERE metric.name = 'gld' AND timer.short_name = 'gemm'"""
+    )
+    # `launch` is called by both: its own callers tell them apart.
+    assert sorted(value for _, value in paths) == [30, 100]
+    assert gpu.one("SELECT sum(count) FROM launch") == 12
+    assert gpu.one("SELECT sum(count - untimed) FROM launch") == 5
+
+
+@pytest.mark.parametrize(("launches", "counted"), [(1, 1), (5, 5), (50, 20)])
+def test_how_many_launches_are_counted_can_be_told(gpu, launches, counted):
+    source = PROGRAM + "for _ in range(20): launch(DRIVER, b'k')\n"
+    gpu.run(source, "--metrics", "gld", "--gpu-launches", str(launches))
+    assert kernels(gpu, "counted_launches") == {"k": (counted, 20)}
+
+
+def test_configurations_are_counted_apart(gpu):
+    source = PROGRAM + "for n in range(8): launch(DRIVER, b'k', grid=n % 2 + 1, work=n % 2 + 1)\n"
+    gpu.run(source, "--metrics", "gld", "--gpu-launches", "2")
+    assert kernels(gpu, "gld") == {"k": (2 * 1 + 2 * 2, 8)}
+    assert gpu.sql("SELECT grid_x, grid_y, block_x, count FROM launch ORDER BY grid_x") == [
+        (1, 2, 64, 4),
+        (2, 2, 64, 4),
+    ]
+
+
+def test_each_gpu_counts_for_itself(gpu):
+    source = PROGRAM + (
+        "launch(DRIVER, b'k', device=0, work=5)\nlaunch(DRIVER, b'k', device=1, work=7)\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "gld", 0) == {"k": (5, 1)} and kernels(gpu, "gld", 1) == {"k": (7, 1)}
+    assert gpu.metadata("taupy.counters.gpu0") == "GA100, 2 passes"
+    assert gpu.metadata("taupy.counters.gpu1") == "GH100, 2 passes"
+
+
+def test_kernels_that_cannot_be_run_again_are_left_alone_and_named(gpu):
+    source = PROGRAM + (
+        "launch(CONFIG_COOPERATIVE, b'grid_sync')\nlaunch(COOPERATIVE, b'grid_sync2')\n"
+        "launch(GRAPH, b'x')\nlaunch(DRIVER, b'ncclDevKernel_AllReduce')\n"
+        "launch(DRIVER, b'captured', stream=99)\nlaunch(DRIVER, b'plain')\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert set(kernels(gpu, "gld")) == {"plain"}
+    refused = gpu.metadata("taupy.health.gpu_refused")
+    for name in ("grid_sync, grid_sync2", "CUDA graphs", "ncclDevKernel_AllReduce"):
+        assert name in refused
+
+
+def test_a_kernel_among_others_is_doubtful_and_left_out(gpu):
+    gpu.environment["FAKE_RANGE"] = "twice"
+    gpu.run(PROGRAM + "launch(DRIVER, b'k')\n", "--metrics", "gld")
+    assert not kernels(gpu, "gld")
+    assert "k" in gpu.metadata("taupy.health.gpu_doubtful")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("enable=35", "NVreg_RestrictProfilingToAdminUsers=0"),
+        ("enable=26", "dcgmi profile --pause"),
+        ("start=39", "another CUPTI client"),
+        ("initialize=15", "driver is too old"),
+        ("enable=40", "vGPU"),
+        ("start=999", "CUPTI failed without a reason"),
+    ],
+)
+def test_what_keeps_counters_away_is_said_and_the_program_runs(gpu, fault, said):
+    gpu.environment["FAKE_RANGE"] = fault
+    done = gpu.run(
+        PROGRAM + "for _ in range(5): launch(RUNTIME, b'k')\nprint('ran')\n", "--metrics", "gld"
+    )
+    assert done.returncode == 0 and done.stdout == "ran\n"
+    assert not kernels(gpu, "gld")
+    assert said in done.stderr
+    assert gpu.calls()["launch"] == 5
+
+
+def test_a_metric_that_cupti_refuses_is_named_and_the_others_are_counted(gpu):
+    gpu.environment["FAKE_RANGE"] = "unknown"
+    gpu.run(PROGRAM + "launch(DRIVER, b'k')\n", "--metrics", "gld,gst")
+    assert not kernels(gpu, "gld") and kernels(gpu, "gst") == {"k": (10, 1)}
+    assert "_op_global_ld" in gpu.metadata("taupy.health.gpu_counters")
+
+
+def test_a_killed_program_keeps_what_was_counted(gpu):
+    source = PROGRAM + "launch(DRIVER, b'k')\nimport os\nos.kill(os.getpid(), 9)\n"
+    gpu.run(source, "--metrics", "gld")
+    gpu.taupy("trials", "--db", str(gpu.database))
+    assert kernels(gpu, "gld") == {"k": (10, 1)}
+    assert "killed" in gpu.metadata("taupy.health.gpu_cut_off")
+
+
+def test_threads_wait_for_each_others_counted_launch(gpu):
+    source = PROGRAM + (
+        "import threading\n"
+        "def work():\n"
+        "    for _ in range(200): launch(RUNTIME, b'k')\n"
+        "threads = [threading.Thread(target=work) for _ in range(4)]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+    )
+    gpu.run(source, "--metrics", "gld", "--gpu-launches", "20")
+    # Each thread has call paths of its own.
+    assert kernels(gpu, "counted_launches") == {"k": (80, 800)}
+    assert kernels(gpu, "gld") == {"k": (800, 800)}
+    assert gpu.metadata("taupy.health.gpu_doubtful") is None
+
+
+def test_a_program_without_cuda_says_that_nothing_was_counted(gpu):
+    done = gpu.run("print(1)", "--metrics", "gld")
+    assert done.returncode == 0 and "no kernel was counted" in done.stderr
+
+
+def _headers() -> Path | None:
+    for folder in (os.environ.get("CUDA_INCLUDE"), "/usr/local/cuda/include"):
+        if folder and Path(folder, "cupti_range_profiler.h").exists():
+            return Path(folder)
+    return None
+
+
+@pytest.mark.slow
+def test_our_layouts_are_those_of_nvidias_headers(tmp_path):
+    headers, compiler = _headers(), shutil.which("g++")
+    if headers is None or compiler is None:
+        pytest.skip("no CUDA headers (CUDA_INCLUDE names no folder with CUPTI's) or no g++")
+    native = Path(__file__).parents[2] / "taupy" / "_native"
+    program = tmp_path / "layouts"
+    subprocess.run(
+        [
+            *(compiler, "-w", "-x", "c++", "-fpermissive", f"-I{native}", f"-I{headers}"),
+            *(str(FAKES / "layouts.c"), "-o", str(program), "-ldl"),
+        ],
+        check=True,
+    )
+    done = subprocess.run([str(program)], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["checked 163, wrong 0"]
