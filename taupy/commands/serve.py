@@ -30,7 +30,7 @@ HELP = "open the database in a browser, with Datasette"
 
 _HOST = "127.0.0.1"
 _SETTINGS = {
-    "sql_time_limit_ms": 20_000,
+    "sql_time_limit_ms": 10_000,
     "facet_time_limit_ms": 1_000,
     "facet_suggest_time_limit_ms": 100,
     "suggest_facets": False,

@@ -39,7 +39,7 @@ START_PAGE = """{% extends "base.html" %}
 <td class="links">{% set t = row.trial_id|string -%}
 <a href="{{ taupy_url }}/top_routines?trial={{ t }}&metric=time">routines</a>
 <a href="{{ taupy_url }}/call_paths?trial={{ t }}&metric=time">call&nbsp;paths</a>
-{%- if row.gpus %} <a href="{{ taupy_url }}/kernels?trial={{ t }}">kernels</a>{% endif %}
+{%- if row.gpus %} <a href="{{ taupy_url }}/gpu_kernels?trial={{ t }}">kernels</a>{% endif %}
 <a href="{{ taupy_url }}/user_events_of_a_trial?trial={{ t }}">events</a>
 <a href="{{ taupy_url }}/trial_metadata?trial_id={{ t }}">metadata</a></td></tr>
 {% else %}<tr><td colspan="11">No trials yet: <code>taupy run SCRIPT</code> adds one.</td></tr>

@@ -61,7 +61,7 @@ SELECT trial_id, node, context, thread, exclusive_ms, inclusive_ms, calls, path,
         ORDER BY value.exclusive DESC LIMIT 50){_WHICH}
  ORDER BY exclusive DESC LIMIT 50""",
     ),
-    "kernels": Page(
+    "gpu_kernels": Page(
         "GPU kernels and copies",
         "What a trial's GPUs did, by kernel: launches, time, the range of grid sizes, registers, "
         "occupancy. Times are GPU time.",
@@ -72,7 +72,8 @@ SELECT launch.trial_id, coalesce(timer.short_name, timer.name) AS kernel,
        round(100.0 * sum(launch.time_ns) / nullif(sum(sum(launch.time_ns)) OVER (), 0), 2)
            AS percent,
        sum(launch.time_ns) / 1e3 / nullif(sum(launch.count - launch.untimed), 0) AS mean_us,
-       min(launch.minimum_ns) / 1e3 AS minimum_us, max(launch.maximum_ns) / 1e3 AS maximum_us,
+       min(iif(launch.count > launch.untimed, launch.minimum_ns, NULL)) / 1e3 AS minimum_us,
+       max(iif(launch.count > launch.untimed, launch.maximum_ns, NULL)) / 1e3 AS maximum_us,
        min(launch.grid_x * launch.grid_y * launch.grid_z) AS blocks_least,
        max(launch.grid_x * launch.grid_y * launch.grid_z) AS blocks_most,
        max(launch.block_x * launch.block_y * launch.block_z) AS threads_a_block,
@@ -208,6 +209,8 @@ TABLES = {
     "pprof": "The flat profile of every thread, as TAU's pprof shows it. Ask for one trial_id.",
     "function_summary": "The flat profile with all threads together. Ask for one trial_id.",
     "callpaths": "Every call path on every thread, spelled out. Ask for one trial_id.",
+    "kernels": "Kernels and copies by GPU. Ask for one trial_id.",
+    "comparison": "Routines of two trials. Always ask for one trial_id and one other_trial_id.",
     "user_events": "Values sampled at moments (TAU's atomic events).",
     "trial_metadata": "Facts of trials and of their nodes (processes).",
     "application": "Programs.",
@@ -304,6 +307,12 @@ COLUMNS = {
     "spread": "of the middle half, relative to the median",
     "reference": "where the value comes from",
     "measured_at": "UTC",
+    "other_trial_id": "the trial it is held against",
+    "other_exclusive": "there, in the metric's unit",
+    "difference": "other - this; empty where one has none",
+    "ratio": "other / this",
+    "impact": "other - this, 0 where one has none",
+    "mean_ns": "of the launches that were timed",
     "value": "a fact's value; a ceiling's, in its unit",
 }
 """What a column holds, wherever it stands."""

@@ -70,7 +70,7 @@ def fetch(url):
 QUESTIONS = {
     "top_routines": {"trial": "1", "metric": ""},
     "call_paths": {"trial": "", "metric": "time"},
-    "kernels": {"trial": "2"},
+    "gpu_kernels": {"trial": "2"},
     "compare_two_trials": {"a": "1", "b": "4", "metric": ""},
     "sweep": {"over": "n"},
     "routine_over_trials": {"routine": "g"},
@@ -130,7 +130,7 @@ def test_pages_answer_as_the_tables_say(tmp_path):
         ("f [{app.py}{3}]", 50),
     ]
     assert sum(row["exclusive_percent"] for row in top) == pytest.approx(100, abs=0.1)
-    (gemm, copy, relu) = ask("kernels", trial="2")
+    (gemm, copy, relu) = ask("gpu_kernels", trial="2")
     assert (gemm["kernel"], gemm["launches"], gemm["time_ms"]) == ("gemm", 10, 0.005)
     assert (gemm["mean_us"], gemm["minimum_us"], gemm["maximum_us"]) == (0.5, 0.29, 0.6)
     assert (gemm["blocks_least"], gemm["blocks_most"], gemm["occupancy"]) == (64, 128, 0.5)
@@ -158,7 +158,8 @@ def test_pages_answer_as_the_tables_say(tmp_path):
 def test_every_table_and_view_is_described(tmp_path):
     with ProfileDB.open(tmp_path / "a.db", create=True) as db:
         columns = pages.columns(db)
-    assert set(pages.TABLES) <= set(columns)
+    assert set(pages.TABLES) == set(columns)
+    assert not set(pages.PAGES) & set(columns)  # they would share an address
     described = pages.metadata("a", "a", columns)["databases"]["a"]["tables"]
     for view in ("trials", "pprof", "callpaths"):
         untold = set(columns[view]) - set(described[view]["columns"]) - {"trial", "thread"}
