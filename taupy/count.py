@@ -27,6 +27,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import taupy
+from taupy import count_torch
 from taupy.catalog import operations
 from taupy.catalog.operations import FLOP_OF_FUNCTION, PRECISIONS, REDUCTIONS
 
@@ -265,9 +266,7 @@ def _watch_torch(loader: Any) -> None:
 
     def exec_module(module: ModuleType) -> None:
         execute(module)
-        from taupy.count_torch import watch
-
-        watch(_note, _unknown)
+        count_torch.watch(_note, _unknown)
 
     loader.exec_module = exec_module
 
@@ -288,7 +287,7 @@ def main(arguments: Sequence[str]) -> None:
     folder = os.path.dirname(os.path.realpath(script))
     _FIRST_PARTY.append(os.path.join(folder, ""))
     sys.argv = list(arguments)
-    sys.path[0:0] = [folder]
+    sys.path[0] = folder  # as for `python SCRIPT`; `-m` had put the working folder there
     # Run as __main__, this module must be found under its own name as well.
     here = sys.modules[__name__]
     sys.meta_path.insert(0, _Finder())

@@ -98,6 +98,8 @@ _DEVICES = """
 
 _METADATA = "SELECT name, value FROM metadata WHERE trial_id = ? ORDER BY ifnull(node, -1) DESC"
 
+_BLAS = "taupy.option.analytic"
+
 _CPU_NAMES = ("CPU Type", "CPU Model", "CPU Name", "Processor")
 
 
@@ -132,7 +134,9 @@ def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
         ),
         kernels=tuple(_kernels(db, trial.id, metrics, paths)),
         routines=tuple(_routines(db, trial.id, metrics, place, clean)),
-        noted=tuple(_noted(db, trial.id, paths, [name for _, name, *_ in timers])),
+        noted=tuple(
+            _noted(db, trial.id, paths, [name for _, name, *_ in timers], _BLAS in metadata)
+        ),
         health=tuple(value for name, value in metadata.items() if name.startswith("taupy.health.")),
     )
 
@@ -189,11 +193,14 @@ def _time_ns(
 
 def _noted(db: ProfileDB, trial_id: int, paths: _Paths, names: list[str]) -> Iterable[NotedWork]:
     ours = {place for place, name in enumerate(names) if HELPERS.search(name)}
+    notes = {place for place in ours if names[place].startswith("_note [")}
     summed: dict[tuple[str, tuple[int, ...]], float] = {}
     for name, callpath, value in db.rows(_EVENTS, (trial_id, *METRICS)):
         if value is None:
             continue
         owners = list(paths.timers(callpath))
+        if blas and ours.intersection(owners) and owners[0] not in notes:
+            continue  # a BLAS call inside an operation that is counted as a whole
         while owners and owners[0] in ours:
             owners.pop(0)
         key = (name, tuple(owners))

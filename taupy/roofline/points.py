@@ -33,6 +33,8 @@ REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
 
 _PYTHON = frozenset({"PYTHON", "PYTHON_C", "USER", "PHASE"})
 _PROGRAM = ".taupy application"
+_WHOLE = Place("", "", frozenset())
+_SHORT = "short name: "
 _UNTIMED = "not in the timing trial"
 _ANALYTIC = "taupy.option.analytic"  # metadata: the library whose calls were counted
 
@@ -245,19 +247,25 @@ def _add_calls(work: TrialWork, sums: Mapping[int, _Sum], of: Of) -> None:
 def _timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
     """Name -> seconds and launches, in the trial that was run without counters."""
     found: dict[str, tuple[float, int]] = {}
+    full_names: dict[str, set[int]] = {}
     for kernel in timing.kernels:
         if not kernel.time_ns > 0:
             continue
         for key in _keys(timing, kernel, of, inclusive):
-            name = "" if key < 0 else _placeless(timing.timers[key].name)
-            seconds, launches = found.get(name, (0.0, 0))
-            found[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
-    return found
+            place = _WHOLE if key < 0 else timing.timers[key]
+            full_names.setdefault(_SHORT + place.short, set()).add(key)
+            for name in dict.fromkeys((_placeless(place.name), _SHORT + place.short)):
+                seconds, launches = found.get(name, (0.0, 0))
+                found[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
+    # A short name that several kernels have tells nothing.
+    return {name: value for name, value in found.items() if len(full_names.get(name, ())) < 2}
 
 
 def _retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialWork) -> Point:
     """The point with the times of the timing trial; the same launches, more honestly timed."""
-    seconds, number = times.get("" if point.of == "program" else _placeless(point.name), (0.0, 0))
+    name = "" if point.of == "program" else _placeless(point.name)
+    # Tools spell template arguments differently; a short name will do where it is unique.
+    seconds, number = times.get(name) or times.get(_SHORT + point.short) or (0.0, 0)
     if not number or seconds <= 0:
         note = f"{_UNTIMED} {timing.trial_id}: timed while it was counted"
         return replace(point, notes=(*point.notes, note))

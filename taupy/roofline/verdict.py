@@ -66,18 +66,23 @@ def _latency(placement: Placement) -> float:
 
 def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
     kernels = [each for each in placements if each.point.of == "kernel"]
+    routines = [each for each in placements if each.point.of == "routine"]
     lines = []
-    if kernels:
-        idle = [
-            each
-            for each in kernels
-            if each.point.flop_tier != "unknown" and not each.point.total_flop
-        ]
-        share = sum(each.point.share for each in idle) / max(len(_trials(kernels)), 1)
-        lines.append(
-            f"without flop (copies, conversions, layout): {len(idle)} of {len(kernels)} kernels, "
-            f"{percent(100 * share)} % of the time in kernels"
-        )
+    for those, what, whole in (
+        (kernels, "kernels", "the time in kernels"),
+        (routines, "routines", "the run time"),
+    ):
+        if those:
+            idle = [
+                each
+                for each in those
+                if each.point.flop_tier != "unknown" and not each.point.total_flop
+            ]
+            share = sum(each.point.share for each in idle) / max(len(_trials(those)), 1)
+            lines.append(
+                f"without flop (copies, conversions, layout): {len(idle)} of {len(those)} {what}, "
+                f"{percent(100 * share)} % of {whole}"
+            )
     launched = kernels or [each for each in placements if each.point.of == "program"]
     if launched and len(_trials(launched)) == 1 and launched[0].roofs.launch is not None:
         lines += _launches(launched, wall)

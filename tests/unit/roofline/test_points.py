@@ -122,6 +122,16 @@ def test_run_times_come_from_the_timing_trial(work):
     assert "20 in the timing trial" in gemm.notes[0]
 
 
+def test_a_short_name_finds_its_times_where_it_is_unique(work):
+    counted = work(gpu_trial(Kernel("void gemm<float, (int)4>()", 2, 9000, GEMM, short="gemm")))
+    spelled = Kernel("void gemm<float, 4>()", 2, 4000, short="gemm")
+    (gemm,) = points(counted, "kernel", timing=work(gpu_trial(spelled, number=2)))
+    assert gemm.time == pytest.approx(4e-6)
+    twice = gpu_trial(spelled, Kernel("void gemm<float, 8>()", 2, 1, short="gemm"), number=3)
+    with pytest.raises(UsageError, match="a run of the same program"):
+        points(counted, "kernel", timing=work(twice))
+
+
 def test_a_timing_trial_may_lack_some_kernels_but_not_all(work):
     counted = work(gpu_trial(Kernel("gemm", 10, 2_000_000, GEMM), Kernel("relu", 1, 1000, GEMM)))
     partly = work(gpu_trial(Kernel("relu", 1, 500), number=2))
