@@ -11,6 +11,7 @@
 #include "cupti_calls.h"
 #include "cupti_library.h"
 #include "cupti_sums.h"
+#include "nvtx.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -515,6 +516,20 @@ EXPORT int InitializeInjection(void)
     int saved = errno;
     begin(find_host());
     errno = saved;
+    return 1;
+}
+
+/* NVTX calls this at the program's first range. 0: no injection, ranges do nothing. */
+EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
+{
+    GpuHost *asking = find_host();
+    const NvtxCallbacks *callbacks = export_table != NULL ? export_table(1) : NULL;
+    if (asking == NULL || asking->version != GPU_HOST_VERSION || !asking->enabled ||
+        callbacks == NULL || callbacks->size < sizeof *callbacks)
+        return 0;
+    nvtx_host = asking;
+    stay_loaded();
+    nvtx_take(callbacks);
     return 1;
 }
 

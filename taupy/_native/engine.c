@@ -76,6 +76,9 @@ static int metrics_start(PyObject *options)
     return 0;
 }
 
+static int range_push(const char *name);
+static void range_pop(void);
+
 PyDoc_STRVAR(start_doc,
 "start(options: dict) -> None\n\n"
 "Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, c_calls,\n"
@@ -177,6 +180,8 @@ static PyObject *start(PyObject *module, PyObject *options)
         return NULL;
     }
     if (run_folder != NULL) {
+        taupy_gpu_host.range_push = range_push;
+        taupy_gpu_host.range_pop = range_pop;
         gpu_arm();
         if (!installed_at_exit) {
             installed_at_exit = 1;
@@ -259,6 +264,7 @@ static void *timer_key(const char *name, const char *group)
         } else {
             timer->name = strdup(name);
             timer->group = strdup(group);
+            timer->range = strcmp(group, "PHASE|NVTX") == 0;
             timer->region = strcmp(group, "PHASE") == 0 || strcmp(group, "REGION") == 0;
             timers = more;
             timers[timers_count++] = timer;
@@ -346,6 +352,59 @@ static PyObject *timer_leave(PyObject *module, PyObject *args)
     }
     leave(key, 1);
     Py_RETURN_TRUE;
+}
+
+/* NVTX's ranges. 0: the phase is open. Anything else: this thread has no business here. */
+static int range_push(const char *name)
+{
+    static unsigned names;
+    int saved = errno, failed = -1;
+    if (!active || waiting || !Py_IsInitialized() || !PyGILState_Check())
+        return -1;
+    Thread *thread = thread_here();
+    if (thread == NULL || thread->cursor == &thread->hidden)
+        return -1;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    size_t before = timers_count;
+    void *key = names < RANGE_NAMES_AT_MOST ? timer_key(name, "PHASE|NVTX")
+                                            : timer_key("(other NVTX ranges)", "PHASE|NVTX");
+    if (key != NULL) {
+        names += timers_count > before;
+        ranges_open++;
+        enter(key, 0, Py_None, NULL, 1);
+        failed = 0;
+    }
+    PyErr_Restore(type, value, trace);
+    errno = saved;
+    return failed;
+}
+
+static void range_pop(void)
+{
+    Thread *thread = this_thread;
+    if (!active || thread == NULL || !Py_IsInitialized() || !PyGILState_Check())
+        return;
+    ranges_open--;
+    if (thread->cursor == &thread->hidden)
+        return; /* the routine that it began in closes it */
+    Node *inner = thread->cursor, *node = inner;
+    int saved = errno, frames = 0;
+    while (node->parent != NULL && !is_range(node->key) && frames++ < RANGE_FRAMES)
+        node = node->parent;
+    if (node->parent == NULL || !is_range(node->key))
+        return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (node == inner)
+        leave(node->key, 1);
+    else { /* routines that have not returned go on where the range had begun */
+        uint64_t now = clock_ticks();
+        close_down_to(thread, node, now);
+        go_on(thread, inner, node, 0, now);
+    }
+    PyErr_Restore(type, value, trace);
+    errno = saved;
 }
 
 static PyObject *event(PyObject *module, PyObject *args)

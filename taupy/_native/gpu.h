@@ -12,6 +12,7 @@
 #include <link.h>
 
 #define GPU_INJECTION "CUDA_INJECTION64_PATH"
+#define NVTX_INJECTION "NVTX_INJECTION64_PATH"
 #define NODE_BACKWARD 1 /* flag of a node: autograd's threads work for it */
 #define LEVELS_TO_BACKWARD 8
 
@@ -23,7 +24,10 @@ static int gpu_lookout;     /* nobody has begun yet */
 static Thread *backward_thread;
 static int (*gpu_device_count)(int *);
 static uint64_t gpu_adds, gpu_looked;
-static int gpu_other_tool, gpu_named;
+static int gpu_other_tool;
+static const char *const gpu_variables[] = {GPU_INJECTION, NVTX_INJECTION};
+#define GPU_VARIABLES 2
+static int gpu_named[GPU_VARIABLES]; /* by us */
 
 /* The innermost node near the cursor under which a backward pass runs, else NULL. */
 static Node *backward_of(Thread *thread)
@@ -147,40 +151,52 @@ static void gpu_arm(void)
     taupy_gpu_host.enabled = 1;
     gpu_lookout = 1;
     gpu_other_tool = before != NULL && strcmp(before, gpu_collector) != 0;
-    if (before == NULL)
-        gpu_named = setenv(GPU_INJECTION, gpu_collector, 0) == 0;
+    for (int i = 0; i < GPU_VARIABLES; i++)
+        if (getenv(gpu_variables[i]) == NULL)
+            gpu_named[i] = setenv(gpu_variables[i], gpu_collector, 0) == 0;
 }
 
-/* Children that inherit the environment are not to find our variable there: the path may
- * mean nothing where they run. What the program has put in its place stays. */
+static int gpu_is_ours(int variable)
+{
+    const char *now = gpu_named[variable] ? getenv(gpu_variables[variable]) : NULL;
+    return now != NULL && strcmp(now, gpu_collector) == 0;
+}
+
+/* Children that inherit the environment are not to find our variables there: the path may
+ * mean nothing where they run. What the program has put in their place stays. Returns what
+ * is hidden, for `gpu_show`. */
 static int gpu_hide(void)
 {
-    const char *now = gpu_named ? getenv(GPU_INJECTION) : NULL;
-    if (now == NULL || strcmp(now, gpu_collector) != 0)
-        return 0;
-    unsetenv(GPU_INJECTION);
-    return 1;
+    int hidden = 0;
+    for (int i = 0; i < GPU_VARIABLES; i++)
+        if (gpu_is_ours(i) && unsetenv(gpu_variables[i]) == 0)
+            hidden |= 1 << i;
+    return hidden;
 }
 
 static void gpu_show(int hidden)
 {
-    if (hidden)
-        setenv(GPU_INJECTION, gpu_collector, 0);
+    for (int i = 0; i < GPU_VARIABLES; i++)
+        if (hidden & 1 << i)
+            setenv(gpu_variables[i], gpu_collector, 0);
 }
 
-/* The environment without our variable, for a child that inherits it; NULL: as it is. */
+/* The environment without our variables, for a child that inherits it; NULL: as it is. */
 static PyObject *gpu_environment(void)
 {
     extern char **environ;
-    const char *now = gpu_named ? getenv(GPU_INJECTION) : NULL;
-    if (now == NULL || strcmp(now, gpu_collector) != 0)
-        return NULL;
-    PyObject *list = PyList_New(0);
+    int ours[GPU_VARIABLES], any = 0;
+    for (int i = 0; i < GPU_VARIABLES; i++)
+        any |= ours[i] = gpu_is_ours(i);
+    PyObject *list = any ? PyList_New(0) : NULL;
     for (char **at = environ; list != NULL && *at != NULL; at++) {
-        if (strncmp(*at, GPU_INJECTION "=", sizeof GPU_INJECTION) == 0)
-            continue;
-        PyObject *item = PyBytes_FromString(*at);
-        if (item == NULL || PyList_Append(list, item) != 0)
+        int skip = 0;
+        for (int i = 0; i < GPU_VARIABLES; i++) {
+            size_t n = strlen(gpu_variables[i]);
+            skip |= ours[i] && strncmp(*at, gpu_variables[i], n) == 0 && (*at)[n] == '=';
+        }
+        PyObject *item = skip ? NULL : PyBytes_FromString(*at);
+        if (!skip && (item == NULL || PyList_Append(list, item) != 0))
             Py_CLEAR(list);
         Py_XDECREF(item);
     }

@@ -27,6 +27,8 @@ typedef struct GpuHost {
     uint32_t end_ms;            /* at most so long the program's end waits for its GPUs */
     GpuPlace (*place)(void);    /* of the calling thread; takes no lock, needs no GIL */
     uint64_t (*part_start)(void); /* start_ticks of the engine's part; 0: none yet */
+    int (*range_push)(const char *); /* a phase begins here; not 0: it cannot */
+    void (*range_pop)(void);
     uint32_t tried;             /* set by the collector: it has begun, or cannot */
     /* Set by the collector when it has begun. */
     void (*end)(int last);      /* deliver what is under way; `last`: and nothing follows */

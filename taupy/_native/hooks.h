@@ -180,6 +180,54 @@ static inline __attribute__((always_inline)) int enter(void *key, int resume, Py
     return ENTERED;
 }
 
+#define RANGE_NAMES_AT_MOST 4096
+static int ranges_open;
+
+static inline int is_range(const void *key)
+{
+    return KEY_KIND(key) == KEY_TIMER && ((NamedTimer *)KEY_POINTER(key))->range;
+}
+
+/* Go on, under the cursor, with what was open between `outer` (not with it) and `inner`:
+ * all of it, or only ranges. A range's call counts where first something is called in it. */
+static void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t now)
+{
+    Node *open[RANGE_FRAMES];
+    int n = 0;
+    for (Node *node = inner; node != outer && n < RANGE_FRAMES; node = node->parent)
+        if (!ranges_only || is_range(node->key))
+            open[n++] = node;
+    while (n-- > 0) {
+        Node *parent = thread->cursor, *old = open[n];
+        Node *node = parent->last->key == old->key
+                         ? parent->last
+                         : child_slow(thread, parent, old->key, NULL, NULL);
+        if (node == NULL || node == &nowhere) {
+            if (node == NULL)
+                unhide(thread);
+            continue;
+        }
+        thread->cursor = node;
+        if (is_range(old->key) && old->calls > 0 && old->last == &nowhere) {
+            old->calls--;
+            node->calls++;
+        } else
+            node->resumes++;
+        if (metric_count)
+            metrics_enter(thread, node);
+        node->t0 = now;
+        part->repairs--; /* it was closed by design */
+    }
+}
+
+/* Ranges that began in a routine go on when it returns (`push` is often called by one),
+ * unless it was the thread's outermost. */
+static void ranges_go_on(Thread *thread, Node *inner, Node *outer, uint64_t now)
+{
+    if (ranges_open && thread->cursor->parent != NULL)
+        go_on(thread, inner, outer, 1, now);
+}
+
 static __attribute__((noinline)) int leave_slow(Thread *thread, void *key, uint64_t now)
 {
     Routine *routine;
@@ -191,13 +239,15 @@ static __attribute__((noinline)) int leave_slow(Thread *thread, void *key, uint6
     }
     if ((routine = routine_find(key)) != NULL && routine->flags)
         return UNRECORDED;
-    Node *node = thread->cursor;
+    Node *node = thread->cursor, *inner = node;
     while (node->parent != NULL && node->key != key)
         node = node->parent;
-    if (node->parent == NULL)
+    if (node->parent == NULL) {
         part->unmatched++; /* it began before we did */
-    else
-        close_down_to(thread, node, now);
+        return ENTERED;
+    }
+    close_down_to(thread, node, now);
+    ranges_go_on(thread, inner, node, now);
     return ENTERED;
 }
 

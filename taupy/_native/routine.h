@@ -28,9 +28,12 @@ enum RoutineFlags { ROUTINE_EXCLUDED = 1, ROUTINE_THROTTLED = 2, ROUTINE_OURS = 
 static char *run_folder;      /* NULL: no file, anonymous memory (calibration, tests) */
 static uint64_t sample_ticks; /* resident memory is sampled at most this often; 0: never */
 
+#define RANGE_FRAMES 64 /* as many frames may lie between a range and its end */
+
 typedef struct NamedTimer {
     char *name, *group;
     uint32_t region; /* all metrics are read at it: a phase, a region */
+    uint32_t range;  /* of NVTX: it ends where it is popped, not with the routine it began in */
 } NamedTimer;
 
 /* In the part: followed by name, file, group, each ended by a zero byte. */

@@ -61,7 +61,7 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
     """Why an expected capture is empty, in one line; None if it is not, or none was expected.
 
     Args:
-        asked: "auto", "yes" (--gpu was given), "python" or "no".
+        asked: "auto", "yes" (--gpu was given) or "no".
         parts: GPU parts of all processes of the run.
         missed: what processes without one have noted: "late", "other tool", "not initialised".
     """

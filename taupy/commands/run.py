@@ -123,13 +123,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep every kernel, copy, wait and API call with its stamps, not their sums only",
     )
-    gpu.add_argument(
-        "--cupti-backend",
-        choices=("native", "python"),
-        default="native",
-        help="who takes CUPTI's records: taupy's own collector, or NVIDIA's cupti-python "
-        "(slow; for checking the other)",
-    )
     how = parser.add_argument_group("how")
     how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
     how.add_argument(
@@ -439,7 +432,7 @@ def _gpu(
     engine_options: dict[str, Any],
     notes: list[str],
 ) -> str:
-    """Whether GPUs are measured: "auto", "yes" (asked for), "no" or "python"."""
+    """Whether GPUs are measured: "auto", "yes" (asked for) or "no"."""
     asked = args.gpu if args.gpu is not None else project.get("gpu")
     if asked is False:
         return "no"
@@ -456,8 +449,6 @@ def _gpu(
     for name in ("gpu_flush_ms", "gpu_end_ms"):
         if (value := _number(name, None, None, project)) is not None:
             engine_options[name] = int(value)
-    if args.cupti_backend == "python":
-        return "python"
     return "yes" if asked else "auto"
 
 

@@ -14,9 +14,9 @@ VARIABLE = "TAUPY_BOOT"
 """Names the run folder. It stays in the C environment, so that child processes inherit
 it, and is taken out of `os.environ`, so that the program does not see it."""
 
-INJECTION = "CUDA_INJECTION64_PATH"
-"""Names the library that the CUDA driver loads at the first cuInit: our GPU collector. Like
-the variable above it stays in the C environment only."""
+INJECTIONS = (b"CUDA_INJECTION64_PATH", b"NVTX_INJECTION64_PATH")
+"""Name the library that the CUDA driver loads at the first cuInit, and NVTX at the first
+range: our GPU collector. Like the variable above they stay in the C environment only."""
 
 
 def boot() -> None:
@@ -91,11 +91,12 @@ def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
     except OSError:
         return  # it was not built: `taupy doctor` says so
     options["gpu_collector"] = path
-    if posix.environ.get(INJECTION.encode()) == path:
-        del posix.environ[INJECTION.encode()]
-        os = sys.modules.get("os")
-        if os is not None:
-            os.environ._data.pop(INJECTION.encode(), None)
+    os = sys.modules.get("os")
+    for name in INJECTIONS:
+        if posix.environ.get(name) == path:
+            del posix.environ[name]
+            if os is not None:
+                os.environ._data.pop(name, None)
 
 
 def _note(folder: bytes, problem: BaseException) -> None:

@@ -258,7 +258,8 @@ def _tree(
     further = _further(thread, settings)  # columns beside the time, by name
     counted = thread.counted
     row_of = list(range(len(timer)))
-    merged = len(set(timer_of)) < len(timer_of)
+    ranges = {at for at in set(timer_of) if "NVTX" in timers.timers[at].groups}
+    merged = len(set(timer_of)) < len(timer_of) or bool(ranges)
     fold = settings.fold_libraries
     if merged or fold:
         # Equal call paths of different code objects become one; library code called by
@@ -274,6 +275,9 @@ def _tree(
         kept_counted: list[bool] = []
         for row, (what, up) in enumerate(zip(timer, parent, strict=True)):
             under = -1 if up < 0 else row_of[up]
+            if what in ranges and calls[row] == 0 and under >= 0:
+                row_of[row] = under  # it went on above: pushed inside a wrapper of the program's
+                continue
             if fold and under > 0 and timers.library[what] and timers.library[kept_timer[under]]:
                 row_of[row] = under
                 continue

@@ -52,7 +52,7 @@ class RunSettings:
     rank: int = 0
     world_size: int = 1
     notes: list[str] = field(default_factory=list)
-    gpu: str = "auto"  # "auto", "yes" (asked for), "no", or "python" (the debug backend)
+    gpu: str = "auto"  # "auto", "yes" (asked for) or "no"
     merge_into: str = ""  # uuid of the trial that this run's counters are to join
     version: int = VERSION
 

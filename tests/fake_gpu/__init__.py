@@ -43,7 +43,11 @@ def build(folder: Path) -> Path:
     """Compile both fakes into `folder`; returns it."""
     cc = compiler()
     assert cc is not None
-    for source, library in (("fake_cuda.c", "libcuda.so.1"), ("fake_cupti.c", "libcupti.so.13")):
+    for source, library in (
+        ("fake_cuda.c", "libcuda.so.1"),
+        ("fake_cupti.c", "libcupti.so.13"),
+        ("fake_nvtx.c", "libfakenvtx.so"),
+    ):
         subprocess.run(
             [
                 *(*cc.split(), "-std=gnu11", "-O1", "-shared", "-fPIC", "-Wl,-soname," + library),

@@ -377,6 +377,77 @@ def test_without_a_trace_no_single_activity_is_kept(gpu):
     assert not any(list(one.activities) for one in profile.threads)
 
 
+NVTX = """
+import contextlib
+nvtx = ctypes.PyDLL("libfakenvtx.so")  # with the GIL held, as bindings do
+def push(name):
+    return nvtx.range_push(name.encode())
+def pop():
+    return nvtx.range_pop()
+@contextlib.contextmanager
+def scope(name):
+    push(name)
+    try:
+        yield
+    finally:
+        pop()
+def work():
+    time.sleep(0.001)
+"""
+
+
+def host_paths(profile: Profile) -> dict[str, int]:
+    main = profile.threads[0]
+    return {path_of(profile, main, row): main.tree.calls[row] for row in range(len(main.tree))}
+
+
+def test_nvtx_ranges_are_phases_however_deep_in_wrappers_they_begin(gpu):
+    profile = gpu.run(
+        NVTX + "init()\n"
+        "def train():\n"
+        "    for i in range(3):\n"
+        "        with scope('step'):\n"
+        "            work()\n"
+        "            with scope('loss'): launch('k')\n"
+        "        nvtx.range_push_registered(b'raw'); work(); nvtx.range_pop_registered()\n"
+        "    work()\n"
+        "train()\n"
+        "assert push('left open') == 0\nwork()\n"
+    )
+    paths = host_paths(profile)
+    train = "<module> / train"
+    assert paths[f"{train} / step"] == paths[f"{train} / raw"] == 3
+    assert paths[f"{train} / step / work"] == paths[f"{train} / raw / work"] == 3
+    assert paths[f"{train} / step / loss / launch"] == 3
+    assert paths[f"{train} / work"] == 1
+    assert paths["<module> / left open / work"] == 1
+    assert not [path for path in paths if "push / step" in path or "scope / step" in path]
+    assert work(profile) == {f"{train} / step / loss / launch / k": 3}
+    groups = {timer.name: set(timer.groups) for timer in profile.timers}
+    assert groups["step"] == {"PHASE", "NVTX"}
+
+
+def test_ranges_that_do_not_match_are_harmless(gpu):
+    profile = gpu.run(
+        NVTX + "assert pop() == -1\n"
+        "for i in range(200): push('deep')\n"
+        "for i in range(300): pop()\n"
+        "free = ctypes.CDLL('libfakenvtx.so')\n"  # without the GIL: not the engine's
+        "free.range_push(b'x'); work(); free.range_pop(); work()\n"
+        "def one(): push('t'); work(); pop()\n"
+        "threads = [threading.Thread(target=one) for i in range(4)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+    )
+    calls = [
+        measured.tree.calls[row]
+        for measured in profile.threads
+        for row, timer in enumerate(measured.tree.timer)
+        if profile.timers[timer].name == "t"
+    ]
+    assert sum(calls) == 4
+    assert "x" not in {timer.name for timer in profile.timers}
+
+
 # --------------------------------------------------------------------- how programs end
 
 
@@ -466,7 +537,7 @@ def test_the_program_does_not_see_the_collector(gpu):
     gpu.run(
         "import subprocess\n"
         "init(); launch('k')\n"
-        "print([n for n in os.environ if 'CUDA' in n or 'TAUPY_B' in n])\n"
+        "print([n for n in os.environ if 'NVTX' in n or 'CUDA' in n or 'TAUPY_B' in n])\n"
         "print([n for n in sys.modules if n.startswith('taupy')], threading.active_count())\n"
         "child = 'import os; print([n for n in os.environ if \"CUDA\" in n])'\n"
         "for command in ([sys.executable, '-I', '-c', child], ['env']):\n"
