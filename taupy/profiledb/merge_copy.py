@@ -108,6 +108,7 @@ class Copier:
         found: dict[str, dict[str, str]] = {}
         for (table,) in self._rows(
             "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+            f" AND name IN (SELECT name FROM {self.source}.sqlite_schema)"
         ):
             keys = self._rows(f'PRAGMA main.foreign_key_list("{table}")')
             found[table] = {key[3]: key[2] for key in keys}
@@ -250,11 +251,11 @@ class Copier:
 
     def _map_metrics(self) -> None:
         self.connection.execute("DELETE FROM temp.moved_metric")
+        numbers = "" if self._one("SELECT count(*) FROM main.metric") else "id, "
         self.connection.execute(
-            "INSERT INTO main.metric (id, name, unit)"
-            f" SELECT iif(EXISTS (SELECT 1 FROM main.metric AS here WHERE here.id = there.id),"
-            f" NULL, there.id), name, unit FROM {self.source}.metric AS there WHERE true"
-            " ON CONFLICT (name, unit) DO NOTHING"
+            f"INSERT INTO main.metric ({numbers}name, unit)"
+            f" SELECT {numbers}name, unit FROM {self.source}.metric WHERE true ORDER BY id"
+            " ON CONFLICT DO NOTHING"
         )
         self.connection.execute(
             "INSERT INTO temp.moved_metric SELECT there.id, here.id"

@@ -35,6 +35,9 @@ SWEEP = "sweep"
 SWEPT = "sweep.over"
 """Metadata that `taupy run --sweep` gives: which sweep, and its parameters."""
 
+SNAPSHOT = "taupy.snapshot"
+"""Metadata of a copy that was taken while the program went on."""
+
 OWN = frozenset({SWEEP, SWEPT, "repeat", "repeat.run"})
 """Metadata that say where a trial belongs, and nothing of how it ran."""
 
@@ -86,7 +89,7 @@ def swept_trials(
 
     Args:
         over: name of metadata, or one of `COUNTED`.
-        failed: trials that failed or are incomplete, too.
+        failed: trials that failed or are incomplete, and snapshots, too.
 
     Raises:
         NoSuchTrial: a selector names none, or no trial has the parameter.
@@ -106,6 +109,12 @@ def swept_trials(
             notes.append(f"{_trials(len(lacking))} without {shown(over)} left out")
     chosen = [trial for trial in chosen if trial.id in values]
     if not failed:
+        snapshots = [trial for trial in chosen if SNAPSHOT in facts[trial.id]]
+        if snapshots:
+            notes.append(
+                f"{_trials(len(snapshots))} taken while a program ran left out (snapshots)"
+            )
+            chosen = [trial for trial in chosen if trial not in snapshots]
         bad = [t for t in chosen if t.exit_code not in (0, None) or t.state != "complete"]
         if bad:
             numbers = ", ".join(str(trial.id) for trial in bad[:10])

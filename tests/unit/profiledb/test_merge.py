@@ -188,6 +188,20 @@ def test_a_copy_with_other_calls_is_left_as_it_is_and_named(make):
     assert contents(a) == before
 
 
+def test_metrics_with_clashing_numbers_keep_their_values(make):
+    def counted(number, *names):
+        values = {name: 10 * place + number for place, name in enumerate(names, 1)}
+        return profile_of(host(call("f", 1, values)), number=number)
+
+    a = make("a.db", counted(1, "time", "x"))
+    b = make("b.db", counted(2, "a"), counted(3, "b", "time", "c"), counted(4, "x"))
+    expected = contents(a, names=False) | contents(b, names=False)
+    merge(a, [b])
+    assert contents(a, names=False) == expected
+    merge("new.db", [b])
+    assert dump("new.db") == dump(b)
+
+
 def test_ceilings_and_derived_metrics_come_along(make):
     a, b = make("a.db", small_profile(1)), make("b.db")
     roof = Ceiling("c1", "host", "cpu", "", "compute", "fp64", "fma", 1, 1e9, "flop/s", "measured")

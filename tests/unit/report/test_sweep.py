@@ -148,15 +148,16 @@ def test_nodes_share_what_they_do():
 
 def test_failed_trials_and_those_without_the_parameter_are_left_out_and_named():
     fill(trial(1, 1, [10], n=1), trial(2, 1, [20], n=2), trial(3, 1, [1], n=2, code=1))
-    fill(small_profile(4))
+    fill(small_profile(4), trial(5, 1, [1], n=2, **{"taupy.snapshot": "half"}))
     found = sweep("*/*", over="n")
     assert [r.median for r in found.totals()] == [110, 120]
     assert found.notes == [
         "1 trial without n left out",
+        "1 trial taken while a program ran left out (snapshots)",
         "1 trial that failed or are incomplete left out (3)",
     ]
     with ProfileDB.open("taupy.db") as db:
-        assert Sweep(db, "n", failed=True).totals()[1].runs == 2
+        assert Sweep(db, "n", failed=True).totals()[1].runs == 3
 
 
 def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():
