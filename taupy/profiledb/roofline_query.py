@@ -191,7 +191,14 @@ def _time_ns(
     return float(found[0][0]) if found and found[0][0] is not None else math.nan
 
 
-def _noted(db: ProfileDB, trial_id: int, paths: _Paths, names: list[str]) -> Iterable[NotedWork]:
+def _noted(
+    db: ProfileDB, trial_id: int, paths: _Paths, names: list[str], blas: bool
+) -> Iterable[NotedWork]:
+    """Work that was stated.
+
+    Args:
+        blas: are calls of BLAS among the events?
+    """
     ours = {place for place, name in enumerate(names) if HELPERS.search(name)}
     notes = {place for place in ours if names[place].startswith("_note [")}
     summed: dict[tuple[str, tuple[int, ...]], float] = {}
