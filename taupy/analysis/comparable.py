@@ -24,7 +24,7 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
         "instrumentation",
         r"taupy\.(engine|version|source|option\..*|collector.*|counters.*|gpu.*)"
         r"|taupy\.health\.(throttled|dropped.*|lost.*|cut_off|gpu.*|recursion|profile_hook)"
-        r"|TAU .*|TAU_.*|Metric Name",
+        r"|TAU .*|TAU_.*|Metric Name|time source|.* convention|(nsys|ncu|cupti)\..*",
     ),
     ("arguments", r"Application|Command Line|Arguments|PYTHON(?!_).*"),
     (
@@ -102,6 +102,8 @@ def kind_of(name: str) -> Kind | None:
 
     A name that nobody of us gives is the program's own: its input.
     """
+    if "overhead" in name:
+        return None
     for kind, pattern in _KINDS:
         if re.fullmatch(pattern, name):
             return kind

@@ -78,7 +78,7 @@ class Comparison(Generic[K]):
         if value is None or not self.totals:
             return None
         whole = median(self.totals[side])
-        return 100 * value / whole if whole else None
+        return 100 * value / whole if whole and whole == whole else None
 
 
 def compared(

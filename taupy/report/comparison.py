@@ -6,6 +6,7 @@ comes out is data; `comparison_views.py` makes tables of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -331,7 +332,7 @@ class _Asked:
                 values[-1].append(dict(column.items()))
         totals = [[float(sum(trial.values())) for trial in side] for side in values]
         if question.value == "inclusive":
-            totals = self._totals(None) or []
+            totals = self._totals(None)
         rows = compared(values, totals)
         first = [row.key for row in rows.rows[:FIRST_ROWS] if isinstance(row.key, int)]
         return Answer(
@@ -368,7 +369,7 @@ class _Asked:
         additive = self.values.additive and not question.value.endswith("per-call")
         totals = self._totals(where) if question.value in ("exclusive", "inclusive") else None
         if question.value in ("calls", "subroutines"):
-            totals = [[sum(trial.values()) for trial in side] for side in values]
+            totals = self._counts(where, value)
             additive = True
         rows = compared(values, totals, additive)
         if not additive:
@@ -379,13 +380,24 @@ class _Asked:
         metric = metric_shown(self.values.metric, question.value)
         return Answer(question.by, where, metric, question.value, rows, keys, by_key, sums_up)
 
-    def _totals(self, where: Where | None) -> list[list[float]] | None:
-        """Each trial's whole; None where a trial has none."""
+    def _counts(
+        self, where: Where | None, value: Callable[[Sums], float | None]
+    ) -> list[list[float]]:
+        """Each trial's calls in all, also of what was not asked for."""
+        return [
+            [
+                sum(value(one) or 0 for one in self.values.timers(trial.id, where).values())
+                for trial in side.trials
+            ]
+            for side in self.sides
+        ]
+
+    def _totals(self, where: Where | None) -> list[list[float]]:
+        """Each trial's whole; NaN where a trial has none."""
         found = [
             [self.values.total(trial.id, where) for trial in side.trials] for side in self.sides
         ]
-        known = [[one for one in side if one is not None] for side in found]
-        return known if list(map(len, known)) == list(map(len, found)) else None
+        return [[math.nan if one is None else one for one in side] for side in found]
 
 
 def _folded(rows: Iterable[tuple[Hashable, Sums]]) -> dict[Hashable, Sums]:

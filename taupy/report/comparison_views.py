@@ -29,6 +29,8 @@ _TITLES = {
     ("event", None): "USER EVENTS",
 }
 
+PASSED_ROWS = 5
+
 LAST_ROUTINES = 3
 """So many routines of a call path are shown to people; CSV and JSON hold all."""
 
@@ -290,7 +292,8 @@ class _Layout:
 
     def others(self, rows: Sequence[Row[Hashable]]) -> list[Cell]:
         """One row for all that are not shown."""
-        sums = [sum(row.values[at] or 0 for row in rows) for at in range(len(self.sides))]
+        at_all = range(len(self.sides))
+        sums = [_sum([row.values[at] for row in rows]) for at in at_all]
         summed: Row[Hashable] = Row("others", tuple(sums), ())
         found: list[Cell] = [self._table(), "", "", *sums]
         for at in range(1, len(self.sides)):
@@ -310,6 +313,12 @@ class _Layout:
 
     def _table(self) -> str:
         return self.answer.where or self.answer.by
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """Of those that are there; None where none is."""
+    there = [value for value in values if value is not None]
+    return sum(there) if there else None
 
 
 def _verdict_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:
@@ -360,7 +369,10 @@ def gate_view(
     machines: bool,
     confidence: float = 0.95,
 ) -> View:
-    """What fails and what could not be decided; for machines all that was judged."""
+    """What fails and what could not be decided; for machines all that was judged.
+
+    Where all is well, people see what changed most.
+    """
     columns = [
         Column("verdict", "text", "Verdict"),
         Column("condition", "text", "Condition"),
@@ -379,9 +391,10 @@ def gate_view(
         Column("why", "text", "Why"),
     ]
     rows: list[list[Cell]] = []
+    if not machines:
+        told = [one for one in rulings if one[0].verdict != "passes"]
+        rulings = told or rulings[:PASSED_ROWS]
     for one, metric in rulings:
-        if one.verdict == "passes" and not machines:
-            continue
         low = one.interval.low if one.interval else None
         high = one.interval.high if one.interval else None
         rows.append(
