@@ -134,7 +134,7 @@ class PreparedThread:
                 " (trial_id, metric_id, thread_id, timer_id, inclusive, exclusive)"
                 f" VALUES ({trial}, {metric}, {thread}, ?, ?, ?)",
                 (
-                    (timer, sums.inclusive[name], sums.exclusive[name])
+                    (timer, sums.inclusive[name], sums.exclusive.get(name))
                     for timer, sums in flat
                     if name in sums.inclusive
                 ),
