@@ -40,7 +40,10 @@ def _folders_of_wheels(vendor: Path) -> list[Path]:
         names = sorted(os.listdir(vendor), reverse=True)
     except OSError:
         return []
-    return [vendor / name / "lib" for name in names if name.startswith("cu")]
+    folders = [name for name in names if name.startswith("cu")]
+    # One folder for all since CUDA 13 (cu13); before, one for each library (cuda_cupti).
+    folders.sort(key=lambda name: not name[2:].isdigit())
+    return [vendor / name / "lib" for name in folders]
 
 
 def _in_folders(folders: Iterable[Path]) -> list[Path]:

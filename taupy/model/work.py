@@ -26,6 +26,7 @@ PRECISION_OF = {
     "flop_tensor_fp16": "tensor fp16",
     "flop_tensor_bf16": "tensor bf16",
     "flop_tensor_fp8": "tensor fp8",
+    "flop_tensor_fp4": "tensor fp4",
     "flop_tensor_int8": "tensor int8",
 }
 """Metric -> precision: the name of its ceiling; "any" and "tensor" where it is not known."""

@@ -447,7 +447,12 @@ def _flop(values: Mapping[str, float]) -> dict[str, float]:
         if name in values and name != "flop_tensor"
     }
     if "flop_tensor" in values:
-        told = sum(value for name, value in found.items() if name.startswith("tensor "))
+        # Integer operations are no flop, and not part of it.
+        told = sum(
+            value
+            for name, value in found.items()
+            if name.startswith("tensor ") and name != "tensor int8"
+        )
         rest = values["flop_tensor"] - told
         # Counts of two passes differ in their last digits.
         if rest > 1e-6 * values["flop_tensor"] or not told:
