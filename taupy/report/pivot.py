@@ -108,9 +108,11 @@ def made(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Made:
         notes += source.notes
     table = pivot.pivoted(entries, layout.across)
     if not table.rows:
+        reasons = [note for note in notes if not note.startswith("peak ")]
         raise MissingMetric(
-            f"these {len(trials)} trials have no values for such a table; `taupy trials` and "
-            "`taupy pprof -l` list what there is"
+            f"these {len(trials)} trials have no values for such a table"
+            + (f": {'; '.join(reasons)}" if reasons else "")
+            + "; `taupy trials` and `taupy pprof -l` list what there is"
         )
     if layout.baseline is not None:
         table, column = pivot.relative_to(table, layout.baseline)

@@ -149,3 +149,19 @@ def test_the_exit_code():
     assert outcome(good) == 0
     assert outcome(good + open_) == UNDECIDED == 4
     assert outcome(good + open_ + bad) == FAILED == 3
+
+
+@pytest.mark.slow
+def test_a_thousand_comparisons_of_a_program_with_itself():
+    numpy = pytest.importorskip("numpy")
+    random = numpy.random.default_rng(11)
+    condition = parse("time > +0%")  # so that nothing but the test holds alarms back
+    alarms = 0
+    for _ in range(1000):
+        times = numpy.exp(random.normal(0, 0.03, (40, 10)) + random.normal(0, 0.02, (1, 10)))
+        times *= numpy.where(random.random((40, 10)) < 0.3, 1.1, 1.0)  # two speeds
+        rows = [Candidate(f"r{at}", tuple(row[:5]), tuple(row[5:])) for at, row in enumerate(times)]
+        alarms += any(one.verdict == "fails" for one in judged(condition, rows, "ns"))
+    # 5 % were promised: 50, and three standard deviations of chance. Slower ones are about half.
+    assert alarms <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5
+    assert alarms > 5  # the test is not asleep
