@@ -140,8 +140,9 @@ def _look(path: Path) -> None:
 
 def _reason(problem: sqlite3.Error) -> str:
     code = getattr(problem, "sqlite_errorname", "") or ""
+    words = " ".join(str(problem).split())[:200]  # it may hold pieces of the file
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return "locked by another program; try again when that has finished"
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT")):
-        return f"the SQLite file is damaged ({problem})"
-    return f"SQLite cannot read it ({problem})"
+        return f"the SQLite file is damaged ({words})"
+    return f"SQLite cannot read it ({words})"

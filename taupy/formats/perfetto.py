@@ -42,6 +42,8 @@ class _Writer:
         self._file = file
         self._names: dict[str, int] = {}
         self._categories: dict[str, int] = {}
+        self._keys: dict[str, int] = {}
+        self._texts: dict[str, int] = {}
         self._base = 0 if not found.laid_out else int(profile.started_at * 1e9)
 
     def write(self, progress: Progress) -> None:
@@ -136,12 +138,12 @@ class _Writer:
         if above and not self._found.laid_out:
             timers, rows = self._profile.timers, track.measured.tree.timer
             path = " => ".join(timers[rows[row]].full_name for row in above[-100:])
-            head += _annotation("call path", wire.put_text(6, path))
+            head += self._text("call path", path)
         if launch is not None and launch.grid is not None and launch.block is not None:
-            head += _annotation("grid", wire.put_text(6, str(list(launch.grid))))
-            head += _annotation("block", wire.put_text(6, str(list(launch.block))))
+            head += self._text("grid", str(list(launch.grid)))
+            head += self._text("block", str(list(launch.block)))
         if launch is not None and launch.registers is not None:
-            head += _annotation("registers per thread", wire.put_number(4, launch.registers))
+            head += self._number("registers per thread", launch.registers)
         return head
 
     def _more(self, track: Track, one: Slice) -> bytes:
@@ -150,12 +152,22 @@ class _Writer:
             flow = (track.thread.node << 40 | one.correlation & (1 << 40) - 1) & (1 << 64) - 1
             field = 47 if one.kind == "api" else 48  # flow_ids, terminating_flow_ids
             more += wire.put_varint(field << 3 | wire.FIXED64) + flow.to_bytes(8, "little")
-            more += _annotation("correlation", wire.put_number(4, one.correlation))
+            more += self._number("correlation", one.correlation)
         if one.bytes is not None:
-            more += _annotation("bytes", wire.put_number(4, one.bytes))
+            more += self._number("bytes", one.bytes)
         if one.calls is not None:
-            more += _annotation("calls", wire.put_number(4, one.calls))
+            more += self._number("calls", one.calls)
         return more
+
+    def _text(self, name: str, text: str) -> bytes:
+        """A debug annotation; its text is told once."""
+        key = wire.put_number(1, self._interned(3, self._keys, name))
+        value = wire.put_number(17, self._interned(29, self._texts, text))
+        return wire.put_bytes(4, key + value)  # TrackEvent.debug_annotations
+
+    def _number(self, name: str, number: int) -> bytes:
+        key = wire.put_number(1, self._interned(3, self._keys, name))
+        return wire.put_bytes(4, key + wire.put_number(4, number))
 
     def _interned(self, kind: int, known: dict[str, int], text: str) -> int:
         """The number of a text; a new one is told first (InternedData)."""
@@ -165,10 +177,6 @@ class _Writer:
             entry = wire.put_number(1, number) + wire.put_text(2, text)
             self._packet(wire.put_bytes(12, wire.put_bytes(kind, entry)) + _NEEDS_STATE)
         return number
-
-
-def _annotation(name: str, value: bytes) -> bytes:
-    return wire.put_bytes(4, wire.put_text(10, name) + value)  # TrackEvent.debug_annotations
 
 
 FORMAT = Format(

@@ -137,9 +137,8 @@ class _Writer:
             name = self._string(timer.name)
             line = timer.line or 0
             function = wire.put_number(1, number) + wire.put_number(2, name)
-            function += wire.put_number(3, name) + wire.put_number(
-                4, self._string(timer.file or "")
-            )
+            # With a system name like the name, pprof cuts `<module>` as template arguments.
+            function += wire.put_number(4, self._string(timer.file or ""))
             self._put(wire.put_bytes(5, function + wire.put_number(5, line)))
             mapping = self._mapping(GROUP + ",".join(timer.groups))
             location = wire.put_number(1, number) + wire.put_number(2, mapping)
