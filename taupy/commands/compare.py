@@ -270,7 +270,7 @@ def _compare(
         views.append(comparison_views.obstacles_view(compared, apart))
     code = 0
     if parsed:
-        verdict, code = _gate(db, compared, question, rule, parsed, apart, args)
+        verdict, code = _gate(db, compared, question, rule, parsed, (apart, inside), args)
         views.insert(0, verdict)
     if args.form == "csv":
         # One table; the rest is said beside it.
@@ -303,20 +303,28 @@ def _gate(
     question: Question,
     rule: Rule,
     parsed: Sequence[conditions.Condition],
-    apart: Sequence[Difference],
+    obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]]],
     args: argparse.Namespace,
 ) -> tuple[View, int]:
+    """The gate's view and exit code.
+
+    Args:
+        obstacles: what differs between the sides, and within one of them.
+    """
     judgement = gate.judge(db, compared, parsed, question, rule)
     allowed = {kind for names in args.allow for kind in names}
-    forbidden = [one for one in apart if not allowed & {one.kind, "all"}]
+    apart, inside = obstacles
+    against = [(one, one.text) for one in apart]
+    against += [(one, f"the trials of {letter} differ: {one.text}") for letter, one in inside]
+    forbidden = [(one, text) for one, text in against if not allowed & {one.kind, "all"}]
     twice = sides.both_sided(compared)
     code = judgement.exit_code
     notes = []
     if forbidden or twice:
         code = conditions.UNDECIDED
-        notes += [f"not comparable: {one.text}" for one in forbidden]
+        notes += [f"not comparable: {text}" for _, text in forbidden]
         notes += [f"not comparable: trial {id} is on both sides" for id in twice]
-        kinds = ",".join(dict.fromkeys(one.kind for one in forbidden))
+        kinds = ",".join(dict.fromkeys(one.kind for one, _ in forbidden))
         if kinds:
             notes.append(f"if these may differ: --allow {kinds}")
     counts = {"fails": 0, "undecided": 0, "passes": 0}

@@ -308,7 +308,7 @@ class _Layout:
             found += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
         if self.repeated:
             found += [None] * len(self.sides)
-        name = f"-others- ({units.count(len(rows))} rows)"
+        name = f"-others- ({units.count(len(rows))} {'row' if len(rows) == 1 else 'rows'})"
         return [*found, None, name, name, name, None, None, ""]
 
     def _table(self) -> str:

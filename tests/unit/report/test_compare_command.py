@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -224,6 +226,17 @@ def test_trials_that_are_not_comparable_decide_nothing_unless_that_is_allowed(ru
     assert run(*arguments, "--allow", "all")[0] == 0
 
 
+def test_runs_of_different_things_on_one_side_are_no_gate(run):
+    store(
+        *runs("x", 3, 1),
+        *runs("x", 2, 3, metadata={"batch size": "64"}),
+        *runs("y", 5, 2),
+    )
+    code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
+    assert code == 4
+    assert "the trials of A differ: other input: batch size was (none), is 64" in out
+
+
 def test_a_trial_against_itself_is_no_gate(run):
     store(*runs("x", 5, 1))
     code, out, _ = run("compare", "app/x", "app/x", "--fail-on", "time > +5%")
@@ -272,3 +285,14 @@ def test_options_out_of_range_are_refused(run, option, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["compare", "1", "2", option])
     assert caught.value.code == 2
+
+
+def test_two_trials_are_compared_without_pandas_and_numpy(tmp_path):
+    store(*runs("x", 1, 1), *runs("y", 1, 2))
+    program = (
+        "import sys; from taupy.commands import main; main(['compare', '1', '2', '--csv']);"
+        "main(['pivot', '--csv']);"
+        "print(sorted({'numpy', 'pandas', 'scipy', 'matplotlib', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
