@@ -8,7 +8,10 @@ it follows the reader's light or dark theme, and the tables beneath it.
 from __future__ import annotations
 
 import io
+import math
+import warnings
 from html import escape
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from taupy import units
@@ -31,6 +34,8 @@ _INK, _SURFACE, _GRID = "#1b1f24", "#ffffff", "#d5d9de"
 _MARKERS = "osD^vP*X"
 _LONGEST_NAME = 44
 _CUT = 32
+_MOST_TICKS = 16
+_MOST_LABELS = 10
 _STEPS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
@@ -44,24 +49,29 @@ def write(sweep: Sweep, path: str, most: int = 8) -> None:
     kind = path.rpartition(".")[2].lower()
     if kind not in ("png", "svg", "html"):
         raise UsageError(f"a picture's file ends in .png, .svg or .html, not {path!r}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of letters that its fonts do not have
+        content = _drawn(sweep, kind, most)
+    try:
+        with open(path, "wb") as file:
+            file.write(content)
+    except OSError as problem:
+        raise TaupyError(f"{shown(path)} cannot be written: {problem.strerror}") from None
+
+
+def _drawn(sweep: Sweep, kind: str, most: int) -> bytes:
     try:
         drawn = figure(sweep, most, title=kind != "html")
     except ImportError as problem:
         raise TaupyError(
             f"matplotlib is needed for pictures ({problem}): pip install matplotlib"
         ) from None
-    data = io.BytesIO()
     if kind == "png":
+        data = io.BytesIO()
         drawn.savefig(data, format="png", dpi=150)
-        content = data.getvalue()
-    else:
-        text = _svg(drawn)
-        content = (page(sweep, text, most) if kind == "html" else text).encode()
-    try:
-        with open(path, "wb") as file:
-            file.write(content)
-    except OSError as problem:
-        raise TaupyError(f"{shown(path)} cannot be written: {problem.strerror}") from None
+        return data.getvalue()
+    text = _svg(drawn)
+    return (page(sweep, text, most) if kind == "html" else text).encode()
 
 
 def _svg(drawn: Figure) -> str:
@@ -124,15 +134,26 @@ def _places(sweep: Sweep, axes: Axes) -> dict[str, float]:
         places = {value: float(at) for at, value in enumerate(sweep.values)}
     else:
         places = dict(zip(sweep.values, numbers, strict=True))  # type: ignore[arg-type]
-        least, largest = min(places.values()), max(places.values())
-        if least > 0 and largest / least >= 8:
+        if _grows_by_factors(list(places.values())):
             axes.set_xscale("log", base=2)
             axes.minorticks_off()
-    if len(places) <= 16:
+            axes.xaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
+    if len(places) <= _MOST_TICKS:
         axes.set_xticks(list(places.values()), [_text(value, 12) for value in places])
         if any(len(value) > 5 for value in places):
             axes.tick_params(axis="x", rotation=30)
     return places
+
+
+def _grows_by_factors(values: list[float]) -> bool:
+    """1, 2, 4, 8 rather than 1, 2, 3, 4: the middle one is nearer to the geometric mean."""
+    least, largest = min(values), max(values)
+    if least <= 0 or largest / least < 8:
+        return False
+    middle = math.log(median(values))
+    return abs(middle - math.log(least * largest) / 2) < abs(
+        middle - math.log((least + largest) / 2)
+    )
 
 
 def _scale(sweep: Sweep, largest: float) -> tuple[str, float]:
@@ -198,7 +219,7 @@ def _draw_speedup(sweep: Sweep, axes: Axes) -> None:
             label=_text(series or "measured"),
         )
         if sweep.scaling != "none" and len(sweep.series) == 1:
-            for row in own:
+            for row in own[:: -(-len(own) // _MOST_LABELS)]:
                 if row.efficiency is not None:
                     axes.annotate(
                         f"{100 * row.efficiency:.0f} %",
@@ -210,9 +231,14 @@ def _draw_speedup(sweep: Sweep, axes: Axes) -> None:
                         color=_INK,
                     )
             axes.set_title(axes.get_title() + ", efficiency")
-    axes.set_ylim(bottom=0)
+    if sweep.scaling != "none" and axes.get_xscale() == "log":
+        axes.set_yscale("log", base=2)  # the ideal is a straight line
+        axes.minorticks_off()
+        axes.yaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
+    else:
+        axes.set_ylim(bottom=0)
     if sweep.scaling != "none" or len(sweep.series) > 1:
-        axes.legend(fontsize=8, loc="upper left")
+        axes.legend(fontsize=8)
 
 
 def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
@@ -249,7 +275,10 @@ def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
     rest = [whole[value] / step - low for value, low in zip(values, bottom, strict=True)]
     if any(height > 1e-9 for height in rest):
         axes.bar(at, rest, 0.65, bottom=bottom, color=_REST, label="others")
-    axes.set_xticks(list(at), [_text(value, 12) for value in values])
+    every = -(-len(values) // _MOST_TICKS)
+    axes.set_xticks(list(at)[::every], [_text(value, 12) for value in values[::every]])
+    if any(len(value) > 5 for value in values):
+        axes.tick_params(axis="x", rotation=30)
     handles, labels = axes.get_legend_handles_labels()
     made = axes.get_figure()
     assert made is not None
@@ -274,12 +303,14 @@ def _draw_routines(sweep: Sweep, axes: Axes, most: int) -> None:
             weight[key] = max(weight.get(key, 0.0), row.share or row.median)
     chosen = sorted(weight, key=lambda key: -weight[key])[:most]
     axes.axhline(1, color=_INK, linestyle=":", linewidth=1)
+    drawn: list[float] = []
     for number, key in enumerate(chosen):
         own = [
             row
             for row in rows
             if (row.where, row.timer) == key and row.speedup is not None and row.speedup > 0
         ]
+        drawn += [row.speedup for row in own if row.speedup is not None]
         axes.plot(
             [places[row.value] for row in own],
             [row.speedup or 0 for row in own],
@@ -288,13 +319,26 @@ def _draw_routines(sweep: Sweep, axes: Axes, most: int) -> None:
             markersize=4,
             linewidth=1.3,
         )
+    low, high = min(drawn, default=1.0), max(drawn, default=1.0)
+    if high / low < 4:
+        axes.set_ylim(bottom=0)
+        return
     axes.set_yscale("log", base=2)
     axes.minorticks_off()
-    low, high = axes.get_ylim()
-    if low < 1 / _CUT or high > _CUT:  # a routine that is all but gone hides the others
-        axes.set_ylim(max(low, 1 / _CUT), min(high, _CUT))
-        axes.set_title(axes.get_title() + f", cut at {_CUT}")
     axes.yaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
+    cut = max([_CUT, *(high for high in [_ideal(sweep)] if high is not None)])
+    if low < 1 / cut or high > cut:  # a routine that is all but gone hides the others
+        axes.set_ylim(max(low, 1 / cut) / 1.1, min(high, cut) * 1.1)
+        axes.set_title(axes.get_title() + f", cut at {units.number(cut)}")
+
+
+def _ideal(sweep: Sweep) -> float | None:
+    """The largest speed-up that there should be, None where there is no scaling."""
+    numbers = [as_number(value) for value in sweep.values]
+    start = as_number(sweep.baseline)
+    if sweep.scaling == "none" or start is None or start <= 0:
+        return None
+    return max((number or 0.0) / start for number in numbers)
 
 
 def _name(where: Where, timer: str) -> str:

@@ -114,9 +114,13 @@ def _rounded(cells: list[Cell], columns: Sequence[Column], people: bool) -> list
         return cells
     ratios = ("speedup", "pearson", "spearman", "explained", "score")
     return [
-        round(cell, 3) if isinstance(cell, float) and column.name in ratios else cell
+        _short(cell) if isinstance(cell, float) and column.name in ratios else cell
         for cell, column in zip(cells, columns, strict=True)
     ]
+
+
+def _short(ratio: float) -> float:
+    return round(ratio, 3) if abs(ratio) >= 0.01 else float(f"{ratio:.2g}")
 
 
 def _routines(sweep: Sweep, limit: int | None, people: bool) -> View:
