@@ -155,8 +155,14 @@ def run(args: argparse.Namespace) -> int:
     found = _points(args, work, timing)
     placements = _placed(args, found, work, there)
     also = _also(args.also, placements, there)
+    numbers: dict[str, tuple[list[str], list[Chart]]] = {}
     for path in args.output:
-        _write(path, args, placements, also)
+        stem, ending = path[: -len(Path(path).suffix)], Path(path).suffix.lower()
+        endings, made = numbers.setdefault(stem, ([], []))
+        made += _write(path, args, placements, also)
+        endings += [ending] if ending in (".csv", ".json") else [".csv", ".json"]
+    for stem, (endings, made) in numbers.items():
+        _write_numbers(stem, endings, made)
     for form, path in args.export:
         _export(form, path, placements)
     _show(args, placements, work)
@@ -458,7 +464,8 @@ def _need_roofs(kind: charts.Kind, level: str, placements: Sequence[Placement]) 
 
 def _write(
     path: str, args: argparse.Namespace, placements: Sequence[Placement], also: Sequence[Roofs]
-) -> None:
+) -> list[Chart]:
+    """Write a picture or a page; the charts in it."""
     ending = Path(path).suffix.lower()
     level = _level(args, placements)
     if ending == ".html":
@@ -478,12 +485,17 @@ def _write(
                 name = path if len(made) == 1 else f"{path[: -len(ending)]}-{kind}{ending}"
                 write_picture(one, name, args.theme or "light")
                 _say(f"wrote {name}")
-    stem = path[: -len(ending)]
-    if ending != ".json":
-        _save(stem + ".csv", export.table_csv(made[0].points))
-    if ending != ".csv":
-        data = [charts.to_json(one) for one in made]
-        _save(stem + ".json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    return made
+
+
+def _write_numbers(path: str, endings: Sequence[str], made: Sequence[Chart]) -> None:
+    """Beside pictures and pages of one name: one CSV of points, one JSON of charts."""
+    if ".csv" in endings:
+        _save(path + ".csv", export.table_csv(made[0].points))
+    if ".json" in endings:
+        unique = {(one.kind, one.level): one for one in made}
+        data = [charts.to_json(one) for one in unique.values()]
+        _save(path + ".json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
 def _all_charts(

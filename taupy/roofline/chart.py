@@ -28,6 +28,8 @@ TITLES: dict[Kind, str] = {
     "combined": "Time-based roofline",
 }
 COLORS = 10
+_WEIGHTY = 0.001  # share of the time from which on a point is always drawn
+_NEAR = 30.0
 _WHOLE_AREA = 0.1  # of many points that share the time evenly none is large
 MARKERS = 10
 
@@ -217,6 +219,34 @@ def span(values: Iterable[float], below: float, above: float) -> tuple[float, fl
         middle = math.sqrt(low * high)
         low, high = middle / 5.5, middle * 5.5
     return low, high
+
+
+def in_view(
+    symbols: Sequence[Symbol], placements: Sequence[Placement]
+) -> tuple[list[Symbol], list[str]]:
+    """The symbols that a chart shows, and a note on those that it does not.
+
+    A point with next to no time, far from all others, would press the rest together; it
+    stands in the table and in the files.
+    """
+    weighty = [one for one in symbols if placements[one.point].point.share >= _WEIGHTY]
+    if not weighty:
+        return list(symbols), []
+    (left, right), (bottom, top) = (
+        span([getattr(one, side) for one in weighty], _NEAR, _NEAR) for side in ("x", "y")
+    )
+    shown = {
+        one.point
+        for one in symbols
+        if one in weighty or (left <= one.x <= right and bottom <= one.y <= top)
+    }
+    hidden = {one.point for one in symbols} - shown
+    if not hidden:
+        return list(symbols), []
+    trials = max(len({each.point.trial for each in placements}), 1)
+    share = sum(placements[number].point.share for number in hidden) / trials
+    note = f"{len(hidden)} far outside the chart, not drawn: {percent(100 * share)} % of the time"
+    return [one for one in symbols if one.point in shown], [note]
 
 
 def stack(

@@ -94,6 +94,7 @@ def _chart(
     legend: tuple[Entry, ...],
     also: Sequence[Roofs],
 ) -> Chart:
+    symbols, hidden = chart.in_view(symbols, placements)
     found_machines = machines(placements)
     drawn = [(roofs, _peaks(roofs, placements)) for roofs in found_machines]
     names = {peak.name for _, peaks in drawn for peak in peaks}
@@ -155,7 +156,9 @@ def _chart(
         marks=tuple(marks),
         marks_label=f"no flop: {len(zero)}, {share} % of time" if zero else "",
         legend=legend,
-        notes=tuple([*chart.remarks(placements), *note, *_missing_roofs(found_machines, levels)]),
+        notes=tuple(
+            [*chart.remarks(placements), *hidden, *note, *_missing_roofs(found_machines, levels)]
+        ),
         warnings=tuple(chart.warnings(placements)),
         points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
     )

@@ -105,6 +105,7 @@ def _chart(kind: chart.Kind, placements: Sequence[Placement], level: str, top: i
     in_time = kind == "time"
     reference = _reference(placements)
     symbols, pairs = _symbols(kind, placements, found, style)
+    symbols, hidden = chart.in_view(symbols, placements)
     boxes = _boxes(placements, level, per_launch, in_time, style, reference)
     x_low, x_high = chart.span([one.x for one in symbols] + [box.x for box in boxes], 4, 4)
     y_low, y_high = chart.span([one.y for one in symbols] + [box.y for box in boxes], 4, 4)
@@ -147,7 +148,9 @@ def _chart(kind: chart.Kind, placements: Sequence[Placement], level: str, top: i
         marks=tuple(marks),
         marks_label=label,
         legend=_legend(kind, style),
-        notes=tuple([*chart.remarks(placements), *_remarks(kind, placements, found, alone)]),
+        notes=tuple(
+            [*chart.remarks(placements), *hidden, *_remarks(kind, placements, found, alone)]
+        ),
         warnings=tuple(chart.warnings(placements)),
         points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
     )

@@ -188,6 +188,21 @@ def test_two_machines_keep_their_own_roofs():
     assert timebased.combined(placed, "DRAM").x2 is None  # times have no common axis
 
 
+def test_a_stray_point_without_time_does_not_press_the_others_together():
+    placed = [
+        place(point({"fp32": 8e9}, {"DRAM": 1e9}, share=0.9), roofs()),
+        place(point({"fp32": 4.0}, {"DRAM": 16.0}, share=1e-5), roofs()),
+        place(point({"fp32": 4e9}, {"DRAM": 1e9}, share=1e-5), roofs()),
+    ]
+    for kind in ("classic", "complexity", "time", "combined"):
+        chart = build(kind, placed)
+        assert {one.point for one in chart.symbols} == {0, 2}, kind
+        assert "1 far outside the chart, not drawn: 0.0 % of the time" in chart.notes
+        assert len(chart.points) == 3
+    placed[1] = place(replace(placed[1].point, share=0.01), roofs())
+    assert len(build("classic", placed).symbols) == 3
+
+
 def test_further_roofs_are_dashed_and_bear_their_names():
     other = roofs_of(
         "H200",
