@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from taupy.formats.gpu_records import kernel_timer
+from taupy.formats.places import shown_file
 from taupy.formats.slices import LARGEST_STAMP
 from taupy.model.gpu import ActivityKind
 from taupy.model.profile import Timer
@@ -111,20 +112,25 @@ def host_timer(name: str, category: str) -> Timer:
     if kind == "python_function":
         found = _PYTHON.fullmatch(name)
         if found:
-            return Timer(found["name"], found["file"], int(found["line"]), path=found["file"])
+            return _routine(found)
         if name.startswith("nn.Module: "):
             return Timer(name, groups=("PHASE", "PYTHON"))
         return Timer(_ADDRESS.sub("", name), groups=("PYTHON_C",))
     if kind == "fee" or not kind:
         found = _VIZTRACER.fullmatch(name)
         if found:
-            return Timer(found["name"], found["file"], int(found["line"]), path=found["file"])
+            return _routine(found)
     if kind in API_CATEGORIES:
         return Timer(name, groups=("CUDA_API",))
     if name.startswith("ProfilerStep#"):
         name = "ProfilerStep*"  # as torch's own tables sum the steps up
     words = [_GROUPS.get(one.strip().lower(), one.strip()) for one in category.split(",")]
     return Timer(name, groups=tuple(dict.fromkeys(one for one in words if one)) or ("USER",))
+
+
+def _routine(found: re.Match[str]) -> Timer:
+    file = shown_file(found["file"])
+    return Timer(found["name"], file, int(found["line"]), path=found["file"])
 
 
 def gpu_timer(name: str, kind: ActivityKind) -> Timer:

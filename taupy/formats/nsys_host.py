@@ -17,6 +17,7 @@ from taupy.formats.foreign_sqlite import quoted
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.launchers import Launchers
 from taupy.formats.nsys_tables import Tables
+from taupy.formats.places import shown_file
 from taupy.formats.progress import Progress
 from taupy.formats.slices import Timeline, overlaps
 from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer
@@ -293,7 +294,7 @@ class _Frames:
         if name.startswith("0x") and file:
             name = f"[{posixpath.basename(file)}]"  # no symbol: the address says nothing
         if _is_python(file):
-            return int(self._place(Timer(name, file=file, groups=("PYTHON",), path=file)))
+            return int(self._place(Timer(name, file=shown_file(file), path=file)))
         return int(self._place(Timer(name, groups=("NATIVE",))))
 
 

@@ -18,8 +18,11 @@ from typing import Final
 from taupy.model.profile import CallTree
 from taupy.model.streams import Owner
 
-MOST_SPLIT: Final = 256
-"""So many open slices are split by one; deeper ones end there."""
+MOST_SPLIT: Final = 32
+"""So many open slices are split by one; the rest of deeper ones counts at the top."""
+
+MOST_SPLITS: Final = 3_000_000
+"""So many splits are worth their time; then two go on, and the others count at the top."""
 
 _NEVER: Final = 1 << 62
 
@@ -39,8 +42,8 @@ class Timeline:
             rounded: it is cut off there.
 
     Attributes:
-        split: so many slices overlapped others.
-        cut_off: so many ended early, since too many overlapped.
+        cut_off: so many lost their place, since too many overlapped: their rest counts at
+            the top.
         tree: the call paths, once `finish` has been called.
     """
 
@@ -54,8 +57,8 @@ class Timeline:
         self._rows = [0]
         self._ends = [_NEVER]
         self._children: dict[tuple[int, int], int] = {}
-        self.split = 0
         self.cut_off = 0
+        self._splits = 0
         self.tree = CallTree()
 
     def place(self, start: int, end: int, timer: int, frames: Sequence[int] = ()) -> int:
@@ -139,7 +142,6 @@ class Timeline:
         level = len(ends) - 1
         while ends[level] < end:
             level -= 1
-        self.split += 1
         rest: list[tuple[int, int]] = []
         for at in range(level + 1, len(ends)):
             left = ends[at] - start
@@ -153,9 +155,16 @@ class Timeline:
         del rows[level + 1 :], ends[level + 1 :]
         placed = self._enter(start, end, timer, frames)
         self._calls[placed] += 1
-        self.cut_off += max(0, len(rest) - MOST_SPLIT)
-        for one, until in rest[:MOST_SPLIT]:
+        most = MOST_SPLIT if self._splits < MOST_SPLITS else 2
+        self._splits += len(rest)
+        for one, until in rest[:most]:
             self._enter(start, until, one)
+        for one, until in rest[most:]:
+            self.cut_off += 1
+            row = self._child(0, one)
+            self._inclusive[row] += until - start
+            self._exclusive[row] += until - start
+            self._exclusive[0] -= until - start
         return placed
 
 
@@ -163,4 +172,7 @@ def overlaps(timeline: Timeline) -> list[str]:
     """What there is to say of slices that lay across each other."""
     if not timeline.cut_off:
         return []
-    return [f"{timeline.cut_off} slices overlapped more than {MOST_SPLIT} others: cut off there"]
+    return [
+        f"slices overlapped more than {MOST_SPLIT} others {timeline.cut_off} times: their rest "
+        "counts at the top"
+    ]

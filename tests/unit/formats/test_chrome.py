@@ -129,6 +129,22 @@ def test_every_slice_keeps_its_time_and_its_call_however_they_overlap(found):
     assert invariants.check(profile) == []
 
 
+def test_a_staircase_of_slices_keeps_all_time_and_ends_soon():
+    line = Timeline(0)
+    for start in range(20_000):
+        line.place(start, start + 10_000, 1 + start % 3)
+    line.finish()
+    tree = line.tree
+    values = tree.exclusive["time"]
+    assert sum(values) == tree.inclusive["time"][0]
+    # Each slice has its own time but for what lies in a later one of its timer.
+    found = {1: 0, 2: 0, 3: 0}
+    for row in range(1, len(tree)):
+        found[tree.timer[row]] += tree.inclusive["time"][row]
+    assert sum(found.values()) == 20_000 * 10_000
+    assert line.cut_off > 0
+
+
 @given(st.integers(-(10**15), 10**15), st.integers(0, 999))
 def test_stamps_are_exact(whole, part):
     expected = whole * 1000 + part if whole >= 0 else whole * 1000 - part
@@ -257,7 +273,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     path = tmp_path / "endless.json"
     with open(path, "w") as file:
         file.write('{"traceEvents": [{"ph": "X", "name": "')
-        for _ in range(80):
+        for _ in range(40):
             file.write("x" * (1 << 20))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(FormatError, match="a value of more than"):
