@@ -278,7 +278,8 @@ def _doubted(
     if answer["enabled_ns"] != answer["running_ns"]:
         notes.append(
             f"{', '.join(sorted(on_processor))}: not counted, since others use the processor's "
-            "counters, too, and these would count part of the time only"
+            "counters, too (the kernel's watchdog for one: sysctl kernel.nmi_watchdog=0), and these "
+            "would count part of the time only"
         )
         return on_processor
     if any(value >= UNBELIEVABLE for values in rounds for value in values):
@@ -353,11 +354,13 @@ def _described(
     names = ", ".join(metric.name for metric in metrics)
     how = "rdpmc" if by_rdpmc else "read()"
     if at == "auto" and not cheap:
-        why = (
-            "this kernel does not let programs read them by themselves (rdpmc)"
-            if not by_rdpmc
-            else "reading them is slow in this virtual machine"
-        )
+        own = [metric.name for metric in metrics if not _on_processor(metric)]
+        if by_rdpmc:
+            why = "reading them is slow in this virtual machine"
+        elif own and len(own) < len(metrics):
+            why = f"{', '.join(own)} is the kernel's own, and the others are read with it by a call"
+        else:
+            why = "this kernel does not let programs read them by themselves (rdpmc)"
         notes.append(
             f"{names}: counted in whole regions and phases only, not in every routine: {why}, and "
             f"one reading takes {reading_ns:.0f} ns; --counters-at calls counts in all routines"

@@ -49,7 +49,9 @@ def _merged(db: object, trial: int, format: Format, path: Path) -> Iterator[str]
         if format.name.startswith("ncu"):
             counts, units = _launches(format, path, progress)
             match = merge_launches(db, trial, counts, units)
-            yield f"trial {trial}: {match}; new: {', '.join(match.metrics)}"
+            new = match.metrics
+            more = f" and {len(new) - 8} more" if len(new) > 8 else ""
+            yield f"trial {trial}: {match}; new: {', '.join(new[:8])}{more}"
             yield from (f"note: {note}" for note in match.notes())
             return
         assert format.read is not None
