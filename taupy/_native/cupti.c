@@ -96,12 +96,49 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
     sem_post(&wake);
 }
 
+/* Buffers as they came, each after its size, and the names that their pointers mean. */
+static FILE *saved_buffers, *saved_names;
+
+static void save_open(const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%ld.buffers", folder, (long)getpid());
+    saved_buffers = fopen(path, "wbe");
+    snprintf(path, sizeof path, "%s/%ld.names", folder, (long)getpid());
+    saved_names = fopen(path, "wbe");
+    if (saved_names != NULL)
+        fprintf(saved_names, "version %u\n", cupti.version);
+}
+
+static void save(uint8_t *buffer, size_t valid)
+{
+    uint64_t size = valid;
+    void *record = NULL;
+    if (saved_names == NULL || fwrite(&size, sizeof size, 1, saved_buffers) != 1 ||
+        fwrite(buffer, 1, valid, saved_buffers) != valid)
+        return;
+    while (cupti.next_record(buffer, valid, &record) == 0) {
+        const char *name = NULL;
+        uint32_t kind = *(uint32_t *)record;
+        if (kind == RECORD_KERNEL || kind == RECORD_CONCURRENT_KERNEL)
+            name = ((KernelRecord *)record)->name;
+        else if (kind == RECORD_DEVICE)
+            name = ((DeviceRecord *)record)->name;
+        if (name != NULL)
+            fprintf(saved_names, "%llx %s\n", (unsigned long long)(uintptr_t)name, name);
+    }
+    fflush(saved_buffers);
+    fflush(saved_names);
+}
+
 static void walk(uint8_t *buffer, size_t valid)
 {
     void *record = NULL;
     int result;
     if (valid == 0)
         return;
+    if (saved_buffers != NULL)
+        save(buffer, valid);
     while ((result = cupti.next_record(buffer, valid, &record)) == 0)
         add_record(&sums, record, ring_get);
     sums.counters->walk_errors += result != CUPTI_MAX_LIMIT_REACHED;
@@ -449,6 +486,8 @@ static void begin(GpuHost *asking)
         cupti.unsubscribe(subscriber);
         return;
     }
+    if (host->save_folder != NULL)
+        save_open(host->save_folder);
     pthread_attr_t attributes;
     sigset_t all, before;
     sigfillset(&all);

@@ -88,7 +88,7 @@ PyDoc_STRVAR(start_doc,
 "blas (bytes: the library that tells of operations), sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
-"gpu_flush_ms, gpu_end_ms.");
+"gpu_flush_ms, gpu_end_ms, gpu_save (bytes: a folder for CUPTI's own buffers).");
 
 static PyObject *start(PyObject *module, PyObject *options)
 {
@@ -126,6 +126,9 @@ static PyObject *start(PyObject *module, PyObject *options)
                         ? strdup(PyBytes_AS_STRING(collector))
                         : NULL;
     taupy_gpu_host.libraries = strings_option(options, "gpu_libraries");
+    PyObject *save = option(options, "gpu_save");
+    taupy_gpu_host.save_folder =
+        save != NULL && PyBytes_Check(save) ? strdup(PyBytes_AS_STRING(save)) : NULL;
     taupy_gpu_host.trace = int_option(options, "gpu_trace", 0) != 0;
     taupy_gpu_host.flush_ms = (uint32_t)int_option(options, "gpu_flush_ms", 1000);
     taupy_gpu_host.end_ms = (uint32_t)int_option(options, "gpu_end_ms", 30000);

@@ -22,6 +22,7 @@ typedef struct GpuHost {
     uint32_t enabled;           /* measure GPU work in this process, if there is any */
     const char *run_folder;     /* where the collector's part goes */
     char **libraries;           /* libcupti of wheels and toolkits, best first; may be NULL */
+    const char *save_folder;    /* keep CUPTI's buffers as they come, for tests; else NULL */
     uint32_t trace;             /* keep single activities */
     uint32_t flush_ms;          /* at most so much is lost to a SIGKILL */
     uint32_t end_ms;            /* at most so long the program's end waits for its GPUs */

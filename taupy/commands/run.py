@@ -446,6 +446,8 @@ def _gpu(
     engine_options["gpu"] = 1
     engine_options["gpu_libraries"] = [os.fsencode(path) for path in libraries(folders)]
     engine_options["gpu_trace"] = args.trace or bool(project.get("trace"))
+    if save := os.environ.get("TAUPY_GPU_SAVE"):  # fixtures for tests: see tests/gpu/record.py
+        engine_options["gpu_save"] = os.fsencode(os.path.abspath(save))
     for name in ("gpu_flush_ms", "gpu_end_ms"):
         if (value := _number(name, None, None, project)) is not None:
             engine_options[name] = int(value)
