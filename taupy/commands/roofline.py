@@ -15,45 +15,30 @@ and page stand FILE.csv and FILE.json with all its numbers. docs/rooflines.md te
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import re
-import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from taupy.catalog import datasheets
 from taupy.commands import options
+from taupy.commands.roofline_files import ENDINGS, EXPORTS, KINDS, Drawing, write, write_export
+from taupy.commands.roofline_roofs import Wishes, also, placed
 from taupy.commands.roofline_view import points_view, roof_lines
 from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
-from taupy.model.machine import Ceiling, CeilingSource
 from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
 from taupy.pprof import terminal
 from taupy.profiledb import ceilings as stored
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.roofline_query import trial_work
-from taupy.profiledb.text import shown
 from taupy.roofline import chart as charts
-from taupy.roofline import classic, export, points, sweep, timebased
-from taupy.roofline.ceilings_file import ert_json, read_ceilings
-from taupy.roofline.chart import Chart
-from taupy.roofline.placement import Placement, place
+from taupy.roofline import points, sweep
+from taupy.roofline.placement import Placement
 from taupy.roofline.points import Of, Point
-from taupy.roofline.roofs import Roofs, roofs_of
 from taupy.roofline.verdict import verdict
 
 HELP = "place kernels, routines, phases and programs under the roofs of their machine"
-
-_KINDS = get_args(charts.Kind)
-_PICTURES = (".png", ".svg", ".pdf")
-_ENDINGS = (*_PICTURES, ".html", ".csv", ".json")
-_EXPORTS = ("ncu-csv", "ert-json")
-_SOURCES: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,12 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help=f"draw or write; ends in {', '.join(_ENDINGS)}; may be repeated",
+        help=f"draw or write; ends in {', '.join(ENDINGS)}; may be repeated",
     )
     parser.add_argument(
         "--chart",
         action="append",
-        choices=_KINDS,
+        choices=KINDS,
         help="which chart (default: classic; a page has all); may be repeated",
     )
     parser.add_argument(
@@ -139,7 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("FORMAT", "FILE"),
-        help=f"for other tools: {', '.join(_EXPORTS)}",
+        help=f"for other tools: {', '.join(EXPORTS)}",
     )
     options.add_database_argument(parser)
     add_form_arguments(parser)
@@ -153,29 +138,30 @@ def run(args: argparse.Namespace) -> int:
         timing = trial_work(db, selector.one(db, args.timing)) if args.timing else None
         there = stored.ceilings(db)
     found = _points(args, work, timing)
-    placements = _placed(args, found, work, there)
-    also = _also(args.also, placements, there)
-    numbers: dict[str, tuple[list[str], list[Chart]]] = {}
-    for path in args.output:
-        stem, ending = path[: -len(Path(path).suffix)], Path(path).suffix.lower()
-        endings, made = numbers.setdefault(stem, ([], []))
-        made += _write(path, args, placements, also)
-        endings += [ending] if ending in (".csv", ".json") else [".csv", ".json"]
-    for stem, (endings, made) in numbers.items():
-        _write_numbers(stem, endings, made)
+    wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
+    placements = placed(wishes, found, work, there)
+    drawing = Drawing(
+        placements,
+        args.chart or (),
+        args.level,
+        args.theme,
+        args.top,
+        also(args.also, placements, there),
+    )
+    write(args.output, drawing)
     for form, path in args.export:
-        _export(form, path, placements)
+        write_export(form, path, placements)
     _show(args, placements, work)
     return 0
 
 
 def _check(args: argparse.Namespace) -> None:
     for path in args.output:
-        if Path(path).suffix.lower() not in _ENDINGS:
-            raise UsageError(f"{path}: an output ends in {', '.join(_ENDINGS)}")
+        if Path(path).suffix.lower() not in ENDINGS:
+            raise UsageError(f"{path}: an output ends in {', '.join(ENDINGS)}")
     for form, _ in args.export:
-        if form not in _EXPORTS:
-            raise UsageError(f"--export takes {' or '.join(_EXPORTS)}, not '{form}'")
+        if form not in EXPORTS:
+            raise UsageError(f"--export takes {' or '.join(EXPORTS)}, not '{form}'")
     if args.top < 1:
         raise UsageError("--top is 1 or more")
     if args.limit is not None and args.limit < 0:
@@ -235,309 +221,6 @@ def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
     return "routine"
 
 
-# --- roofs -------------------------------------------------------------------
-
-
-def _placed(
-    args: argparse.Namespace,
-    found: Sequence[Point],
-    work: Sequence[TrialWork],
-    there: Sequence[Ceiling],
-) -> list[Placement]:
-    chosen = _chosen(args.ceilings, there)
-    hosts = {one.trial_id: one.metadata.get("Hostname", "") for one in work}
-    known: dict[tuple[str, str], Roofs] = {}
-    placements = []
-    for point in found:
-        key = (point.processor, hosts[point.trial])
-        if key not in known:
-            known[key] = _roofs(args, point.processor, _of_host(there, key[1]), chosen)
-        placements.append(place(point, known[key]))
-    return placements
-
-
-def _also(
-    asked: Sequence[str], placements: Sequence[Placement], there: Sequence[Ceiling]
-) -> list[Roofs]:
-    """Further roofs for a chart: of a source for each processor, or of a GPU or a file."""
-    found = []
-    for text in asked:
-        pools: list[tuple[str, list[Ceiling]]] = []
-        if text in _SOURCES:
-            names = dict.fromkeys(each.point.processor for each in placements)
-            pools = [(name, _pool(name, there, [text])) for name in names]
-        else:
-            pools = [_given(text, there, [])]
-        for name, pool in pools:
-            roofs = roofs_of(name, partial(stored.best_of, pool))
-            if roofs.empty:
-                raise UsageError(
-                    f"--also: no {text} ceilings of {name or 'the processor'} are known"
-                )
-            found.append(roofs)
-    return found
-
-
-def _of_host(there: Sequence[Ceiling], host: str) -> list[Ceiling]:
-    """CPUs of virtual machines share a name ("AMD EPYC"): where the trial's own host was
-    measured, what others of that name reached does not count."""
-    own = {one.processor for one in there if one.machine == host and not one.device_uuid}
-    return [
-        one
-        for one in there
-        if one.device_uuid or one.machine in ("", host) or one.processor not in own
-    ]
-
-
-def _roofs(
-    args: argparse.Namespace,
-    processor: str,
-    there: Sequence[Ceiling],
-    chosen: _Chosen,
-) -> Roofs:
-    given = chosen.of(processor)
-    if given is not None:
-        name, pool = given
-    else:
-        name, pool = processor, _pool(processor, there, chosen.sources)
-    if args.threads is not None:
-        pool = [one for one in pool if one.threads in (0, args.threads)]
-
-    latency = _latency(args.latency, pool)
-    return roofs_of(name, partial(stored.best_of, pool), rule=args.peak.lower(), latency=latency)
-
-
-def _pool(
-    processor: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
-) -> list[Ceiling]:
-    """Ceilings of a processor: those kept, then the datasheet's, then published ones.
-
-    Published rates come in only where asked for, but for the launch latency, of which
-    datasheets are silent.
-    """
-    wanted = processor.strip().lower()
-    pool = [one for one in there if one.processor.strip().lower() == wanted]
-    sheet = datasheets.datasheet(processor)
-    if sheet is not None:
-        pool += datasheets.ceilings(sheet)
-        reports = datasheets.ceilings(sheet, "report")
-        pool += [one for one in reports if sources or one.kind == "latency"]
-    if sources:
-        pool = [one for one in pool if one.source in sources]
-    return pool
-
-
-class _Chosen:
-    """What --ceilings asks for: sources, and pools of given GPUs and files."""
-
-    def __init__(self) -> None:
-        self.sources: list[CeilingSource] = []
-        self.pools: dict[str, list[Ceiling]] = {}
-
-    def of(self, processor: str) -> tuple[str, list[Ceiling]] | None:
-        """The pool for a processor: its own, else the only one."""
-        if not self.pools:
-            return None
-        sheet = datasheets.datasheet(processor)
-        if sheet is not None and sheet.gpu in self.pools:
-            return sheet.gpu, self.pools[sheet.gpu]
-        if processor in self.pools:
-            return processor, self.pools[processor]
-        if len(self.pools) > 1:
-            raise UsageError(
-                f"--ceilings names {', '.join(self.pools)}, and none of them is "
-                f"'{processor or 'the unknown processor of the trial'}'"
-            )
-        return next(iter(self.pools.items()))
-
-
-def _chosen(asked: Sequence[str], there: Sequence[Ceiling]) -> _Chosen:
-    chosen = _Chosen()
-    words = []
-    for text in asked:
-        if text in _SOURCES:
-            chosen.sources.append(text)
-        else:
-            words.append(text)
-    for text in words:
-        name, pool = _given(text, there, chosen.sources)
-        chosen.pools.setdefault(name, []).extend(pool)
-    return chosen
-
-
-def _given(
-    text: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
-) -> tuple[str, list[Ceiling]]:
-    if os.path.isfile(text):
-        found = read_ceilings(text)
-        return found[0].processor, found
-    kept = [one.processor for one in there if one.processor.lower() == text.lower()]
-    if kept:
-        return kept[0], _pool(kept[0], there, sources)
-    sheets = datasheets.candidates(text)
-    if not sheets:
-        raise UsageError(
-            f"--ceilings: '{text}' is no file, no source ({', '.join(_SOURCES)}) and no GPU "
-            "that a datasheet is known of"
-        )
-    if len(sheets) > 1:
-        names = ", ".join(f"'{sheet.gpu}'" for sheet in sheets)
-        raise UsageError(f"--ceilings: '{text}' may be {names}; say which")
-    sheet = sheets[0]
-    pool = datasheets.ceilings(sheet)
-    reports = datasheets.ceilings(sheet, "report")
-    pool += [one for one in reports if sources or one.kind == "latency"]
-    if sources:
-        pool = [one for one in pool if one.source in sources]
-    return sheet.gpu, pool
-
-
-_TIME = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(ns|us|µs|ms|s)?\s*")
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, None: 1.0}
-
-
-def _latency(text: str | None, pool: Sequence[Ceiling]) -> Ceiling | None:
-    """The latency given as a time, or as the pattern of one that is known."""
-    if text is None:
-        return None
-    patterns = [one for one in pool if one.kind == "latency" and one.pattern == text]
-    if patterns:
-        return stored.best_of(patterns, "latency", "launch")
-    match = _TIME.fullmatch(text)
-    if match is None or not float(match.group(1)) > 0:
-        there = ", ".join(dict.fromkeys(one.pattern for one in pool if one.kind == "latency"))
-        raise UsageError(
-            f"--latency is a time such as 4.2us, or how launches were timed "
-            f"({there or 'nothing is known of that here'}), not '{text}'"
-        )
-    value = float(match.group(1)) * _SECONDS[match.group(2)]
-    return Ceiling(
-        *("option", "", "", "", "latency", "launch", "given", 0, value, "s", "user"),
-        reference="--latency",
-    )
-
-
-# --- output ------------------------------------------------------------------
-
-
-def _level(args: argparse.Namespace, placements: Sequence[Placement]) -> str:
-    levels = classic.levels_in(placements)
-    if args.level is None:
-        return "DRAM" if "DRAM" in levels else levels[-1]
-    if args.level not in levels:
-        raise UsageError(
-            f"no point has bytes of level {args.level} (measured: {', '.join(levels)})"
-        )
-    return str(args.level)
-
-
-def _chart(
-    kind: charts.Kind,
-    level: str,
-    placements: Sequence[Placement],
-    top: int,
-    also: Sequence[Roofs],
-) -> Chart:
-    if kind == "hierarchical":
-        return classic.hierarchical(placements, top, also)
-    if kind == "classic":
-        return classic.classic(placements, level, top, also)
-    build = {
-        "complexity": timebased.complexity,
-        "time": timebased.time_plane,
-        "combined": timebased.combined,
-    }[kind]
-    return build(placements, level, top)
-
-
-def _need_roofs(kind: charts.Kind, level: str, placements: Sequence[Placement]) -> None:
-    """A chart of times is made of roofs; without them it would be empty."""
-    if kind in ("classic", "hierarchical"):
-        return
-    if not any(each.times(level) for each in placements):
-        name = placements[0].roofs.processor or "this processor"
-        raise UsageError(
-            f"the {kind} chart needs a compute roof and a {level} roof of {name}; measure them "
-            "with `taupy ceilings`, or name a GPU or a file with --ceilings"
-        )
-
-
-def _write(
-    path: str, args: argparse.Namespace, placements: Sequence[Placement], also: Sequence[Roofs]
-) -> list[Chart]:
-    """Write a picture or a page; the charts in it."""
-    ending = Path(path).suffix.lower()
-    level = _level(args, placements)
-    if ending == ".html":
-        made = _all_charts(args, placements, also)
-        from taupy.roofline.page import html_page
-
-        _save(path, html_page(made, args.theme))
-    else:
-        kinds = list(dict.fromkeys(args.chart or ["classic"]))
-        for kind in kinds:
-            _need_roofs(kind, level, placements)
-        made = [_chart(kind, level, placements, args.top, also) for kind in kinds]
-        if ending in _PICTURES:
-            from taupy.roofline.picture import write_picture
-
-            for kind, one in zip(kinds, made, strict=True):
-                name = path if len(made) == 1 else f"{path[: -len(ending)]}-{kind}{ending}"
-                write_picture(one, name, args.theme or "light")
-                _say(f"wrote {name}")
-    return made
-
-
-def _write_numbers(path: str, endings: Sequence[str], made: Sequence[Chart]) -> None:
-    """Beside pictures and pages of one name: one CSV of points, one JSON of charts."""
-    if ".csv" in endings:
-        _save(path + ".csv", export.table_csv(made[0].points))
-    if ".json" in endings:
-        unique = {(one.kind, one.level): one for one in made}
-        data = [charts.to_json(one) for one in unique.values()]
-        _save(path + ".json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-
-
-def _all_charts(
-    args: argparse.Namespace, placements: Sequence[Placement], also: Sequence[Roofs]
-) -> list[Chart]:
-    """Every chart that has something to show, the asked ones and the asked level first."""
-    first = _level(args, placements)
-    levels = [first, *(one for one in classic.levels_in(placements) if one != first)]
-    kinds = [*dict.fromkeys(args.chart or ()), *_KINDS]
-    made = []
-    for kind in dict.fromkeys(kinds):
-        if kind == "hierarchical":
-            if len(levels) > 1:
-                made.append(_chart(kind, "", placements, args.top, also))
-            continue
-        for level in levels:
-            if kind == "classic" or any(each.times(level) for each in placements):
-                made.append(_chart(kind, level, placements, args.top, also))
-    return made
-
-
-def _save(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, "utf-8")
-    except OSError as problem:
-        raise UsageError(f"{path} cannot be written: {problem.strerror}") from None
-    _say(f"wrote {path}")
-
-
-def _export(form: str, path: str, placements: Sequence[Placement]) -> None:
-    if form == "ncu-csv":
-        kernels = [each.point for each in placements if each.point.of == "kernel"]
-        if not kernels:
-            raise UsageError("--export ncu-csv writes kernels; these points are none")
-        _save(path, export.ncu_csv(kernels))
-        return
-    roofs = placements[0].roofs
-    if roofs.empty:
-        raise UsageError("--export ert-json writes roofs, and none are known here")
-    _save(path, ert_json(roofs))
-
-
 def _show(
     args: argparse.Namespace, placements: Sequence[Placement], work: Sequence[TrialWork]
 ) -> None:
@@ -566,7 +249,3 @@ def _title(work: Sequence[TrialWork]) -> str:
     names = [f"{one.trial_id}: {one.name}" for one in work[:3]]
     more = f" and {len(work) - 3} more" if len(work) > 3 else ""
     return f"ROOFLINE OF TRIAL{'S' if len(work) > 1 else ''} {', '.join(names)}{more}"
-
-
-def _say(text: str) -> None:
-    print(f"taupy: {shown(text)}", file=sys.stderr)

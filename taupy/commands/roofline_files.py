@@ -1,0 +1,170 @@
+"""What `taupy roofline -o` and `--export` write: pictures, pages, and the numbers beside them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from taupy.errors import UsageError
+from taupy.profiledb.text import shown
+from taupy.roofline import chart as charts
+from taupy.roofline import classic, export, timebased
+from taupy.roofline.ceilings_file import ert_json
+from taupy.roofline.chart import Chart
+from taupy.roofline.palette import Theme
+from taupy.roofline.placement import Placement
+from taupy.roofline.roofs import Roofs
+
+KINDS = get_args(charts.Kind)
+EXPORTS = ("ncu-csv", "ert-json")
+_PICTURES = (".png", ".svg", ".pdf")
+ENDINGS = (*_PICTURES, ".html", ".csv", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What is drawn, and how.
+
+    Attributes:
+        kinds: of charts that were asked for; empty for the usual one.
+        level: memory level; None for the usual one.
+        top: points with names; also: further roofs.
+    """
+
+    placements: Sequence[Placement]
+    kinds: Sequence[charts.Kind]
+    level: str | None
+    theme: Theme | None
+    top: int
+    also: Sequence[Roofs]
+
+    def chart(self, kind: charts.Kind, level: str) -> Chart:
+        if kind == "hierarchical":
+            return classic.hierarchical(self.placements, self.top, self.also)
+        if kind == "classic":
+            return classic.classic(self.placements, level, self.top, self.also)
+        build = {
+            "complexity": timebased.complexity,
+            "time": timebased.time_plane,
+            "combined": timebased.combined,
+        }[kind]
+        return build(self.placements, level, self.top)
+
+    def first_level(self) -> str:
+        """The level asked for, else DRAM, else the furthest that was measured."""
+        levels = classic.levels_in(self.placements)
+        if self.level is None:
+            return "DRAM" if "DRAM" in levels else levels[-1]
+        if self.level not in levels:
+            raise UsageError(
+                f"no point has bytes of level {self.level} (measured: {', '.join(levels)})"
+            )
+        return self.level
+
+
+def write(paths: Sequence[str], drawing: Drawing) -> None:
+    """Write pictures, pages and tables, and beside those of one name one CSV and one JSON.
+
+    Raises:
+        UsageError: a file cannot be written, or a chart has nothing to show.
+    """
+    numbers: dict[str, tuple[list[str], list[Chart]]] = {}
+    for path in paths:
+        stem, ending = path[: -len(Path(path).suffix)], Path(path).suffix.lower()
+        endings, made = numbers.setdefault(stem, ([], []))
+        made += _write(path, ending, drawing)
+        endings += [ending] if ending in (".csv", ".json") else [".csv", ".json"]
+    for stem, (endings, made) in numbers.items():
+        _write_numbers(stem, endings, made)
+
+
+def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
+    """Write a picture or a page; the charts in it."""
+    if ending == ".html":
+        from taupy.roofline.page import html_page
+
+        made = _all_charts(drawing)
+        _save(path, html_page(made, drawing.theme))
+        return made
+    level = drawing.first_level()
+    usual: list[charts.Kind] = ["classic"]
+    kinds = list(dict.fromkeys(drawing.kinds or usual))
+    for kind in kinds:
+        _need_roofs(kind, level, drawing.placements)
+    made = [drawing.chart(kind, level) for kind in kinds]
+    if ending in _PICTURES:
+        from taupy.roofline.picture import write_picture
+
+        for kind, one in zip(kinds, made, strict=True):
+            name = path if len(made) == 1 else f"{path[: -len(ending)]}-{kind}{ending}"
+            write_picture(one, name, drawing.theme or "light")
+            _say(f"wrote {name}")
+    return made
+
+
+def _need_roofs(kind: charts.Kind, level: str, placements: Sequence[Placement]) -> None:
+    """A chart of times is made of roofs; without them it would be empty."""
+    if kind in ("classic", "hierarchical"):
+        return
+    if not any(each.times(level) for each in placements):
+        name = placements[0].roofs.processor or "this processor"
+        raise UsageError(
+            f"the {kind} chart needs a compute roof and a {level} roof of {name}; measure them "
+            "with `taupy ceilings`, or name a GPU or a file with --ceilings"
+        )
+
+
+def _write_numbers(path: str, endings: Sequence[str], made: Sequence[Chart]) -> None:
+    """Beside pictures and pages of one name: one CSV of points, one JSON of charts."""
+    if ".csv" in endings:
+        _save(path + ".csv", export.table_csv(made[0].points))
+    if ".json" in endings:
+        unique = {(one.kind, one.level): one for one in made}
+        data = [charts.to_json(one) for one in unique.values()]
+        _save(path + ".json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def _all_charts(drawing: Drawing) -> list[Chart]:
+    """Every chart that has something to show, the asked ones and the asked level first."""
+    first = drawing.first_level()
+    levels = [first, *(one for one in classic.levels_in(drawing.placements) if one != first)]
+    made = []
+    for kind in dict.fromkeys([*drawing.kinds, *KINDS]):
+        if kind == "hierarchical":
+            if len(levels) > 1:
+                made.append(drawing.chart(kind, ""))
+            continue
+        for level in levels:
+            if kind == "classic" or any(each.times(level) for each in drawing.placements):
+                made.append(drawing.chart(kind, level))
+    return made
+
+
+def _save(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, "utf-8")
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be written: {problem.strerror}") from None
+    _say(f"wrote {path}")
+
+
+def write_export(form: str, path: str, placements: Sequence[Placement]) -> None:
+    """Kernels or roofs in a form of another tool; `form` is one of `EXPORTS`."""
+    if form == "ncu-csv":
+        kernels = [each.point for each in placements if each.point.of == "kernel"]
+        if not kernels:
+            raise UsageError("--export ncu-csv writes kernels; these points are none")
+        _save(path, export.ncu_csv(kernels))
+        return
+    roofs = placements[0].roofs
+    if roofs.empty:
+        raise UsageError("--export ert-json writes roofs, and none are known here")
+    _save(path, ert_json(roofs))
+
+
+def _say(text: str) -> None:
+    print(f"taupy: {shown(text)}", file=sys.stderr)

@@ -1,0 +1,227 @@
+"""Which ceilings the points of `taupy roofline` are held against.
+
+Those of the trial's processor in the database, a datasheet, or what --ceilings names; files
+and datasheets are read here, the choice among sources is `profiledb.ceilings`'.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from taupy.catalog import datasheets
+from taupy.errors import UsageError
+from taupy.model.machine import Ceiling, CeilingSource
+from taupy.model.work import TrialWork
+from taupy.profiledb import ceilings as stored
+from taupy.roofline.ceilings_file import read_ceilings
+from taupy.roofline.placement import Placement, place
+from taupy.roofline.points import Point
+from taupy.roofline.roofs import Roofs, roofs_of
+
+_SOURCES: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet")
+
+
+class Wishes:
+    """What the command line says of ceilings.
+
+    Attributes:
+        asked: sources, GPUs and files, as typed.
+        peak: the one peak that all flop count against, or "precision".
+        latency: of a launch, as typed; None for the best known.
+        threads: of CPU ceilings; None for any.
+    """
+
+    def __init__(
+        self, asked: Sequence[str], peak: str, latency: str | None, threads: int | None
+    ) -> None:
+        self.asked = asked
+        self.peak = peak.lower()
+        self.latency = latency
+        self.threads = threads
+
+
+def placed(
+    wishes: Wishes,
+    found: Sequence[Point],
+    work: Sequence[TrialWork],
+    there: Sequence[Ceiling],
+) -> list[Placement]:
+    """Every point under the roofs of its processor.
+
+    Args:
+        there: the ceilings of the database.
+    """
+    chosen = _chosen(wishes.asked, there)
+    hosts = {one.trial_id: one.metadata.get("Hostname", "") for one in work}
+    known: dict[tuple[str, str], Roofs] = {}
+    placements = []
+    for point in found:
+        key = (point.processor, hosts[point.trial])
+        if key not in known:
+            known[key] = _roofs(wishes, point.processor, _of_host(there, key[1]), chosen)
+        placements.append(place(point, known[key]))
+    return placements
+
+
+def also(
+    asked: Sequence[str], placements: Sequence[Placement], there: Sequence[Ceiling]
+) -> list[Roofs]:
+    """Further roofs for a chart: of a source for each processor, or of a GPU or a file."""
+    found = []
+    for text in asked:
+        pools: list[tuple[str, list[Ceiling]]] = []
+        if text in _SOURCES:
+            names = dict.fromkeys(each.point.processor for each in placements)
+            pools = [(name, _pool(name, there, [text])) for name in names]
+        else:
+            pools = [_given(text, there, [])]
+        for name, pool in pools:
+            roofs = roofs_of(name, partial(stored.best_of, pool))
+            if roofs.empty:
+                raise UsageError(
+                    f"--also: no {text} ceilings of {name or 'the processor'} are known"
+                )
+            found.append(roofs)
+    return found
+
+
+def _of_host(there: Sequence[Ceiling], host: str) -> list[Ceiling]:
+    """CPUs of virtual machines share a name ("AMD EPYC"): where the trial's own host was
+    measured, what others of that name reached does not count."""
+    own = {one.processor for one in there if one.machine == host and not one.device_uuid}
+    return [
+        one
+        for one in there
+        if one.device_uuid or one.machine in ("", host) or one.processor not in own
+    ]
+
+
+def _roofs(
+    wishes: Wishes,
+    processor: str,
+    there: Sequence[Ceiling],
+    chosen: _Chosen,
+) -> Roofs:
+    given = chosen.of(processor)
+    if given is not None:
+        name, pool = given
+    else:
+        name, pool = processor, _pool(processor, there, chosen.sources)
+    if wishes.threads is not None:
+        pool = [one for one in pool if one.threads in (0, wishes.threads)]
+
+    latency = _latency(wishes.latency, pool)
+    return roofs_of(name, partial(stored.best_of, pool), rule=wishes.peak, latency=latency)
+
+
+def _pool(
+    processor: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
+) -> list[Ceiling]:
+    """Ceilings of a processor: those kept, then the datasheet's, then published ones.
+
+    Published rates come in only where asked for, but for the launch latency, of which
+    datasheets are silent.
+    """
+    wanted = processor.strip().lower()
+    pool = [one for one in there if one.processor.strip().lower() == wanted]
+    sheet = datasheets.datasheet(processor)
+    if sheet is not None:
+        pool += datasheets.ceilings(sheet)
+        reports = datasheets.ceilings(sheet, "report")
+        pool += [one for one in reports if sources or one.kind == "latency"]
+    if sources:
+        pool = [one for one in pool if one.source in sources]
+    return pool
+
+
+class _Chosen:
+    """What --ceilings asks for: sources, and pools of given GPUs and files."""
+
+    def __init__(self) -> None:
+        self.sources: list[CeilingSource] = []
+        self.pools: dict[str, list[Ceiling]] = {}
+
+    def of(self, processor: str) -> tuple[str, list[Ceiling]] | None:
+        """The pool for a processor: its own, else the only one."""
+        if not self.pools:
+            return None
+        sheet = datasheets.datasheet(processor)
+        if sheet is not None and sheet.gpu in self.pools:
+            return sheet.gpu, self.pools[sheet.gpu]
+        if processor in self.pools:
+            return processor, self.pools[processor]
+        if len(self.pools) > 1:
+            raise UsageError(
+                f"--ceilings names {', '.join(self.pools)}, and none of them is "
+                f"'{processor or 'the unknown processor of the trial'}'"
+            )
+        return next(iter(self.pools.items()))
+
+
+def _chosen(asked: Sequence[str], there: Sequence[Ceiling]) -> _Chosen:
+    chosen = _Chosen()
+    words = []
+    for text in asked:
+        if text in _SOURCES:
+            chosen.sources.append(text)
+        else:
+            words.append(text)
+    for text in words:
+        name, pool = _given(text, there, chosen.sources)
+        chosen.pools.setdefault(name, []).extend(pool)
+    return chosen
+
+
+def _given(
+    text: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
+) -> tuple[str, list[Ceiling]]:
+    if os.path.isfile(text):
+        found = read_ceilings(text)
+        return found[0].processor, found
+    kept = [one.processor for one in there if one.processor.lower() == text.lower()]
+    if kept:
+        return kept[0], _pool(kept[0], there, sources)
+    sheets = datasheets.candidates(text)
+    if not sheets:
+        raise UsageError(
+            f"--ceilings: '{text}' is no file, no source ({', '.join(_SOURCES)}) and no GPU "
+            "that a datasheet is known of"
+        )
+    if len(sheets) > 1:
+        names = ", ".join(f"'{sheet.gpu}'" for sheet in sheets)
+        raise UsageError(f"--ceilings: '{text}' may be {names}; say which")
+    sheet = sheets[0]
+    pool = datasheets.ceilings(sheet)
+    reports = datasheets.ceilings(sheet, "report")
+    pool += [one for one in reports if sources or one.kind == "latency"]
+    if sources:
+        pool = [one for one in pool if one.source in sources]
+    return sheet.gpu, pool
+
+
+_TIME = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(ns|us|µs|ms|s)?\s*")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, None: 1.0}
+
+
+def _latency(text: str | None, pool: Sequence[Ceiling]) -> Ceiling | None:
+    """The latency given as a time, or as the pattern of one that is known."""
+    if text is None:
+        return None
+    patterns = [one for one in pool if one.kind == "latency" and one.pattern == text]
+    if patterns:
+        return stored.best_of(patterns, "latency", "launch")
+    match = _TIME.fullmatch(text)
+    if match is None or not float(match.group(1)) > 0:
+        there = ", ".join(dict.fromkeys(one.pattern for one in pool if one.kind == "latency"))
+        raise UsageError(
+            f"--latency is a time such as 4.2us, or how launches were timed "
+            f"({there or 'nothing is known of that here'}), not '{text}'"
+        )
+    value = float(match.group(1)) * _SECONDS[match.group(2)]
+    return Ceiling(
+        *("option", "", "", "", "latency", "launch", "given", 0, value, "s", "user"),
+        reference="--latency",
+    )
