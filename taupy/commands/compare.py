@@ -30,7 +30,7 @@ from taupy.pprof.text import visible
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
-from taupy.report import comparison, comparison_views, gate, sides, verdicts
+from taupy.report import comparison, comparison_views, gate, gate_view, sides, verdicts
 from taupy.report.comparison import BYS, STATISTICS, VALUES, Question, Statistic, Value
 from taupy.report.comparison_views import Shown
 from taupy.report.sides import Side
@@ -341,4 +341,4 @@ def _gate(
     title = f"GATE {word}: " + "; ".join(one.text for one in parsed)
     found = [(one.ruling, one.metric) for one in judgement.judged]
     machines = args.form == "json"
-    return comparison_views.gate_view(found, title, notes, machines, 1 - rule.alpha), code
+    return gate_view.gate_view(found, title, notes, machines, 1 - rule.alpha), code

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from taupy import units
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
-from taupy.analysis.gate import Ruling
 from taupy.model.profile import Metric
 from taupy.pprof.figures import value_name
 from taupy.pprof.view import Cell, Column, Kind, View
@@ -28,8 +27,6 @@ _TITLES = {
     ("module", None): "MODULES",
     ("event", None): "USER EVENTS",
 }
-
-PASSED_ROWS = 5
 
 LAST_ROUTINES = 3
 """So many routines of a call path are shown to people; CSV and JSON hold all."""
@@ -355,76 +352,3 @@ def _kind(metric: Metric) -> Kind:
     if metric.unit == "call":
         return "float"
     return "bytes" if metric.unit == "B" else "tau_count"
-
-
-# --- the gate ------------------------------------------------------------------
-
-_GATE_WORDS = {"fails": "FAILED", "undecided": "UNDECIDED", "passes": "passed"}
-
-
-def gate_view(
-    rulings: Sequence[tuple[Ruling, Metric]],
-    title: str,
-    notes: Sequence[str],
-    machines: bool,
-    confidence: float = 0.95,
-) -> View:
-    """What fails and what could not be decided; for machines all that was judged.
-
-    Where all is well, people see what changed most.
-    """
-    columns = [
-        Column("verdict", "text", "Verdict"),
-        Column("condition", "text", "Condition"),
-        Column("name", "text", "Of"),
-        Column("a", "text", "A", "people"),
-        Column("b", "text", "B", "people"),
-        Column("value_a", "float", audience="machines"),
-        Column("value_b", "float", audience="machines"),
-        Column("unit", "text", audience="machines"),
-        Column("change", "float", audience="machines"),
-        Column("change_percent", "percent", "Change %", "people"),
-        Column("interval", "text", f"{100 * confidence:g} % of ratio", "people"),
-        Column("ratio_low", "float", audience="machines"),
-        Column("ratio_high", "float", audience="machines"),
-        Column("p_adjusted", "tau_count", "p"),
-        Column("why", "text", "Why"),
-    ]
-    rows: list[list[Cell]] = []
-    if not machines:
-        told = [one for one in rulings if one[0].verdict != "passes"]
-        rulings = told or rulings[:PASSED_ROWS]
-    for one, metric in rulings:
-        low = one.interval.low if one.interval else None
-        high = one.interval.high if one.interval else None
-        rows.append(
-            [
-                _GATE_WORDS[one.verdict],
-                one.condition.text,
-                one.name,
-                quantity(one.first, metric),
-                quantity(one.second, metric),
-                one.first,
-                one.second,
-                metric.unit,
-                one.change,
-                None if one.change is None else 100 * one.change,
-                interval_text(low, high),
-                low,
-                high,
-                one.p,
-                one.why,
-            ]
-        )
-    return View(title, columns, rows, notes)
-
-
-def quantity(value: float, metric: Metric) -> str:
-    """A value with its unit, for people."""
-    if value != value:
-        return ""
-    if metric.unit == "ns":
-        return units.duration(value)
-    if metric.unit == "B":
-        return units.size(value)
-    return units.number(value) if metric.unit == "call" else units.tau_count(value)

@@ -23,7 +23,16 @@ from taupy.pprof.cells import seen_by
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
 from taupy.profiledb.compare_query import Over
-from taupy.report import comparison, comparison_views, gate, pivot, pivot_view, sides, verdicts
+from taupy.report import (
+    comparison,
+    comparison_views,
+    gate,
+    gate_view,
+    pivot,
+    pivot_view,
+    sides,
+    verdicts,
+)
 from taupy.report.comparison import By, Question, Statistic, Value
 from taupy.report.comparison_views import Shown
 from taupy.report.pivot import Layout
@@ -184,7 +193,7 @@ class Database(api.Database):
             rule = Rule(alpha=alpha, min_share=min_share)
             judgement = gate.judge(db, compared, parsed, Question(), rule)
         found = [(one.ruling, one.metric) for one in judgement.judged]
-        frame = _frame(comparison_views.gate_view(found, "", (), machines=True))
+        frame = _frame(gate_view.gate_view(found, "", (), machines=True))
         frame.attrs.update(
             exit_code=judgement.exit_code, not_comparable=[one.text for one in apart]
         )
