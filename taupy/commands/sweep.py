@@ -1,7 +1,8 @@
 """Show what a parameter changes: speed-up, efficiency, load imbalance, correlations.
 
     taupy run --sweep batch_size=16,32,64 -- train.py {batch_size}
-    taupy sweep --over batch_size                    the last sweep
+    taupy sweep                                      the last sweep
+    taupy sweep --over batch_size
     taupy sweep --over threads --scaling strong --show all
     taupy sweep --over batch_size meta.gpu=H200 --plot sweep.html
 
@@ -20,6 +21,7 @@ from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sweeps import last_parameter
 from taupy.profiledb.text import shown
 from taupy.report.sweep import ACROSS, PARTS, Part, Sweep
 
@@ -30,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("selector", nargs="*", metavar="TRIAL", help="which trials")
     parser.add_argument(
         "--over",
-        required=True,
         metavar="NAME",
-        help="the parameter: a metadata name, or threads, nodes, gpus",
+        help="the parameter: a metadata name, or threads, nodes, gpus (default: the first one of "
+        "the last `taupy run --sweep`)",
     )
     parser.add_argument("--metric", default="time", metavar="NAME", help="default: time")
     parser.add_argument(
@@ -83,9 +85,15 @@ def run(args: argparse.Namespace) -> int:
         if path.rpartition(".")[2].lower() not in ("png", "svg", "html"):
             raise UsageError(f"--plot takes a file ending in .png, .svg or .html, got {path!r}")
     with ProfileDB.open(options.database_path(args)) as db, terminal.busy("reading the trials"):
+        over = args.over or last_parameter(db)
+        if over is None:
+            raise UsageError(
+                "say which parameter: taupy sweep --over NAME, a name of metadata, or threads, "
+                "nodes, gpus (no trial is of a `taupy run --sweep`)"
+            )
         sweep = Sweep(
             db,
-            args.over,
+            over,
             args.selector,
             metric=args.metric,
             scaling=args.scaling,

@@ -128,6 +128,14 @@ def swept_trials(
     return SweptTrials(over, counted, found, {t.id: facts[t.id] for t in chosen}, notes)
 
 
+def last_parameter(db: ProfileDB) -> str | None:
+    """The first parameter of the last `taupy run --sweep`, None if there was none."""
+    found = db.rows(
+        "SELECT value FROM metadata WHERE name = ? ORDER BY trial_id DESC LIMIT 1", (SWEPT,)
+    )
+    return found[0][0].split(",")[0].strip() if found else None
+
+
 _TOTALS = """
     SELECT metric.name, metric.unit, sum(value.exclusive)
       FROM timer_value AS value JOIN metric ON metric.id = value.metric_id

@@ -180,6 +180,7 @@ def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():
     ]
     assert "1 trials of others left out" in found.notes[0]
     assert "mode=b" in main_output("sweep", "--over", "n")
+    assert main_output("sweep") == main_output("sweep", "--over", "n")
 
 
 def test_different_programs_are_no_sweep():
@@ -277,6 +278,7 @@ def test_metrics_that_some_trials_lack_and_ratios():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ((), "say which parameter"),
         (("--over", "m"), "no trial has metadata 'm' (what differs between them: n;"),
         (("--over", "n", "--baseline", "3"), "no n = 3 to be the baseline (there are: 1, 2, 4)"),
         (("--over", "n", "1"), "all 1 trials have n = 1"),
