@@ -21,8 +21,7 @@ LONGEST_LINE = 16 << 20
 LONGEST_NAME = 1 << 20
 """Characters of one name."""
 
-MOST_RATIO = 1100
-"""gzip cannot pack tighter than 1032 : 1; text of profiles packs 5 to 100 : 1."""
+_LONGEST_REASON = 400  # characters
 
 
 def refusal(path: Path | str, place: str, reason: str) -> FormatError:
@@ -30,8 +29,17 @@ def refusal(path: Path | str, place: str, reason: str) -> FormatError:
 
     Args:
         place: "line 12", "byte 4096", "profiles[3].samples"; empty for the whole file.
+        reason: may quote the file, whatever that holds.
     """
-    return FormatError(f"{path}: {place}: {reason}" if place else f"{path}: {reason}")
+    what = _one_line(f"{place}: {reason}" if place else reason)
+    return FormatError(f"{path}: {what}")
+
+
+def _one_line(text: str) -> str:
+    text = text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} ..."
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def lines(
