@@ -15,17 +15,16 @@ from typing import NamedTuple
 from taupy.analysis import match, pivot
 from taupy.analysis.match import Key, Level, Table
 from taupy.analysis.pivot import Across, Entry, Labels, Pivot
-from taupy.catalog import datasheets
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.machine import Ceiling, CeilingKind
 from taupy.model.profile import Metric
 from taupy.model.rows import TrialRow
 from taupy.pprof.selection import name_test
-from taupy.profiledb import ceilings, compare_query
+from taupy.profiledb import compare_query
 from taupy.profiledb.compare_query import Over, TimerFacts, Where
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
 from taupy.report.comparison import NAMES, VALUE_OF, Value, metric_shown
+from taupy.report.peaks import Peaks, gpus
 from taupy.report.trial_values import TrialValues, added
 
 ROW_DIMENSIONS = ("routine", "kernel", "group", "file", "module")
@@ -169,12 +168,6 @@ class _Labels:
         )
 
 
-def gpus(db: ProfileDB, trial: TrialRow) -> list[str]:
-    """The models that a trial ran on, each once."""
-    names = compare_query.gpu_names(db, trial.id) or compare_query.gpu_metadata(db, trial.id)
-    return list(dict.fromkeys(names))
-
-
 # --- cells ---------------------------------------------------------------------
 
 
@@ -211,7 +204,9 @@ class _Cells:
                 + ", ".join(map(str, missing[:8]))
                 + (" ..." if len(missing) > 8 else "")
             )
-        self._peaks = _Peaks(db, layout, self.values.metric) if layout.peak else None
+        self._peaks = (
+            Peaks(db, self.values.metric, layout.value, layout.ceiling) if layout.peak else None
+        )
         if self._peaks is not None:
             self.metric = Metric(self.metric.name, "%")
 
@@ -353,84 +348,6 @@ class _Cells:
         if self._peaks is None:
             return value
         return self._peaks.share(trial, value, time_ns, self.notes)
-
-
-class _Peaks:
-    """What the devices of trials can do at most, of one kind."""
-
-    def __init__(self, db: ProfileDB, layout: Layout, metric: Metric) -> None:
-        self.db = db
-        self.metric = metric
-        self.is_rate = metric.unit in ("flop/s", "B/s")
-        if metric.unit not in ("flop", "flop/s", "B", "B/s") or layout.value != "exclusive":
-            raise UsageError(
-                f"'{shown(metric.name)}' is in {metric.unit or 'no unit'}, and a peak is of "
-                "operations or bytes: take flop_fp32, flop_tensor_bf16, bytes_dram, "
-                "bandwidth_dram or their like"
-            )
-        self.kind: CeilingKind = "compute" if metric.unit.startswith("flop") else "bandwidth"
-        self.name = layout.ceiling or _ceiling_of(metric.name)
-        if self.name is None:
-            raise UsageError(
-                f"'{shown(metric.name)}' does not say which peak is meant: write "
-                "--ceiling NAME, such as fp32, 'tensor bf16' or DRAM"
-            )
-        self._known: dict[str, Ceiling | None] = {}
-
-    def share(
-        self, trial: TrialRow, value: float, time_ns: float | None, notes: list[str]
-    ) -> float:
-        roof = self._roof(trial, notes)
-        if roof is None or not roof.value:
-            return float("nan")
-        if self.is_rate:
-            return 100 * value / roof.value
-        return 100 * value / time_ns * 1e9 / roof.value if time_ns else float("nan")
-
-    def _roof(self, trial: TrialRow, notes: list[str]) -> Ceiling | None:
-        """The roof of the trial's GPU, and one note on each GPU."""
-        names = gpus(self.db, trial)
-        processor = names[0] if len(names) == 1 else ""
-        if processor not in self._known:
-            self._known[processor] = self._best(processor) if processor else None
-        roof = self._known[processor]
-        if roof is not None:
-            said = f"peak {self.name} of {processor}: {roof.value:.4g} {roof.unit}, {roof.source}"
-            said += f" ({roof.reference})" if roof.reference else ""
-        elif processor:
-            said = (
-                f"no peak is known for {self.name} of {processor}: it was not measured "
-                "(`taupy ceilings`), and no datasheet of it is known"
-            )
-        else:
-            what = "ran on several kinds of GPU" if names else "name no GPU"
-            said = f"trials that {what} have no peak"
-        if said not in notes:
-            notes.append(said)
-        return roof
-
-    def _best(self, processor: str) -> Ceiling | None:
-        assert self.name is not None
-        found = ceilings.best_ceiling(self.db, processor, self.kind, self.name)
-        if found is not None:
-            return found
-        sheet = datasheets.datasheet(processor)
-        if sheet is None:
-            return None
-        return ceilings.best_of(datasheets.ceilings(sheet), self.kind, self.name)
-
-
-def _ceiling_of(metric: str) -> str | None:
-    """The roof over a metric, by its name."""
-    name = metric.lower()
-    for level, roof in (("dram", "DRAM"), ("l2", "L2"), ("l1", "L1")):
-        if name in (f"bytes_{level}", f"bandwidth_{level}"):
-            return roof
-    if name.startswith("flop_tensor_"):
-        return f"tensor {name.removeprefix('flop_tensor_')}"
-    if name in ("flop_fp64", "flop_fp32", "flop_fp16"):
-        return name.removeprefix("flop_")
-    return None
 
 
 def _spelled(keys: Iterable[Key]) -> dict[object, str]:
