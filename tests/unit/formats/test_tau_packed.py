@@ -137,6 +137,7 @@ def test_paths_that_no_group_marks_are_paths_where_all_routines_are_known(tmp_pa
         (packed({(0, 0, 0): ([], [(0, 1, 1, 1, 1, 1)])}, [MAIN]), "user event 0 of 0"),
         (packed({(0, 0, 0): ([(0, 1, 0, float("nan"), 1)], [])}, [MAIN]), "no finite number"),
         (packed({(0, 0, 0): ([(0, 1e300, 0, 1, 1)], [])}, [MAIN]), "no finite number"),
+        (packed({(0, 0, 0): ([(0, 1e300, 0, 1, 1)], [])}, [("a\nb", [0])]), r"of 'a\\nb' is no"),
         (SMALL[:200], "ends in the middle"),
         (gzip.compress(SMALL)[:-30], "damaged gzip data"),
         ("PPK".encode("utf-16-be") + i(2) + i(1) + i(0) + i(0) + i(2**31 - 1), "ends in the"),
@@ -149,6 +150,7 @@ def test_what_is_no_packed_profile_is_refused_in_one_line(tmp_path, content, rea
     with pytest.raises(FormatError, match=reason) as refused:
         read(tau_packed, file)
     assert str(refused.value).startswith(f"{file}: unpacked byte ")
+    assert "\n" not in str(refused.value)
 
 
 def test_a_file_that_unpacks_without_end_is_refused_at_its_first_repetition(tmp_path):
