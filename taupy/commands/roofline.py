@@ -35,7 +35,7 @@ from taupy.profiledb.roofline_query import trial_work
 from taupy.roofline import chart as charts
 from taupy.roofline import points, sweep
 from taupy.roofline.placement import Placement
-from taupy.roofline.points import Of, Point
+from taupy.roofline.point import Of, Point
 from taupy.roofline.verdict import verdict
 
 HELP = "place kernels, routines, phases and programs under the roofs of their machine"

@@ -18,7 +18,7 @@ from taupy.model.work import TrialWork
 from taupy.profiledb import ceilings as stored
 from taupy.roofline.ceilings_file import read_ceilings
 from taupy.roofline.placement import Placement, place
-from taupy.roofline.points import Point
+from taupy.roofline.point import Point
 from taupy.roofline.roofs import Roofs, roofs_of
 
 _SOURCES: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet")

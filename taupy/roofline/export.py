@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from taupy.model.work import LEVELS, PRECISION_OF
-from taupy.roofline.points import Point
+from taupy.roofline.point import Point
 
 _INSTRUCTIONS = {
     "fp64": "sm__sass_thread_inst_executed_op_d",

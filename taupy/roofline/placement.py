@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from taupy.roofline import model
-from taupy.roofline.points import Point
+from taupy.roofline.point import Point
 from taupy.roofline.roofs import Roofs
 
 ABOVE = 1.02

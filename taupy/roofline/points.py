@@ -7,126 +7,46 @@ where its numbers come from, and which of its launches were counted.
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.work import (
-    COUNTED_LAUNCHES,
     COUNTED_OPERATIONS,
-    COUNTED_TIME,
     LEVEL_OF,
     PRECISION_OF,
-    KernelWork,
     Place,
-    RoutineWork,
     Tier,
     TrialWork,
 )
+from taupy.roofline.gathering import (
+    Sum,
+    add_calls,
+    add_gpu_time,
+    add_kernel,
+    add_noted,
+    add_routine,
+    has_work,
+    keys,
+    wanted,
+)
+from taupy.roofline.point import Of, Point
+from taupy.roofline.retiming import UNTIMED, kernel_timings, retimed, routine_timings
 
-Of = Literal["kernel", "routine", "phase", "program"]
+__all__ = ["REMEDY", "Of", "Point", "has_host_work", "points", "require", "runs_on_gpu"]
 
 REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
 
-_PYTHON = frozenset({"PYTHON", "PYTHON_C", "USER", "PHASE"})
-_PROGRAM = ".taupy application"
-_WHOLE = Place("", "", frozenset())
-_SHORT = "short name: "
-_UNTIMED = "not in the timing trial"
 _ANALYTIC = "taupy.option.analytic"  # metadata: the library whose calls were counted
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One thing on a roofline.
-
-    Attributes:
-        name: in full; `short` for legends.
-        trial, trial_name, processor: where it ran.
-        calls: launches of a kernel, calls of a routine.
-        launches: of kernels in it, in all; 0 on a CPU.
-        counted: how many of those launches were counted.
-        run_time: seconds of all launches, as the trial (or the timing trial) timed them.
-        time: seconds of the counted launches: what rates are made with.
-        flop: precision -> flop of the counted launches.
-        bytes: level -> bytes of the counted launches; a level not in it was not measured.
-        share: of the run time of all points of its trial, 0 to 1.
-        series, parameter: for trajectories; None where it is not part of a sweep.
-    """
-
-    name: str
-    short: str
-    of: Of
-    trial: int
-    trial_name: str
-    processor: str
-    calls: int
-    launches: int
-    counted: int
-    run_time: float
-    time: float
-    flop: Mapping[str, float]
-    bytes: Mapping[str, float]
-    flop_tier: Tier
-    bytes_tier: Tier
-    share: float = 0.0
-    series: str = ""
-    parameter: float | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def total_flop(self) -> float:
-        return sum(self.flop.values())
-
-    @property
-    def known(self) -> bool:
-        """Were its flop and the bytes of some level found?"""
-        return self.flop_tier != "unknown" and bool(self.bytes)
-
-    @property
-    def performance(self) -> float:
-        """flop/s; NaN where no time was measured."""
-        return self.total_flop / self.time if self.time > 0 else math.nan
-
-    def intensity(self, level: str) -> float | None:
-        """flop/B; infinite without bytes, 0 without both; None where not measured."""
-        moved = self.bytes.get(level)
-        if moved is None or self.flop_tier == "unknown":
-            return None
-        if moved <= 0:
-            return math.inf if self.total_flop > 0 else 0.0
-        return self.total_flop / moved
-
-
-@dataclass(slots=True)
-class _Sum:
-    """A point while it is being added up."""
-
-    place: Place
-    calls: int = 0
-    launches: int = 0
-    counted: int = 0
-    run_ns: float = 0.0
-    time_ns: float = 0.0
-    thread_ns: dict[tuple[int, int, int], float] = field(default_factory=dict)
-    values: dict[str, float] = field(default_factory=dict)
-    uncounted_ns: float = 0.0
-
-    def add_values(self, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self.values[name] = self.values.get(name, 0.0) + value
 
 
 def runs_on_gpu(work: TrialWork) -> bool:
     """Did any kernel of the trial have its flop or bytes counted?"""
-    return any(_has_work(kernel.values) for kernel in work.kernels)
+    return any(has_work(kernel.values) for kernel in work.kernels)
 
 
 def has_host_work(work: TrialWork) -> bool:
-    return bool(work.noted) or any(_has_work(routine.inclusive) for routine in work.routines)
+    return bool(work.noted) or any(has_work(routine.inclusive) for routine in work.routines)
 
 
 def points(
@@ -155,9 +75,9 @@ def points(
             note = "times are those of counting less what counting took, about: --timing TRIAL"
             found = [replace(point, notes=(*point.notes, note)) for point in found]
         if timing is not None:
-            times = _host_timings(timing, of, inclusive)
-            found = [_retimed(point, times, timing) for point in found]
-    if timing is not None and all(_UNTIMED in " ".join(point.notes) for point in found):
+            times = routine_timings(timing, of, inclusive)
+            found = [retimed(point, times, timing) for point in found]
+    if timing is not None and all(UNTIMED in " ".join(point.notes) for point in found):
         raise UsageError(
             f"the timing trial {timing.trial_id} ({timing.name}) has nothing of what trial "
             f"{work.trial_id} ({work.name}) has; --timing takes a run of the same program"
@@ -177,146 +97,40 @@ def _whole_seconds(work: TrialWork) -> float:
     return work.wall_ns / 1e9
 
 
-# --- GPU ---------------------------------------------------------------------
-
-
 def _gpu_points(work: TrialWork, of: Of, inclusive: bool, timing: TrialWork | None) -> list[Point]:
-    sums: dict[int, _Sum] = {}
-    program = _Sum(Place(work.name, work.application, frozenset({"TAUPY"})))
+    sums: dict[int, Sum] = {}
+    program = Sum(Place(work.name, work.application, frozenset({"TAUPY"})))
     for kernel in work.kernels:
-        for key in _keys(work, kernel, of, inclusive):
-            found = program if key < 0 else sums.setdefault(key, _Sum(work.timers[key]))
-            _add_kernel(found, kernel, of)
+        for key in keys(work, kernel, of, inclusive):
+            found = program if key < 0 else sums.setdefault(key, Sum(work.timers[key]))
+            add_kernel(found, kernel, of)
     if of == "program":
         sums[-1] = program
-    _add_calls(work, sums, of)
-    times = {} if timing is None else _timings(timing, of, inclusive)
+    add_calls(work, sums, of)
+    times = {} if timing is None else kernel_timings(timing, of, inclusive)
     made = []
     for one in sums.values():
         point = _point(work, of, one, work.gpus[0] if len(work.gpus) == 1 else _joined(work.gpus))
         if timing is not None:
-            point = _retimed(point, times, timing)
+            point = retimed(point, times, timing)
         made.append(point)
     return made
 
 
-def _keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterable[int]:
-    """The timers that a kernel's work counts for; -1 is the program."""
-    if of == "kernel":
-        return (kernel.timer,)
-    if of == "program":
-        return (-1,)
-    groups = frozenset({"PHASE"}) if of == "phase" else _PYTHON
-    above = [owner for owner in kernel.owners if work.timers[owner].groups & groups]
-    if of == "routine" and not inclusive:
-        return above[:1]
-    return dict.fromkeys(above)
-
-
-def _add_kernel(found: _Sum, kernel: KernelWork, of: Of) -> None:
-    found.launches += kernel.calls
-    if of == "kernel":
-        found.calls += kernel.calls
-    run = kernel.time_ns if kernel.time_ns > 0 else 0.0
-    found.run_ns += run
-    if not _has_work(kernel.values):
-        found.uncounted_ns += run
-        return
-    counted = kernel.values.get(COUNTED_LAUNCHES, kernel.calls)
-    found.counted += int(counted)
-    if COUNTED_TIME in kernel.values:
-        found.time_ns += kernel.values[COUNTED_TIME]
-    elif 0 < counted < kernel.calls:
-        found.time_ns += run * counted / kernel.calls
-    else:
-        found.time_ns += run
-    found.add_values(kernel.values)
-
-
-def _add_calls(work: TrialWork, sums: Mapping[int, _Sum], of: Of) -> None:
-    if of == "kernel":
-        return
-    for routine in work.routines:
-        if routine.timer in sums:
-            sums[routine.timer].calls += routine.calls
-    for key, one in sums.items():
-        if key < 0:
-            one.calls = 1
-
-
-def _timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
-    """Name -> seconds and launches, in the trial that was run without counters."""
-    found: dict[str, tuple[float, int]] = {}
-    full_names: dict[str, set[int]] = {}
-    for kernel in timing.kernels:
-        if not kernel.time_ns > 0:
-            continue
-        for key in _keys(timing, kernel, of, inclusive):
-            place = _WHOLE if key < 0 else timing.timers[key]
-            full_names.setdefault(_SHORT + place.short, set()).add(key)
-            for name in dict.fromkeys((_placeless(place.name), _SHORT + place.short)):
-                seconds, launches = found.get(name, (0.0, 0))
-                found[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
-    # A short name that several kernels have tells nothing.
-    return {name: value for name, value in found.items() if len(full_names.get(name, ())) < 2}
-
-
-def _retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialWork) -> Point:
-    """The point with the times of the timing trial; the same launches, more honestly timed."""
-    name = "" if point.of == "program" else _placeless(point.name)
-    # Tools spell template arguments differently; a short name will do where it is unique.
-    seconds, number = times.get(name) or times.get(_SHORT + point.short) or (0.0, 0)
-    if not number or seconds <= 0:
-        note = f"{_UNTIMED} {timing.trial_id}: timed while it was counted"
-        return replace(point, notes=(*point.notes, note))
-    each = seconds / number
-    here, counted = (point.launches, point.counted) if point.launches else (point.calls,) * 2
-    notes = point.notes
-    if number != here:
-        what = "launches" if point.launches else "calls"
-        notes = (*notes, f"{here} {what} here, {number} in the timing trial: scaled to ours")
-    return replace(point, run_time=each * here, time=each * counted, notes=notes)
-
-
-def _placeless(name: str) -> str:
-    """A routine's name without its folder, which differs with the way it was started."""
-    return re.sub(r"\[\{[^}]*[/\\]([^}/\\]*)\}", r"[{\1}", name)
-
-
-def _host_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
-    """Name -> seconds of the longest thread and calls, in the trial that was not counted."""
-    whole = of in ("phase", "program") or inclusive
-    seconds: dict[str, dict[tuple[int, int, int], float]] = {}
-    calls: dict[str, int] = {}
-    for routine in timing.routines:
-        place = timing.timers[routine.timer]
-        took = routine.inclusive_ns if whole else routine.exclusive_ns
-        if not _wanted(place, of) or not took > 0:
-            continue
-        name = "" if of == "program" else _placeless(place.name)
-        threads = seconds.setdefault(name, {})
-        threads[routine.thread] = threads.get(routine.thread, 0.0) + took / 1e9
-        calls[name] = calls.get(name, 0) + routine.calls
-    return {name: (max(threads.values()), calls[name]) for name, threads in seconds.items()}
-
-
-# --- CPU ---------------------------------------------------------------------
-
-
 def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
     whole = of in ("phase", "program") or inclusive
-    sums: dict[int, _Sum] = {}
+    sums: dict[int, Sum] = {}
     for routine in work.routines:
         place = work.timers[routine.timer]
-        if not _wanted(place, of):
+        if not wanted(place, of):
             continue
-        found = sums.setdefault(routine.timer, _Sum(place))
-        _add_routine(found, routine, whole)
-    _add_noted(work, sums, of, whole)
-    _add_gpu_time(work, sums, of, inclusive)
+        found = sums.setdefault(routine.timer, Sum(place))
+        add_routine(found, routine, whole)
+    add_noted(work, sums, of, whole)
+    add_gpu_time(work, sums, of, inclusive)
     made = []
     for one in sums.values():
-        if not _has_work(one.values) and of != "program":
+        if not has_work(one.values) and of != "program":
             continue
         if of == "program":
             one.place = Place(work.name, work.application, one.place.groups)
@@ -327,59 +141,7 @@ def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
     return made
 
 
-def _add_gpu_time(work: TrialWork, sums: Mapping[int, _Sum], of: Of, inclusive: bool) -> None:
-    """Stated work that kernels did took the kernels' time, not that of launching them."""
-    if any(routine.inclusive for routine in work.routines):
-        return  # counted on the host: the host's time
-    for kernel in work.kernels:
-        for key in _keys(work, kernel, of, inclusive):
-            one = _program_of(work, sums) if key < 0 else sums.get(key)
-            if one is not None and kernel.time_ns > 0:
-                one.launches += kernel.calls
-                one.counted += kernel.calls
-                one.run_ns += kernel.time_ns
-                one.time_ns += kernel.time_ns
-
-
-def _program_of(work: TrialWork, sums: Mapping[int, _Sum]) -> _Sum | None:
-    return next((one for key, one in sums.items() if work.timers[key].name == _PROGRAM), None)
-
-
-def _wanted(place: Place, of: Of) -> bool:
-    if of == "program":
-        return place.name == _PROGRAM
-    if of == "phase":
-        return "PHASE" in place.groups
-    return place.name != _PROGRAM
-
-
-def _add_routine(found: _Sum, routine: RoutineWork, whole: bool) -> None:
-    values = routine.inclusive if whole else routine.exclusive
-    took = routine.inclusive_ns if whole else routine.exclusive_ns
-    found.calls += routine.calls
-    found.add_values(values)
-    if took > 0:
-        before = found.thread_ns.get(routine.thread, 0.0)
-        found.thread_ns[routine.thread] = before + took
-
-
-def _add_noted(work: TrialWork, sums: Mapping[int, _Sum], of: Of, whole: bool) -> None:
-    """What the program said of its own work, where nothing was counted of that kind."""
-    counted = {metric for routine in work.routines for metric in routine.inclusive}
-    has_flop = bool(counted & PRECISION_OF.keys())
-    has_bytes = bool(counted & LEVEL_OF.keys())
-    for noted in work.noted:
-        if has_flop if noted.metric in PRECISION_OF else has_bytes:
-            continue
-        fitting = [owner for owner in noted.owners if owner in sums]
-        for owner in dict.fromkeys(fitting) if whole else fitting[:1]:
-            sums[owner].add_values({noted.metric: noted.value})
-
-
-# --- both --------------------------------------------------------------------
-
-
-def _point(work: TrialWork, of: Of, one: _Sum, processor: str) -> Point:
+def _point(work: TrialWork, of: Of, one: Sum, processor: str) -> Point:
     on_gpu = one.launches > 0
     seconds = one.time_ns / 1e9
     run = one.run_ns / 1e9
@@ -460,10 +222,6 @@ def _flop(values: Mapping[str, float]) -> dict[str, float]:
     if "any" in found and len(found) > 1:
         del found["any"]  # the same operations, not told apart
     return found
-
-
-def _has_work(values: Mapping[str, float]) -> bool:
-    return any(name in PRECISION_OF or name in LEVEL_OF for name in values)
 
 
 def _joined(names: Sequence[str]) -> str:

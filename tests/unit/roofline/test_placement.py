@@ -7,7 +7,7 @@ import pytest
 from taupy.errors import UsageError
 from taupy.profiledb.ceilings import best_of
 from taupy.roofline.placement import place
-from taupy.roofline.points import Point
+from taupy.roofline.point import Point
 from taupy.roofline.roofs import roofs_of
 from taupy.roofline.verdict import sentence, verdict
 from tests.unit.roofline.build import ceiling

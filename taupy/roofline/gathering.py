@@ -1,0 +1,141 @@
+"""Work added up for what people ask for: which rows count for which point, and how.
+
+Sums only; `points.py` makes points of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from taupy.model.work import (
+    COUNTED_LAUNCHES,
+    COUNTED_TIME,
+    LEVEL_OF,
+    PRECISION_OF,
+    KernelWork,
+    Place,
+    RoutineWork,
+    TrialWork,
+)
+from taupy.roofline.point import Of
+
+_PYTHON = frozenset({"PYTHON", "PYTHON_C", "USER", "PHASE"})
+PROGRAM = ".taupy application"
+"""Name of the timer at the top of every thread."""
+
+
+@dataclass(slots=True)
+class Sum:
+    """A point while it is being added up."""
+
+    place: Place
+    calls: int = 0
+    launches: int = 0
+    counted: int = 0
+    run_ns: float = 0.0
+    time_ns: float = 0.0
+    thread_ns: dict[tuple[int, int, int], float] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    uncounted_ns: float = 0.0
+
+    def add_values(self, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.values[name] = self.values.get(name, 0.0) + value
+
+
+def has_work(values: Mapping[str, float]) -> bool:
+    return any(name in PRECISION_OF or name in LEVEL_OF for name in values)
+
+
+def keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterable[int]:
+    """The timers that a kernel's work counts for; -1 is the program."""
+    if of == "kernel":
+        return (kernel.timer,)
+    if of == "program":
+        return (-1,)
+    groups = frozenset({"PHASE"}) if of == "phase" else _PYTHON
+    above = [owner for owner in kernel.owners if work.timers[owner].groups & groups]
+    if of == "routine" and not inclusive:
+        return above[:1]
+    return dict.fromkeys(above)
+
+
+def add_kernel(found: Sum, kernel: KernelWork, of: Of) -> None:
+    found.launches += kernel.calls
+    if of == "kernel":
+        found.calls += kernel.calls
+    run = kernel.time_ns if kernel.time_ns > 0 else 0.0
+    found.run_ns += run
+    if not has_work(kernel.values):
+        found.uncounted_ns += run
+        return
+    counted = kernel.values.get(COUNTED_LAUNCHES, kernel.calls)
+    found.counted += int(counted)
+    if COUNTED_TIME in kernel.values:
+        found.time_ns += kernel.values[COUNTED_TIME]
+    elif 0 < counted < kernel.calls:
+        found.time_ns += run * counted / kernel.calls
+    else:
+        found.time_ns += run
+    found.add_values(kernel.values)
+
+
+def add_calls(work: TrialWork, sums: Mapping[int, Sum], of: Of) -> None:
+    if of == "kernel":
+        return
+    for routine in work.routines:
+        if routine.timer in sums:
+            sums[routine.timer].calls += routine.calls
+    for key, one in sums.items():
+        if key < 0:
+            one.calls = 1
+
+
+def add_gpu_time(work: TrialWork, sums: Mapping[int, Sum], of: Of, inclusive: bool) -> None:
+    """Stated work that kernels did took the kernels' time, not that of launching them."""
+    if any(routine.inclusive for routine in work.routines):
+        return  # counted on the host: the host's time
+    for kernel in work.kernels:
+        for key in keys(work, kernel, of, inclusive):
+            one = _program_of(work, sums) if key < 0 else sums.get(key)
+            if one is not None and kernel.time_ns > 0:
+                one.launches += kernel.calls
+                one.counted += kernel.calls
+                one.run_ns += kernel.time_ns
+                one.time_ns += kernel.time_ns
+
+
+def _program_of(work: TrialWork, sums: Mapping[int, Sum]) -> Sum | None:
+    return next((one for key, one in sums.items() if work.timers[key].name == PROGRAM), None)
+
+
+def wanted(place: Place, of: Of) -> bool:
+    if of == "program":
+        return place.name == PROGRAM
+    if of == "phase":
+        return "PHASE" in place.groups
+    return place.name != PROGRAM
+
+
+def add_routine(found: Sum, routine: RoutineWork, whole: bool) -> None:
+    values = routine.inclusive if whole else routine.exclusive
+    took = routine.inclusive_ns if whole else routine.exclusive_ns
+    found.calls += routine.calls
+    found.add_values(values)
+    if took > 0:
+        before = found.thread_ns.get(routine.thread, 0.0)
+        found.thread_ns[routine.thread] = before + took
+
+
+def add_noted(work: TrialWork, sums: Mapping[int, Sum], of: Of, whole: bool) -> None:
+    """What the program said of its own work, where nothing was counted of that kind."""
+    counted = {metric for routine in work.routines for metric in routine.inclusive}
+    has_flop = bool(counted & PRECISION_OF.keys())
+    has_bytes = bool(counted & LEVEL_OF.keys())
+    for noted in work.noted:
+        if has_flop if noted.metric in PRECISION_OF else has_bytes:
+            continue
+        fitting = [owner for owner in noted.owners if owner in sums]
+        for owner in dict.fromkeys(fitting) if whole else fitting[:1]:
+            sums[owner].add_values({noted.metric: noted.value})

@@ -1,0 +1,74 @@
+"""One thing on a roofline: its sums, what they were counted of, and where they come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from taupy.model.work import Tier
+
+Of = Literal["kernel", "routine", "phase", "program"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One thing on a roofline.
+
+    Attributes:
+        name: in full; `short` for legends.
+        trial, trial_name, processor: where it ran.
+        calls: launches of a kernel, calls of a routine.
+        launches: of kernels in it, in all; 0 on a CPU.
+        counted: how many of those launches were counted.
+        run_time: seconds of all launches, as the trial (or the timing trial) timed them.
+        time: seconds of the counted launches: what rates are made with.
+        flop: precision -> flop of the counted launches.
+        bytes: level -> bytes of the counted launches; a level not in it was not measured.
+        share: of the run time of all points of its trial, 0 to 1.
+        series, parameter: for trajectories; None where it is not part of a sweep.
+    """
+
+    name: str
+    short: str
+    of: Of
+    trial: int
+    trial_name: str
+    processor: str
+    calls: int
+    launches: int
+    counted: int
+    run_time: float
+    time: float
+    flop: Mapping[str, float]
+    bytes: Mapping[str, float]
+    flop_tier: Tier
+    bytes_tier: Tier
+    share: float = 0.0
+    series: str = ""
+    parameter: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_flop(self) -> float:
+        return sum(self.flop.values())
+
+    @property
+    def known(self) -> bool:
+        """Were its flop and the bytes of some level found?"""
+        return self.flop_tier != "unknown" and bool(self.bytes)
+
+    @property
+    def performance(self) -> float:
+        """flop/s; NaN where no time was measured."""
+        return self.total_flop / self.time if self.time > 0 else math.nan
+
+    def intensity(self, level: str) -> float | None:
+        """flop/B; infinite without bytes, 0 without both; None where not measured."""
+        moved = self.bytes.get(level)
+        if moved is None or self.flop_tier == "unknown":
+            return None
+        if moved <= 0:
+            return math.inf if self.total_flop > 0 else 0.0
+        return self.total_flop / moved

@@ -1,0 +1,77 @@
+"""Run times of another trial of the same program, which ran without counters.
+
+Counting slows kernels down. Points are matched by name; where the numbers of launches or
+calls differ, the time is scaled to ours and the point says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from taupy.model.work import Place, TrialWork
+from taupy.roofline.gathering import keys, wanted
+from taupy.roofline.point import Of, Point
+
+UNTIMED = "not in the timing trial"
+"""Begins the note of a point that the timing trial does not have."""
+
+_WHOLE = Place("", "", frozenset())
+_SHORT = "short name: "
+
+
+def kernel_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
+    """Name -> seconds and launches, in the trial that was run without counters."""
+    found: dict[str, tuple[float, int]] = {}
+    full_names: dict[str, set[int]] = {}
+    for kernel in timing.kernels:
+        if not kernel.time_ns > 0:
+            continue
+        for key in keys(timing, kernel, of, inclusive):
+            place = _WHOLE if key < 0 else timing.timers[key]
+            full_names.setdefault(_SHORT + place.short, set()).add(key)
+            for name in dict.fromkeys((_placeless(place.name), _SHORT + place.short)):
+                seconds, launches = found.get(name, (0.0, 0))
+                found[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
+    # A short name that several kernels have tells nothing.
+    return {name: value for name, value in found.items() if len(full_names.get(name, ())) < 2}
+
+
+def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialWork) -> Point:
+    """The point with the times of the timing trial; the same launches, more honestly timed."""
+    name = "" if point.of == "program" else _placeless(point.name)
+    # Tools spell template arguments differently; a short name will do where it is unique.
+    seconds, number = times.get(name) or times.get(_SHORT + point.short) or (0.0, 0)
+    if not number or seconds <= 0:
+        note = f"{UNTIMED} {timing.trial_id}: timed while it was counted"
+        return replace(point, notes=(*point.notes, note))
+    each = seconds / number
+    here, counted = (point.launches, point.counted) if point.launches else (point.calls,) * 2
+    notes = point.notes
+    if number != here:
+        what = "launches" if point.launches else "calls"
+        notes = (*notes, f"{here} {what} here, {number} in the timing trial: scaled to ours")
+    return replace(point, run_time=each * here, time=each * counted, notes=notes)
+
+
+def _placeless(name: str) -> str:
+    """A routine's name without its folder, which differs with the way it was started."""
+    return re.sub(r"\[\{[^}]*[/\\]([^}/\\]*)\}", r"[{\1}", name)
+
+
+def routine_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
+    """Name -> seconds of the longest thread and calls, in the trial that was not counted."""
+    whole = of in ("phase", "program") or inclusive
+    seconds: dict[str, dict[tuple[int, int, int], float]] = {}
+    calls: dict[str, int] = {}
+    for routine in timing.routines:
+        place = timing.timers[routine.timer]
+        took = routine.inclusive_ns if whole else routine.exclusive_ns
+        if not wanted(place, of) or not took > 0:
+            continue
+        name = "" if of == "program" else _placeless(place.name)
+        threads = seconds.setdefault(name, {})
+        threads[routine.thread] = threads.get(routine.thread, 0.0) + took / 1e9
+        calls[name] = calls.get(name, 0) + routine.calls
+    return {name: (max(threads.values()), calls[name]) for name, threads in seconds.items()}
