@@ -141,21 +141,26 @@ def _run_once(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -
             stream.flush()
     if feeder is not None:
         feeder.begin()
+    told, refusal = os.pipe()  # closed by exec: what comes was said before the program began
     child = os.fork()
     if child == 0:
-        _become(one, once, passing, feeder)
+        _become(one, once, passing, feeder, refusal)
+    os.close(refusal)
     passing.child = child
     try:
         status = wait(child) if feeder is None else feeder.feed(child)
+        if os.read(told, 1):
+            passing.ended = True  # the next run would be refused in the same words
     finally:
         passing.child = 0
+        os.close(told)
     code = os.waitstatus_to_exitcode(status)
     if code == -signal.SIGINT:
         passing.ended = True
     return code if code >= 0 else 128 - code
 
 
-def _become(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -> None:
+def _become(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None, refusal: int) -> None:
     """In the child: become the program. Never returns."""
     code = 1
     try:
@@ -169,6 +174,7 @@ def _become(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -> 
 
         _say(shown(str(problem)))
         code = problem.exit_code
+        os.write(refusal, b"!")
     except KeyboardInterrupt:
         code = 130
     except BaseException:
