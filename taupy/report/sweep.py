@@ -52,6 +52,7 @@ Where = Literal["host", "gpu"]
 _TIMES = ("ns", "us", "ms", "s")
 _PHASE = "PHASE"
 _MOST_CORRELATED = 20
+_MAY_LACK = ("share", "cumulative", "speedup", "efficiency", "pearson", "spearman")
 
 
 class TotalRow(NamedTuple):
@@ -401,6 +402,9 @@ class Sweep:
         frame = pd.DataFrame(rows, columns=_ROWS[part]._fields)
         if "value" in frame and all(as_number(value) is not None for value in self.values):
             frame["value"] = pd.to_numeric(frame["value"])
+        for column in _MAY_LACK:
+            if column in frame:
+                frame[column] = frame[column].astype(float)
         frame.attrs.update(over=self.over, metric=self.metric.name, unit=self.metric.unit)
         return frame
 

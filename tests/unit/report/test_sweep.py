@@ -358,4 +358,8 @@ def test_the_database_gives_sweeps(strong):
 
     found = taupy.open("taupy.db").sweep("app", over="n", scaling="strong")
     assert repr(found) == "<sweep over n: 5 trials, 3 values, time [ns]>"
-    assert found.frame("totals")["median"].tolist() == [1300, 900, 410]
+    totals = found.frame("totals")
+    assert totals["median"].tolist() == [1300, 900, 410]
+    assert totals.attrs == {"over": "n", "metric": "time", "unit": "ns"}
+    without = taupy.open("taupy.db").sweep("app", over="n").frame("totals")
+    assert without["efficiency"].isna().all() and without["efficiency"].dtype == float
