@@ -245,7 +245,10 @@ def _add_gpus(
         suffix = f".node{node}" if len(places) > 1 else ""
         profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in said.items()})
         done += [path, path.with_suffix(TRACE_SUFFIX)]
-    if settings.gpu != "no" and (text := cupti_errors.verdict(settings.gpu, found, missed)):
+    asked = settings.gpu
+    if asked == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
+        asked = "auto"  # these are late children: the run itself has been stored
+    if asked != "no" and (text := cupti_errors.verdict(asked, found, missed)):
         profile.metadata[f"{HEALTH}gpu"] = text
     return done
 

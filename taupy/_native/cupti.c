@@ -88,6 +88,8 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
     int32_t number = *(int32_t *)(buffer - BUFFER_HEAD);
     Buffer *done = &buffers[number];
     done->valid = valid;
+    __atomic_store_n(&sums.counters->told,
+                     __atomic_load_n(&sums.counters->launches, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     __atomic_store_n(&done->state, BUFFER_FULL, __ATOMIC_RELEASE);
     done->next = __atomic_load_n(&queue_head, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&queue_head, &done->next, number, 0, __ATOMIC_RELEASE,

@@ -98,6 +98,7 @@ typedef struct GpuCounters {
     uint64_t trace_lost;      /* activities that could not be written */
     uint64_t walk_errors;     /* buffers that CUPTI could not read to the end */
     int64_t realtime_start, monotonic_start, realtime_end, monotonic_end;
+    uint64_t told;            /* launches when the last buffer came: are buffers still ours? */
 } GpuCounters;
 
 enum GpuState { GPU_STARTING = 0, GPU_RUNNING = 1, GPU_FAILED = 2, GPU_ENDED = 3 };

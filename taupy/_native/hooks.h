@@ -124,7 +124,9 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
         routine_add_node(routine, node);
         parent->last = node;
         if (unlikely(taupy_gpu_host.enabled)) {
-            if (is_backward(routine->name, routine->file))
+            if (routine->backward == 0)
+                routine->backward = is_backward(routine->name, routine->file) ? 1 : 2;
+            if (routine->backward == 1)
                 node->flags |= NODE_BACKWARD;
             if (gpu_lookout)
                 gpu_look(clock_ticks());

@@ -51,6 +51,7 @@ typedef struct Routine {
     int64_t line;
     uint32_t flags;
     uint32_t region;       /* as of the NamedTimer */
+    uint32_t backward;     /* 0: nobody has looked; 1: autograd's threads work for it; 2: no */
     uint64_t generation;   /* of the part that has its record */
     RoutineRecord *record;
     uint64_t calls, ticks; /* for throttling */

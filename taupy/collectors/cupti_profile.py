@@ -57,6 +57,8 @@ _UNIFIED = {
     8: ("Unified memory moved from Device to Device", "bytes"),
 }
 _POOL_SIZE, _POOL_USED = 100, 101
+_UNANSWERED = 100
+"""So many last launches may have no record: of captured graphs, for one."""
 _VERSION = re.compile(r"(_pt[sd]z)?(_v\d+)?(_pt[sd]z)?\Z")
 
 
@@ -494,6 +496,13 @@ def _health(taken: _Node) -> dict[str, str]:
         get("lost", 0),
         f"the launches of {get('lost')} kernels and copies were not seen: they stand under "
         "(launched from an unknown place)",
+    )
+    unanswered = get("launches", 0) - get("told", 0)
+    say(
+        "gpu_taken",
+        get("records", 0) > 0 and unanswered > max(_UNANSWERED, get("launches", 0) // 50),
+        f"after the first {get('told')} of {get('launches')} launches no record came: another "
+        "CUPTI client in the program (torch.profiler, for one) has taken them",
     )
     say("gpu_refused", get("refused", 0), f"{get('refused')} buffers could not be given to CUPTI")
     say(

@@ -591,6 +591,32 @@ def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(gpu, t
     assert "launch" in {timer.name for timer in profile.timers}
 
 
+def test_another_client_that_takes_the_records_is_noticed(gpu):
+    profile = gpu.run(
+        "init()\nfor i in range(500): launch('k')\n"
+        "ctypes.CDLL('libcupti.so.13').fake_other_client()\n"
+        "for i in range(400): launch('k')\n"
+    )
+    assert work(profile) == {"<module> / launch / k": 500}
+    assert "after the first 500 of 900 launches no record came" in health(profile, "gpu_taken")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--c-calls", "--cpu-time", "--compensate"),
+        ("--depth", "2", "--fold-libraries"),
+        ("--exclude", "name:launch", "--throttle"),
+    ],
+)
+def test_whatever_is_recorded_of_the_host_the_gpus_work_is_whole(gpu, options):
+    profile = gpu.run(STEPS, *options)
+    found = work(profile)
+    assert sum(found.values()) == 20
+    assert sum(n for path, n in found.items() if path.startswith("<module> / train")) == 20
+    assert sum(host_calls(profile).values()) == 21
+
+
 def test_asking_for_a_gpu_that_is_never_used_is_an_error_line(gpu):
     profile = gpu.run("init()\n", "--gpu")
     assert "launched nothing" in health(profile, "gpu")
