@@ -363,3 +363,36 @@ def test_the_database_gives_sweeps(strong):
     assert totals.attrs == {"over": "n", "metric": "time", "unit": "ns"}
     without = taupy.open("taupy.db").sweep("app", over="n").frame("totals")
     assert without["efficiency"].isna().all() and without["efficiency"].dtype == float
+
+
+def with_gpus(number, count):
+    """The work of `gpu_profile` on that many GPUs, each as busy as its number."""
+    from dataclasses import replace
+
+    profile = gpu_profile(number)
+    host_thread, first, *_ = profile.threads
+    profile.threads = [host_thread]
+    for ordinal in range(count):
+        copied = gpu_profile(number).threads[1]
+        copied.thread = replace(first.thread, context=1 + ordinal)
+        for column in (copied.tree.exclusive["time"], copied.tree.inclusive["time"]):
+            for row in range(len(column)):
+                column[row] *= ordinal + 1
+        profile.threads.append(copied)
+    return profile
+
+
+def test_gpus_are_counted_and_share_their_kernels():
+    fill(*(with_gpus(count, count) for count in (1, 2, 4)))
+    found = sweep(over="gpus", scaling="weak")
+    assert found.values == ["1", "2", "4"]
+    gemm = [r for r in found.routines() if r.timer.startswith("void gemm")]
+    assert [(r.where, r.value, r.median, r.calls) for r in gemm] == [
+        ("gpu", "1", 5000, 10),
+        ("gpu", "2", 10_000, 20),
+        ("gpu", "4", 20_000, 40),
+    ]
+    assert [r.efficiency for r in gemm] == [1, 0.5, 0.25]
+    row = next(r for r in found.imbalance() if r.value == "4" and r.timer.startswith("void gemm"))
+    assert (row.over, row.parts, row.mean, row.maximum) == ("gpus", 4, 12_500, 20_000)
+    assert {r.over for r in found.imbalance()} == {"gpus"}
