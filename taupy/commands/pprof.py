@@ -46,6 +46,7 @@ TREE_MIN_PERCENT = 1.0
 """What a tree for people leaves out, unless --min-percent says otherwise."""
 
 _REMARKS = ("taupy.health.", "taupy.invariants")
+_MOST_LAWS = 2
 """Metadata whose names begin so are remarks on how the trial was measured."""
 
 _NUMBERS_WIDTH = 44
@@ -281,7 +282,12 @@ def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
     for row in query.trial_metadata(db, trial_id):
         if row.name.startswith(_REMARKS):
             node = f"node {row.node}: " if row.node is not None else ""
-            found += [node + line for line in row.value.splitlines()]
+            lines = row.value.splitlines()
+            if len(lines) > _MOST_LAWS and row.name == "taupy.invariants":
+                lines = [
+                    f"{len(lines)} laws of call trees are broken: taupy trials show {trial_id}"
+                ]
+            found += [node + line for line in lines]
     return found
 
 
@@ -513,8 +519,15 @@ class Asked:
             choice: leave out what this would not show anyway.
         """
         args = self.args
+        # Imported trees have rows without values over ones with values.
+        imported = self.db.trial(self.trial_id).source.startswith("import ")
         whole_trees = (
-            choice is None or args.fold_libraries or args.filter or args.group or args.where
+            imported
+            or choice is None
+            or args.fold_libraries
+            or args.filter
+            or args.group
+            or args.where
         )
         rows = metrics.tree_values(
             self.db,

@@ -77,6 +77,7 @@ class Rows:
         self._children: dict[tuple[int, int], int] = {}
         self._waiting: list[tuple[str, Values]] = []
         self._uncertain: list[tuple[str, str, Values]] = []
+        self._trimmed: dict[str, int] = {}
         self._arrows_in_names = False
         self._paths_are_told = False
 
@@ -170,22 +171,30 @@ class Rows:
                 self._waiting.append((name, values))
             else:
                 self.add_flat(name, groups, values)
+        self._trimmed = {self.names[id].strip(): id for id in self.flat}
         waiting, self._waiting = self._waiting, []
         for name, values in waiting:
             row = 0
             for routine in self._routines(name):
-                row = self._below(row, self._id(routine))
+                id = self._meant(routine)
+                row = self._below(row, self._id(routine) if id is None else id)
             self._at(row, values[0]).add(*values)
 
     def find(self, path: str) -> int | None:
         """The trie row of a path; None where there is none. Settle first."""
         row = 0
         for routine in self._routines(path):
-            below = self._children.get((row, self.ids.get(routine, -1)))
+            id = self._meant(routine)
+            below = None if id is None else self._children.get((row, id))
             if below is None:
                 return None
             row = below
         return row
+
+    def _meant(self, routine: str) -> int | None:
+        """The id of a routine as a path spells it: TAU may put a blank after it there."""
+        id = self.ids.get(routine)
+        return self._trimmed.get(routine.strip()) if id is None else id
 
     def spelled(self, row: int) -> str:
         """The path of a trie row."""

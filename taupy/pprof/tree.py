@@ -143,14 +143,15 @@ def _shown(
     least = choice.min_percent * whole / 100 if choice.min_percent else -math.inf
     deepest = len(rows) if choice.depth is None else choice.depth
     depth = paths.depths(parent)
-    for at, row in enumerate(rows):
-        if depth[at] > deepest or row.inclusive < least:
+    reach = _reach(rows, parent)
+    for at in range(len(rows)):
+        if depth[at] > deepest or reach[at] < least:
             shown[at] = False
     if choice.limit is not None:
         order = sorted(
             (at for at, here in enumerate(shown) if here),
             # At equal time the caller goes first: it is the callee's way in.
-            key=lambda at: (-figures.sortable(rows[at].inclusive), depth[at], rows[at].timer),
+            key=lambda at: (-figures.sortable(reach[at]), depth[at], rows[at].timer),
         )
         for at in order[choice.limit :]:
             shown[at] = False
@@ -158,6 +159,19 @@ def _shown(
         if above >= 0 and not shown[above]:
             shown[at] = False
     return shown
+
+
+def _reach(rows: Sequence[TreeRow], parent: Sequence[int]) -> list[float]:
+    """What a row's inclusive counts for: that of its callees where it has no values itself.
+
+    Imported trees have such rows, over call paths whose callers the file does not tell.
+    """
+    reach = [row.inclusive for row in rows]
+    for at in range(len(rows) - 1, -1, -1):
+        above = parent[at]
+        if above >= 0 and not (rows[above].inclusive or rows[above].calls):
+            reach[above] += reach[at]
+    return reach
 
 
 def _outline(

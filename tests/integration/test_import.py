@@ -318,3 +318,21 @@ def test_every_reader_is_named_in_the_help(capsys):
         main(["import", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
     assert all(format.name in shown for format in registry.readers())
+
+
+def test_the_tree_of_a_profile_without_call_paths_shows_its_routines(state, capsys):
+    rows = [row(".TAU application", 1, 2, 1, 100, "TAU_UTILITY"), row("main", 1, 2, 39, 99)]
+    tau_files.write(
+        state / "raw",
+        {f"profile.{node}.0.0": tau_files.text([*rows, row("f", 2, 0, 60, 60)]) for node in "01"},
+    )
+    assert main(["import", "raw"]) == 0
+    assert main(["pprof", "--tree", "--thread", "1.0.0"]) == 0
+    shown = capsys.readouterr().out
+    names = [line[43:].strip() for line in shown.splitlines() if line[:6].strip()[:1].isdigit()]
+    assert [name.lstrip("├└│ ") for name in names][:4] == [
+        ".TAU application", "(callers not recorded)", "main", "f"
+    ]  # fmt: skip
+    # The laws that such a tree cannot keep are counted, not listed.
+    assert shown.count("note:") == 2
+    assert "4 laws of call trees are broken: taupy trials show 1" in shown

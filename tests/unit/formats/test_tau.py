@@ -196,6 +196,28 @@ def test_a_name_with_an_arrow_is_one_routine_in_paths_too(tmp_path):
     }
 
 
+def test_blanks_that_tau_puts_after_names_in_paths_are_not_part_of_them(tmp_path):
+    rows = [
+        ROOT,
+        row("main", 1, 1, 90, 98),
+        row("pytau ", 1, 0, 8, 8),
+        path(".TAU application  => main  ", 1, 1, 90, 98),
+        path(".TAU application  => main  => pytau", 1, 0, 8, 8),
+    ]
+    lines = [
+        '"e" 1 5 5 5 25',
+        '"e : main  => pytau  " 0 0 0 0 0',
+        '"e : .TAU application" 1 5 5 5 25',
+    ]
+    profile = one(tau, tau_files.profile(tmp_path, rows, events=lines))
+    assert set(short_paths(profile, thread_of(profile))) == {
+        ".TAU application",
+        ".TAU application > main",
+        ".TAU application > main > pytau ",
+    }
+    assert invariants.check(profile) == []
+
+
 def test_places_in_names_are_known(tmp_path):
     names = ["f [{a.py}{12}]", "g [{/x/b.py} {3}]", "h [{c.c} {1,2}-{3,4}]", "len"]
     profile = one(tau, tau_files.profile(tmp_path, [ROOT, *map(row, names)]))
