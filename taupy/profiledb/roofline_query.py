@@ -10,7 +10,9 @@ from taupy.model.rows import TrialRow
 from taupy.model.work import (
     COUNTED_OPERATIONS,
     COUNTED_PROGRAM,
+    LEVEL_OF,
     METRICS,
+    PRECISION_OF,
     KernelWork,
     NotedWork,
     Place,
@@ -68,12 +70,15 @@ _FLAT = """
      WHERE value.trial_id = ? AND value.metric_id = ?
 """
 
+_STATED = (*PRECISION_OF, *LEVEL_OF)
+
 _EVENTS = f"""
     SELECT user_event.name, value.callpath_id, value.count * value.mean
       FROM user_event_value AS value
       JOIN user_event ON user_event.id = value.user_event_id
      WHERE value.trial_id = ? AND value.callpath_id IS NOT NULL
-       AND user_event.name IN ({", ".join("?" * len(METRICS))})
+       AND user_event.name IN ({", ".join("?" * len(_STATED))})
+       AND user_event.unit = iif(user_event.name LIKE 'flop%', 'flop', 'B')
 """
 
 _PARENT = "SELECT timer_id, parent_id FROM callpath WHERE id = ?"
@@ -202,7 +207,7 @@ def _noted(
     ours = {place for place, name in enumerate(names) if HELPERS.search(name)}
     notes = {place for place in ours if names[place].startswith("_note [")}
     summed: dict[tuple[str, tuple[int, ...]], float] = {}
-    for name, callpath, value in db.rows(_EVENTS, (trial_id, *METRICS)):
+    for name, callpath, value in db.rows(_EVENTS, (trial_id, *_STATED)):
         if value is None:
             continue
         owners = list(paths.timers(callpath))

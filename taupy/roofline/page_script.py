@@ -308,7 +308,7 @@ function rows(p, at) {
   if (p.total_flop === 0) found.push(['flop', '0']);
   for (const name in p.bytes) {
     const ai = p.intensity[name];
-    found.push([name, si(p.bytes[name], 'B') + (ai === null || ai === undefined ? '' : `, ${plain(ai)} flop/B`) + (name === at ? '  <' : '')]);
+    found.push([name, si(p.bytes[name], 'B') + (ai === null || ai === undefined ? '' : `, ${plain(ai)} flop/B`) + (p.bandwidth[name] ? `, ${si(p.bandwidth[name], 'B/s')}` : '') + (name === at ? '  <' : '')]);
   }
   if (p.performance !== null) found.push(['performance', si(p.performance, 'flop/s')]);
   found.push(['of its roof', percent(p.roof_share)]);

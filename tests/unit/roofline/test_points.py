@@ -188,6 +188,15 @@ def test_half_of_the_counters_is_an_error_too(work, values, lacking):
         module.require(points(there, "kernel"), there)
 
 
+def test_events_of_such_names_in_other_units_are_something_else(work):
+    profile = phases_trial({"step": 0.5})
+    for name, unit in (("flop", "coins"), ("bytes_dram", "KiB"), ("counted_time", "B")):
+        event = UserEvent(name, unit, 1, 1e9, 1e9, 1e9, 1e18, row=2)
+        profile.threads[0].user_events.append(event)
+    with pytest.raises(MissingMetric):
+        points(work(profile), "phase")
+
+
 def test_stated_flop_that_kernels_did_take_the_kernels_time(work):
     profile = gpu_trial(Kernel("gemm", 10, 4_000_000, phase="forward"))
     for name, unit in (("flop_fp32", "flop"), ("bytes_dram", "B")):
