@@ -263,14 +263,15 @@ def _compare(
         found = [verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))]
         tables.append(comparison_views.rows_view(answer, compared, found, layout))
     notes = _notes(compared, inside, rule)
+    remarks, busy = sides.circumstances(compared, facts)
     if any(answer.metric.unit == "ns" for answer in answers):
-        notes += sides.circumstances(compared, facts)
+        notes += remarks
     views = [comparison_views.sides_view(compared, answers)]
     if apart:
         views.append(comparison_views.obstacles_view(compared, apart))
     code = 0
     if parsed:
-        verdict, code = _gate(db, compared, question, rule, parsed, (apart, inside), args)
+        verdict, code = _gate(db, compared, question, rule, parsed, (apart, inside, busy), args)
         views.insert(0, verdict)
     if args.form == "csv":
         # One table; the rest is said beside it.
@@ -303,18 +304,21 @@ def _gate(
     question: Question,
     rule: Rule,
     parsed: Sequence[conditions.Condition],
-    obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]]],
+    obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]], Sequence[Difference]],
     args: argparse.Namespace,
 ) -> tuple[View, int]:
     """The gate's view and exit code.
 
     Args:
-        obstacles: what differs between the sides, and within one of them.
+        obstacles: what differs between the sides, within one of them, and for times only.
     """
     judgement = gate.judge(db, compared, parsed, question, rule)
     allowed = {kind for names in args.allow for kind in names}
-    apart, inside = obstacles
-    against = [(one, one.text) for one in apart]
+    apart, inside, busy = obstacles
+    timed = any(
+        one.metric.unit == "ns" and one.metric.name != "cpu_time" for one in judgement.judged
+    )
+    against = [(one, one.text) for one in [*apart, *(busy if timed else ())]]
     against += [(one, f"the trials of {letter} differ: {one.text}") for letter, one in inside]
     forbidden = [(one, text) for one, text in against if not allowed & {one.kind, "all"}]
     twice = sides.both_sided(compared)

@@ -189,7 +189,8 @@ class Database(api.Database):
         parsed = [conditions.parse(text) for text in fail_on]
         with self._opened() as db:
             compared = sides.sides(db, [str(one) for one in trials], str(baseline))
-            apart, _ = sides.obstacles(compared, sides.known(db, compared))
+            facts = sides.known(db, compared)
+            apart = sides.obstacles(compared, facts)[0] + sides.circumstances(compared, facts)[1]
             rule = Rule(alpha=alpha, min_share=min_share)
             judgement = gate.judge(db, compared, parsed, Question(), rule)
         found = [(one.ruling, one.metric) for one in judgement.judged]

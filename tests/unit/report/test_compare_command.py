@@ -237,6 +237,18 @@ def test_runs_of_different_things_on_one_side_are_no_gate(run):
     assert "the trials of A differ: other input: batch size was (none), is 64" in out
 
 
+def test_a_busier_machine_undecides_times_and_not_counts(run):
+    share = {"CPU Time System (s)": "0.1"}
+    before = runs("x", 5, 1, metadata={"CPU Time User (s)": "1.9", **share})
+    after = runs("y", 5, 2, first=50, metadata={"CPU Time User (s)": "0.9", **share})
+    store(*before, *after)
+    code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
+    assert code == 4
+    assert "other machine: CPU time over elapsed time was 1.00, is 0.50" in out
+    assert run("compare", "app/x", "app/y", "--fail-on", "calls > +0")[0] == 0
+    assert run("compare", "app/x", "app/y", "--fail-on", "time > +5%", "--allow", "machine")[0] == 0
+
+
 def test_a_trial_against_itself_is_no_gate(run):
     store(*runs("x", 5, 1))
     code, out, _ = run("compare", "app/x", "app/x", "--fail-on", "time > +5%")
