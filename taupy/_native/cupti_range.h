@@ -41,12 +41,13 @@ typedef struct {
     size_t pass;
     uint16_t target_level;
 } PSetConfig;
+typedef struct { HEAD; void *profiler; const char *name; } PPush;
 typedef struct { HEAD; void *profiler; size_t pass, target_level; uint8_t all_passes; } PStop;
 typedef struct { HEAD; void *profiler; size_t dropped; } PDecode;
 typedef struct { HEAD; const uint8_t *data; size_t bytes, ranges; } PDataInfo;
 typedef struct { HEAD; void *host; const uint8_t *data; size_t bytes, range; const char **names; size_t count; double *values; } PEvaluate;
 
-enum { AUTO_RANGE = 1, KERNEL_REPLAY = 2, RANGE_PROFILER = 0 };
+enum { AUTO_RANGE = 1, USER_RANGE = 2, KERNEL_REPLAY = 2, USER_REPLAY = 3, RANGE_PROFILER = 0 };
 
 typedef struct RangeProfiler {
     int (*initialize)(PInitialize *);
@@ -64,6 +65,8 @@ typedef struct RangeProfiler {
     int (*data_initialize)(PDataInitialize *);
     int (*set_config)(PSetConfig *);
     int (*start)(PProfiler *);
+    int (*push)(PPush *);
+    int (*pop)(PProfiler *);
     int (*stop)(PStop *);
     int (*decode)(PDecode *);
     int (*data_info)(PDataInfo *);
@@ -92,6 +95,8 @@ static const char *range_functions(RangeProfiler *found, void *library)
         {(void **)&found->data_initialize, "cuptiRangeProfilerCounterDataImageInitialize"},
         {(void **)&found->set_config, "cuptiRangeProfilerSetConfig"},
         {(void **)&found->start, "cuptiRangeProfilerStart"},
+        {(void **)&found->push, "cuptiRangeProfilerPushRange"},
+        {(void **)&found->pop, "cuptiRangeProfilerPopRange"},
         {(void **)&found->stop, "cuptiRangeProfilerStop"},
         {(void **)&found->decode, "cuptiRangeProfilerDecodeData"},
         {(void **)&found->data_info, "cuptiRangeProfilerGetCounterDataInfo"},

@@ -268,7 +268,7 @@ static void *timer_key(const char *name, const char *group)
             timer->name = strdup(name);
             timer->group = strdup(group);
             timer->range = strcmp(group, "PHASE|NVTX") == 0;
-            timer->region = strcmp(group, "PHASE") == 0 || strcmp(group, "REGION") == 0;
+            timer->region = strcmp(group, "REGION") == 0 ? 2 : strcmp(group, "PHASE") == 0;
             timers = more;
             timers[timers_count++] = timer;
             key = (char *)timer + KEY_TIMER;
@@ -299,6 +299,16 @@ static Thread *thread_here(void)
     return this_thread != NULL ? this_thread : thread_new();
 }
 
+/* Counters of GPUs over whole regions. */
+static void gpu_region(const NamedTimer *timer, int begins)
+{
+    if (timer->region == 2 && taupy_gpu_host.region != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        taupy_gpu_host.region(begins);
+        Py_END_ALLOW_THREADS
+    }
+}
+
 static PyObject *timer_enter(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -313,6 +323,7 @@ static PyObject *timer_enter(PyObject *module, PyObject *args)
     if (((NamedTimer *)KEY_POINTER(key))->region)
         region_boundary();
     enter(key, 0, Py_None, NULL, 1);
+    gpu_region(KEY_POINTER(key), 1);
     Py_RETURN_NONE;
 }
 
@@ -332,6 +343,7 @@ static PyObject *timer_leave(PyObject *module, PyObject *args)
         unhide(thread);
         Py_RETURN_TRUE;
     }
+    gpu_region(KEY_POINTER(key), 0);
     if (((NamedTimer *)KEY_POINTER(key))->region)
         region_boundary();
     /* Open here, with no routine in between that has not returned? */

@@ -8,7 +8,10 @@
  * replay). Kernels that cannot be run again or alone are left alone, and named.
  *
  * One launch at a time: while one is counted, other threads' launches wait. The result is
- * text, a line a launch, in the run folder. */
+ * text, a line a launch, in the run folder.
+ *
+ * Or whole regions are counted (`taupy.region`), all that the GPU does in them: then nothing
+ * is run again, so that only what one pass can count is counted. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include "cupti_library.h"
@@ -62,6 +65,11 @@ static Key *keys[4096];
 static __thread int depth;
 static __thread Context *counting;
 static __thread Key *counted_key;
+static int by_region;          /* count regions, not kernels */
+static Context *region_here;   /* of the region that is being counted */
+static pthread_t region_thread;
+static int region_depth;       /* regions open in that thread */
+static int (*context_current)(void **), (*context_synchronize)(void);
 static int (*context_device)(int *);
 static int (*stream_capturing)(void *, int *);
 
@@ -260,7 +268,7 @@ static Context *context_of(void *which)
 
 /* ---------------------------------------------------------------- one launch */
 
-static int count_begin(Context *here)
+static int count_begin(Context *here, int what, int replay)
 {
     int code;
     PDataInitialize data = FILLED(PDataInitialize, data, .profiler = here->profiler,
@@ -268,7 +276,7 @@ static int count_begin(Context *here)
     PSetConfig config = FILLED(
         PSetConfig, target_level, .profiler = here->profiler, .config_bytes = here->config_bytes,
         .config = here->config, .data_bytes = here->data_bytes, .data = here->data,
-        .range = AUTO_RANGE, .replay = KERNEL_REPLAY, .ranges = 8, .levels = 1, .least_level = 1,
+        .range = what, .replay = replay, .ranges = 8, .levels = 1, .least_level = 1,
         .target_level = 1);
     PProfiler start = FILLED(PProfiler, profiler, .profiler = here->profiler);
     TRY("counter data", range.data_initialize(&data));
@@ -277,7 +285,8 @@ static int count_begin(Context *here)
     return 0;
 }
 
-static int count_end(Context *here, Key *key)
+/* `region`: a place in the program instead of a kernel. */
+static int count_end(Context *here, Key *key, uint64_t region)
 {
     int code;
     double values[METRICS_AT_MOST];
@@ -292,17 +301,24 @@ static int count_end(Context *here, Key *key)
     TRY("decode", range.decode(&decode));
     TRY("counter data", range.data_info(&info));
     if (info.ranges != 1 || decode.dropped || !stop.all_passes) {
-        write_key("doubtful", key); /* somebody else's kernel, or a pass that is missing */
+        if (key != NULL) /* somebody else's kernel, or a pass that is missing */
+            write_key("doubtful", key);
+        else
+            fprintf(output, "region doubtful");
         fputc('\n', output);
         return 0;
     }
     TRY("evaluate", range.evaluate(&evaluate));
-    write_key("count", key);
+    if (key != NULL)
+        write_key("count", key);
+    else
+        fprintf(output, "region\t%d\t%llx", here->device, (unsigned long long)region);
     for (size_t i = 0; i < here->count; i++)
         fprintf(output, "\t%.17g", values[i]);
     fputc('\n', output);
     fflush(output);
-    key->counted++;
+    if (key != NULL)
+        key->counted++;
     return 0;
 }
 
@@ -380,7 +396,7 @@ static void launch_begins(int kind, int domain, const CallbackData *call)
     Key *key = key_of(kernel, place.launch, here->device, shape.grid, shape.block);
     if (key == NULL || key->seen++ >= launches_each)
         return;
-    if (count_begin(here) != 0) {
+    if (count_begin(here, AUTO_RANGE, KERNEL_REPLAY) != 0) {
         here->failed = 1;
         return;
     }
@@ -392,7 +408,7 @@ static void launch_ends(void)
 {
     Context *here = counting;
     counting = NULL;
-    if (here != NULL && count_end(here, counted_key) != 0)
+    if (here != NULL && count_end(here, counted_key, 0) != 0)
         here->failed = 1;
     pthread_mutex_unlock(&launching);
 }
@@ -400,7 +416,7 @@ static void launch_ends(void)
 static void on_callback(void *user, int domain, uint32_t id, const void *data)
 {
     (void)user;
-    if (began != 1 || (domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
+    if (began != 1 || by_region || (domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
         return;
     int kind = interest[domain][id], saved = errno;
     if (kind == NO_LAUNCH)
@@ -412,6 +428,59 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     } else if (depth != 0 && --depth == 0)
         launch_ends();
     errno = saved;
+}
+
+/* ---------------------------------------------------------------- one region */
+
+static int region_begins(void)
+{
+    int code;
+    void *context = NULL;
+    if (context_current == NULL || context_current(&context) != 0 || context == NULL)
+        return -1; /* nothing has been launched by this thread yet */
+    Context *here = context_of(context);
+    if (here == NULL)
+        return -1;
+    if (context_synchronize != NULL)
+        context_synchronize(); /* what was launched before is not the region's */
+    PPush push = FILLED(PPush, name, .profiler = here->profiler, .name = "region");
+    if (count_begin(here, USER_RANGE, USER_REPLAY) != 0) {
+        here->failed = 1;
+        return -1;
+    }
+    TRY("push", range.push(&push));
+    region_here = here;
+    return 0;
+}
+
+static int region_ends(void)
+{
+    int code;
+    Context *here = region_here;
+    region_here = NULL;
+    if (context_synchronize != NULL)
+        context_synchronize();
+    PProfiler pop = FILLED(PProfiler, profiler, .profiler = here->profiler);
+    TRY("pop", range.pop(&pop));
+    return count_end(here, NULL, host->place().launch);
+}
+
+/* Of nested regions the outermost is counted, of those of several threads the first. */
+static void region(int begins)
+{
+    if (began != 1 || closed)
+        return;
+    pthread_mutex_lock(&launching);
+    if (region_depth == 0 && begins) {
+        region_thread = pthread_self();
+        region_depth = 1;
+        region_begins();
+    } else if (region_depth != 0 && pthread_equal(region_thread, pthread_self())) {
+        region_depth += begins ? 1 : -1;
+        if (region_depth == 0 && region_here != NULL && region_ends() != 0 && region_here != NULL)
+            region_here->failed = 1;
+    }
+    pthread_mutex_unlock(&launching);
 }
 
 /* ---------------------------------------------------------------- begin and end */
@@ -454,7 +523,8 @@ static void read_settings(void)
     snprintf(path, sizeof path, "%s/gpu.counters", host->run_folder);
     FILE *file = fopen(path, "re");
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "launches %u", &launches_each);
+        if (sscanf(line, "launches %u", &launches_each) != 1 && strncmp(line, "regions", 7) == 0)
+            by_region = 1;
     if (file != NULL)
         fclose(file);
 }
@@ -480,6 +550,8 @@ static void end(int last)
 static void forked(void)
 {
     began = -1; /* the file, the locks and the GPU are the parent's */
+    if (host != NULL)
+        ((GpuHost *)host)->region = NULL;
     output = NULL;
 }
 
@@ -524,6 +596,8 @@ static void begin(GpuHost *asking)
     void *driver = open_mapped("libcuda.so");
     if (driver != NULL) {
         context_device = (int (*)(int *))dlsym(driver, "cuCtxGetDevice");
+        context_current = (int (*)(void **))dlsym(driver, "cuCtxGetCurrent");
+        context_synchronize = (int (*)(void))dlsym(driver, "cuCtxSynchronize");
         stream_capturing = (int (*)(void *, int *))dlsym(driver, "cuStreamIsCapturing");
     }
     read_settings();
@@ -539,6 +613,7 @@ static void begin(GpuHost *asking)
         closed = 0;
         asking->end = end;
         asking->forked = forked;
+        asking->region = by_region ? region : NULL;
     }
 }
 

@@ -34,6 +34,7 @@ typedef struct GpuHost {
     /* Set by the collector when it has begun. */
     void (*end)(int last);      /* deliver what is under way; `last`: and nothing follows */
     void (*forked)(void);       /* in a forked child */
+    void (*region)(int begins); /* of the calling thread; may wait for the GPU; or NULL */
 } GpuHost;
 
 #endif

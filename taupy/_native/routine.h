@@ -32,7 +32,7 @@ static uint64_t sample_ticks; /* resident memory is sampled at most this often; 
 
 typedef struct NamedTimer {
     char *name, *group;
-    uint32_t region; /* all metrics are read at it: a phase, a region */
+    uint32_t region; /* all metrics are read at it: 1 a phase, 2 a region */
     uint32_t range;  /* of NVTX: it ends where it is popped, not with the routine it began in */
 } NamedTimer;
 

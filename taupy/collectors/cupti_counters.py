@@ -48,13 +48,18 @@ class PreparedGpu:
 
 
 def prepare(
-    names: Sequence[str], launches: int, open_host: Callable[[], CuptiHost] = CuptiHost.open
+    names: Sequence[str],
+    launches: int,
+    open_host: Callable[[], CuptiHost] = CuptiHost.open,
+    *,
+    regions: bool = False,
 ) -> PreparedGpu:
     """Spell counters for the GPUs of this machine.
 
     Args:
         names: counters, ours or PerfWorks metrics.
         launches: of each kernel, grid and call path that are counted.
+        regions: count whole regions instead, where one pass is enough for all.
         open_host: given by tests.
     """
     try:
@@ -62,7 +67,8 @@ def prepare(
         chips = _chips(host)
     except (CuptiUnavailable, CuptiError) as problem:
         return PreparedGpu("", [f"{', '.join(names)}: not counted: {problem}"])
-    lines, notes = [f"launches {launches}"], []
+    lines: list[str] = []
+    notes: list[str] = []
     for chip in chips:
         wanted = spelling.plan([*names, TIME], chip)
         notes += [f"{name}: not counted on {chip}: {why}" for name, why in wanted.missing]
@@ -74,15 +80,25 @@ def prepare(
             notes.append(f"{chip} does not know {', '.join(absent)} here: left out")
         if not metrics or passes is None:
             continue
+        if regions and passes > 1:
+            notes.append(
+                f"{chip}: {len(metrics)} metrics need {passes} passes, and a region runs once: not "
+                "counted; ask for fewer, or count kernels (without --counters-at regions)"
+            )
+            continue
         lines.append(" ".join(["chip", chip, *metrics]))
+        if regions:
+            notes.append(f"{chip}: {len(metrics)} metrics in one pass, over whole regions")
+            continue
         notes.append(
             f"{chip}: {len(metrics)} metrics in {passes} pass{'es' if passes != 1 else ''}: the "
             f"first {launches} launches of each kernel, grid and call path run "
             f"{'that often' if passes > 1 else 'once'}, one at a time"
         )
-    if len(lines) == 1:
+    if not lines:
         return PreparedGpu("", [*notes, f"{', '.join(names)}: no GPU here can count them"])
-    return PreparedGpu("\n".join(lines) + "\n", notes)
+    how = "regions" if regions else f"launches {launches}"
+    return PreparedGpu("\n".join([how, *lines]) + "\n", notes)
 
 
 def _chips(host: CuptiHost) -> list[str]:
@@ -118,6 +134,7 @@ class CountPart:
     Attributes:
         counted: values of each counted launch, in the order of the device's metrics.
         seen: launches in all.
+        regions: values of each counted region, by device and the address of its call path.
         metrics: of each device.
         passes: of each device.
         refused: kernels that were left alone, and why.
@@ -128,6 +145,9 @@ class CountPart:
     start_ticks: int
     counted: dict[Key, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
     seen: dict[Key, int] = field(default_factory=dict)
+    regions: dict[tuple[int, int], list[list[float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     doubtful: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
     metrics: dict[int, list[str]] = field(default_factory=dict)
     chips: dict[int, str] = field(default_factory=dict)
@@ -170,6 +190,10 @@ def _take(part: CountPart, cell: list[str]) -> None:
                 part.seen[key] = int(rest[0])
         case "doubtful":
             part.doubtful[_key(cell)[0]] += 1
+        case "region":
+            part.regions[int(cell[1]), int(cell[2], 16)].append([float(one) for one in cell[3:]])
+        case "region doubtful":
+            part.said.append("a region was not counted cleanly and is left out")
         case "device":
             device = int(cell[1])
             part.chips[device], part.passes[device] = cell[2], int(cell[3])
@@ -253,6 +277,21 @@ def add_count_part(
                 sums[metric] += value
         if rows:
             builder.add_values(thread, row, {**sums, COUNTED_LAUNCHES: len(rows)})
+    for (device, address), regions in part.regions.items():
+        place = find(address)
+        if place is None or place[0].tree.parent[place[1]] < 0:
+            continue
+        tree, at = place[0].tree, place[1]
+        rows = list(_values(regions, part.metrics.get(device, []), recipes.get(device)))
+        times = [round(one[TIME]) for one in rows if TIME in one]
+        thread = Thread(node, 1 + device, 0, "stream", "counted launches")
+        square = float(sum(time * time for time in times))
+        launch = Launch(0, len(rows), sum(times), min(times, default=0), max(times, default=0),
+                        square, len(rows) - len(times))  # fmt: skip
+        owner = Owner(tree, tree.parent[at])
+        row = builder.add(thread, owner, profile.timers[tree.timer[at]], launch)
+        for values in rows:
+            builder.add_values(thread, row, values)
     profile.threads += builder.threads()
     there = {metric.name for metric in profile.metrics}
     profile.metrics += [Metric(n, unit) for n, unit in units.items() if n not in there]

@@ -278,8 +278,8 @@ def _doubted(
     if answer["enabled_ns"] != answer["running_ns"]:
         notes.append(
             f"{', '.join(sorted(on_processor))}: not counted, since others use the processor's "
-            "counters, too (the kernel's watchdog for one: sysctl kernel.nmi_watchdog=0), and these "
-            "would count part of the time only"
+            "counters, too (the kernel's watchdog for one: sysctl kernel.nmi_watchdog=0), and "
+            "these would count part of the time only"
         )
         return on_processor
     if any(value >= UNBELIEVABLE for values in rounds for value in values):

@@ -381,7 +381,7 @@ def _count_on_gpus(
         return
     from taupy.collectors import cupti_counters
 
-    prepared = cupti_counters.prepare(names, launches)
+    prepared = cupti_counters.prepare(names, launches, regions=args.counters_at == "regions")
     notes += prepared.notes
     if prepared.text:
         engine_options["gpu_counters"] = prepared.text

@@ -189,6 +189,8 @@ def _streams(
             if counted and not places:
                 timer = profile.timers[one.tree.timer[row]]
                 homeless[timer.short or timer.name] = None
+            if "REGION" in profile.timers[one.tree.timer[row]].groups:
+                places = dict(sorted(places.items())[:1])  # counted over all streams
             whole = sum(places.values())
             for (number, at), calls in places.items():
                 sums = values.setdefault(number, {}).setdefault(at, {})
@@ -204,14 +206,14 @@ def _streams(
 def _kernels(
     one: ThreadProfile, profile: Profile, ids: list[int]
 ) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Rows of kernels that ran, with what they are found by."""
+    """Rows of kernels that ran, and of regions, with what they are found by."""
     paths: list[tuple[int, ...]] = []
     for row, position in enumerate(one.tree.timer):
         above = one.tree.parent[row]
         groups = profile.timers[position].groups
         path = paths[above] if above >= 0 else ()
         paths.append(path if "CUDA_API" in groups else (*path, ids[position]))
-        if "GPU_KERNEL" in groups and one.tree.calls[row]:
+        if ("GPU_KERNEL" in groups and one.tree.calls[row]) or "REGION" in groups:
             yield row, (one.thread.node, one.thread.context, paths[row])
 
 

@@ -1,7 +1,7 @@
 /* A stand-in for libcupti.so.13 with a Range Profiler: metric number i (from 1) of a kernel
  * of `work` is work * i; gpu__time_duration.sum is 1000 * work. FAKE_RANGE makes it misbehave:
  * enable=CODE, start=CODE, initialize=CODE (that function answers so), twice (two ranges),
- * unknown (it does not know metrics with "unknown" in them). */
+ * unknown (it does not know one of the metrics). With "one pass" all metrics take one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -19,6 +19,7 @@ static void *profiled; /* context that is being counted */
 static uint64_t works[16];
 static size_t ranges;
 static const uint8_t *configured;
+static int user_range, pushed;
 
 static int asked(const char *what)
 {
@@ -37,6 +38,11 @@ static void on_call(int site, int domain, uint32_t id, const char *kernel, const
 static void on_kernel(void *context, const char *kernel, uint64_t work)
 {
     (void)kernel;
+    if (user_range) {
+        if (context == profiled && ranges == 1 && pushed)
+            works[0] += work;
+        return;
+    }
     if (context == profiled && ranges < 16)
         works[ranges++] = work;
     if (context == profiled && asked("twice") && ranges < 16)
@@ -118,7 +124,7 @@ int cuptiProfilerHostConfigAddMetrics(PAddMetrics *p)
 }
 int cuptiProfilerHostGetConfigImageSize(PImageSize *p) { SIZED(p, PImageSize, bytes); return p->bytes = 16, 0; }
 int cuptiProfilerHostGetConfigImage(PImage *p) { SIZED(p, PImage, image); return memset(p->image, 9, p->bytes), 0; }
-int cuptiProfilerHostGetNumOfPasses(PPasses *p) { SIZED(p, PPasses, passes); return p->passes = 2, p->image[0] != 9; }
+int cuptiProfilerHostGetNumOfPasses(PPasses *p) { SIZED(p, PPasses, passes); return p->passes = asked("one pass") ? 1 : 2, p->image[0] != 9; }
 int cuptiRangeProfilerEnable(PEnable *p) { SIZED(p, PEnable, profiler); return p->profiler = p->context, asked("enable"); }
 int cuptiRangeProfilerDisable(PProfiler *p) { SIZED(p, PProfiler, profiler); return 0; }
 int cuptiRangeProfilerGetCounterDataSize(PDataSize *p) { SIZED(p, PDataSize, bytes); return p->bytes = 64, p->count == 0; }
@@ -131,7 +137,9 @@ int cuptiRangeProfilerSetConfig(PSetConfig *p)
 {
     SIZED(p, PSetConfig, target_level);
     configured = p->data;
-    return p->range != AUTO_RANGE || p->replay != KERNEL_REPLAY || p->config[0] != 9 || p->data[0] != 5;
+    user_range = p->range == USER_RANGE;
+    return (user_range ? p->replay != USER_REPLAY : p->replay != KERNEL_REPLAY) || p->config[0] != 9 ||
+           p->data[0] != 5;
 }
 int cuptiRangeProfilerStart(PProfiler *p)
 {
@@ -140,6 +148,14 @@ int cuptiRangeProfilerStart(PProfiler *p)
     profiled = p->profiler;
     return asked("start");
 }
+int cuptiRangeProfilerPushRange(PPush *p)
+{
+    SIZED(p, PPush, name);
+    works[0] = 0;
+    ranges = pushed = 1;
+    return strcmp(p->name, "region") != 0;
+}
+int cuptiRangeProfilerPopRange(PProfiler *p) { SIZED(p, PProfiler, profiler); return pushed = 0; }
 int cuptiRangeProfilerStop(PStop *p)
 {
     SIZED(p, PStop, all_passes);

@@ -88,6 +88,12 @@ int main(void)
     FIELD(PSetConfig, least_level, CUpti_RangeProfiler_SetConfig_Params, minNestingLevel);
     FIELD(PSetConfig, pass, CUpti_RangeProfiler_SetConfig_Params, passIndex);
     FIELD(PSetConfig, target_level, CUpti_RangeProfiler_SetConfig_Params, targetNestingLevel);
+    SIZE(PPush, name, CUpti_RangeProfiler_PushRange_Params);
+    FIELD(PPush, profiler, CUpti_RangeProfiler_PushRange_Params, pRangeProfilerObject);
+    FIELD(PPush, name, CUpti_RangeProfiler_PushRange_Params, pRangeName);
+    SIZE(PProfiler, profiler, CUpti_RangeProfiler_PopRange_Params);
+    is("user range", USER_RANGE, CUPTI_UserRange);
+    is("user replay", USER_REPLAY, CUPTI_UserReplay);
     SIZE(PStop, all_passes, CUpti_RangeProfiler_Stop_Params);
     FIELD(PStop, profiler, CUpti_RangeProfiler_Stop_Params, pRangeProfilerObject);
     FIELD(PStop, all_passes, CUpti_RangeProfiler_Stop_Params, isAllPassSubmitted);

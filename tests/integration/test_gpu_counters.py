@@ -213,6 +213,38 @@ def test_a_program_without_cuda_says_that_nothing_was_counted(gpu):
     assert done.returncode == 0 and "no kernel was counted" in done.stderr
 
 
+REGIONS = (
+    PROGRAM
+    + """
+import taupy
+launch(DRIVER, b'before', work=1000)
+def step():
+    with taupy.region("step"):
+        for _ in range(3): launch(RUNTIME, b'k', work=5)
+        with taupy.region("inner"):
+            launch(GRAPH, b'g', work=2)
+step(); step()
+launch(DRIVER, b'after', work=1000)
+"""
+)
+
+
+def test_whole_regions_are_counted_in_one_pass(gpu):
+    gpu.environment["FAKE_RANGE"] = "one pass"
+    done = gpu.run(REGIONS, "--metrics", "gld,gst", "--counters-at", "regions")
+    assert "in one pass, over whole regions" in done.stderr
+    # Three kernels of 5 and a graph of two kernels of 2, twice.
+    assert kernels(gpu, "gld") == {"step": (2 * 19, 2)}
+    assert kernels(gpu, "gst") == {"step": (2 * 38, 2)}
+    assert kernels(gpu, "counted_time") == {"step": (38_000, 2)}
+
+
+def test_regions_are_not_run_again_for_more_passes(gpu):
+    done = gpu.run(REGIONS, "--metrics", "gld", "--counters-at", "regions")
+    assert done.returncode == 0 and "need 2 passes, and a region runs once" in done.stderr
+    assert not kernels(gpu, "gld")
+
+
 def _headers() -> Path | None:
     for folder in (os.environ.get("CUDA_INCLUDE"), "/usr/local/cuda/include"):
         if folder and Path(folder, "cupti_range_profiler.h").exists():
@@ -235,4 +267,4 @@ def test_our_layouts_are_those_of_nvidias_headers(tmp_path):
         check=True,
     )
     done = subprocess.run([str(program)], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["checked 163, wrong 0"]
+    assert done.stdout.splitlines() == ["checked 171, wrong 0"]
