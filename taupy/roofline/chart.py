@@ -30,6 +30,7 @@ TITLES: dict[Kind, str] = {
 COLORS = 10
 _WEIGHTY = 0.001  # share of the time from which on a point is always drawn
 _NEAR = 30.0
+_LEAST, _MOST = 1e-40, 1e40
 _WHOLE_AREA = 0.1  # of many points that share the time evenly none is large
 MARKERS = 10
 
@@ -209,9 +210,14 @@ def area(placement: Placement, largest: float) -> float:
     return placement.point.share / max(largest, _WHOLE_AREA)
 
 
+def drawable(*values: float) -> bool:
+    """Can these be coordinates on logarithmic axes? What no machine can do cannot."""
+    return all(_LEAST < value < _MOST for value in values)
+
+
 def span(values: Iterable[float], below: float, above: float) -> tuple[float, float]:
     """Limits of an axis: a factor below the least and above the largest value."""
-    finite = [value for value in values if value > 0 and math.isfinite(value)]
+    finite = [value for value in values if drawable(value)]
     if not finite:
         return 0.1, 10.0
     low, high = min(finite) / below, max(finite) * above

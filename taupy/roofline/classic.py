@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -66,7 +65,7 @@ def _symbols(placements: Sequence[Placement], levels: Sequence[str], style: Look
         for level in levels:
             intensity = each.point.intensity(level)
             height = each.point.performance
-            if not intensity or not math.isfinite(intensity) or not height > 0:
+            if intensity is None or not chart.drawable(intensity, height):
                 continue
             symbols.append(
                 Symbol(

@@ -176,12 +176,12 @@ def _symbols(
         opened = (spot.times.bandwidth, spot.times.compute)
         if kind == "combined":
             opened = (opened[0] * spot.bandwidth, opened[1] * spot.peak)
-        if kind != "time" and min(closed) > 0:
+        if kind != "time" and chart.drawable(*closed):
             symbols.append(Symbol(spot.number, *closed, size, color, marker, True, "", text))
-        if kind != "complexity" and min(opened) > 0:
+        if kind != "complexity" and chart.drawable(*opened):
             symbols.append(Symbol(spot.number, *opened, size, color, marker, False, "", text))
         crowded = len(found) > _MOST_PAIRS and color == "other"
-        if kind == "combined" and not crowded and min(*closed, *opened) > 0:
+        if kind == "combined" and not crowded and chart.drawable(*closed, *opened):
             pairs.append(Line("pair", "", (closed, opened), color, "dotted"))
     return symbols, pairs
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from taupy.profiledb.ceilings import best_of
 from taupy.roofline import chart as charts
@@ -251,6 +253,46 @@ def test_any_chart_can_be_drawn_on_logarithmic_axes(kind, number):
     assert len(chart.points) == number
     assert len(chart.legend) <= 16
     assert all(len(entry.label) < 90 for entry in chart.legend)
+    json.dumps(charts.to_json(chart), allow_nan=False)
+
+
+extreme = st.sampled_from([0.0, 1e-300, 1e-9, 1.0, 1e6, 1e18, 1e300])
+works = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from(["fp32", "fp16", "any", "tensor", "fp64"]), extreme),
+        st.dictionaries(st.sampled_from(["L2", "DRAM", "L1"]), extreme),
+        st.sampled_from([0.0, 1e-9, 1e-3, 1e5, math.nan]),
+        st.sampled_from([0, 1, 10**9]),
+        st.sampled_from(["kernel", "phase", "program"]),
+        st.floats(0, 1),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(works, st.sampled_from(ALL))
+def test_no_work_is_too_odd_for_a_chart(some, kind):
+    placed = [
+        place(
+            point(
+                flop,
+                moved,
+                time,
+                launches,
+                of=of,
+                share=share,
+                flop_tier="measured" if flop else "unknown",
+            ),
+            roofs(),
+        )
+        for flop, moved, time, launches, of, share in some
+    ]
+    chart = build(kind, placed)
+    assert 0 < chart.x.low < chart.x.high < math.inf
+    assert 0 < chart.y.low < chart.y.high < math.inf
+    assert all(x > 0 and y > 0 for line in chart.lines for x, y in line.points)
     json.dumps(charts.to_json(chart), allow_nan=False)
 
 
