@@ -249,6 +249,8 @@ def _facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
     """The metadata that TAU repeats in every file, by name."""
     node = measured.thread.node
     facts = {**profile.metadata, **profile.node_metadata.get(node, {})}
+    for name in (tau_thread.CALLPATHS, "taupy.invariants"):
+        facts.pop(name, None)  # remarks on our tree, not on the measurement
     place = re.compile(r"(.*) \[(\d+\.\d+\.\d+)\]", re.DOTALL)
     thread = measured.thread
     here = f"{thread.node}.{thread.context}.{thread.thread}"

@@ -23,6 +23,12 @@ THREAD_ID = "taupy.thread.id"
 METRIC = "taupy.metric"
 DURATION = "taupy.duration_ns"
 
+CALLPATHS = "taupy.health.callpaths"
+_CUT_NOTE = (
+    "the file does not tell all callers (TAU_CALLPATH, TAU_CALLPATH_DEPTH): "
+    f"such routines stand under {tau_names.CUT.name}"
+)
+
 Place = tuple[int, int, int]
 
 
@@ -152,7 +158,10 @@ def profile(
         timers=timers.timers,
         threads=threads,
         metrics=sorted(set(metrics), key=lambda metric: metric.name),
-        metadata={name: value for name, value in metadata.items() if name != DURATION},
+        metadata={
+            **{name: value for name, value in metadata.items() if name != DURATION},
+            **({CALLPATHS: _CUT_NOTE} if tau_names.CUT in timers.timers else {}),
+        },
         node_metadata=node_metadata,
     )
 

@@ -334,5 +334,6 @@ def test_the_tree_of_a_profile_without_call_paths_shows_its_routines(state, caps
         ".TAU application", "(callers not recorded)", "main", "f"
     ]  # fmt: skip
     # The laws that such a tree cannot keep are counted, not listed.
-    assert shown.count("note:") == 2
+    assert shown.count("note:") == 3
+    assert "note: the file does not tell all callers" in shown
     assert "4 laws of call trees are broken: taupy trials show 1" in shown
