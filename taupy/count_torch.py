@@ -48,12 +48,15 @@ def _recurrent(inputs: Any, of_input: Any, of_hidden: Any) -> float:
     return 2.0 * cells * float(of_input.numel() + of_hidden.numel())
 
 
-def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> None:
+def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
     """Count every operator of this thread from now on.
 
     Args:
         note: is told the work and the element type of each.
         unknown: gets the names of operators that nobody knows.
+
+    Returns:
+        The mode that watches; its `__exit__` ends it.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -97,4 +100,6 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> None:
             note(Work(flop, float(moved)), str(kind).removeprefix("torch."))
             return result
 
-    Counting().__enter__()
+    mode = Counting()
+    mode.__enter__()
+    return mode

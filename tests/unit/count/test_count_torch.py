@@ -1,0 +1,63 @@
+"""PyTorch's operators, forward and backward, by their shapes."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from taupy.count_torch import watch  # noqa: E402
+
+
+@pytest.fixture
+def counted():
+    """Runs a function and gives its flop by element type, its bytes and unknown names."""
+
+    def run(function):
+        flop, unknown = {}, {}
+        moved = [0.0]
+
+        def note(work, element_type):
+            flop[element_type] = flop.get(element_type, 0) + work.flop
+            moved[0] += work.bytes
+
+        mode = watch(note, unknown)
+        try:
+            function()
+        finally:
+            mode.__exit__(None, None, None)
+        return flop, moved[0], unknown
+
+    return run
+
+
+def test_a_product_and_its_gradients(counted):
+    left = torch.ones(64, 256)
+    weight = torch.ones(256, 512, requires_grad=True)
+    flop, _, unknown = counted(lambda: (left @ weight).backward(torch.ones(64, 512)))
+    # The input wants no gradient: one product forward, one back.
+    assert flop["float32"] == 2 * (2 * 64 * 256 * 512)
+    assert unknown == {}
+
+
+def test_convolutions_and_recurrent_layers(counted):
+    layer = torch.nn.Conv2d(8, 16, 3, bias=False)
+    flop, _, _ = counted(lambda: layer(torch.ones(4, 8, 32, 32)))
+    assert flop["float32"] == 2 * 4 * 16 * 30 * 30 * 8 * 9
+    recurrent = torch.nn.LSTM(32, 16)
+    flop, _, unknown = counted(lambda: recurrent(torch.ones(10, 4, 32)))
+    assert flop["float32"] >= 2 * 10 * 4 * 4 * 16 * (32 + 16)
+    assert unknown == {}
+
+
+def test_views_move_nothing_and_functions_of_elements_all_they_touch(counted):
+    array = torch.ones(10, 20, dtype=torch.float64)
+    assert counted(lambda: array.t().reshape(20, 10)[3:])[:2] == ({}, 0)
+    flop, moved, _ = counted(lambda: torch.exp(array))
+    assert (flop, moved) == ({"float64": 200}, 2 * 200 * 8)
+
+
+def test_what_has_no_formula_is_named(counted):
+    flop, _, unknown = counted(lambda: torch.linalg.eigvals(torch.eye(4)))
+    assert sum(flop.values()) == 0
+    assert "linalg_eig" in unknown or "linalg_eigvals" in unknown
