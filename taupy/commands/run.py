@@ -176,6 +176,14 @@ def run(args: argparse.Namespace) -> int:
     from taupy.instrument import launch, runfolder
 
     settings = _settings(args, target)
+    wants_to_join = bool(args.merge_into or getattr(args, "merge_into_uuid", ""))
+    if wants_to_join and not settings.merge_into:
+        for line in settings.notes:
+            print(f"taupy: {line}", file=sys.stderr)
+        if args.merge_into:
+            raise TaupyError("nothing of --metrics can be counted here: the program was not run")
+        print("taupy: nothing of --metrics can be counted here: not run again", file=sys.stderr)
+        return 0
     try:
         folder = runfolder.make_run_folder(settings.uuid)
     except OSError as problem:

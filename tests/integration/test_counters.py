@@ -408,6 +408,15 @@ def test_twice_without_metrics_or_with_a_failing_program_says_so(runs):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
+def test_the_second_run_is_left_out_where_nothing_can_be_counted(runs, fake_pmu):
+    runs.environment.update(LD_PRELOAD=str(fake_pmu), FAKE_PMU="errno=13")
+    done = runs.run("print('ran')", "--twice", "--metrics", "flop")
+    assert done.returncode == 0 and done.stdout == "ran\n" and "not run again" in done.stderr
+    assert runs.one("SELECT count(*) FROM trial") == 1
+    done = runs.run("print('ran')", "--merge-into", "1", "--metrics", "flop")
+    assert done.returncode != 0 and done.stdout == "" and "was not run" in done.stderr
+
+
 def test_counters_of_another_run_join_a_trial_or_stay_apart(runs):
     runs.run(WORK, "--trial", "first")
     more = ("--metrics", "page_faults", "--counters-at", "calls", "--merge-into", "trial=first")
