@@ -22,23 +22,24 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     ("clocks", r"(?i).*\b(clock|clocks|mhz|frequency)\b.*|(?i:.*clockrate.*)"),
     (
         "instrumentation",
-        r"taupy\.(engine|version|source|option\..*|collector.*|counters.*|gpu.*)"
+        r"taupy\.(engine|version|source|option\..*|collector.*)"
+        r"|taupy\.counters\.(read|events|native_threads|not_self_tested)"
         r"|taupy\.health\.(throttled|dropped.*|lost.*|cut_off|gpu.*|recursion|profile_hook)"
-        r"|TAU .*|TAU_.*|Metric Name|time source|.* convention|(nsys|ncu|cupti)\..*",
+        r"|TAU .*|TAU_.*|Metric Name|time source|.* convention|(nsys|ncu|cupti)[. ].*",
     ),
     ("arguments", r"Application|Command Line|Arguments|PYTHON(?!_).*"),
     (
         "machine",
         r"Hostname|CPU (Type|Vendor|Cores|Cores Allowed)|Memory Size|Cache Size|OS Machine"
-        r"|Nodes|Threads|GPU.*\b(Name|UUID|compute ?Capability.*|Compute Capability"
-        r"|Multiprocessors|numMultiprocessors)|GPUs|CUDA_.*|GPU Count"
+        r"|Nodes|GPU \d+ .*(Power Limit|Mode)|GPU.*\b(Name|UUID|[Cc]ompute ?Capability.*"
+        r"|Multiprocessors|numMultiprocessors)|GPUs|CUDA_(?!VISIBLE).*|GPU Count"
         r"|OMP_.*|MKL_.*|OPENBLAS_.*|NUMEXPR_.*|NUMBA_.*|GOMP_.*|KMP_.*|VECLIB_.*"
         r"|MALLOC_ARENA_MAX|WORLD_SIZE|LOCAL_WORLD_SIZE|SLURM_(CPUS|NTASKS|JOB_NUM).*"
         r"|OMPI_COMM_WORLD_SIZE|TF_.*|TORCH_.*|PYTORCH_.*",
     ),
     (
         "versions",
-        r"(?i).*\b(version|driver|cuda|cudnn|release|compiler|implementation|distribution)\b.*"
+        r"(?i).*\b(version|driver|cuda|cudnn|blas|release|compiler|implementation|distribution)\b.*"
         r"|OS Name|PYTHON_GIL",
     ),
     ("outcome", r"State|Exit Code"),
@@ -50,8 +51,8 @@ _PASSING = re.compile(
     r"|Parent Process ID|Context Switches.*|Page Faults.*|CPU Time.*|Peak .*|CWD|Executable"
     r"|Python Executable|Git .*|Username|File Type.*|Trial.*|OS Version|Engine|LANG|LC_ALL|TZ"
     r"|.*JOB_?ID|.*STEP_ID|.*NODEID|.*PROCID|.*LOCALID|.*RANK|SLURM_JOB_(NAME|PARTITION)"
-    r"|taupy\..*|Memory (Free|Available).*|GPU.*\b(PCI|Bus|Temperature|Power|Utilization"
-    r"|Free|Used)\b.*|CUDA_VISIBLE_DEVICES|CONDA_DEFAULT_ENV|PYTHONUNBUFFERED"
+    r"|taupy\..*|Memory (Free|Available).*|Threads|Process Name|CUPTI Library"
+    r"|GPU.*\b(PCI|Bus|Temperature|Power|Utilization|Free|Used)\b.*|CUDA_VISIBLE_DEVICES|CONDA_DEFAULT_ENV|PYTHONUNBUFFERED"
     r"|PYTHONDONTWRITEBYTECODE|Description|repeat(\.run)?|sweep(\.over)?"
 )
 
@@ -76,6 +77,9 @@ class Difference(NamedTuple):
 def differences(sides: Sequence[Sequence[Mapping[str, str]]]) -> list[Difference]:
     """What makes the sides hard to compare, by kind.
 
+    Of other GPUs, single facts (`GPU 0 Core Clock`) differ as a matter of course, and are
+    left out.
+
     Args:
         sides: the facts of each side's trials: metadata, and what stands beside it in the
             trial (`Application`, `State`, `Exit Code`, `Nodes`, `Threads`).
@@ -94,6 +98,8 @@ def differences(sides: Sequence[Sequence[Mapping[str, str]]]) -> list[Difference
             shown = tuple(_listed(side, name, values[at]) for at, side in enumerate(sides))
             found.append(Difference(kind, name, shown))
     found.sort(key=lambda one: KINDS.index(one.kind))
+    if any(one.name == "GPUs" for one in found):
+        return [one for one in found if not re.match(r"GPU \d", one.name)]
     return found
 
 

@@ -214,23 +214,23 @@ def judged(
     found = list(rows)
     counted = condition.metric in COUNTS
     to_test = [row for row in found if condition.change and not (counted and _agree(row))]
-    p_of: dict[str, float] = {}
+    p_of: dict[int, float] = {}  # by identity: names need not differ
     level = alpha / families
     if to_test and significance.can_tell(len(to_test[0].first), len(to_test[0].second), level):
         result = significance.tested(
             [row.first for row in to_test], [row.second for row in to_test]
         )
-        p_of = {row.name: p for row, p in zip(to_test, result.adjusted, strict=True)}
+        p_of = {id(row): p for row, p in zip(to_test, result.adjusted, strict=True)}
     rulings = []
     for row in found:
         first, second = median(row.first), median(row.second)
         met = condition.met(first, second, amount)
-        p = p_of.get(row.name)
+        p = p_of.get(id(row))
         why = ""
         verdict: Verdict = "fails" if met else "passes"
         if not condition.change:
             why = "the median itself"
-        elif row not in to_test:
+        elif counted and _agree(row):
             why = "all runs agree"
         elif p is None:
             verdict, why = "undecided", _too_few(len(row.first), len(row.second), level)

@@ -38,6 +38,12 @@ _GPU_METADATA = """
     SELECT value FROM metadata WHERE trial_id = ? AND name LIKE 'GPU%Name' ORDER BY node, name
 """
 
+_GPU_FACTS = """
+    SELECT device.id, device_fact.name, device_fact.value, device_fact.unit
+      FROM device JOIN device_fact ON device_fact.device_id = device.id
+     WHERE device.trial_id = ? ORDER BY device.node, device.ordinal, device_fact.position
+"""
+
 _GPUS = "SELECT name FROM device WHERE trial_id = ? ORDER BY node, ordinal"
 
 # One range of the key for each thread, so that no thread that is not meant is read.
@@ -197,6 +203,17 @@ def thread_ids(
 def gpu_names(db: ProfileDB, trial_id: int) -> list[str]:
     """The names of the trial's GPUs, by node and ordinal."""
     return [name for (name,) in db.rows(_GPUS, (trial_id,))]
+
+
+@of_a_sound_file
+def gpu_facts(db: ProfileDB, trial_id: int) -> list[tuple[str, str, str]]:
+    """What is known of each GPU: `GPU 0 Core Clock`, value, unit; numbered over nodes."""
+    rows = db.rows(_GPU_FACTS, (trial_id,))
+    order = list(dict.fromkeys(device for device, *_ in rows))
+    return [
+        (f"GPU {order.index(device)} {name}", str(value), unit)
+        for device, name, value, unit in rows
+    ]
 
 
 @of_a_sound_file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -106,7 +107,7 @@ def _candidates(
             if name in names:
                 name = f"{key.timer} ({key.groups})"
             values = [value for side in row.runs for value in side]
-            if any(value != value for value in values):
+            if not all(map(math.isfinite, values)):
                 if (row.values[1] or 0) >= least or test is not None:
                     left.append(name)
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from taupy.errors import UsageError
 from taupy.model.rows import TrialRow
 from taupy.profiledb import compare_query, query, selector
 from taupy.profiledb.database import ProfileDB
+
+_TELLING = re.compile("Clock|Version|Power Limit|Mode")
+"""Facts of a GPU that make the same model perform differently."""
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -96,6 +100,9 @@ def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
     found["Nodes"] = str(len({place.node for place in places}))
     found["Threads"] = str(len(hosts))
     found["GPUs"] = ", ".join(compare_query.gpu_names(db, trial.id))
+    for name, value, unit in compare_query.gpu_facts(db, trial.id):
+        if _TELLING.search(name):
+            found[name] = f"{value} {unit}".strip()
     for (name, unit), event in compare_query.event_sums(db, trial.id).items():
         if comparable.kind_of(name) == "clocks":
             found[name] = f"{event.mean:.6g} {unit}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -92,7 +93,7 @@ def _repeated(row: Row[Hashable], side: int) -> bool:
 
 def _complete(row: Row[Hashable], side: int) -> bool:
     """Has every run a value? A test needs them all."""
-    return all(value == value for value in (*row.runs[0], *row.runs[side]))
+    return all(math.isfinite(value) for value in (*row.runs[0], *row.runs[side]))
 
 
 def _middle(row: Row[Hashable], side: int) -> float:

@@ -36,6 +36,8 @@ def test_two_runs_of_one_thing_do_not_differ():
         "CPU MHz": "2650.0",
         "repeat.run": "2 of 5",
         "CWD": "/elsewhere",
+        "Threads": "7",  # of the program's own making
+        "taupy.counters.reading_ns": "51",
     }
     assert differing({}, passing) == []
 
@@ -51,9 +53,13 @@ def test_two_runs_of_one_thing_do_not_differ():
         ("machine", "GPU Name", "NVIDIA A100"),
         ("machine", "GPU[0] Name", "NVIDIA A100"),
         ("machine", "OMP_NUM_THREADS", "8"),
-        ("machine", "Threads", "4"),
         ("clocks", "CPU MHz", "1200"),
         ("clocks", "GPU Clock", "1410 MHz"),
+        ("clocks", "GPU 0 SM Clock", "1410000000 Hz"),
+        ("machine", "GPU 0 Power Limit", "500 W"),
+        ("machine", "GPU 1 MIG Mode", "on"),
+        ("versions", "GPU 0 Driver Version", "570.1"),
+        ("versions", "BLAS", "OpenBLAS"),
         ("versions", "Python Version", "3.12.1"),
         ("versions", "CUDA Driver Version", "570.1"),
         ("versions", "torch version", "2.5"),
@@ -110,3 +116,11 @@ def test_runs_of_a_side_that_are_not_of_one_thing_are_told():
 def test_a_sweep_within_a_side_is_told():
     runs = [{**SAME, "batch_size": size} for size in ("16", "32", "64")]
     assert [one.name for one in within(runs)] == ["batch_size"]
+
+
+def test_of_other_gpus_single_facts_are_left_out():
+    first = {**SAME, "GPUs": "H200", "GPU 0 Core Clock": "1980", "GPU 0 Driver Version": "1"}
+    second = {**SAME, "GPUs": "A100", "GPU 0 Core Clock": "1410", "GPU 0 Driver Version": "2"}
+    assert [one.name for one in differences([[first], [second]])] == ["GPUs"]
+    slower = {**first, "GPU 0 Core Clock": "1410"}
+    assert [one.name for one in differences([[first], [slower]])] == ["GPU 0 Core Clock"]

@@ -264,7 +264,6 @@ def test_what_differs_between_the_trials_is_found(gpus):
         ("arguments", "Application"),
         ("input", "batch size"),
         ("machine", "GPU Name"),
-        ("machine", "Threads"),
         ("machine", "GPUs"),
     ]
     assert inside == []
