@@ -31,16 +31,21 @@ _PASSES_ON = re.compile(
     r"|_Loader\.exec_module|_watch_torch\.<locals>\.exec_module"
     r"|watch\.<locals>\.Counting\.__torch_dispatch__) \["
 )
+# PyTorch puts these around a dispatch mode; without counting they would not run.
+WRAPPERS = re.compile(
+    r"[{/\\](_compile\.py|_dynamo[/\\]eval_frame\.py|utils[/\\]_python_dispatch\.py)}"
+)
 _DISPATCH = "Counting.__torch_dispatch__ ["
 
 
 class _Kind:
-    PROGRAM, PASSES_ON, DISPATCH, NOTES = range(4)
+    PROGRAM, PASSES_ON, DISPATCH, NOTES, WRAPS = range(5)
 
 
 def _kind(name: str) -> int:
     if not HELPERS.search(name):
-        return _Kind.PROGRAM
+        wraps = "torch" in name and WRAPPERS.search(name)
+        return _Kind.WRAPS if wraps else _Kind.PROGRAM
     if _DISPATCH in name:
         return _Kind.DISPATCH
     return _Kind.PASSES_ON if _PASSES_ON.match(name) else _Kind.NOTES
@@ -95,7 +100,8 @@ def _add_thread(
             owner[number] = number
         else:
             owner[number] = owner[parent]
-        own[owner[number]] += value
+        if kind != _Kind.WRAPS:
+            own[owner[number]] += value
     whole = own[:]
     for number in range(len(rows) - 1, -1, -1):
         if owner[number] == number and above[number] >= 0:

@@ -19,7 +19,7 @@ from taupy.model.work import (
     RoutineWork,
     TrialWork,
 )
-from taupy.profiledb.counted_times import HELPERS, counted_times
+from taupy.profiledb.counted_times import HELPERS, WRAPPERS, counted_times
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 
 _METRICS = """
@@ -206,14 +206,18 @@ def _noted(
     """
     ours = {place for place, name in enumerate(names) if HELPERS.search(name)}
     notes = {place for place in ours if names[place].startswith("_note [")}
+    wrappers = {
+        place for place, name in enumerate(names) if "torch" in name and WRAPPERS.search(name)
+    }
     summed: dict[tuple[str, tuple[int, ...]], float] = {}
     for name, callpath, value in db.rows(_EVENTS, (trial_id, *_STATED)):
         if value is None:
             continue
         owners = list(paths.timers(callpath))
+        noted_here = bool(owners) and owners[0] in notes
         if blas and ours.intersection(owners) and owners[0] not in notes:
             continue  # a BLAS call inside an operation that is counted as a whole
-        while owners and owners[0] in ours:
+        while owners and (owners[0] in ours or (noted_here and owners[0] in wrappers)):
             owners.pop(0)
         key = (name, tuple(owners))
         summed[key] = summed.get(key, 0.0) + float(value)

@@ -51,3 +51,12 @@ def test_a_recursive_routine_has_its_time_once(db):
     inner = call("walk", 2, 3, [helper("binary", 4)])
     found = times_of(db, host(call(ROOT_TIMER, 1, 0, [call("walk", 1, 1, [inner])])))
     assert found["walk"] == (8, 8)
+
+
+def test_what_pytorch_puts_around_a_dispatch_mode_costs_nobody_anything(db):
+    name = "watch.<locals>.Counting.__torch_dispatch__"
+    dispatch = helper(name, 40, [helper("_note", 90)], TORCH)
+    inner = call(Timer("DisableContext._fn", "torch/_dynamo/eval_frame.py", 1), 1, 600, [dispatch])
+    outer = call(Timer("_disable_dynamo.inner", "torch/_compile.py", 1), 1, 700, [inner])
+    found = times_of(db, host(call(ROOT_TIMER, 1, 1, [call("linear", 1, 5, [outer])])))
+    assert found == {"linear": (45, 45), ROOT_TIMER: (46, 1)}
