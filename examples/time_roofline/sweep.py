@@ -156,6 +156,8 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shape = dict(LSTM if arguments.kernel == "lstm" else SMALL if arguments.small else CONV2D)
     values = arguments.values or (arguments.small and SMALL_VALUES.get(arguments.over))
+    # Gradients are launched by this thread, so that they lie in its phases.
+    torch.autograd.set_multithreading_enabled(False)
     taupy.metadata("framework", f"PyTorch {torch.__version__}")
     for value in values or known[arguments.over]:
         shape[arguments.over] = value

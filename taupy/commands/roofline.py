@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="measured, report or datasheet; a GPU (V100, 'A100 SXM4 40 GB'); or a file: "
+        help="measured, report or datasheet; a GPU (H200, 'A100 SXM4 40 GB'); or a file: "
         "JSON of the Empirical Roofline Toolkit, CSV of kind,name,value; may be repeated",
     )
     parser.add_argument(
