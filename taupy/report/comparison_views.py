@@ -52,7 +52,8 @@ def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
     """The trials of each side, and the whole of what is compared."""
     columns = [
         Column("side", "text", "Side"),
-        Column("trials", "text", "Trial"),
+        Column("trials", audience="machines"),
+        Column("first_trials", "text", "Trial", "people"),
         Column("runs", "int", "Runs"),
         Column("name", "text", "Name"),
         Column("started_at", "text", "Started (UTC)"),
@@ -72,6 +73,7 @@ def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
         cells: list[Cell] = [
             side.letter,
             ", ".join(str(trial.id) for trial in side.trials),
+            _ids(side),
             len(side.trials),
             _names(side),
             side.trials[0].started_at[:19].replace("T", " "),
@@ -82,6 +84,11 @@ def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
             cells += [whole.values[at], whole.ratio(at)]
         rows.append(cells)
     return View("TRIALS", columns, rows)
+
+
+def _ids(side: Side) -> str:
+    ids = [str(trial.id) for trial in side.trials]
+    return ", ".join(ids if len(ids) <= 10 else [*ids[:8], "...", ids[-1]])
 
 
 def _names(side: Side) -> str:

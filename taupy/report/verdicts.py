@@ -36,6 +36,10 @@ class Rule:
     correction: Correction = "maxt"
 
 
+_FEW_PAIRS = 400
+"""Of more pairs of runs, intervals are worked out for the rows that are tested only."""
+
+
 class Verdict(NamedTuple):
     """Of one row and one side against the first.
 
@@ -76,9 +80,11 @@ def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
                 for row, one, both in zip(tested, found.p, found.adjusted, strict=True)
             }
     made: dict[Hashable, Verdict] = {}
+    large = {row.key for row in tested}
     for row in rows:
         interval = None
-        if _complete(row, side):
+        pairs = len(row.runs[0]) * len(row.runs[side])
+        if _complete(row, side) and (pairs <= _FEW_PAIRS or row.key in large):
             interval = significance.ratio_interval(row.runs[0], row.runs[side], 1 - rule.alpha)
         alone, adjusted = p.get(row.key, (None, None))
         made[row.key] = Verdict(
