@@ -56,7 +56,7 @@ P100 PCIe 16 GB | p100 pcie 16gb | 6.0 | 56 | 1303 | 4.7 9.3 18.7 - - - - - - - 
 V100 SXM2 | v100 sxm2 | 7.0 | 80 | 1530 | 7.8 15.7 31.4 - - - 125 - - - | 900 | NVIDIA Tesla V100 architecture whitepaper, WP-08608
 V100 PCIe | v100 pcie | 7.0 | 80 | 1380 | 7.0 14.0 28.0 - - - 112 - - - | 900 | NVIDIA V100 datasheet, January 2020
 V100S PCIe | v100s pcie | 7.0 | 80 | 1597 | 8.2 16.4 32.8 - - - 130 - - - | 1134 | NVIDIA V100 datasheet, January 2020
-T4 | t4 | 7.5 | 40 | 1590 | - 8.1 16.2 - - - 65 - - 130 | 320 | NVIDIA T4 datasheet
+T4 | t4 | 7.5 | 40 | 1590 | - 8.1 16.2 - - - 65 - - 130 | 320 | NVIDIA T4 product brief
 A100 PCIe 40 GB | a100 pcie 40gb | 8.0 | 108 | 1410 | 9.7 19.5 78 39 19.5 156 312 312 - 624 | 1555 | NVIDIA A100 datasheet, 2020
 A100 SXM4 40 GB | a100 sxm4 40gb | 8.0 | 108 | 1410 | 9.7 19.5 78 39 19.5 156 312 312 - 624 | 1555 | NVIDIA A100 datasheet, 2020
 A100 PCIe 80 GB | a100 pcie 80gb | 8.0 | 108 | 1410 | 9.7 19.5 78 39 19.5 156 312 312 - 624 | 1935 | NVIDIA A100 datasheet, June 2021
