@@ -8,6 +8,7 @@
 #include "../../taupy/_native/cupti_records.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static struct {
     uint8_t *buffer;
     size_t size, used;
 } full[1024];
-static int full_count;
+static int full_count, under_way; /* under way: being handed back by the fake's thread */
 static sem_t wake;
 EXPORT int cuptiActivityFlushAll(uint32_t flag);
 static int worker_runs, version = 1300, records;
@@ -60,8 +61,12 @@ static void *deliver(void *unused)
         uint8_t *done = full[at].buffer;
         size_t done_size = full[at].size, done_used = full[at].used;
         memmove(&full[at], &full[at + 1], sizeof *full * (size_t)(--full_count - at));
+        under_way++;
         pthread_mutex_unlock(&lock);
         completed(NULL, 0, done, done_size, done_used);
+        pthread_mutex_lock(&lock);
+        under_way--;
+        pthread_mutex_unlock(&lock);
     }
     return NULL;
 }
@@ -277,7 +282,12 @@ EXPORT int cuptiActivityFlushAll(uint32_t flag)
             done_used = used;
             buffer = NULL;
         }
+        int others = under_way;
         pthread_mutex_unlock(&lock);
+        if (done == NULL && others) {
+            sched_yield();
+            continue;
+        }
         if (done == NULL)
             return 0;
         completed(NULL, 0, done, done_size, done_used);

@@ -23,6 +23,8 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from tests.fake_gpu import PRELUDE, build, compiler
 
+SLOW = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -196,6 +198,7 @@ def test_api_calls_are_rows_of_the_host_and_their_time_is_taken_from_their_calle
     assert times[""][0] <= profile.duration_ns
 
 
+@SLOW
 def test_calls_that_only_ask_are_left_out(gpu):
     profile = gpu.run("init()\nlaunch('k')\nfor i in range(5): cuda.fake_get_device()\n")
     assert not [path for path in host_calls(profile) if "cudaGetDevice" in path]
@@ -212,6 +215,7 @@ def test_a_driver_call_inside_a_runtime_call_is_not_counted_twice(gpu):
     assert work(profile) == {"<module> / launch / k": 1, "<module> / triton_k": 1}
 
 
+@SLOW
 def test_two_devices_and_three_streams_are_contexts_and_threads(gpu):
     gpu.told["FAKE_DEVICES"] = "2"
     profile = gpu.run(
@@ -276,6 +280,7 @@ def test_kernels_of_autograds_threads_hang_under_the_backward_pass(gpu):
     assert all(one.thread.native_id for one in bare)
 
 
+@SLOW
 def test_launches_of_many_python_threads_keep_their_own_call_paths(gpu):
     profile = gpu.run(
         "init()\n"
@@ -307,6 +312,7 @@ def test_kernels_without_times_are_counted_and_said(gpu):
     assert "1 kernels and copies have no times" in health(profile, "gpu_untimed")
 
 
+@SLOW
 def test_dropped_records_are_said(gpu):
     gpu.told["FAKE_DROP_EVERY"] = "10"
     profile = gpu.run("init()\nfor i in range(100): launch('k')\n")
@@ -315,14 +321,14 @@ def test_dropped_records_are_said(gpu):
     assert count < 100
 
 
-SLOW = pytest.mark.slow
+VERSIONS = [
+    "1206",
+    *(pytest.param(version, marks=SLOW) for version in ("1208", "1300", "1301", "1303")),
+    "1305",
+]
 
 
-@pytest.mark.parametrize(
-    "version",
-    ["1206", pytest.param("1208", marks=SLOW), "1300", pytest.param("1301", marks=SLOW),
-     pytest.param("1303", marks=SLOW), "1305"],
-)  # fmt: skip
+@pytest.mark.parametrize("version", VERSIONS)
 def test_records_of_every_cupti_are_read_across_many_buffers(gpu, version):
     gpu.told |= {"FAKE_CUPTI": version, "FAKE_BUFFER": "4096", "FAKE_DISORDER": "1"}
     profile = gpu.run(
@@ -372,6 +378,7 @@ def test_a_trace_keeps_every_activity_with_its_stamps(gpu):
     assert {one.correlation for one in found} == {one.correlation for one in calls[:20]}
 
 
+@SLOW
 def test_without_a_trace_no_single_activity_is_kept(gpu):
     profile = gpu.run(STEPS)
     assert not any(list(one.activities) for one in profile.threads)
@@ -427,6 +434,7 @@ def test_nvtx_ranges_are_phases_however_deep_in_wrappers_they_begin(gpu):
     assert groups["step"] == {"PHASE", "NVTX"}
 
 
+@SLOW
 def test_ranges_that_do_not_match_are_harmless(gpu):
     profile = gpu.run(
         NVTX + "assert pop() == -1\n"
@@ -455,13 +463,14 @@ def test_ranges_that_do_not_match_are_harmless(gpu):
     ("end", "status"),
     [
         ("", 0),
-        ("sys.exit(3)", 3),
+        pytest.param("sys.exit(3)", 3, marks=SLOW),
         ("os._exit(4)", 4),
-        ("raise RuntimeError('x')", 1),
+        pytest.param("raise RuntimeError('x')", 1, marks=SLOW),
         ("ctypes.CDLL(None).exit(5)", 5),
-        (
+        pytest.param(
             "import threading; threading.Thread(target=os._exit, args=(6,)).start(); time.sleep(9)",
             6,
+            marks=SLOW,
         ),
     ],
 )
@@ -471,7 +480,7 @@ def test_the_last_kernels_are_there_however_the_program_ends(gpu, end, status):
     assert profile.exit_code == status
 
 
-@pytest.mark.slow
+@SLOW
 def test_what_was_flushed_outlives_a_kill(gpu):
     program = subprocess.Popen(
         gpu.command("init()\nfor i in range(100): launch('k')\nprint('up', flush=True)\n"
@@ -548,6 +557,7 @@ def test_the_program_does_not_see_the_collector(gpu):
     assert gpu.printed.split() == ["[]", "[]", "1", "False", "False", "0"]
 
 
+@SLOW
 def test_a_tool_that_the_program_names_itself_stays_named(gpu):
     gpu.told["CUDA_INJECTION64_PATH"] = "/nowhere/libother.so"
     gpu.told["FAKE_NO_INJECTION"] = "1"
@@ -575,9 +585,9 @@ def test_a_driver_that_loads_no_collector_is_noticed_at_a_new_call_path(gpu):
     ("told", "says"),
     [
         ({"FAKE_SUBSCRIBE": "39"}, "another CUPTI client is at work"),
-        ({"FAKE_SUBSCRIBE": "999"}, "CUPTI failed without a reason"),
+        pytest.param({"FAKE_SUBSCRIBE": "999"}, "CUPTI failed without a reason", marks=SLOW),
         ({"FAKE_ENABLE": "35"}, "NVreg_RestrictProfilingToAdminUsers=0"),
-        ({"FAKE_ENABLE": "43"}, "a MIG instance"),
+        pytest.param({"FAKE_ENABLE": "43"}, "a MIG instance", marks=SLOW),
         ({"TAUPY_CUPTI": "/nowhere/libcupti.so.13", "FAKE_DRIVER": "11080"}, "is for CUDA 13"),
     ],
 )
@@ -605,8 +615,8 @@ def test_another_client_that_takes_the_records_is_noticed(gpu):
     "options",
     [
         ("--c-calls", "--cpu-time", "--compensate"),
-        ("--depth", "2", "--fold-libraries"),
-        ("--exclude", "name:launch", "--throttle"),
+        pytest.param(("--depth", "2", "--fold-libraries"), marks=SLOW),
+        pytest.param(("--exclude", "name:launch", "--throttle"), marks=SLOW),
     ],
 )
 def test_whatever_is_recorded_of_the_host_the_gpus_work_is_whole(gpu, options):
@@ -637,13 +647,14 @@ def test_a_driver_without_a_device_is_no_reason_to_speak(gpu):
     assert "not" not in gpu.said
 
 
+@SLOW
 def test_no_gpu_leaves_the_driver_alone(gpu):
     profile = gpu.run("init()\nlaunch('k')\n", "--no-gpu")
     assert not streams(profile)
     assert health(profile, "gpu") == ""
 
 
-@pytest.mark.slow
+@SLOW
 def test_a_gpu_that_never_finishes_does_not_hold_the_program_for_ever(gpu):
     gpu.told["FAKE_FLUSH_HANGS"] = "1"
     (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 2000\n")
