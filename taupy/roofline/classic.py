@@ -45,10 +45,12 @@ def hierarchical(
     markers = {number: min(number, top) for number in range(len(placements))}
     legend = [Entry(level, level) for level in levels]
     several = len(style.groups) > 1
+    apart = len(machines(placements)) > 1
     for number, each in enumerate(placements[:top]):
         name = f"{clipped(each.point.short)}  {percent(100 * each.point.share)} %"
         if several:
-            name += f"  [{clipped(group_of(each), 20)}]"
+            where = processor_name(each.point.processor) if apart else f"trial {each.point.trial}"
+            name += f"  [{each.point.series or where}]"
         legend.append(Entry(name, "ink", markers[number]))
     if len(placements) > top:
         share = percent(100 * sum(each.point.share for each in placements[top:]))
@@ -210,7 +212,7 @@ def _roofs(
                 "bandwidth",
                 name + chart.value_label(level, found.value, found.unit, found.source),
                 ((start, start * found.value), (end, end * found.value)),
-                level if len(levels) > 1 and not name else color,
+                level if len(levels) > 1 else color,
                 "solid",
                 found.value,
                 found.unit,

@@ -219,7 +219,12 @@ function drawLines(chart, box, X, Y, plane, words) {
       'stroke-dasharray': line.style === 'solid' ? 'none' : line.style === 'dashed' ? '7 5' : '2 3'}, plane);
     if (line.role === 'compute' || line.role === 'bandwidth' || line.role === 'balance')
       el('title', {}, made, `${line.label}${line.reference ? ' - ' + line.reference : ''}`);
+  }
+  // From the top down: the upper of two near roofs has its label above, the lower below.
+  const highest = line => Math.max(...line.points.map(point => point[1]));
+  for (const line of [...chart.lines].sort((one, other) => highest(other) - highest(one))) {
     if (!line.label || line.role === 'trajectory' || line.role === 'pair') continue;
+    const points = line.points.map(([x, y]) => [X(x), Y(y)]);
     if (line.role === 'isochrone') {
       el('text', {x:points[1][0]-3, y:points[1][1]-3, 'text-anchor':'end', class:'halo', style:`fill:${color('muted')}`}, words, line.label);
       continue;

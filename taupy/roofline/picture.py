@@ -234,6 +234,8 @@ def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             zorder=2 if line.role != "trajectory" else 3,
             solid_capstyle="round",
         )
+    # From the top down: the upper of two near roofs has its label above, the lower below.
+    for line in sorted(chart.lines, key=lambda each: -max(y for _, y in each.points)):
         if line.label and line.role not in ("trajectory", "pair"):
             _line_label(axes, chart, line, colors, taken)
 
