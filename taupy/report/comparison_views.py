@@ -212,7 +212,9 @@ class _Layout:
         self.confidence = confidence
         self.answer = answer
         self.sides = sides
-        self.verdicts = [one for one in verdicts] if any(verdicts) else []
+        # By the sides, so that all tables of a comparison have the same columns.
+        repeated = [len(side.trials) > 1 for side in sides]
+        self.verdicts = [*verdicts] if repeated[0] and any(repeated[1:]) else []
         self.shares = bool(answer.comparison.totals)
         self.repeated = any(len(side.trials) > 1 for side in sides)
         self.columns = self._columns()
