@@ -42,6 +42,8 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     reader = TraceReader(path.name)
     for event in events:
         reader.add(event)
+        if not events.count & 0xFFFFF and not reader.anything:
+            raise refusal(path, "traceEvents", f"no event with a time in {events.count} events")
     if not reader.anything:
         cut = f", cut off at {events.cut_off}" if events.cut_off else ""
         raise refusal(path, "traceEvents", f"no event with a time in {events.count} events{cut}")

@@ -95,6 +95,12 @@ def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def is_found_fast(connection: sqlite3.Connection, table: str, column: str) -> bool:
+    """Does the table's primary key begin with that column?"""
+    rows = connection.execute(f"PRAGMA table_info({quoted(table)})")
+    return any(row[1] == column and row[5] == 1 for row in rows)
+
+
 def quoted(name: str) -> str:
     """A table or column as SQL wants it."""
     return '"' + name.replace('"', '""') + '"'

@@ -27,6 +27,15 @@ PIECE: Final = 1 << 20
 LARGEST_VALUE: Final = 32 << 20
 """Characters; a longer event or header value is in no trace."""
 
+_LONGEST_MENDED: Final = 1 << 14
+"""Characters of a broken event whose end is looked for by its brackets."""
+
+_FURTHER: Final = 1024
+"""And so many where another event seems to begin before."""
+
+MOST_BLANK: Final = 64
+"""Pieces without an event in them; more is no trace but an attempt to keep us busy."""
+
 MOST_BROKEN: Final = 100_000
 """So many unreadable events say that this is something else."""
 
@@ -84,6 +93,7 @@ class Events:
         self._at = 0
         self._dropped = 0
         self._end = False
+        self._blank = self._counted = 0
         self._pieces: Iterator[str] = iter(())
         decoder = json.JSONDecoder(strict=False, parse_float=Number)
         self._scan: Any = make_scanner(decoder)  # type: ignore[arg-type]  # C's, which is ten times faster than the other
@@ -201,25 +211,33 @@ class Events:
 
     def _salvage(self, where: int, words: str, in_array: bool) -> Any:
         """The value after a repair, else _BROKEN with the next event ahead."""
-        stop = _end_of_value(self._text, self._at)
-        if stop is None and not self._end:
-            if in_array and _NEXT_EVENT.search(self._text, max(where, self._at + 1)):
-                return self._next_event(where, words)
-            self._grow()
-            return self._value(in_array=in_array)
-        if stop is not None:
+        if in_array:
+            following = _NEXT_EVENT.search(self._text, max(where, self._at + 1))
+            if following is None and not self._end:
+                self._grow()
+                return self._value(in_array=True)
+            # Quotes that do not pair would hide the end of the event: look for what follows too.
+            ends = [following.start()] if following else []
+            limit = following.start() + _FURTHER if following else self._at + _LONGEST_MENDED
+            near = _end_of_value(self._text, self._at, limit)
+        else:
+            ends = []
+            near = _end_of_value(self._text, self._at, self._at + LARGEST_VALUE)
+            if near is None and not self._end:
+                self._grow()
+                return self._value()
+        for stop in ends if near is None else [*ends, near]:
+            piece = self._text[self._at : stop]
             try:
-                value = json.loads(_repaired(self._text[self._at : stop]), strict=False,
-                                   parse_float=Number)  # fmt: skip
+                value = json.loads(_repaired(piece), strict=False, parse_float=Number)
             except ValueError:
-                pass
-            else:
-                self._at = stop
-                self.mended += 1
-                return value
+                continue
+            self._at = stop
+            self.mended += 1
+            return value
         if in_array:
             return self._next_event(where, words)
-        if self._end and stop is None:
+        if self._end and near is None:
             self.cut_off = self._place()
             return _CUT
         raise self._refusal(f"damaged JSON ({words})")
@@ -265,6 +283,10 @@ class Events:
         if piece is None:
             self._end = True
             return False
+        self._blank = self._blank + 1 if self.count == self._counted else 0
+        self._counted = self.count
+        if self._blank > MOST_BLANK:
+            raise self._refusal(f"{MOST_BLANK} MB without an event")
         self._dropped += self._at
         self._text = self._text[self._at :] + piece
         self._at = 0
@@ -356,10 +378,10 @@ _CUT: Final = object()
 _BROKEN: Final = object()
 
 
-def _end_of_value(text: str, at: int) -> int | None:
-    """Where the object or array that begins at `at` ends; None where the text does before."""
+def _end_of_value(text: str, at: int, end: int) -> int | None:
+    """Where the object or array that begins at `at` ends; None where that is not before `end`."""
     depth = 0
-    for token in _TOKENS.finditer(text, at, at + LARGEST_VALUE):
+    for token in _TOKENS.finditer(text, at, end):
         mark = token[0]
         if mark in "{[":
             depth += 1

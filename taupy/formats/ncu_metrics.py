@@ -309,11 +309,29 @@ def _plain(value: float) -> int | float:
     return int(value) if value == int(value) and value < _LARGEST_WHOLE else float(value)
 
 
+def _alike(metric: str) -> tuple[str, ...]:
+    """The metric, and the one that has the same value: sums of sm and smsp are equal."""
+    unit, _, rest = metric.partition("__")
+    if unit in ("sm", "smsp") and rest.endswith(".sum"):
+        return metric, f"{'smsp' if unit == 'sm' else 'sm'}__{rest}"
+    return (metric,)
+
+
+_SPELLED: Final = frozenset(
+    alike
+    for counter in COUNTERS
+    for text in counter.spellings
+    for term in spelling.terms(text)
+    for alike in _alike(term.metric)
+)
+"""All metrics that our counters are made of."""
+
+
 def _measured(counted: Mapping[str, float]) -> dict[str, float]:
     """Our counters that can be made of these values."""
     return {
         recipe.name: value
-        for recipe in _recipes(frozenset(counted))
+        for recipe in _recipes(frozenset(_SPELLED.intersection(counted)))
         if (value := recipe.value(counted)) is not None
     }
 
@@ -333,14 +351,6 @@ def _recipes(names: frozenset[str]) -> tuple[spelling.Recipe, ...]:
                 found.append(spelling.Recipe(counter.name, counter.unit, tuple(terms)))
                 break
     return tuple(found)
-
-
-def _alike(metric: str) -> tuple[str, ...]:
-    """The metric, and the one that has the same value: sums of sm and smsp are equal."""
-    unit, _, rest = metric.partition("__")
-    if unit in ("sm", "smsp") and rest.endswith(".sum"):
-        return metric, f"{'smsp' if unit == 'sm' else 'sm'}__{rest}"
-    return (metric,)
 
 
 def _is_sum(name: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from taupy.formats.foreign_sqlite import quoted
+from taupy.formats.foreign_sqlite import is_found_fast, quoted
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.launchers import Launchers
 from taupy.formats.nsys_tables import Tables
@@ -248,7 +248,9 @@ class _Frames:
                 for key, path in tables.select(_RESOLVED, "correlationId", "callpath")
                 if isinstance(key, int) and isinstance(path, str)
             }
-        self._chains = tables.has(_CHAINS, "id", "symbol", "stackDepth")
+        self._chains = tables.has(_CHAINS, "id", "symbol", "stackDepth") and is_found_fast(
+            tables.connection, _CHAINS, "id"
+        )
 
     def __bool__(self) -> bool:
         return bool(self._resolved) or self._chains

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final
 
-from taupy.formats.foreign_sqlite import quoted, table_columns
+from taupy.formats.foreign_sqlite import is_found_fast, quoted, table_columns
 from taupy.formats.slices import LARGEST_STAMP, LONGEST_NS
 
 GPU_TABLES: Final = (
@@ -38,6 +38,9 @@ _KERNEL_NAMES: Final = ("demangledName", "mangledName", "shortName", "nameId")
 
 _LARGEST_STRING: Final = 1 << 20
 
+_MOST_STRINGS: Final = 2_000_000
+"""Of a table without a key; a table with one has as many as it likes."""
+
 
 class Tables:
     """The tables of one file."""
@@ -46,6 +49,9 @@ class Tables:
         self.connection = connection
         self.columns = table_columns(connection)
         self._texts: dict[Any, str] = {}
+        if "StringIds" in self.columns and not is_found_fast(connection, "StringIds", "id"):
+            rows = connection.execute(f"SELECT id, value FROM StringIds LIMIT {_MOST_STRINGS}")
+            self._texts = {id: str(text or "")[:_LARGEST_STRING] for id, text in rows}
         self._enums: dict[tuple[str, str], dict[Any, str]] = {}
 
     def __contains__(self, table: str) -> bool:

@@ -35,6 +35,8 @@ MOST_ENTRIES: Final = 2_000_000
 
 DEEPEST: Final = 200_000
 
+MOST_VISITED: Final = 40_000_000
+
 _TIMES: Final = {
     "nanoseconds": 1, "ns": 1, "microseconds": 1000, "us": 1000, "milliseconds": 10**6, "ms": 10**6,
     "seconds": 10**9, "s": 10**9,
@@ -161,6 +163,7 @@ class _Reader:
         self._stacks: dict[int, tuple[int, ...]] = {}
         self._threads: dict[str, _Paths] = {}
         self._calls = -1
+        self._visited = 0
         self._metrics: list[tuple[int, Metric, int]] = []
         self._notes: list[str] = []
         self._metadata: dict[str, str] = {}
@@ -216,6 +219,9 @@ class _Reader:
             raise refusal(self._path, place, said)
         if len(locations) > DEEPEST:
             raise refusal(self._path, place, f"a stack of {len(locations)} locations")
+        self._visited += len(locations)
+        if self._visited > MOST_VISITED:
+            raise refusal(self._path, place, f"more than {MOST_VISITED} frames in all stacks")
         paths = self._paths(labels)
         row = 0
         for location in reversed(locations):

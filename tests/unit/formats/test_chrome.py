@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -241,6 +242,17 @@ def test_broken_events_are_mended_or_left_out(tmp_path, event, timer):
     other = '{"ph":"X","name":"after","pid":1,"tid":1,"ts":5,"dur":1}'
     path.write_text(f'{{"traceEvents": [\n{event},\n{other}\n]}}')
     assert paths(read(path), (0, 0, 0)) == {timer: (1, 2000, 2000), "after": (1, 1000, 1000)}
+
+
+def test_many_broken_events_do_not_take_for_ever(tmp_path):
+    path = tmp_path / "quotes.json"
+    odd = '{"ph":"X","name":"say "hello","pid":1,"tid":1,"ts":9,"dur":2},\n'
+    path.write_text('{"traceEvents": [' + odd * 5000 + GOOD + "]}")
+    began = time.process_time()
+    profile = read(path)
+    assert time.process_time() - began < 5
+    assert paths(profile, (0, 0, 0)) == {"f": (1, 2000, 2000)}
+    assert "5000 events cannot be read (first traceEvents[0]" in notes(profile)
 
 
 def test_bytes_that_are_no_utf8_are_replaced(tmp_path):
