@@ -43,6 +43,7 @@ static int32_t queue_head = -1; /* newest first */
 static sem_t wake, ended;
 static volatile int end_asked, end_last, worker_gone;
 static pthread_t worker;
+static int worker_problem; /* errno of its creation */
 static int began;
 static uint32_t asked_kinds[16], asked_count;
 
@@ -258,21 +259,55 @@ static void *work(void *unused)
     }
 }
 
+static void problem(const char *what, int result, const char *text)
+{
+    char line[8192];
+    snprintf(line, sizeof line, "%d", result);
+    note(part, "error.step", what);
+    note(part, "error.code", line);
+    note(part, "error.text", text);
+    sums.counters->state = GPU_FAILED;
+}
+
+/* With the first context, not before: a program that only asks whether there is a GPU, and
+ * then forks, gets no thread from us. */
+static void begin_worker(void)
+{
+    static int once;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (__atomic_exchange_n(&once, 1, __ATOMIC_ACQ_REL))
+        return;
+    int saved = errno;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 512 * 1024);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* the program's signals are not for it */
+    worker_problem = pthread_create(&worker, &attributes, work, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    worker_begun = 1;
+    errno = saved;
+}
+
 /* ---------------------------------------------------------------- the end */
 
 static void end(int last)
 {
     if (began != 1 || worker_gone)
         return;
-    int saved = errno;
+    int saved = errno, result = 0, works = worker_begun && worker_problem == 0;
+    if (worker_problem != 0)
+        problem("thread", worker_problem, strerror(worker_problem));
     end_last = last;
     end_asked = 1;
-    sem_post(&wake);
+    if (works)
+        sem_post(&wake);
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += host->end_ms / 1000;
-    int result;
-    while ((result = sem_timedwait(&ended, &until)) != 0 && errno == EINTR)
+    while (works && (result = sem_timedwait(&ended, &until)) != 0 && errno == EINTR)
         ;
     if (result != 0) {
         sums.counters->flush_timed_out = 1;
@@ -280,7 +315,8 @@ static void end(int last)
     }
     if (last || result != 0) {
         calls_closed = 1;
-        sums.counters->state = GPU_ENDED;
+        if (sums.counters->state == GPU_RUNNING)
+            sums.counters->state = GPU_ENDED;
         part->state = PART_ENDED;
         part_write_rest(part);
     }
@@ -300,16 +336,6 @@ static void forked(void)
 }
 
 /* ---------------------------------------------------------------- the beginning */
-
-static void problem(const char *what, int result, const char *text)
-{
-    char line[8192];
-    snprintf(line, sizeof line, "%d", result);
-    note(part, "error.step", what);
-    note(part, "error.code", line);
-    note(part, "error.text", text);
-    sums.counters->state = GPU_FAILED;
-}
 
 static const char *result_text(int result)
 {
@@ -490,21 +516,6 @@ static void begin(GpuHost *asking)
     }
     if (host->save_folder != NULL)
         save_open(host->save_folder);
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 512 * 1024);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* the program's signals are not for it */
-    result = pthread_create(&worker, &attributes, work, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (result != 0) {
-        problem("thread", result, strerror(result));
-        cupti.unsubscribe(subscriber);
-        return;
-    }
     sums.counters->state = GPU_RUNNING;
     began = 1;
     asking->end = end;
@@ -630,6 +641,7 @@ EXPORT int taupy_gpu_replay_begin(const char *folder, const char *library, int c
     cupti.next_record = own_next_record;
     cupti.dropped_records = no_dropped;
     replay_version = cuda;
+    worker_begun = 1; /* records are summed up by the caller */
     if (library != NULL) {
         void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
         *(void **)&cupti.next_record = handle ? dlsym(handle, "cuptiActivityGetNextRecord") : NULL;

@@ -56,6 +56,8 @@ typedef struct OpenCall {
 
 static Calls calls;
 static volatile int calls_closed = 1; /* callbacks do nothing */
+static volatile int worker_begun; /* the thread that sums up */
+static void begin_worker(void);
 static __thread OpenCall open_call __attribute__((tls_model("initial-exec")));
 
 static inline void ring_put(uint64_t *ring, uint32_t correlation, uint64_t node)
@@ -128,6 +130,8 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     OpenCall *open = &open_call;
     if (calls_closed || open->ours)
         return;
+    if (__builtin_expect(!worker_begun, 0))
+        begin_worker();
     if (domain == DOMAIN_RESOURCE) {
         if (id == RESOURCE_CONTEXT_CREATED || id == RESOURCE_CONTEXT_DESTROY)
             context_event(id, data);

@@ -557,6 +557,15 @@ def test_the_program_does_not_see_the_collector(gpu):
     assert gpu.printed.split() == ["[]", "[]", "1", "False", "False", "0"]
 
 
+def test_asking_for_devices_starts_no_thread(gpu):
+    gpu.run(
+        "def threads(): return len(os.listdir('/proc/self/task'))\n"
+        "before = threads()\ninit()\nn = ctypes.c_int(); cuda.cuDeviceGetCount(ctypes.byref(n))\n"
+        "print(threads() - before, n.value)\n"
+    )
+    assert gpu.printed == "1 1\n"  # the fake CUPTI's own
+
+
 @SLOW
 def test_a_tool_that_the_program_names_itself_stays_named(gpu):
     gpu.told["CUDA_INJECTION64_PATH"] = "/nowhere/libother.so"
