@@ -55,6 +55,7 @@ typedef struct RangeProfiler {
     int (*supported)(PSupported *);
     int (*chip_name)(PChipName *);
     int (*host_initialize)(PHostInitialize *);
+    int (*host_deinitialize)(PProfiler *); /* its field is the host object here */
     int (*add_metrics)(PAddMetrics *);
     int (*image_size)(PImageSize *);
     int (*image)(PImage *);
@@ -85,6 +86,7 @@ static const char *range_functions(RangeProfiler *found, void *library)
         {(void **)&found->supported, "cuptiProfilerDeviceSupported"},
         {(void **)&found->chip_name, "cuptiDeviceGetChipName"},
         {(void **)&found->host_initialize, "cuptiProfilerHostInitialize"},
+        {(void **)&found->host_deinitialize, "cuptiProfilerHostDeinitialize"},
         {(void **)&found->add_metrics, "cuptiProfilerHostConfigAddMetrics"},
         {(void **)&found->image_size, "cuptiProfilerHostGetConfigImageSize"},
         {(void **)&found->image, "cuptiProfilerHostGetConfigImage"},

@@ -1,7 +1,8 @@
 /* A stand-in for libcupti.so.13 with a Range Profiler: metric number i (from 1) of a kernel
  * of `work` is work * i; gpu__time_duration.sum is 1000 * work. FAKE_RANGE makes it misbehave:
  * enable=CODE, start=CODE, initialize=CODE (that function answers so), twice (two ranges),
- * unknown (it does not know one of the metrics). With "one pass" all metrics take one. */
+ * unknown (it does not know one of the metrics). Each call that adds metrics
+ * takes a pass, besides the first; with "one pass" all metrics take one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -14,7 +15,7 @@
 static void (*callback)(void *, int, uint32_t, const void *);
 static uint8_t enabled[4][4096];
 static const char *names[256];
-static size_t name_count;
+static size_t name_count, add_calls;
 static void *profiled; /* context that is being counted */
 static uint64_t works[16];
 static size_t ranges;
@@ -106,14 +107,15 @@ int cuptiProfilerGetCounterAvailability(PAvailability *p)
 int cuptiProfilerHostInitialize(PHostInitialize *p)
 {
     SIZED(p, PHostInitialize, host);
-    name_count = 0;
+    name_count = add_calls = 0;
     return p->host = (void *)2, p->availability != NULL && p->availability[0] != 7;
 }
-int cuptiProfilerHostDeinitialize(void *p) { return (void)p, 0; }
+int cuptiProfilerHostDeinitialize(PProfiler *p) { SIZED(p, PProfiler, profiler); return p->profiler != (void *)2; }
 int cuptiProfilerHostGetSupportedChips(void *p) { return (void)p, 0; }
 int cuptiProfilerHostConfigAddMetrics(PAddMetrics *p)
 {
     SIZED(p, PAddMetrics, count);
+    add_calls++;
     for (size_t i = 0; i < p->count; i++) {
         /* The launcher's questions are answered, the program's are not. */
         if (asked("unknown") && callback != NULL && strstr(p->names[i], "_op_global_ld") != NULL)
@@ -124,7 +126,7 @@ int cuptiProfilerHostConfigAddMetrics(PAddMetrics *p)
 }
 int cuptiProfilerHostGetConfigImageSize(PImageSize *p) { SIZED(p, PImageSize, bytes); return p->bytes = 16, 0; }
 int cuptiProfilerHostGetConfigImage(PImage *p) { SIZED(p, PImage, image); return memset(p->image, 9, p->bytes), 0; }
-int cuptiProfilerHostGetNumOfPasses(PPasses *p) { SIZED(p, PPasses, passes); return p->passes = asked("one pass") ? 1 : 2, p->image[0] != 9; }
+int cuptiProfilerHostGetNumOfPasses(PPasses *p) { SIZED(p, PPasses, passes); return p->passes = asked("one pass") ? 1 : 1 + add_calls, p->image[0] != 9; }
 int cuptiRangeProfilerEnable(PEnable *p) { SIZED(p, PEnable, profiler); return p->profiler = p->context, asked("enable"); }
 int cuptiRangeProfilerDisable(PProfiler *p) { SIZED(p, PProfiler, profiler); return 0; }
 int cuptiRangeProfilerGetCounterDataSize(PDataSize *p) { SIZED(p, PDataSize, bytes); return p->bytes = 64, p->count == 0; }

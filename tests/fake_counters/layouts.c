@@ -46,6 +46,8 @@ int main(void)
     FIELD(PHostInitialize, chip, CUpti_Profiler_Host_Initialize_Params, pChipName);
     FIELD(PHostInitialize, availability, CUpti_Profiler_Host_Initialize_Params, pCounterAvailabilityImage);
     FIELD(PHostInitialize, host, CUpti_Profiler_Host_Initialize_Params, pHostObject);
+    SIZE(PProfiler, profiler, CUpti_Profiler_Host_Deinitialize_Params);
+    FIELD(PProfiler, profiler, CUpti_Profiler_Host_Deinitialize_Params, pHostObject);
     SIZE(PAddMetrics, count, CUpti_Profiler_Host_ConfigAddMetrics_Params);
     FIELD(PAddMetrics, host, CUpti_Profiler_Host_ConfigAddMetrics_Params, pHostObject);
     FIELD(PAddMetrics, names, CUpti_Profiler_Host_ConfigAddMetrics_Params, ppMetricNames);

@@ -339,9 +339,9 @@ def test_a_processors_counters_are_read_by_rdpmc_or_read(runs, fake_pmu, how):
         ("multiplexed", "part of the time"),
         ("jump", "values that no program reaches"),
         ("errno=13", "perf_event"),
-        ("errno=1", "perf_event"),
+        pytest.param("errno=1", "perf_event", marks=pytest.mark.slow),
         ("errno=22", "ask for fewer"),
-        ("errno=38", "no perf_event_open"),
+        pytest.param("errno=38", "no perf_event_open", marks=pytest.mark.slow),
     ],
 )
 def test_counters_that_cannot_be_trusted_are_left_out_and_the_time_is_kept(
