@@ -155,6 +155,7 @@ static CounterGroup *counter_open(int tid, int *failed)
             return NULL;
         }
     }
+#if defined(__x86_64__)
     if (tid == 0 && counter_rdpmc_wanted) {
         group->by_rdpmc = 1;
         for (int i = 0; i < counter_event_count && group->by_rdpmc; i++) {
@@ -166,6 +167,7 @@ static CounterGroup *counter_open(int tid, int *failed)
                 group->pages[i] = page;
         }
     }
+#endif
     ioctl(group->descriptors[0], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
     for (int i = 0; i < counter_event_count && group->by_rdpmc; i++)
         group->by_rdpmc = group->pages[i]->cap_user_rdpmc && group->pages[i]->index != 0;

@@ -63,6 +63,7 @@ static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
 static Context contexts[CONTEXTS_AT_MOST];
 static Key *keys[4096];
 static __thread int depth;
+static __thread int ours; /* we are calling CUPTI: what it launches is not the program's */
 static __thread Context *counting;
 static __thread Key *counted_key;
 static int by_region;          /* count regions, not kernels */
@@ -441,17 +442,19 @@ static void launch_ends(void)
 static void on_callback(void *user, int domain, uint32_t id, const void *data)
 {
     (void)user;
-    if (began != 1 || by_region || (domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
+    if (began != 1 || by_region || ours || (domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
         return;
     int kind = interest[domain][id], saved = errno;
     if (kind == NO_LAUNCH)
         return;
     const CallbackData *call = data;
+    ours = 1;
     if (call->site == 0) {
         if (depth++ == 0) /* else the runtime calls the driver */
             launch_begins(kind, domain, call);
     } else if (depth != 0 && --depth == 0)
         launch_ends();
+    ours = 0;
     errno = saved;
 }
 
