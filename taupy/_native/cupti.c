@@ -41,7 +41,7 @@ static void *subscriber;
 static Buffer buffers[BUFFERS_AT_MOST];
 static int32_t queue_head = -1; /* newest first */
 static sem_t wake, ended;
-static volatile int end_asked, end_last, worker_gone;
+static int end_asked, end_last, worker_gone; /* atomically */
 static pthread_t worker;
 static int worker_problem; /* errno of its creation */
 static int began;
@@ -231,7 +231,8 @@ static void *work(void *unused)
         }
         int woken = sem_timedwait(&wake, &until) == 0;
         drain();
-        if (end_asked) {
+        int asked = __atomic_load_n(&end_asked, __ATOMIC_ACQUIRE);
+        if (asked) {
             synchronize();
             cupti.flush_all(0);
             drain();
@@ -245,13 +246,13 @@ static void *work(void *unused)
             drain();
         }
         housekeeping();
-        if (!woken || end_asked)
+        if (!woken || asked)
             trace_flush_all(&sums);
-        if (end_asked) {
-            int last = end_last;
-            end_asked = 0;
+        if (asked) {
+            int last = __atomic_load_n(&end_last, __ATOMIC_RELAXED);
+            __atomic_store_n(&end_asked, 0, __ATOMIC_RELAXED);
             if (last)
-                worker_gone = 1;
+                __atomic_store_n(&worker_gone, 1, __ATOMIC_RELEASE);
             sem_post(&ended);
             if (last)
                 return NULL;
@@ -287,7 +288,7 @@ static void begin_worker(void)
     worker_problem = pthread_create(&worker, &attributes, work, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    worker_begun = 1;
+    __atomic_store_n(&worker_begun, 1, __ATOMIC_RELEASE);
     errno = saved;
 }
 
@@ -295,13 +296,14 @@ static void begin_worker(void)
 
 static void end(int last)
 {
-    if (began != 1 || worker_gone)
+    if (began != 1 || __atomic_load_n(&worker_gone, __ATOMIC_ACQUIRE))
         return;
-    int saved = errno, result = 0, works = worker_begun && worker_problem == 0;
+    int saved = errno, result = 0;
+    int works = __atomic_load_n(&worker_begun, __ATOMIC_ACQUIRE) && worker_problem == 0;
     if (worker_problem != 0)
         problem("thread", worker_problem, strerror(worker_problem));
-    end_last = last;
-    end_asked = 1;
+    __atomic_store_n(&end_last, last, __ATOMIC_RELAXED);
+    __atomic_store_n(&end_asked, 1, __ATOMIC_RELEASE);
     if (works)
         sem_post(&wake);
     struct timespec until;
@@ -311,7 +313,7 @@ static void end(int last)
         ;
     if (result != 0) {
         sums.counters->flush_timed_out = 1;
-        worker_gone = 1; /* not again */
+        __atomic_store_n(&worker_gone, 1, __ATOMIC_RELEASE); /* not again */
     }
     if (last || result != 0) {
         calls_closed = 1;

@@ -56,7 +56,7 @@ typedef struct OpenCall {
 
 static Calls calls;
 static volatile int calls_closed = 1; /* callbacks do nothing */
-static volatile int worker_begun; /* the thread that sums up */
+static int worker_begun; /* the thread that sums up */
 static void begin_worker(void);
 static __thread OpenCall open_call __attribute__((tls_model("initial-exec")));
 
@@ -130,7 +130,7 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     OpenCall *open = &open_call;
     if (calls_closed || open->ours)
         return;
-    if (__builtin_expect(!worker_begun, 0))
+    if (__builtin_expect(!__atomic_load_n(&worker_begun, __ATOMIC_RELAXED), 0))
         begin_worker();
     if (domain == DOMAIN_RESOURCE) {
         if (id == RESOURCE_CONTEXT_CREATED || id == RESOURCE_CONTEXT_DESTROY)
