@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -97,7 +97,6 @@ class _Flat:
         self.names = names
         self.groups = [tau_names.tau_groups(timer.groups) for timer in timers]
         self.stream = stream
-        self.too_long = 0
         cuts = {n for n, one in enumerate(timers) if one.name == CUT.name and one.file is None}
         self.cuts = {n for n in cuts if timers[n].groups == CUT.groups}
         self.below_cut = bytearray(len(tree))
@@ -107,6 +106,13 @@ class _Flat:
             )
         # One routine may be several timers of ours, in different groups.
         self.routine = [names[timer] for timer in tree.timer]
+        self.size = array("q")  # characters of a row's path
+        for row, above in enumerate(tree.parent):
+            whole = above < 0 or tree.timer[above] in self.cuts
+            self.size.append((0 if whole else self.size[above]) + len(self.routine[row]) + 4)
+        self.paths = [row for row in range(len(tree)) if self.is_path(row) and self.listed(row)]
+        self.too_long = sum(self.size[row] > _LONGEST_PATH for row in self.paths)
+        self.paths = [row for row in self.paths if self.size[row] <= _LONGEST_PATH]
         ids: dict[str, int] = {}
         self.outermost = outermost(
             tree.parent, [ids.setdefault(name, len(ids)) for name in self.routine]
@@ -125,14 +131,12 @@ class _Flat:
 
         It begins below the last `(callers not recorded)`.
         """
-        tree, size = self.tree, 0
+        if self.size[row] > _LONGEST_PATH:
+            return None
+        tree = self.tree
         routines: list[str] = []
         while row >= 0 and tree.timer[row] not in self.cuts:
-            name = self.routine[row]
-            size += len(name) + len(ARROW)
-            if size > _LONGEST_PATH:
-                return None
-            routines.append(name)
+            routines.append(self.routine[row])
             row = tree.parent[row]
         return ARROW.join(reversed(routines))
 
@@ -157,16 +161,30 @@ def _write_thread(
     facts: dict[str, str],
     events: list[Event],
 ) -> None:
-    rows = list(_rows(metric, tree, flat))
+    inclusive, exclusive = tree.inclusive[metric.name], tree.exclusive[metric.name]
+    routines = _routines(tree, flat, inclusive, exclusive)
+    paths = [
+        row
+        for row in flat.paths
+        if exclusive[row] == exclusive[row] and inclusive[row] == inclusive[row]  # no NaN
+    ]
     name = _CONTROL.sub("_", tau_names.metric_name(metric)).replace("\n", "_")
-    out.write(f"{len(rows)} templated_functions_MULTI_{name}\n")
+    out.write(f"{len(routines) + len(paths)} templated_functions_MULTI_{name}\n")
     facts = {"Metric Name": name, tau_thread.METRIC: f"{metric.name} [{metric.unit}]", **facts}
     attributes = "".join(
         f"<attribute><name>{_xml(key)}</name><value>{_xml(value)}</value></attribute>"
         for key, value in facts.items()
     )
     out.write(f"# Name Calls Subrs Excl Incl ProfileCalls # <metadata>{attributes}</metadata>\n")
-    out.writelines(rows)
+    shown = _shown_in_microseconds if metric.unit == "ns" else _real
+    for routine, (calls, subroutines, own, whole, groups) in routines.items():
+        values = f"{calls} {subroutines} {shown(own)} {shown(whole)}"
+        out.write(f'"{routine}" {values} 0 GROUP="{groups}" \n')
+    for row in paths:
+        values = f"{tree.calls[row]} {tree.subroutines[row]} {shown(exclusive[row])} "
+        values += shown(inclusive[row])
+        groups = f"{CALLPATH_GROUP}|{flat.groups[tree.timer[row]]}"
+        out.write(f'"{flat.path(row)}" {values} 0 GROUP="{groups}" \n')
     out.write("0 aggregates\n")
     if events:
         out.write(f"{len(events)} userevents\n# eventname numevents max min mean sumsqr\n")
@@ -175,9 +193,10 @@ def _write_thread(
             out.write(f'"{event.name}" {event.count} {values}\n')
 
 
-def _rows(metric: Metric, tree: CallTree, flat: _Flat) -> Iterator[str]:
-    inclusive, exclusive = tree.inclusive[metric.name], tree.exclusive[metric.name]
-    shown = _shown_in_microseconds if metric.unit == "ns" else _real
+def _routines(
+    tree: CallTree, flat: _Flat, inclusive: array[int], exclusive: array[int]
+) -> dict[str, tuple[int, int, float, float, str]]:
+    """Calls, subroutines, exclusive, inclusive, groups; not of what was not measured."""
     sums: dict[str, list[float]] = {}
     groups: dict[str, str] = {}
     measured: set[str] = set()
@@ -196,23 +215,11 @@ def _rows(metric: Metric, tree: CallTree, flat: _Flat) -> Iterator[str]:
         if flat.listed(row) and inclusive[row] == inclusive[row]:
             sums[flat.routine[row]][3] += inclusive[row]
             measured.add(flat.routine[row])
-    for name, (calls, subroutines, own, whole) in sums.items():
-        if name in measured:
-            yield (
-                f'"{name}" {calls} {subroutines} {shown(own)} {shown(whole)} 0 '
-                f'GROUP="{groups[name]}" \n'
-            )
-    for row in range(len(tree)):
-        if not (flat.is_path(row) and flat.listed(row)):
-            continue
-        if exclusive[row] != exclusive[row] or inclusive[row] != inclusive[row]:
-            continue
-        path = flat.path(row)
-        if path is not None:
-            yield (
-                f'"{path}" {tree.calls[row]} {tree.subroutines[row]} {shown(exclusive[row])} '
-                f'{shown(inclusive[row])} 0 GROUP="{CALLPATH_GROUP}|{groups[flat.routine[row]]}" \n'
-            )
+    return {
+        name: (int(calls), int(subroutines), own, whole, groups[name])
+        for name, (calls, subroutines, own, whole) in sums.items()
+        if name in measured
+    }
 
 
 def _events(measured: ThreadProfile, flat: _Flat, lost: _Lost) -> list[Event]:
