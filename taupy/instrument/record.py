@@ -370,6 +370,11 @@ def _counter_health(part: Part, suffix: str) -> dict[str, str]:
             f"no counters of {len(refused)} of {len(part.threads)} threads ({names}"
             f"{', ...' if len(refused) > 8 else ''}): {refused[0].refused}"
         )
+    if not part.complete and any(thread.counters for thread in part.threads):
+        health[f"{HEALTH}counters_cut_off{suffix}"] = (
+            "counters of what was still running when the program was killed hold only what had "
+            "ended below it"
+        )
     lost, _, of = part.metadata.pop("taupy.counters.uncounted_ns", "0 of 0").partition(" of ")
     if int(lost) > _UNCOUNTED_AT_MOST * int(of):
         health[f"{HEALTH}counters_lost{suffix}"] = (

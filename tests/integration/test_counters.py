@@ -199,6 +199,7 @@ def test_a_killed_program_keeps_what_was_counted(runs):
     assert done.returncode == -signal.SIGKILL
     runs.taupy("trials", "--db", str(runs.database))
     assert near(values(runs, "page_faults")["done"][0], 400)
+    assert "killed" in runs.metadata("taupy.health.counters_cut_off")
 
 
 def test_a_snapshot_counts_up_to_its_moment(runs):
