@@ -89,10 +89,12 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     table = _Table(path)
     names: dict[str, str] = {}
     for one, process in table.launches(progress):
-        launches.add(one)
+        try:
+            launches.add(one)
+        except OverflowError as problem:
+            raise refusal(path, f"line {table.number}", str(problem)) from None
         if process:
             names.setdefault("application", process)
-            names.setdefault(f"process {one.process}", process)
     if not table.columns:
         raise refusal(
             path, "", 'no header line beginning with "ID","Process ID": not from ncu --csv'

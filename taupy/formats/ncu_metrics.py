@@ -40,6 +40,12 @@ _RATE: Final = re.compile(
 
 _MMA_SHAPE: Final = re.compile(r"(?<![0-9])(884|1688|16816|161616|16832|16864)(?![0-9])")
 
+MOST_METRICS: Final = 2000
+"""Metrics of one file; all sections of ncu together have some 800."""
+
+MOST_CELLS: Final = 8_000_000
+"""Kernels times metrics."""
+
 _FACTS: Final = ("launch__", "device__", "c2clink__", "nvlink__", "numa__", "profiler__")
 
 _LARGEST_WHOLE: Final = 1 << 50
@@ -109,10 +115,18 @@ class CountedLaunches:
         self.untimed = 0
         self.tensor_by_instructions = 0
         self.by_rates = 0
+        self.left_out = 0
 
     def add(self, one: Counted) -> None:
-        """Count one launch."""
+        """Count one launch.
+
+        Raises:
+            OverflowError: there are more kernels and metrics than any program has.
+        """
         self.count += 1
+        if len(self._kernels) * len(self._units) > MOST_CELLS:
+            said = f"{len(self._kernels)} kernels with {len(self._units)} metrics"
+            raise OverflowError(f"{said}: more than any program has")
         self._like_ampere = self._like_ampere or _AMPERE.search(one.kernel) is not None
         thread = self._thread(one)
         timer = self._kernels.get(one.kernel)
@@ -188,6 +202,9 @@ class CountedLaunches:
         ours = _alone(frozenset(found))
         for name, value in one.values.items():
             if _is_sum(name) and name not in ours:
+                if name not in self._units and len(self._units) >= MOST_METRICS:
+                    self.left_out += 1
+                    continue
                 found[name] = value
                 self._units.setdefault(name, _unit(name, one.units))
         return {name: _plain(value) for name, value in found.items()}
@@ -284,6 +301,10 @@ class CountedLaunches:
         if self.failed:
             found.append(
                 f"{self.failed} of {self.count} launches failed: nothing was counted there"
+            )
+        if self.left_out:
+            found.append(
+                f"{self.left_out} values of metrics beyond the first {MOST_METRICS} left out"
             )
         if self.untimed:
             found.append(

@@ -61,7 +61,10 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     progress.begin(path.name, path.stat().st_size)
     sound = CountedLaunches()
     for one in own.launches(progress):
-        sound.add(one)
+        try:
+            sound.add(one)
+        except OverflowError as problem:
+            raise refusal(path, f"result {sound.count}", str(problem)) from None
     if not sound.count:
         raise refusal(path, "", "no kernel was profiled: there are no results")
     if find_spec("ncu_report") is not None:
@@ -271,7 +274,7 @@ def _by_nvidia(path: Path) -> CountedLaunches | None:
             one.grid = _dimensions(one, "grid_dim")
             one.block = _dimensions(one, "block_dim")
             launches.add(complete(one))
-    except (OSError, ValueError, TypeError, subprocess.TimeoutExpired):
+    except (OSError, ValueError, TypeError, OverflowError, subprocess.TimeoutExpired):
         return None
     return launches
 
