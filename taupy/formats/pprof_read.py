@@ -36,6 +36,10 @@ MOST_ENTRIES: Final = 2_000_000
 DEEPEST: Final = 200_000
 
 MOST_VISITED: Final = 40_000_000
+"""Frames of all stacks."""
+
+MOST_CELLS: Final = 16_000_000
+"""Call paths of a thread times sample types."""
 
 _TIMES: Final = {
     "nanoseconds": 1, "ns": 1, "microseconds": 1000, "us": 1000, "milliseconds": 10**6, "ms": 10**6,
@@ -223,6 +227,9 @@ class _Reader:
         if self._visited > MOST_VISITED:
             raise refusal(self._path, place, f"more than {MOST_VISITED} frames in all stacks")
         paths = self._paths(labels)
+        if len(paths.timer) * len(self._tables.types) > MOST_CELLS:
+            said = f"{len(paths.timer)} call paths with {len(self._tables.types)} sample types"
+            raise refusal(self._path, place, f"{said}: more than a profile has")
         row = 0
         for location in reversed(locations):
             stack = self._stacks.get(location)
