@@ -1,6 +1,5 @@
 """Write a trial to a file that other tools read.
 
-    taupy export                              latest, on the terminal: which formats there are
     taupy export TRIAL --format tau -o DIR    a folder of profile.N.C.T, for TAU's tools
     taupy export TRIAL -o flame.collapsed     the suffix says the format
     taupy export TRIAL --format csv -o -      to standard output
@@ -51,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
     target = None if args.output == STANDARD_OUTPUT else Path(args.output)
     if target is None and format.folder:
         raise UsageError(f"{format.title} is a folder; say which: -o FOLDER")
-    if target is not None and target.exists() and not args.force:
-        raise UsageError(f"{target} is there already; --force replaces it")
+    if target is not None and target.exists():
+        _check_replacing(target, format, force=args.force)
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.one(db, args.trial)
         profile = read_profile(db, trial.id)
@@ -64,6 +63,22 @@ def run(args: argparse.Namespace) -> int:
     for line in lost:
         _say(f"note: {line}")
     return 0
+
+
+def _check_replacing(target: Path, format: Format, *, force: bool) -> None:
+    """A folder is replaced only if it holds nothing but such files as we write into one.
+
+    Raises:
+        UsageError: what is there stays.
+    """
+    if not force:
+        raise UsageError(f"{target} is there already; --force replaces it")
+    if target.is_dir():
+        if not format.folder:
+            raise UsageError(f"{target} is a folder, and {format.title} is a file")
+        for path in target.rglob("*"):
+            if not path.name.startswith(("profile.", "MULTI__")):
+                raise UsageError(f"{target} holds other files ({path.name}); it is not replaced")
 
 
 def _format(args: argparse.Namespace) -> Format:

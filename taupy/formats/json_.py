@@ -173,10 +173,13 @@ def _profile(found: dict[str, Any], pieces: Pieces) -> Profile:
     missing = {"uuid", "application", "threads", "timers"} - found.keys()
     if missing:
         raise pieces.refusal(f"no {', '.join(sorted(missing))} in it")
+    uuid = check.text("uuid", found["uuid"])
+    if not 8 <= len(uuid) <= 100:
+        raise pieces.refusal("the uuid is none")
     state = found.get("state", "complete")
     exit_code = found.get("exit_code")
     return Profile(
-        uuid=check.text("uuid", found["uuid"])[:100],
+        uuid=uuid,
         application=check.text("application", found["application"]),
         experiment=check.text("experiment", found.get("experiment", "default")),
         started_at=check.real("started_at", found.get("started_at", 0.0)),

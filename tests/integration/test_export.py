@@ -71,6 +71,11 @@ def test_what_is_there_stays_unless_force_is_used(database, capsys):
     assert Path("x.csv").read_text() == Path("folder/mine").read_text() == "mine"
     assert main(["export", "1", "-o", "x.csv", "--force"]) == 0
     assert Path("x.csv").read_text().startswith("node,")
+    assert main(["export", "1", "--format", "tau", "-o", "folder", "--force"]) == 2
+    assert main(["export", "1", "-o", "folder", "--format", "csv", "--force"]) == 2
+    assert "holds other files (mine); it is not replaced" in capsys.readouterr().err
+    assert Path("folder/mine").read_text() == "mine"
+    Path("folder/mine").rename("folder/profile.0.0.0")
     assert main(["export", "1", "--format", "tau", "-o", "folder", "--force"]) == 0
     assert [p.name for p in sorted(Path("folder").iterdir())] == ["MULTI__TIME", "MULTI__misses"]
     assert main(["export", "1", "--format", "tau", "-o", "x.csv", "--force"]) == 0
