@@ -8,14 +8,47 @@ name, is left to others.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import subprocess
 
 LONGEST_MANGLED: Final = 1 << 16
 """Longer names are left as they are: no compiler writes them."""
 
+LONGEST_DEMANGLED: Final = 1 << 20
+"""Bytes: a mangled name can refer to its own parts, and so stand for any length of text."""
+
+REFERENCES_AT_MOST: Final = 14
+"""Each may double the text: so many are harmless, for more the demangler works apart."""
+
+SECONDS_AT_MOST: Final = 3.0
+FAILURES_AT_MOST: Final = 3
+"""After so many names that it died of, names of this kind stay mangled."""
+
+_APART = """
+import ctypes, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+demangle.restype = ctypes.c_void_p
+demangle.argtypes = [ctypes.c_char_p, *[ctypes.c_void_p] * 3]
+free = ctypes.CDLL(None).free
+free.argtypes = [ctypes.c_void_p]
+for line in sys.stdin.buffer:
+    pointer = demangle(line[:-1], None, None, None)
+    text = ctypes.string_at(pointer) if pointer else b""
+    free(pointer)
+    sys.stdout.buffer.write((text if len(text) <= int(sys.argv[1]) else b"") + b"\\n")
+    sys.stdout.buffer.flush()
+"""
+
+_MANGLED = re.compile(r"[\w$.]+", re.ASCII)
+_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
 _OPERATOR = re.compile(
     r"operator\s*(?:\(\)|\[\]|<=>|<<=|>>=|<<|>>|<=|>=|->\*|->|<|>|(?:new|delete)\s*(?:\[\])?(?!\w)"
     r"|co_await(?!\w)|\"\"\s*\w+|&&|\|\||\+\+|--|[-+*/%^&|=!]=|[-+*/%^&|~!=,])"
@@ -152,6 +185,21 @@ def _compares(name: str, at: int) -> bool:
 
 @functools.cache
 def _demangler() -> Callable[[str], str | None] | None:
+    plain = plain_demangler()
+    if plain is None:
+        return None
+    apart = ApartDemangler()
+
+    def call(name: str) -> str | None:
+        if not _MANGLED.fullmatch(name):
+            return None
+        return (plain if len(_REFERENCE.findall(name)) <= REFERENCES_AT_MOST else apart)(name)
+
+    return call
+
+
+def plain_demangler() -> Callable[[str], str | None] | None:
+    """The C++ runtime's own, in this process; None where there is none. It cannot be stopped."""
     import ctypes
     import ctypes.util
 
@@ -171,10 +219,74 @@ def _demangler() -> Callable[[str], str | None] | None:
 def _call_demangler(demangle: Any, free: Any, name: str) -> str | None:
     import ctypes
 
-    pointer = demangle(name.encode("utf-8", "surrogateescape"), None, None, None)
+    pointer = demangle(name.encode("ascii"), None, None, None)
     if not pointer:
         return None
     try:
         return ctypes.string_at(pointer).decode("utf-8", "replace")
     finally:
         free(pointer)
+
+
+class ApartDemangler:
+    """The same in a process of its own, which may run out of memory or time instead of us.
+
+    For the few names that refer to themselves so often that they could be bombs; nearly
+    all of them are CUTLASS's. Each takes some 20 us once the process is there.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failures = 0
+
+    def __call__(self, name: str) -> str | None:
+        import select
+
+        if self._failures >= FAILURES_AT_MOST:
+            return None
+        process = self._process or self._start()
+        if process is None or process.stdin is None or process.stdout is None:
+            return None
+        try:
+            process.stdin.write(name.encode("ascii") + b"\n")
+            process.stdin.flush()
+            ready, _, _ = select.select([process.stdout], [], [], SECONDS_AT_MOST)
+            answer = process.stdout.readline() if ready else b""
+        except OSError:
+            answer = b""
+        if not answer:
+            self._stop()
+            return None
+        return answer[:-1].decode("utf-8", "replace") or None
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        import atexit
+        import subprocess
+        import sys
+
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _APART, str(LONGEST_DEMANGLED)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            self._failures = FAILURES_AT_MOST
+            return None
+        atexit.register(self._end)
+        return self._process
+
+    def _stop(self) -> None:
+        self._failures += 1
+        self._end()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()

@@ -1,7 +1,7 @@
 """PyCUDA, with a context of its own: ten launches of a kernel called `axpy`."""
 
 import numpy
-import pycuda.autoinit  # noqa: F401 - makes the context
+import pycuda.autoinit  # makes the context
 import pycuda.gpuarray
 from pycuda.compiler import SourceModule
 

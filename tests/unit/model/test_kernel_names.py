@@ -80,6 +80,36 @@ def test_a_mangled_name_is_demangled_and_any_other_kept():
         assert demangled(plain) == plain
 
 
+def bomb(length: int) -> str:
+    """pair<int, int>, then pairs of the pair before: twice the text at each step."""
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    steps = "".join(f"S_IS{digits[i]}_S{digits[i]}_E" for i in range(length))
+    return "_Z1fSt4pairIiiE" + steps
+
+
+def test_a_name_that_stands_for_gigabytes_stays_mangled(monkeypatch):
+    if kernel_names._demangler() is None:
+        pytest.skip("this machine has no C++ runtime")
+    monkeypatch.setattr(kernel_names, "SECONDS_AT_MOST", 0.5)
+    assert demangled(bomb(3)).startswith("f(std::pair<int, int>, std::pair<std::pair<int, int>")
+    start = time.monotonic()
+    assert demangled(bomb(34)) == bomb(34)
+    assert time.monotonic() - start < 5
+    assert demangled("_Z6vecaddPfi") == "vecadd(float*, int)"  # and goes on
+
+
+def test_a_harmless_name_with_many_references_is_demangled():
+    if kernel_names._demangler() is None:
+        pytest.skip("this machine has no C++ runtime")
+    name = "_Z1fSt4pairIiiE" + "S0_" * 40
+    assert demangled(name) == "f(" + ", ".join(["std::pair<int, int>"] * 41) + ")"
+    apart = kernel_names.ApartDemangler()
+    for i in range(5):
+        answer = apart(bomb(34)) if i == 1 else apart(name)
+        assert (answer is None) == (i == 1)
+    apart._end()
+
+
 def test_without_a_demangler_names_stay_mangled(monkeypatch):
     monkeypatch.setattr(kernel_names, "_demangler", lambda: None)
     assert demangled("_Z6vecaddPfi") == "_Z6vecaddPfi"
