@@ -400,6 +400,7 @@ class _Host:
         self._reader = reader
         self._slack_ns = slack_ns
         self._unended = self._unbegun = 0
+        self._launching: set[Hashable] = set()
         self._places: dict[tuple[Hashable, Hashable], Thread] = {}
         self._numbers: dict[int, int] = {}
         self.nodes: dict[Hashable, int] = {}
@@ -416,6 +417,11 @@ class _Host:
         if self._unended:
             self.notes.append(
                 f"{self._unended} begun slices have no end; they end with their thread"
+            )
+        if len(self._launching) > 1 and len(reader.gpu):
+            self.notes.append(
+                f"{len(self._launching)} processes launch GPU work; where they use the same "
+                "correlation, the later process is taken as its owner"
             )
         if self._unbegun:
             self.notes.append(f"left out: {self._unbegun} ends without a begin")
@@ -445,6 +451,7 @@ class _Host:
         timeline = Timeline(0, self._slack_ns)
         base = len(self._timelines) << _CODE_BITS
         number = 0
+        launching = False
         first, last = None, 0
         place, codes, operators = timeline.place, self.codes, self.operators
         stacks = self._frames.of
@@ -460,6 +467,7 @@ class _Host:
             )
             if link >= 0:
                 if link & 1:
+                    launching = True
                     codes.note(0, link >> 1, base | code)
                 elif wanted and link >> 1 in wanted:
                     operators[link >> 1] = base | code
@@ -467,6 +475,8 @@ class _Host:
             last = max(last, end)
             if not number & 0x3FFF:
                 progress.advance(0x4000)
+        if launching:
+            self._launching.add(key[0])
         if first is None:
             return
         self._timelines.append(timeline)

@@ -160,7 +160,7 @@ def _streams(
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": _wait,
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": _graph,
     }
-    lost = unread = 0
+    lost = unread = missing = 0
     for table, make in makers.items():
         if table not in tables:
             continue
@@ -168,6 +168,7 @@ def _streams(
         places: dict[tuple[Any, ...], int] = {}
         works: dict[tuple[Any, ...], Work] = {}
         codes = hosts.codes
+        number = 0
         for number, row in enumerate(connection.execute(tables.gpu_query(table)), 1):
             start, end, moved, correlation = row[:4]
             stream = streams.get(row[4:8])
@@ -188,6 +189,9 @@ def _streams(
             stream.add(place, start, end, correlation, moved)
             if not number & 0x3FFF:
                 progress.advance(0x4000)
+        missing += tables.count(table) - number
+    if missing:
+        notes.append(f"left out: {missing} records of GPU work without usable stamps")
     if lost:
         notes.append(f"{lost} records of GPU work have no API call that launched them")
     if unread:

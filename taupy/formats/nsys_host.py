@@ -29,6 +29,9 @@ _CHAINS: Final = "CUDA_CALLCHAINS"
 _RESOLVED: Final = "EXTRAP_RESOLVED_CALLPATHS"  # Extra-P adds it to nsys files
 _NO_CALLS: Final = {_NVTX, _RESOLVED, "PROFILER_OVERHEAD", "SCHED_EVENTS", "NVTX_PAYLOAD_SCHEMAS"}
 
+_RANGES: Final = "59, 60, 70, 71"
+"""Event types of NVTX that are ranges: pushed and popped, started and ended; of both kinds."""
+
 _CODE_BITS: Final = 40
 _OPEN: Final = (1 << 61) - 1
 
@@ -84,7 +87,7 @@ class Hosts:
             return
         self._order_processes(tables)
         places: dict[tuple[int, Any], int] = {}
-        unclosed = 0
+        unclosed = taken = 0
         rows = self._tables.connection.execute(self._query(tables))
         for thread, slices in groupby(rows, key=lambda row: row[0]):
             process = thread & ~0xFFFFFF
@@ -95,6 +98,7 @@ class Hosts:
             first, last, done = 0, 0, 0
             for _, start, end, which, name, correlation, chain in slices:
                 done += 1
+                taken += 1
                 if end == _OPEN:
                     unclosed += 1
                     end = self._last(tables)
@@ -117,6 +121,9 @@ class Hosts:
             if done:
                 span = self.span or (first, last)
                 self.span = (min(span[0], first), max(span[1], last))
+        lost = sum(self._slices_of(table) for table in tables) - taken
+        if lost:
+            self._notes.append(f"left out: {lost} slices without usable stamps or thread")
         if unclosed:
             self._notes.append(f"{unclosed} NVTX ranges were open at the end of the recording")
 
@@ -188,7 +195,7 @@ class Hosts:
             if table == _NVTX:
                 name = f"coalesce({column(table, 'text')}, {column(table, 'textId')})"
                 end = f"ifnull({end}, {_OPEN})"
-                kinds = "59, 60, 70, 71" if self._tables.has(table, "eventType") else ""
+                kinds = _RANGES if self._tables.has(table, "eventType") else ""
                 condition = (
                     f"({condition} OR ({quoted('end')} IS NULL AND typeof(start) = 'integer'"
                 )
@@ -208,6 +215,13 @@ class Hosts:
                 f" AND {end} >= start"
             )
         return " UNION ALL ".join(parts) + " ORDER BY 1, 2, 3 DESC, 4"
+
+    def _slices_of(self, table: str) -> int:
+        """How many slices a table should give."""
+        query = f"SELECT count(*) FROM {quoted(table)}"
+        if table == _NVTX and self._tables.has(table, "eventType"):
+            query += f" WHERE eventType IN ({_RANGES})"
+        return int(self._tables.connection.execute(query).fetchone()[0])
 
     def _last(self, tables: Sequence[str]) -> int:
         """The last end of anything on the host."""

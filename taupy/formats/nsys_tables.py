@@ -72,6 +72,11 @@ class Tables:
             found = self.connection.execute(query).fetchone()[0]
         return found if isinstance(found, int) and found > 0 else 0
 
+    def count(self, table: str) -> int:
+        """How many rows it has."""
+        query = f"SELECT count(*) FROM {quoted(table)}"
+        return int(self.connection.execute(query).fetchone()[0])
+
     def select(self, table: str, *columns: str, more: str = "") -> Iterator[tuple[Any, ...]]:
         """These columns of a table's rows; None where a column, or the table, is not there."""
         if table not in self.columns:

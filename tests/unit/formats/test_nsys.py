@@ -195,7 +195,11 @@ def test_stamps_that_are_none_are_left_out(tmp_path):
     file = NsysFile(tmp_path / "odd.sqlite")
     for start, end in (("soon", 3), (1 << 62, 1 << 62), (5, 1 << 60), (10, 20), (1.5, 2)):
         file.call("cudaFree", start, end)
-    assert paths(read(file.done()), (0, 0, 0)) == {"cudaFree": (1, 10, 10)}
+    file.kernel("k", "soon", 1 << 62, 1)
+    profile = read(file.done())
+    assert paths(profile, (0, 0, 0)) == {"cudaFree": (1, 10, 10)}
+    assert "left out: 4 slices without usable stamps" in profile.metadata[IMPORT_NOTES]
+    assert "left out: 1 records of GPU work without usable" in profile.metadata[IMPORT_NOTES]
 
 
 def test_what_is_not_an_nsys_file_is_refused_in_one_line(tmp_path, small):
