@@ -267,7 +267,11 @@ def _facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
             if match[2] == here:
                 facts[match[1]] = value
     facts.setdefault("Starting Timestamp", str(round(profile.started_at * 1e6)))
-    facts.setdefault(tau_thread.DURATION, str(profile.duration_ns))
+    facts |= {
+        tau_thread.DURATION: str(profile.duration_ns),
+        tau_thread.APPLICATION: profile.application,
+        tau_thread.EXPERIMENT: profile.experiment,
+    }
     for device in profile.devices:
         if device.node == node:
             facts.setdefault(f"GPU[{device.ordinal}] Name", device.name)

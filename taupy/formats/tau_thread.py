@@ -22,6 +22,9 @@ THREAD_NAME = "taupy.thread.name"
 THREAD_ID = "taupy.thread.id"
 METRIC = "taupy.metric"
 DURATION = "taupy.duration_ns"
+APPLICATION = "taupy.application"
+EXPERIMENT = "taupy.experiment"
+_OF_TRIAL = (DURATION, APPLICATION, EXPERIMENT)
 
 CALLPATHS = "taupy.health.callpaths"
 _CUT_NOTE = (
@@ -152,14 +155,14 @@ def profile(
     return Profile(
         uuid="",
         application=application(facts, source),
-        experiment="default",
+        experiment=facts.get(EXPERIMENT) or "default",
         started_at=_started_at(facts, source),
         duration_ns=longest if duration is None else duration,
         timers=timers.timers,
         threads=threads,
         metrics=sorted(set(metrics), key=lambda metric: metric.name),
         metadata={
-            **{name: value for name, value in metadata.items() if name != DURATION},
+            **{name: value for name, value in metadata.items() if name not in _OF_TRIAL},
             **({CALLPATHS: _CUT_NOTE} if tau_names.CUT in timers.timers else {}),
         },
         node_metadata=node_metadata,
@@ -168,6 +171,8 @@ def profile(
 
 def application(facts: dict[str, str], source: Path) -> str:
     """The program's name: a script's where Python ran it, else the executable's."""
+    if facts.get(APPLICATION):
+        return facts[APPLICATION]
     command = facts.get("Command Line", "").split()
     for marker in ("tau_python_wrapper", "tau.python_wrapper"):
         if marker in command[:-1]:

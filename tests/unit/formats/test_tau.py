@@ -479,6 +479,7 @@ def test_our_profiles_come_back_as_they_were(tmp_path, made):
     (again,) = back
     assert sorted(m.name for m in again.metrics) == sorted(m.name for m in profile.metrics)
     assert set(again.metrics) == set(profile.metrics)
+    assert (again.application, again.experiment) == (profile.application, profile.experiment)
     assert again.started_at == profile.started_at
     assert again.duration_ns == profile.duration_ns
     assert profile.metadata.items() <= {**again.metadata, **again.node_metadata[0]}.items()
