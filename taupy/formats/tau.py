@@ -110,9 +110,7 @@ def _metric(header: Header) -> Metric:
     """The metric, by the name and unit that our own export wrote where it did."""
     ours = header.metadata.get(tau_thread.METRIC, "")
     if ours.endswith("]") and " [" in ours:
-        name, unit = ours[:-1].rsplit(" [", 1)
-        if unit != "ns":
-            return Metric(name, unit)
+        return Metric(*ours[:-1].rsplit(" [", 1))
     return tau_names.metric(header.metric)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from taupy.formats.tau_names import ARROW, CALLPATH_GROUP, MICROSECOND_NS
-from taupy.model.profile import TIME, Metric
+from taupy.model.profile import Metric
 
 _MOST_ARROWS_IN_A_NAME = 16
 _MICROSECONDS = re.compile(r"(-?)([0-9]{1,16})\.([0-9]{1,3})", re.ASCII)
@@ -119,7 +119,7 @@ class Rows:
         Raises:
             ValueError, OverflowError: it is no finite number, or a time of centuries.
         """
-        is_time = self.metrics[metric] is TIME
+        is_time = self.metrics[metric].unit == "ns"
         found = self._nanoseconds(measured) if is_time else self._number(measured)
         if is_time and abs(found) > _MOST_NANOSECONDS:
             raise OverflowError

@@ -485,6 +485,17 @@ def test_our_profiles_come_back_as_they_were(tmp_path, made):
     assert profile.metadata.items() <= {**again.metadata, **again.node_metadata[0]}.items()
 
 
+def test_other_times_of_ours_are_microseconds_in_the_file_and_come_back(tmp_path):
+    values = {"time": 1_234_567, "cpu_time": 1_000_001, "bytes_dram": 77}
+    metrics = [Metric("time", "ns"), Metric("cpu_time", "ns"), Metric("bytes_dram", "B")]
+    profile = profile_of(host(call("main", 1, values)), metrics=metrics)
+    _, (back,) = there_and_back(profile, tmp_path)
+    assert threads([back]) == threads([profile])
+    assert set(back.metrics) == set(metrics)
+    written = (tmp_path / "out" / "MULTI__cpu_time" / "profile.0.0.0").read_text()
+    assert '"main" 1 0 1000.001 1000.001 0 ' in written
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**9))
 def test_any_lawful_profile_comes_back_as_it_was(tmp_path_factory, seed):
