@@ -154,6 +154,10 @@ def recognised(path: Path) -> Format:
     for one in readers():
         if one.recognises(path, first):
             return one
+    if first[68:72] == b"TAUP" and first.startswith(b"SQLite format 3"):
+        raise FormatError(
+            f"{path}: a trial database of taupy's; `taupy merge` takes its trials over"
+        )
     names = ", ".join(one.name for one in readers())
     raise FormatError(
         f"{path}: not recognised as any format that taupy reads ({names}); "

@@ -188,6 +188,13 @@ def test_a_folder_is_refused_whole_where_one_file_is_bad(state, capsys):
     assert not Path("taupy.db").exists()
 
 
+def test_a_trial_database_is_told_from_other_files(state, capsys):
+    tau_profile(state / "raw")
+    assert main(["import", "raw", "--db", "other.db"]) == 0
+    assert main(["import", "other.db"]) == 1
+    assert "`taupy merge` takes its trials over" in capsys.readouterr().err
+
+
 def test_pipes_devices_and_missing_files_are_not_waited_for(state, capsys):
     os.mkfifo("pipe")
     for name in ("pipe", "/dev/zero", "missing", "x\0y"):
