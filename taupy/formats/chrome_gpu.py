@@ -9,6 +9,7 @@ from taupy.formats import chrome_values as values
 from taupy.formats.gpu_records import (
     NOWHERE,
     StreamRecords,
+    Waits,
     Work,
     copy_work,
     memset_work,
@@ -52,6 +53,10 @@ class GpuSlices:
         self._operator = array("q")
         self._bytes = array("q")
         self._frame = array("q")
+        self._wait_names = array("i")
+        self._wait_ns = array("q")
+        self._wait_correlation = array("q")
+        self._wait_places: dict[str, int] = {}
         self._works: list[Work] = []
         self._places: dict[tuple[Any, ...], int] = {}
         self._heads: dict[tuple[int, int], int] = {}
@@ -72,7 +77,7 @@ class GpuSlices:
         duration: int,
         args: dict[str, Any],
     ) -> None:
-        """Keep one kernel, copy, memset or wait."""
+        """Keep one kernel, copy or memset."""
         device = values.integer(args.get("device", event.get("pid")))
         stream = values.integer(args.get("stream", event.get("tid")))
         correlation = values.integer(args.get("correlation"))
@@ -95,6 +100,24 @@ class GpuSlices:
         self._frame.append(_NONE if frame is None or frame < 0 else frame)
         if correlation is None:
             self._without_correlation = True
+
+    def add_wait(self, name: str, duration: int, args: dict[str, Any]) -> None:
+        """Keep one wait for the GPU; it is no work of it."""
+        correlation = values.integer(args.get("correlation"))
+        self._wait_names.append(self._wait_places.setdefault(name, len(self._wait_places)))
+        self._wait_ns.append(duration)
+        self._wait_correlation.append(_NONE if correlation is None else correlation)
+
+    def waits(self, host: Host) -> Waits:
+        """The waits by the calls that waited."""
+        found = Waits()
+        names = list(self._wait_places)
+        columns = zip(self._wait_names, self._wait_ns, self._wait_correlation, strict=True)
+        for name, duration, correlation in columns:
+            code = NOWHERE if correlation == _NONE else host.codes.find(0, correlation)
+            found.add(code, names[name], duration)
+        self.notes += found.notes()
+        return found
 
     def head(self, event: dict[str, Any], moment: int, number: int) -> None:
         """An arrow from the host ends at the slice that begins here."""

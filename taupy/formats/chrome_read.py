@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
@@ -154,6 +155,9 @@ class TraceReader:
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
         gpu = values.GPU_CATEGORIES.get(category.lower())
+        if gpu == "sync":
+            self.gpu.add_wait(name, duration, args)
+            return
         if gpu is not None:
             self.gpu.add(event, name, gpu, start, duration, args)
             return
@@ -316,6 +320,8 @@ class TraceReader:
         slack_ns = 1000 if self._whole_microseconds else 2
         host = _Host(self, progress, slack_ns, header.rank or 0, frames)
         threads = host.threads(self._thread_names)
+        for code, event in self.gpu.waits(host).events():
+            host.add_event(threads, code, event)
         threads += self.gpu.threads(self.timers, host, header.base_ns or 0)
         self._attach_counters(threads, host)
         notes = self._notes(events, host)
@@ -559,6 +565,11 @@ class _Host:
             self._places.setdefault((key[0], None), thread)
             found.append(ThreadProfile(thread, timeline.tree))
         return found
+
+    def add_event(self, threads: list[ThreadProfile], code: int, event: UserEvent) -> None:
+        """Give a user event to the call at its code; `threads` are those that were made here."""
+        row = code & ((1 << _CODE_BITS) - 1)
+        threads[code >> _CODE_BITS].user_events.append(replace(event, row=row))
 
     def _new_thread(self, key: ThreadKey, names: dict[ThreadKey, str]) -> Thread:
         node = self.node(key[0])

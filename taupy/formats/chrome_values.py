@@ -6,7 +6,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from taupy.formats.gpu_records import kernel_timer
+from taupy.formats.gpu_records import api_timer, kernel_timer
 from taupy.formats.places import shown_file
 from taupy.formats.slices import LARGEST_STAMP
 from taupy.model.gpu import ActivityKind
@@ -121,7 +121,7 @@ def host_timer(name: str, category: str) -> Timer:
         if found:
             return _routine(found)
     if kind in API_CATEGORIES:
-        return Timer(name, groups=("CUDA_API",))
+        return api_timer(name)
     if name.startswith("ProfilerStep#"):
         name = "ProfilerStep*"  # as torch's own tables sum the steps up
     words = [_GROUPS.get(one.strip().lower(), one.strip()) for one in category.split(",")]
@@ -137,7 +137,7 @@ def gpu_timer(name: str, kind: ActivityKind) -> Timer:
     name = name[:LONGEST_NAME] or "(unnamed)"
     if kind == "kernel":
         return kernel_timer(name)
-    return Timer(name, groups=("GPU_SYNC" if kind == "sync" else "GPU_COPY",))
+    return Timer(name, groups=("GPU_COPY",))
 
 
 def direction(name: str) -> str:

@@ -191,6 +191,51 @@ class StreamRecords:
                 builder.add_user_events(self.thread, [event])
 
 
+class Waits:
+    """How long calls waited for the GPU, as the GPU's side saw it: user events of those calls.
+
+    Such a record is no work of a GPU; its time lies in the call that waited.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[int, str], _Sum] = {}
+        self.lost = 0
+
+    def add(self, code: int, name: str, took: int) -> None:
+        """Count one wait of the call at `code`."""
+        if code == NOWHERE or took < 0:
+            self.lost += 1
+            return
+        one = self._sums.get((code, name))
+        if one is None:
+            one = self._sums[code, name] = _Sum()
+        one.count += 1
+        one.time += took
+        one.squares += float(took) * took
+        one.smallest = min(one.smallest, took)
+        one.largest = max(one.largest, took)
+
+    def events(self) -> Iterator[tuple[int, UserEvent]]:
+        """Each call's code with its user event, which has no row yet."""
+        for (code, name), one in self._sums.items():
+            mean = one.time / one.count
+            yield (
+                code,
+                UserEvent(
+                    f"Wait: {name}", "ns", one.count, one.smallest, one.largest, mean, one.squares
+                ),
+            )
+
+    def notes(self) -> list[str]:
+        return [f"left out: {self.lost} waits whose call is not known"] if self.lost else []
+
+
+def api_timer(name: str) -> Timer:
+    """A call of the CUDA API."""
+    groups = ("CUDA_API", "GPU_SYNC") if "Synchronize" in name else ("CUDA_API",)
+    return Timer(name, groups=groups)
+
+
 def stream_threads(
     timers: list[Timer], streams: list[StreamRecords], owner: Callable[[int], Owner]
 ) -> list[ThreadProfile]:

@@ -291,7 +291,6 @@ class CountedLaunches:
             devices=[
                 Device(node, ordinal, name or f"GPU {ordinal}", compute_capability=capability)
                 for (node, ordinal), (name, capability) in sorted(self._devices.items())
-                if name or capability
             ],
         )
 

@@ -2,8 +2,9 @@
 
 Each process is a node. A host thread's call paths are its NVTX ranges (phases), in them
 its API calls (CUDA, cuDNN, cuBLAS, MPI, the operating system's), between the two the
-frames of the call's backtrace where the file has them. A kernel, copy, memset or wait
-hangs under the call that launched it, by correlation id. CPU samples become a thread of
+frames of the call's backtrace where the file has them. A kernel, copy or memset
+hangs under the call that launched it, by correlation id; a wait is a user event of the call
+that waited. CPU samples become a thread of
 their own with the metric `samples`. Tables and columns that a file lacks are done
 without, since nsys makes a table only when it has rows for it.
 """
@@ -20,6 +21,7 @@ from taupy.formats import foreign_sqlite, nsys_target
 from taupy.formats.gpu_records import (
     NOWHERE,
     StreamRecords,
+    Waits,
     Work,
     copy_work,
     kernel_timer,
@@ -28,7 +30,7 @@ from taupy.formats.gpu_records import (
 )
 from taupy.formats.limits import refusal
 from taupy.formats.nsys_host import Hosts
-from taupy.formats.nsys_tables import GPU_TABLES, Tables
+from taupy.formats.nsys_tables import GPU_TABLES, WAITS, Tables
 from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
@@ -90,6 +92,7 @@ def _profile(
     streams = _streams(connection, tables, hosts, began_ns or 0, progress, notes)
     metrics = [TIME]
     threads = hosts.threads()
+    _read_waits(tables, hosts, notes)
     threads += stream_threads(hosts.timers, list(streams.values()), hosts.owner)
     sampled = hosts.sampled_threads()
     if sampled:
@@ -157,7 +160,6 @@ def _streams(
         "CUPTI_ACTIVITY_KIND_KERNEL": _kernel,
         "CUPTI_ACTIVITY_KIND_MEMCPY": _copy,
         "CUPTI_ACTIVITY_KIND_MEMSET": lambda tables, row: memset_work(),
-        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": _wait,
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": _graph,
     }
     lost = unread = missing = 0
@@ -244,11 +246,19 @@ def _copy(tables: Tables, row: tuple[Any, ...]) -> Work:
     return copy_work(way or label or "of unknown kind")
 
 
-def _wait(tables: Tables, row: tuple[Any, ...]) -> Work:
-    (kind,) = row
-    label = tables.enum("ENUM_CUPTI_SYNC_TYPE", kind, "label")
-    name = label if label else f"Synchronization (type {kind})"
-    return Work(Timer(name, groups=("GPU_SYNC",)), "sync")
+def _read_waits(tables: Tables, hosts: Hosts, notes: list[str]) -> None:
+    """Records of waiting become user events of the calls that waited."""
+    if WAITS not in tables:
+        return
+    waits = Waits()
+    for start, end, _, correlation, process, *_, kind in tables.connection.execute(
+        tables.gpu_query(WAITS)
+    ):
+        label = tables.enum("ENUM_CUPTI_SYNC_TYPE", kind, "label")
+        code = hosts.codes.find(process, correlation)
+        waits.add(code, label or f"synchronization of type {kind}", end - start)
+    hosts.add_events(waits.events())
+    notes += waits.notes()
 
 
 def _graph(tables: Tables, row: tuple[Any, ...]) -> Work:

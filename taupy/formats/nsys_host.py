@@ -10,17 +10,18 @@ import posixpath
 import re
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
 from taupy.formats.foreign_sqlite import is_found_fast, quoted
-from taupy.formats.gpu_records import root_timer
+from taupy.formats.gpu_records import api_timer, root_timer
 from taupy.formats.launchers import Launchers
 from taupy.formats.nsys_tables import Tables
 from taupy.formats.places import shown_file
 from taupy.formats.progress import Progress
 from taupy.formats.slices import Timeline, overlaps
-from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer
+from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner
 
 _RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -41,7 +42,6 @@ _SERIAL_NUMBER: Final = re.compile(r", (?:seq|op_id|stashed seq|seq_id) = -?\d+"
 _VERSION: Final = re.compile(r"_v\d{4,6}(?:_pt[sd]z)?$")
 
 _GROUPS: Final = {
-    _RUNTIME: "CUDA_API",
     "OSRT_API": "OS_API",
     "CUBLAS_EVENTS": "CUDA_LIBRARY",
     "CUDNN_EVENTS": "CUDA_LIBRARY",
@@ -63,6 +63,7 @@ class Hosts:
         self._frames = _Frames(tables, self._place)
         self._thread_names = _thread_names(tables)
         self._numbers: dict[int, int] = {}
+        self._made: dict[int, ThreadProfile] = {}
 
     def tables(self) -> list[str]:
         """The tables with host slices: ranges first, then every table of API calls."""
@@ -134,8 +135,17 @@ class Hosts:
             self._timelines, key=lambda one: (self.node(one[0] & ~0xFFFFFF), not _is_main(one[0]))
         )
         for thread, timeline in by_main:
-            found.append(ThreadProfile(self._thread(thread), timeline.tree))
+            made = ThreadProfile(self._thread(thread), timeline.tree)
+            self._made[id(timeline)] = made
+            found.append(made)
         return found
+
+    def add_events(self, events: Iterator[tuple[int, UserEvent]]) -> None:
+        """Give user events to the calls at their codes; `threads` has been asked before."""
+        for code, event in events:
+            timeline = self._timelines[code >> _CODE_BITS][1]
+            row = code & ((1 << _CODE_BITS) - 1)
+            self._made[id(timeline)].user_events.append(replace(event, row=row))
 
     def sampled_threads(self) -> list[ThreadProfile]:
         """CPU samples by call path, a thread for each that was sampled; metric `samples`."""
@@ -237,6 +247,8 @@ class Hosts:
         text = self._tables.text(name, "(unnamed)")
         if table == _NVTX:
             return self._place(Timer(_SERIAL_NUMBER.sub("", text), groups=("PHASE",)))
+        if table == _RUNTIME:
+            return self._place(api_timer(text))
         group = _GROUPS.get(table) or table.removesuffix("_EVENTS").removesuffix("_API")
         return self._place(Timer(text, groups=(group,)))
 

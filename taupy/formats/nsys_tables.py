@@ -18,9 +18,10 @@ GPU_TABLES: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_MEMCPY",
     "CUPTI_ACTIVITY_KIND_MEMSET",
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 )
+
+WAITS: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 
 # What makes two records of a table the same work, after the stream they ran on.
 _WORK: Final = {

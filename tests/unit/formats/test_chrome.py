@@ -82,6 +82,20 @@ def test_without_correlation_the_operator_owns_a_kernel_and_else_the_arrow(tmp_p
     assert "1 pieces of GPU work have no call" in notes(profile)
 
 
+def test_a_wait_is_an_event_of_the_call_that_waited(tmp_path):
+    profile = trace(
+        tmp_path,
+        made.slice_("cuda_runtime", "cudaStreamSynchronize", 0, 1000, correlation=8),
+        made.slice_("cuda_sync", "Stream Sync", 100, 900, 7, 0, correlation=8, stream=7, device=0),
+        made.slice_("cuda_sync", "Stream Sync", 100, 900, 7, 0, correlation=9, stream=7, device=0),
+    )
+    (only,) = profile.threads
+    (wait,) = only.user_events
+    assert (wait.name, wait.count, wait.mean, wait.row) == ("Wait: Stream Sync", 1, 800, 1)
+    assert profile.timers[only.tree.timer[1]].groups == ("CUDA_API", "GPU_SYNC")
+    assert "1 waits whose call is not known" in notes(profile)
+
+
 def test_an_annotation_that_opens_in_one_routine_and_closes_in_the_next(tmp_path):
     """enter [0, 100], step [90, 500], op [200, 300], exit [450, 600]; all within main."""
     profile = trace(

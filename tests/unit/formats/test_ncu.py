@@ -251,7 +251,7 @@ def test_a_report_is_read_without_software_of_nvidia(tmp_path, monkeypatch):
     assert (values["time"], values["bytes_dram"], values["calls"]) == (1500, 4096, 1)
     places = {(one.thread.context, one.thread.native_id) for one in profile.threads}
     assert places == {(3, 13), (1, 0)}
-    assert (profile.devices[0].name, profile.devices[0].compute_capability) == (
+    assert (profile.devices[-1].name, profile.devices[-1].compute_capability) == (
         "NVIDIA A100",
         "8.0",
     )

@@ -115,6 +115,14 @@ def test_launches_devices_user_events_and_metadata_come_along(small):
     assert profile.started_at == EPOCH_NS / 1e9
     assert profile.metadata["nsys schema"] == "3.11"
     assert profile.node_metadata[0]["PID"] == "7"
+    main = profile.threads[0]
+    (wait,) = main.user_events
+    assert (wait.name, wait.count, wait.mean) == ("Wait: synchronization of type 3", 1, 390)
+    waiting = profile.timers[main.tree.timer[wait.row]]
+    assert (waiting.name, waiting.groups) == (
+        "cudaStreamSynchronize_v3020",
+        ("CUDA_API", "GPU_SYNC"),
+    )
     moments = sorted(stream.activities, key=lambda one: one.start_ns)
     assert (moments[0].start_ns, moments[0].end_ns) == (EPOCH_NS + 300, EPOCH_NS + 900)
     assert "1 records of GPU work have no API call" in profile.metadata[IMPORT_NOTES]
