@@ -74,9 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_database_argument(parser)
     parser.add_argument(
         "--metric",
-        default="time",
         metavar="NAME",
-        help="measured or derived (`taupy derive` lists those); default: time",
+        help="measured or derived (`taupy derive` lists those); default: time, or the only "
+        "metric that the trial has",
     )
     parser.add_argument(
         "--also",
@@ -315,13 +315,18 @@ class Asked:
             return self._events(threads)
         if args.kernels:
             return self._kernels(threads)
-        resolved = metrics.resolve(self.db, self.trial_id, args.metric)
+        resolved = metrics.resolve(self.db, self.trial_id, args.metric or self._usual_metric())
         self.additive = resolved.additive
         self.chosen = self._where(threads)
         found = self._of_metric(threads, resolved.metric)
         others = self._others(threads)
         found = [beside.with_metrics(view, others, self.args.plain) for view in found]
         return found if self.additive else [figures.without_shares(view) for view in found]
+
+    def _usual_metric(self) -> str:
+        """`time`; a trial that has one other metric only, such as samples, is shown by that."""
+        there = [metric.name for metric in query.metrics(self.db, self.trial_id)]
+        return there[0] if len(there) == 1 else "time"
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[beside.Beside]:
         """The metrics of --also, with their rows."""

@@ -268,6 +268,15 @@ def test_killed_at_any_moment_the_database_has_the_trial_or_not(state):
         assert set(threads.values()) <= {1, 30}
 
 
+def test_samples_without_times_are_shown_unless_time_is_asked_for(state, capsys):
+    (state / "a.collapsed").write_text("main;f 30\nmain 5\n")
+    assert main(["import", "a.collapsed"]) == 0
+    assert main(["pprof"]) == 0
+    assert "(metric samples)" in capsys.readouterr().out
+    assert main(["pprof", "--metric", "time"]) == 1
+    assert "has no metric 'time' (it has: samples)" in capsys.readouterr().err
+
+
 # --- the bar -------------------------------------------------------------------
 
 
