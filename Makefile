@@ -2,6 +2,8 @@
 # make test    run the tests, the fast ones first
 # make check   lint, format, types, import floors, docs
 # make bench   measure what measuring costs
+# make gpu-check    on a machine with a GPU: its tests, beside torch.profiler
+# make gpu-record   the same, and keep what CUPTI gave in GPU_RECORD=FOLDER, for tests without
 # make clean   remove what the above made
 #
 # PYTHON=python3.12 chooses the interpreter. The demo lives in .venv, installed as users
@@ -19,7 +21,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test check lint types floors docs bench clean python
+.PHONY: demo test-environment test check lint types floors docs bench gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
@@ -28,8 +30,8 @@ demo: $(DEMO)/.installed-$(VERSION)
 test-environment: $(TEST)/.installed
 
 test: test-environment
-	$(TEST)/bin/python -m pytest -q -m "not slow"
-	$(TEST)/bin/python -m pytest -q -m "slow" || [ $$? -eq 5 ]  # 5: there are none
+	$(TEST)/bin/python -m pytest -q -m "not slow and not gpu" -n 2
+	$(TEST)/bin/python -m pytest -q -m "slow and not gpu"
 
 check: lint types floors docs  # `make -k check` goes on after a failure
 
@@ -47,11 +49,20 @@ docs: $(TEST)/.installed-check
 	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
 
 bench: $(TEST)/.installed-bench
-	for what in overhead bias training startup memory store; do \
+	for what in overhead bias training startup memory store counters ceilings compare; do \
 	  $(TEST)/bin/python benchmarks/$$what.py || exit 1; done
 
+# PyTorch is taken from the interpreter's own packages: its CUDA must fit the driver.
+gpu-check: python
+	$(PYTHON) -m venv --system-site-packages .venv-gpu
+	.venv-gpu/bin/python $(PIP_INSTALL) -e ".[test,gpu]"
+	.venv-gpu/bin/python -m pytest -v -m gpu tests/gpu
+
+gpu-record: gpu-check
+	.venv-gpu/bin/python tests/gpu/record.py $(GPU_RECORD)
+
 clean:
-	rm -rf .venv .venv-test-* build dist *.egg-info
+	rm -rf .venv .venv-gpu .venv-test-* build dist *.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f taupy/_native/*.so
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
