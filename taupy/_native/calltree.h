@@ -116,11 +116,16 @@ static void table_remove(Thread *thread, Node *node)
     thread->table[i] = NULL;
 }
 
-static inline Thread *thread_of(Node *node)
+static Thread *thread_hint; /* whose node was asked for last; NULL when threads are forgotten */
+
+static Thread *thread_of(Node *node)
 {
+    /* Its table tells at once; to climb to the root is long where call paths are deep. */
+    if (thread_hint != NULL && node_find(thread_hint, node->parent, node->key) == node)
+        return thread_hint;
     while (node->parent != NULL)
         node = node->parent;
-    return (Thread *)node; /* the root is its first member */
+    return thread_hint = (Thread *)node; /* the root is its first member */
 }
 
 static int table_grow(Thread *thread)

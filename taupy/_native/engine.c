@@ -223,7 +223,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
     whole_close();
     this_thread = NULL; /* other threads' stay, but the hooks that use them are gone */
     pthread_setspecific(thread_key, NULL);
-    threads = NULL;
+    threads = thread_hint = NULL;
     Py_RETURN_NONE;
 }
 

@@ -182,7 +182,7 @@ static void fork_child(void)
     natives_forget();
     pthread_setspecific(thread_key, NULL);
     part = NULL;
-    threads = NULL;
+    threads = thread_hint = NULL;
     this_thread = NULL;
     thread_count = 0;
     generation++;
