@@ -93,6 +93,7 @@ class _Plan:
         self.parent: list[int] = []
         self.values: list[Row] = []
         self.row_of = [-1] * len(rows.leaf)
+        self._children: dict[tuple[int, int], int] = {}
         self._head: dict[int, int] = {}  # routine -> its row at the beginning of paths
         self._cut = -1
         self._called = {
@@ -108,7 +109,6 @@ class _Plan:
         if root >= 0:
             self._head[root] = self._new(root, -1)
         is_cut = [False] * len(rows.leaf)
-        copies: dict[tuple[int, int], int] = {}
         for trie_row in range(1, len(rows.leaf)):
             id, above = rows.leaf[trie_row], rows.parent[trie_row]
             if above == 0:
@@ -118,8 +118,8 @@ class _Plan:
                 is_cut[trie_row] = is_cut[above]
                 under = self.row_of[above]
                 if id in hidden and is_cut[above]:
-                    under = self._callers_again(trie_row, copies)
-                row = self._new(id, under)
+                    under = self._callers_again(trie_row)
+                row = self._below(under, id)
             self.row_of[trie_row] = row
             if (found := rows.paths[trie_row]) is not None:
                 self.values[row] = found
@@ -147,21 +147,25 @@ class _Plan:
             self._head[id] = self._new(id, self._cut)
         return self._head[id]
 
-    def _callers_again(self, trie_row: int, copies: dict[tuple[int, int], int]) -> int:
+    def _callers_again(self, trie_row: int) -> int:
         """The callers of a cut path once more, under its routine's own row."""
         rows = self.rows
-        callers = [_CUT_ID]
+        callers = []
         above = rows.parent[trie_row]
         while above > 0:
-            callers.insert(1, rows.leaf[above])
+            callers.append(rows.leaf[above])
             above = rows.parent[above]
-        under = self._head_of(rows.leaf[trie_row])
-        for id in callers:
-            key = (under, id)
-            if key not in copies:
-                copies[key] = self._new(id, under)
-            under = copies[key]
+        under = self._below(self._head_of(rows.leaf[trie_row]), _CUT_ID)
+        for id in reversed(callers):
+            under = self._below(under, id)
         return under
+
+    def _below(self, parent: int, id: int) -> int:
+        """The row of a routine under a row, made if it is new."""
+        row = self._children.get((parent, id))
+        if row is None:
+            row = self._children[parent, id] = self._new(id, parent)
+        return row
 
     def _new(self, id: int, parent: int) -> int:
         self.leaf.append(id)

@@ -504,6 +504,61 @@ def test_any_lawful_profile_comes_back_as_it_was(tmp_path_factory, seed):
     assert threads(back) == threads([profile])
 
 
+def cut_rows(profile, measured, depth):
+    """TAU's rows of a tree with TAU_CALLPATH_DEPTH=depth: routines, and the last `depth` of paths.
+
+    Inclusive counts activations that do not lie within others of the same row.
+    """
+    tree = measured.tree
+    names = [profile.timers[timer].full_name for timer in tree.timer]
+    whole = []
+    found = {}
+    for at, name in enumerate(names):
+        above = tree.parent[at]
+        whole.append((*(whole[above] if above >= 0 else ()), name))
+        for size in {1, min(depth, len(whole[at]))}:
+            key = whole[at][-size:]
+            sums = found.setdefault(key, [0, 0, 0, 0])
+            sums[0] += tree.calls[at]
+            sums[1] += tree.subroutines[at]
+            sums[2] += tree.exclusive["time"][at]
+            lengths = range(size, len(whole[at]))
+            if not any(
+                whole[at][:end][-size:] == key and (size == 1 or min(depth, end) == size)
+                for end in lengths
+            ):
+                sums[3] += tree.inclusive["time"][at]
+    return found
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 10**9), depth=st.integers(2, 4))
+def test_cut_call_paths_of_any_tree_keep_all_numbers_of_tau(tmp_path_factory, seed, depth):
+    made = random_profile(Random(seed), nodes=1)
+    measured = made.threads[0]
+    found = cut_rows(made, measured, depth)
+    rows = [
+        (row if len(key) == 1 else path)(" => ".join(key), *values[:2], values[2], values[3])
+        for key, values in found.items()
+    ]
+    folder = tau_files.profile(tmp_path_factory.mktemp("cut"), rows)
+    profile = one(tau, folder)
+    sums = flat_by_name(profile, thread_of(profile))
+    assert sums == {
+        key[0]: (calls, subroutines, whole * 1000, own * 1000)
+        for key, (calls, subroutines, own, whole) in found.items()
+        if len(key) == 1 and any((calls, subroutines, own, whole))
+    }
+    spelled = {}
+    for place, values in short_paths(profile, thread_of(profile)).items():
+        routines = place.split(f"{CUT} > ")[-1].split(" > ")
+        if len(routines) > 1:
+            spelled.setdefault(tuple(routines), []).append(values)
+    for key, (calls, subroutines, own, whole) in found.items():
+        if len(key) > 1:
+            assert (calls, subroutines, whole * 1000, own * 1000) in spelled[key], key
+
+
 NAMES = st.text(
     st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12
 ) | st.sampled_from(["a => b", "a", "b", 'q"q', '"', " x ", "e : f", "[{f}{1}]", "g [{f.py}{2}]"])
