@@ -1,0 +1,277 @@
+"""Host threads of a Chrome trace: slices in order, one in the other, become call paths."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from itertools import repeat
+from typing import Final
+
+from taupy.formats.chrome_frames import StackFrames
+from taupy.formats.chrome_gpu import GpuSlices
+from taupy.formats.gpu_records import NOWHERE
+from taupy.formats.launchers import Launchers
+from taupy.formats.progress import Progress
+from taupy.formats.slices import LONGEST_NS, Timeline, overlaps
+from taupy.model.profile import Thread, ThreadProfile, UserEvent
+from taupy.model.streams import Owner
+
+BEGIN: Final = -1
+END: Final = -2
+MARK: Final = -3
+"""In place of a duration: a begin, an end, or the foot of an arrow to the GPU."""
+
+_CODE_BITS: Final = 40
+_FRAMES: Final = -2
+"""Codes from here down are rows of the tree of stack frames."""
+
+_BLOCK: Final = 1 << 16
+
+_NO_FRAMES: Final = array("q", [-1])
+
+ThreadKey = tuple[Hashable, Hashable]
+
+
+class Slices:
+    """What was traced on one thread, in the order of the file."""
+
+    __slots__ = ("duration", "frame", "has_pairs", "link", "number", "start", "timer")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.start = array("q")
+        self.duration = array("q")
+        self.timer = array("i")
+        self.link = array("q")  # 2 * correlation + 1, 2 * External id, -1 for neither
+        self.frame = array("q")  # of the slices up to the last one that has a frame
+        self.has_pairs = False
+
+    def append(self, start: int, duration: int, timer: int, link: int, frame: int) -> None:
+        self.start.append(start)
+        self.duration.append(duration)
+        self.timer.append(timer)
+        self.link.append(link)
+        if frame >= 0:
+            self.frame.extend([-1] * (len(self.start) - 1 - len(self.frame)))
+            self.frame.append(frame)
+
+    def frame_of(self, at: int) -> int:
+        return self.frame[at] if at < len(self.frame) else -1
+
+
+class Host:
+    """Host threads made of slices."""
+
+    def __init__(
+        self,
+        threads: dict[ThreadKey, Slices],
+        gpu: GpuSlices,
+        process_facts: dict[Hashable, dict[str, str]],
+        progress: Progress,
+        slack_ns: int,
+        first_node: int,
+        frames: StackFrames,
+    ) -> None:
+        self._first_node = first_node
+        self._frames = frames
+        self.notes: list[str] = []
+        self.span: tuple[int, int] | None = None
+        self.codes = Launchers()
+        self.operators: dict[int, int] = {}
+        self.arrows: dict[int, int] = {}
+        self._process_facts = process_facts
+        self._slack_ns = slack_ns
+        self._unended = self._unbegun = 0
+        self._launching: set[Hashable] = set()
+        self._places: dict[tuple[Hashable, Hashable], Thread] = {}
+        self._numbers: dict[int, int] = {}
+        self.nodes: dict[Hashable, int] = {}
+        self._timelines: list[Timeline] = []
+        self._keys: list[ThreadKey] = []
+        wanted = gpu.wanted_operators()
+        marks = gpu.needs_arrows
+        progress.begin("call paths", sum(len(one.start) for one in threads.values()))
+        began = {key: min(one.start) for key, one in threads.items() if len(one.start)}
+        for key in sorted(began, key=lambda one: (not _is_main(one), began[one])):
+            slices = threads.pop(key)
+            self._read(key, slices, wanted, marks, progress)
+        if self._unended:
+            self.notes.append(
+                f"{self._unended} begun slices have no end; they end with their thread"
+            )
+        if len(self._launching) > 1 and len(gpu):
+            self.notes.append(
+                f"{len(self._launching)} processes launch GPU work; where they use the same "
+                "correlation, the later process is taken as its owner"
+            )
+        if self._unbegun:
+            self.notes.append(f"left out: {self._unbegun} ends without a begin")
+
+    def owner(self, code: int) -> Owner:
+        if code <= _FRAMES:
+            return self._frames.owner(_FRAMES - code)
+        return self._timelines[code >> _CODE_BITS].owner(code & ((1 << _CODE_BITS) - 1))
+
+    def code_of_frame(self, frame: int) -> int:
+        row = self._frames.owner_row(frame)
+        return NOWHERE if row is None else _FRAMES - row
+
+    def node(self, pid: Hashable) -> int:
+        return self.nodes.setdefault(pid, self._first_node + len(self.nodes))
+
+    def home(self) -> int:
+        """The node of work that nobody launched: the first process."""
+        return self.node(self._keys[0][0] if self._keys else None)
+
+    def node_of_code(self, code: int) -> int:
+        return self.home() if code <= _FRAMES else self.node(self._keys[code >> _CODE_BITS][0])
+
+    def _read(
+        self, key: ThreadKey, slices: Slices, wanted: set[int], marks: bool, progress: Progress
+    ) -> None:
+        timeline = Timeline(0, self._slack_ns)
+        base = len(self._timelines) << _CODE_BITS
+        number = 0
+        launching = False
+        first, last = None, 0
+        place, codes, operators = timeline.place, self.codes, self.operators
+        stacks = self._frames.of
+        for start, duration, timer, link, frame in self._ordered(slices):
+            number += 1
+            if duration == MARK:
+                if marks:
+                    self.arrows[link] = base | timeline.here(start)
+                continue
+            end = start + duration
+            code = (
+                place(start, end, timer) if frame < 0 else place(start, end, timer, stacks(frame))
+            )
+            if link >= 0:
+                if link & 1:
+                    launching = True
+                    codes.note(0, link >> 1, base | code)
+                elif wanted and link >> 1 in wanted:
+                    operators[link >> 1] = base | code
+            first = start if first is None else first
+            last = max(last, end)
+            if not number & 0x3FFF:
+                progress.advance(0x4000)
+        if launching:
+            self._launching.add(key[0])
+        if first is None:
+            return
+        self._timelines.append(timeline)
+        self._keys.append(key)
+        timeline.finish()
+        self.notes += overlaps(timeline)
+        span = self.span or (first, last)
+        self.span = (min(span[0], first), max(span[1], last))
+
+    def _ordered(self, slices: Slices) -> Iterator[tuple[int, int, int, int, int]]:
+        """Slices in order of start, the longest first; pairs of begin and end made one."""
+        import numpy
+
+        if slices.has_pairs:
+            self._join_pairs(slices)
+        start = numpy.frombuffer(slices.start, dtype=numpy.int64)
+        duration = numpy.frombuffer(slices.duration, dtype=numpy.int64)
+        timer = numpy.frombuffer(slices.timer, dtype=numpy.int32)
+        link = numpy.frombuffer(slices.link, dtype=numpy.int64)
+        order = numpy.lexsort((-duration, start))
+        if slices.frame:
+            slices.frame.extend([-1] * (len(start) - len(slices.frame)))
+        frame = numpy.frombuffer(slices.frame or _NO_FRAMES, dtype=numpy.int64)
+        no_frames = repeat(-1)
+        for at in range(0, len(order), _BLOCK):
+            block = order[at : at + _BLOCK]
+            yield from zip(
+                start[block].tolist(),
+                duration[block].tolist(),
+                timer[block].tolist(),
+                link[block].tolist(),
+                frame[block].tolist() if slices.frame else no_frames,
+                strict=False,
+            )
+
+    def _join_pairs(self, slices: Slices) -> None:
+        """Each end closes the begin before it, as a stack; in order of time, then of the file."""
+        import numpy
+
+        start = numpy.frombuffer(slices.start, dtype=numpy.int64)
+        halves = numpy.frombuffer(slices.duration, dtype=numpy.int64)
+        which = numpy.flatnonzero((halves == BEGIN) | (halves == END))
+        order = which[numpy.argsort(start[which], kind="stable")].tolist()
+        last = int((start + numpy.maximum(halves, 0)).max())
+        del start, halves  # they hold the columns fast
+        joined = Slices(slices.number)
+        open_ones: list[int] = []
+        for at in order:
+            if slices.duration[at] == BEGIN:
+                open_ones.append(at)
+            elif open_ones:
+                self._join(slices, joined, open_ones.pop(), slices.start[at])
+            else:
+                self._unbegun += 1
+        self._unended += len(open_ones)
+        for at in reversed(open_ones):
+            self._join(slices, joined, at, last)
+        for at in range(len(slices.start)):
+            if slices.duration[at] not in (BEGIN, END):
+                joined.append(
+                    slices.start[at],
+                    slices.duration[at],
+                    slices.timer[at],
+                    slices.link[at],
+                    slices.frame_of(at),
+                )
+        slices.start, slices.duration = joined.start, joined.duration
+        slices.timer, slices.link, slices.frame = joined.timer, joined.link, joined.frame
+
+    @staticmethod
+    def _join(slices: Slices, joined: Slices, at: int, end: int) -> None:
+        start = slices.start[at]
+        duration = min(end - start, LONGEST_NS)
+        joined.append(start, duration, slices.timer[at], -1, slices.frame_of(at))
+
+    def threads(self, names: dict[ThreadKey, str]) -> list[ThreadProfile]:
+        found: list[ThreadProfile] = []
+        for key, timeline in zip(self._keys, self._timelines, strict=True):
+            thread = self._places[key] = self._new_thread(key, names)
+            self._places.setdefault((key[0], None), thread)
+            found.append(ThreadProfile(thread, timeline.tree))
+        return found
+
+    def add_event(self, threads: list[ThreadProfile], code: int, event: UserEvent) -> None:
+        """Give a user event to the call at its code; `threads` are those that were made here."""
+        row = code & ((1 << _CODE_BITS) - 1)
+        threads[code >> _CODE_BITS].user_events.append(replace(event, row=row))
+
+    def _new_thread(self, key: ThreadKey, names: dict[ThreadKey, str]) -> Thread:
+        node = self.node(key[0])
+        number = self._numbers.get(node, 0)
+        self._numbers[node] = number + 1
+        native = key[1] if isinstance(key[1], int) and 0 <= key[1] < 1 << 62 else 0
+        name = names.get(key) or ("" if native else str(key[1] or "")[:1000])
+        return Thread(node, 0, number, "host", name, native)
+
+    def place_of(self, key: tuple[Hashable, Hashable]) -> Thread | None:
+        return self._places.get(key) or self._places.get((key[0], None))
+
+    def bare_thread(self, key: ThreadKey) -> ThreadProfile:
+        """A thread of a process that only counted."""
+        timeline = Timeline(0)
+        timeline.finish()
+        thread = self._places[key[0], None] = self._new_thread(key, {})
+        return ThreadProfile(thread, timeline.tree)
+
+    def node_metadata(self) -> dict[int, dict[str, str]]:
+        found = {}
+        for pid, node in self.nodes.items():
+            facts = {"PID": str(pid)[:1000]} if pid is not None else {}
+            found[node] = facts | self._process_facts.get(pid, {})
+        return found
+
+
+def _is_main(key: ThreadKey) -> bool:
+    return key[0] == key[1] and isinstance(key[0], int)
