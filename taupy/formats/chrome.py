@@ -1,7 +1,7 @@
 """Chrome trace JSON, plain and .gz, read: torch.profiler's (Kineto), viztracer's, anyone's.
 
 Slices of a thread become its call paths by how they lie in each other; those that
-overlap get a lane of their own. GPU slices (kernels, copies, memsets, waits) go to
+overlap are split (`slices.py`). GPU slices (kernels, copies, memsets) go to
 streams, under the runtime call that launched them: by its `correlation`, else the
 operator of the same `External id`, else the arrow (`ac2g`) between them. Counters become
 user events. Writing is `chrome_write.py`'s, JSON is `json_events.py`'s.
