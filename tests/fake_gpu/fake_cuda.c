@@ -311,6 +311,7 @@ typedef struct Backward {
 static void *backward_thread(void *data)
 {
     Backward *backward = data;
+    pthread_setname_np(pthread_self(), "pt_autograd_0");
     for (int i = 0; i < backward->count; i++)
         fake_launch(backward->name, backward->device, backward->stream, backward->took, 2, 64);
     return NULL;
@@ -321,8 +322,6 @@ EXPORT void fake_launch_in_thread(const char *name, int count, int device, int s
 {
     Backward backward = {name, count, device, stream, took};
     pthread_t thread;
-    if (pthread_create(&thread, NULL, backward_thread, &backward) == 0) {
-        pthread_setname_np(thread, "pt_autograd_0");
+    if (pthread_create(&thread, NULL, backward_thread, &backward) == 0)
         pthread_join(thread, NULL);
-    }
 }
