@@ -49,7 +49,7 @@ docs: $(TEST)/.installed-check
 	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
 
 bench: $(TEST)/.installed-bench
-	for what in overhead bias training startup memory store counters ceilings compare; do \
+	for what in overhead bias training startup memory store counters ceilings compare formats gpu_records; do \
 	  $(TEST)/bin/python benchmarks/$$what.py || exit 1; done
 
 # PyTorch is taken from the interpreter's own packages: its CUDA must fit the driver.

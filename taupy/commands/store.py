@@ -73,7 +73,8 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> str:
             text += f"; {delivery.running} child processes still run and are added later"
         for name, value in sorted(profile.metadata.items()):
             if name.startswith("taupy.health.") and "running" not in name and value not in told:
-                text += f"\ntaupy: note: {value}"
+                what = "error" if name == "taupy.health.gpu" else "note"
+                text += f"\ntaupy: {what}: {value}"
         return text
     if delivery.rescue is not None:
         return (

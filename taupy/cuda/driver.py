@@ -64,8 +64,11 @@ def _library() -> ctypes.CDLL:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError as problem:
         raise CudaError(f"there is no CUDA driver on this machine ({problem})") from None
-    library.cuGetErrorName.argtypes = [c_int, ctypes.POINTER(c_char_p)]
-    status = library.cuInit(0)
+    try:
+        library.cuGetErrorName.argtypes = [c_int, ctypes.POINTER(c_char_p)]
+        status = library.cuInit(0)
+    except AttributeError as problem:
+        raise CudaError(f"libcuda.so.1 is no CUDA driver that we know ({problem})") from None
     if status:
         raise CudaError(f"the CUDA driver cannot start: {_name(library, status)}")
     return library

@@ -78,8 +78,8 @@ def parameters(texts: Sequence[str], target: Sequence[str]) -> list[Parameter]:
         if not in_environment and not any("{" + name + "}" in argument for argument in target):
             raise UsageError(
                 f"no argument of the program holds {{{name}}}; write it where the value goes: "
-                f"taupy run --sweep {text} -- script.py {{{name}}} (or set an environment variable: "
-                f"--sweep {_ENVIRONMENT}{text})"
+                f"taupy run --sweep {text} -- script.py {{{name}}} (or set an environment "
+                f"variable: --sweep {_ENVIRONMENT}{text})"
             )
         found.append(Parameter(name, tuple(_values(name, values)), in_environment))
     runs = 1
