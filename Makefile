@@ -25,7 +25,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
-	$(DEMO)/bin/taupy pprof --limit 25
+	$(DEMO)/bin/taupy pprof --fold-libraries --limit 16
 
 test-environment: $(TEST)/.installed
 
