@@ -38,9 +38,12 @@ _OUR_UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "
               "B": "bytes", "bytes": "bytes"}  # fmt: skip
 _MOST_FRAMES = 10_000_000
 TIMELINE = "timeline"
-_OURS = re.compile(
-    r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*?))?(?: \(([^()]*)\))?", re.ASCII | re.DOTALL
-)
+OURS = "taupy"
+"""Key of our profiles that says which thread and metric; names are for people to read."""
+
+_LARGEST_PLACE = 10**9
+_TITLE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*))?", re.ASCII | re.DOTALL)
+_WITH_METRIC = re.compile(r"(.*) \(([^()]+)\)", re.DOTALL)
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
@@ -63,6 +66,7 @@ class _Profile:
         self.kind = ""
         self.name = ""
         self.unit = "none"
+        self.ours: object = None
         self.start: float = 0
         self.stacks = Stacks()
         self.rows: array[int] = array("q")  # a sample's path
@@ -145,6 +149,8 @@ def _read_profile(pieces: Pieces) -> _Profile:
                 one.name = value
             else:
                 one.unit = value
+        elif key == OURS:
+            one.ours = pieces.value()
         else:
             pieces.skip()
     if one.unit not in _UNITS:
@@ -225,6 +231,7 @@ def _made(
     ours: bool,
 ) -> Profile:
     """Each profile of the file as a thread; those that we wrote of one thread together."""
+    known = _all_ours(profiles) if ours else None
     timers = Timers()
     places: dict[int, int] = {}
     by_thread: dict[Thread, list[tuple[Metric, Stacks]]] = {}
@@ -237,17 +244,14 @@ def _made(
                 places[frame] = timers.place(routine_timer(*frames[frame]))
             one.stacks.timer[row] = places[frame]
         metric, factor = _UNITS[one.unit]
+        thread = Thread(0, 0, number, name=one.name)
+        if known is not None:
+            thread, told = known[number]
+            if told is None:  # a timeline, whose times the samples have, too
+                continue
+            metric, factor = (told, 1) if one.ours is not None else (told, factor)
         if factor != 1:
             one.stacks.weight = [weight * factor for weight in one.stacks.weight]
-        thread = Thread(0, 0, number, name=one.name)
-        if ours and (match := _OURS.fullmatch(one.name)):
-            node, context, place, name, named = match.groups()
-            if named == TIMELINE:
-                continue
-            kind = "stream" if context != "0" else "host"
-            thread = Thread(int(node), int(context), int(place), kind, name or "")  # type: ignore[arg-type]
-            if named:
-                metric = Metric(named, metric.unit)
         by_thread.setdefault(thread, []).append((metric, one.stacks))
     threads = [
         ThreadProfile(thread, joined_tree(parts, timers)) for thread, parts in by_thread.items()
@@ -256,12 +260,67 @@ def _made(
     return profile_of(source, timers, threads, list(metrics.values()))
 
 
+def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | None:
+    """Thread and metric of each profile, no metric for a timeline; None if one says neither."""
+    titles = {one.name for one in profiles}
+    threads: dict[tuple[int, int, int], Thread] = {}
+    found = []
+    for one in profiles:
+        known = _told(one.ours) if one.ours is not None else _from_title(one, titles)
+        if known is None:
+            return None
+        thread, metric = known
+        place = (thread.node, thread.context, thread.thread)
+        found.append((threads.setdefault(place, thread), metric))
+    return found
+
+
+def _told(ours: object) -> tuple[Thread, Metric | None] | None:
+    """What a profile of ours says under its key."""
+    if not isinstance(ours, dict):
+        return None
+    node, context, number = (ours.get(name) for name in ("node", "context", "thread"))
+    kind, name, metric, unit = (ours.get(k) for k in ("kind", "name", "metric", "unit"))
+    for one in (node, context, number):
+        if type(one) is not int or not 0 <= one < _LARGEST_PLACE:
+            return None
+    if kind not in ("host", "stream") or not isinstance(name, str):
+        return None
+    thread = Thread(node, context, number, kind, name)  # type: ignore[arg-type]
+    if metric is None:
+        return thread, None
+    if not isinstance(metric, str) or not isinstance(unit, str):
+        return None
+    return thread, Metric(metric, unit)
+
+
+def _from_title(one: _Profile, titles: set[str]) -> tuple[Thread, Metric | None] | None:
+    """The same from the name alone, `0.0.1 Thread-1 (work) (bytes)`, of files without the key.
+
+    The last parenthesis names a metric only if it cannot belong to the thread's name:
+    the values are no times, or the name without it is there, too.
+    """
+    metric: Metric | None = _UNITS[one.unit][0]
+    title = one.name
+    if match := _WITH_METRIC.fullmatch(title):
+        if one.has_events and match[2] == TIMELINE:
+            title, metric = match[1], None
+        elif metric is not None and (metric != TIME or match[1] in titles):
+            title, metric = match[1], Metric(match[2], metric.unit)
+    place = _TITLE.fullmatch(title)
+    if place is None:
+        return None
+    node, context, number, name = place.groups()
+    kind = "stream" if int(context) else "host"
+    return Thread(int(node), int(context), int(number), kind, name or ""), metric  # type: ignore[arg-type]
+
+
 # --- writing -----------------------------------------------------------------
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    lost = ["speedscope holds exclusive values of call paths: no calls, no user events"]
-    units = {metric.name: _OUR_UNITS.get(metric.unit, "none") for metric in profile.metrics}
+    lost = ["not written: calls, user events (speedscope holds exclusive values of call paths)"]
+    units = {metric.name: metric.unit for metric in profile.metrics}
     progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
     overlapping = 0
     with open(target, "w", encoding="utf-8", newline="\n") as out:
@@ -274,7 +333,8 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
         for measured in profile.threads:
             for metric, exclusive in measured.tree.exclusive.items():
                 out.write(between)
-                _write_sampled(out, measured, metric, units.get(metric, "none"), exclusive)
+                unit = units.get(metric, "count")
+                _write_sampled(out, measured, Metric(metric, unit), exclusive)
                 between = ",\n"
             activities = sorted(measured.activities, key=lambda one: (one.start_ns, -one.end_ns))
             if activities:
@@ -298,22 +358,33 @@ def _frames(timers: list[Timer]) -> Iterator[str]:
         between = ",\n"
 
 
-def _title(measured: ThreadProfile, metric: str) -> str:
-    thread = measured.thread
+def _title(thread: Thread, metric: str) -> str:
     title = f"{thread.node}.{thread.context}.{thread.thread}"
     if thread.name:
         title += f" {thread.name}"
     return title if metric == TIME.name else f"{title} ({metric})"
 
 
+def _name(thread: Thread, metric: Metric | None) -> str:
+    """The profile's name for people, and what it is for our reader."""
+    facts: dict[str, str | int] = {"node": thread.node, "context": thread.context,
+                                   "thread": thread.thread, "kind": thread.kind,
+                                   "name": thread.name}  # fmt: skip
+    if metric is not None:
+        facts |= {"metric": metric.name, "unit": metric.unit}
+    title = _title(thread, TIMELINE if metric is None else metric.name)
+    return f'"name": {_text(title)}, "{OURS}": {_json(facts)}'
+
+
 def _write_sampled(
-    out: IO[str], measured: ThreadProfile, metric: str, unit: str, exclusive: array[int]
+    out: IO[str], measured: ThreadProfile, metric: Metric, exclusive: array[int]
 ) -> None:
     tree = measured.tree
     rows = [row for row, value in enumerate(exclusive) if value > 0]
     total: float = sum(exclusive[row] for row in rows)
     out.write(
-        f'{{"type": "sampled", "name": {_text(_title(measured, metric))}, "unit": "{unit}", '
+        f'{{"type": "sampled", {_name(measured.thread, metric)}, '
+        f'"unit": "{_OUR_UNITS.get(metric.unit, "none")}", '
         f'"startValue": 0, "endValue": {_json(total)},\n"samples": ['
     )
     between = "\n"
@@ -338,7 +409,7 @@ def _write_evented(out: IO[str], measured: ThreadProfile, activities: list[Activ
     start = activities[0].start_ns
     end = max(one.end_ns for one in activities)
     out.write(
-        f'{{"type": "evented", "name": {_text(_title(measured, TIMELINE))}, '
+        f'{{"type": "evented", {_name(measured.thread, None)}, '
         f'"unit": "nanoseconds", "startValue": 0, "endValue": {end - start},\n"events": ['
     )
     between = "\n"

@@ -257,6 +257,58 @@ def test_activities_become_a_timeline(tmp_path):
     assert len(timeline["events"]) == 40
 
 
+def named_threads():
+    values = [{"time": 5}, {"time": 6, "n (all)": 7}, {"n (all)": 8}, {"time": 9, "n (all)": 1}]
+    names = ("Thread-1 (work)", "(timeline)", "a (b) (time)", "x\n(y")
+    threads = [
+        host(call(Timer("f", "a.py", 1), 1, own), thread=n, name=name)
+        for n, (name, own) in enumerate(zip(names, values, strict=True))
+    ]
+    profile = profile_of(*threads)
+    profile.metrics = [
+        Metric("n (all)", "flop") if metric.name != "time" else metric for metric in profile.metrics
+    ]
+    return profile
+
+
+def test_threads_and_metrics_of_any_name_come_back(tmp_path):
+    profile = named_threads()
+    target = tmp_path / "out"
+    speedscope.write(profile, target, SILENT)
+    back = one(speedscope, target)
+    assert set(back.metrics) == set(profile.metrics)
+    for metric in ("time", "n (all)"):
+        ours = {m.thread: weights(profile, metric, m) for m in profile.threads}
+        assert {m.thread: weights(back, metric, m) for m in back.threads} == ours
+
+
+def test_without_our_key_a_parenthesis_of_a_thread_is_no_metric(tmp_path):
+    titles = {"0.0.0 Thread-1 (work)": "nanoseconds", "0.0.1 a": "nanoseconds",
+              "0.0.1 a (own)": "nanoseconds", "0.0.2 T (w) (size)": "bytes"}  # fmt: skip
+    profiles = [
+        sampled([[0]], [n], name=title, unit=unit)
+        for n, (title, unit) in enumerate(titles.items(), 1)
+    ]
+    file = scope(tmp_path, *profiles)
+    file.write_text(file.read_text().replace('{"$schema"', '{"exporter": "taupy", "$schema"', 1))
+    back = one(speedscope, file)
+    found = [(m.thread.name, m.tree.exclusive) for m in back.threads]
+    assert [(name, {k: sum(v) for k, v in own.items()}) for name, own in found] == [
+        ("Thread-1 (work)", {"time": 1}), ("a", {"time": 2, "own": 3}), ("T (w)", {"size": 4}),
+    ]  # fmt: skip
+    file = scope(tmp_path, *profiles)  # another tool's: names are names
+    assert [m.thread.name for m in one(speedscope, file).threads] == list(titles)
+
+
+@pytest.mark.parametrize(
+    "said", [1, [], {}, {"node": True}, {"node": -1, "context": 0, "thread": 0}]
+)
+def test_a_key_of_ours_that_says_nothing_sensible_is_passed_over(tmp_path, said):
+    file = scope(tmp_path, {**sampled([[0]], [3], name="x"), "taupy": said})
+    file.write_text(file.read_text().replace('{"$schema"', '{"exporter": "taupy", "$schema"', 1))
+    assert [m.thread.name for m in one(speedscope, file).threads] == ["x"]
+
+
 def test_speedscope_is_recognised_by_content(tmp_path):
     assert speedscope.recognises(tmp_path, scope(tmp_path, sampled([[0]], [1])).read_bytes())
     assert speedscope.recognises(tmp_path, b'{"profiles": [{"type": "sampled"')
