@@ -508,9 +508,60 @@ static PyObject *snapshot(PyObject *module, PyObject *label)
     Py_RETURN_NONE;
 }
 
-/* [(name, calls, inclusive_ns, exclusive_ns)] of all threads so far; a routine inside
- * itself counts its outermost activations' inclusive time. Open activations count up to
- * now. */
+/* What flat() sums a routine under: [0] its plain name, apart for timers and routines;
+ * [1] a Python routine's full name. */
+enum FlatKind { FLAT_ROUTINE, FLAT_TIMER, FLAT_FULL_NAME };
+
+static Routine *routine_of(const Node *node) /* NULL: of the root */
+{
+    return node->parent == NULL ? NULL
+                                : routine_find((void *)((uint64_t)node->key & ~KEY_THROTTLED));
+}
+
+static int flat_same(const Routine *a, const Routine *b, int full)
+{
+    return a == b || ((KEY_KIND(a->key) == KEY_TIMER) == (KEY_KIND(b->key) == KEY_TIMER) &&
+                      strcmp(a->name, b->name) == 0 &&
+                      (!full || (a->line == b->line && strcmp(a->file, b->file) == 0)));
+}
+
+/* Adds to the sums [calls, inclusive, exclusive] of a routine's name. Errors are left out. */
+static void flat_add(PyObject *rows, const Routine *routine, int full, double more_calls,
+                     double more_inclusive, double more_exclusive)
+{
+    if (full && routine->file[0] == 0)
+        return;
+    int kind = full                                    ? FLAT_FULL_NAME
+               : KEY_KIND(routine->key) == KEY_TIMER ? FLAT_TIMER
+                                                       : FLAT_ROUTINE;
+    PyObject *name = PyUnicode_DecodeUTF8(routine->name, (Py_ssize_t)strlen(routine->name),
+                                          "replace");
+    if (name != NULL && full) {
+        PyObject *file = PyUnicode_DecodeUTF8(routine->file, (Py_ssize_t)strlen(routine->file),
+                                              "replace");
+        PyObject *whole = file == NULL ? NULL
+                                       : PyUnicode_FromFormat("%U [{%U}{%lld}]", name, file,
+                                                              (long long)routine->line);
+        Py_XDECREF(file);
+        Py_SETREF(name, whole);
+    }
+    PyObject *key = name == NULL ? NULL : Py_BuildValue("Oi", name, kind);
+    PyObject *old = key == NULL ? NULL : PyDict_GetItem(rows, key);
+    double calls = 0, inclusive = 0, exclusive = 0;
+    if (old != NULL)
+        PyArg_ParseTuple(old, "ddd", &calls, &inclusive, &exclusive);
+    PyObject *row = Py_BuildValue("ddd", calls + more_calls, inclusive + more_inclusive,
+                                  exclusive + more_exclusive);
+    if (row == NULL || key == NULL || PyDict_SetItem(rows, key, row) != 0)
+        PyErr_Clear();
+    Py_XDECREF(row);
+    Py_XDECREF(key);
+    Py_XDECREF(name);
+}
+
+/* [(name, calls, inclusive_ns, exclusive_ns, kind)] of all threads so far, kind as FlatKind.
+ * What is inside another of its name and kind adds no inclusive time. Open activations
+ * count up to now. */
 static PyObject *flat(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -524,50 +575,41 @@ static PyObject *flat(PyObject *module, PyObject *unused)
     for (Thread *thread = threads; thread != NULL; thread = thread->next)
         for (uint64_t i = 0; i <= thread->mask; i++) {
             Node *node = thread->table[i];
-            if (node == NULL)
+            Routine *routine = node != NULL ? routine_of(node) : NULL;
+            if (node == NULL || node->parent == NULL)
                 continue;
-            Routine *routine = routine_find((void *)((uint64_t)node->key & ~KEY_THROTTLED));
-            int outermost = 1, open = 0;
-            for (Node *up = node->parent; up != NULL; up = up->parent)
-                outermost &= up->key != node->key;
+            int outermost[2] = {1, 1}, open = 0;
+            for (Node *up = node->parent; routine != NULL && outermost[0] + outermost[1] > 0 &&
+                                          up->parent != NULL;
+                 up = up->parent) {
+                Routine *above = routine_of(up);
+                for (int full = 0; above != NULL && full < 2; full++)
+                    outermost[full] &= !flat_same(above, routine, full);
+            }
             for (Node *at = thread->ended_ticks ? &thread->root : visible(thread); at != NULL;
                  at = at->parent)
                 open |= at == node;
             double ticks = (double)node->inclusive + (open ? (double)(now.ticks - node->t0) : 0);
-            double of_parent = ticks; /* taken off the parent's exclusive time */
-            for (int mine = 1; mine >= 0; mine--) {
-                Routine *who = mine ? routine
-                               : node->parent->parent != NULL
-                                   ? routine_find((void *)((uint64_t)node->parent->key & ~KEY_THROTTLED))
-                                   : NULL;
-                if (who == NULL)
-                    continue;
-                PyObject *name = PyUnicode_DecodeUTF8(who->name, (Py_ssize_t)strlen(who->name),
-                                                      "replace");
-                PyObject *old = name ? PyDict_GetItem(rows, name) : NULL;
-                double calls = 0, inclusive = 0, exclusive = 0;
-                if (old != NULL)
-                    PyArg_ParseTuple(old, "ddd", &calls, &inclusive, &exclusive);
-                PyObject *row = mine ? Py_BuildValue("ddd", calls + (double)node->calls,
-                                                     inclusive + (outermost ? ticks : 0),
-                                                     exclusive + ticks)
-                                     : Py_BuildValue("ddd", calls, inclusive, exclusive - of_parent);
-                if (row == NULL || name == NULL || PyDict_SetItem(rows, name, row) != 0)
-                    PyErr_Clear();
-                Py_XDECREF(row);
-                Py_XDECREF(name);
+            Routine *parent = routine_of(node->parent);
+            for (int full = 0; full < 2; full++) {
+                if (routine != NULL)
+                    flat_add(rows, routine, full, (double)node->calls,
+                             outermost[full] ? ticks : 0, ticks);
+                if (parent != NULL)
+                    flat_add(rows, parent, full, 0, 0, -ticks);
             }
         }
     {
-        PyObject *list = PyList_New(0), *name, *row;
+        PyObject *list = PyList_New(0), *key, *row;
         Py_ssize_t at = 0;
-        while (list != NULL && PyDict_Next(rows, &at, &name, &row)) {
+        while (list != NULL && PyDict_Next(rows, &at, &key, &row)) {
             double calls, inclusive, exclusive;
             if (!PyArg_ParseTuple(row, "ddd", &calls, &inclusive, &exclusive))
                 break;
-            PyObject *item = Py_BuildValue("OLLL", name, (long long)calls,
+            PyObject *item = Py_BuildValue("OLLLO", PyTuple_GET_ITEM(key, 0), (long long)calls,
                                            (long long)(inclusive * ns_per_tick),
-                                           (long long)(exclusive * ns_per_tick));
+                                           (long long)(exclusive * ns_per_tick),
+                                           PyTuple_GET_ITEM(key, 1));
             if (item == NULL || PyList_Append(list, item) != 0)
                 PyErr_Clear();
             Py_XDECREF(item);
@@ -594,7 +636,7 @@ static PyMethodDef methods[] = {
     {"set_group", set_group, METH_VARARGS, "set_group(group, enabled)"},
     {"snapshot", snapshot, METH_O, "snapshot(label): keep a copy of the profile so far."},
     {"counters_try", counters_try, METH_VARARGS, counters_try_doc},
-    {"flat", flat, METH_NOARGS, "[(name, calls, inclusive_ns, exclusive_ns)] so far."},
+    {"flat", flat, METH_NOARGS, "[(name, calls, inclusive_ns, exclusive_ns, kind)] so far."},
     {NULL, NULL, 0, NULL},
 };
 

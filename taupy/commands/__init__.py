@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from taupy import __version__
 from taupy.commands import options
-from taupy.errors import TaupyError
+from taupy.errors import TaupyError, UsageError
 
 COMMANDS = {
     "run": "run a program and keep its profile as a trial",
@@ -33,6 +33,7 @@ COMMANDS = {
     "doctor": "say what works on this machine, and what to do about what does not",
 }
 _MODULES = {"import": "import_"}
+_OWN_OPTIONS = ("-h", "--help", "--version")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,8 +67,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
 
 
+def _refuse(arguments: list[str]) -> None:
+    """Say what is wrong with a command line that does not begin with a command.
+
+    Raises:
+        UsageError: an option stands before the command, or there is no such command.
+    """
+    import difflib
+    import shlex
+
+    first = arguments[0] if arguments else "--help"
+    if first in _OWN_OPTIONS:
+        return
+    if not first.startswith("-"):
+        near = difflib.get_close_matches(first, COMMANDS, 1)
+        advice = f"did you mean `taupy {near[0]}`?" if near else "`taupy --help` lists all"
+        if not near and os.path.exists(first):
+            advice = f"to profile a program write {shlex.join(['taupy', 'run', *arguments])}"
+        raise UsageError(f"there is no command '{first}': {advice}")
+    at = next((at for at, word in enumerate(arguments) if word in COMMANDS), None)
+    if at is None:
+        raise UsageError(
+            f"taupy has no option '{first}' of its own: write taupy COMMAND {first}; "
+            "`taupy --help` lists the commands"
+        )
+    before, command, after = arguments[:at], arguments[at], arguments[at + 1 :]
+    line = shlex.join(["taupy", command, *before, *after])
+    raise UsageError(f"options stand after the command: {line}")
+
+
 def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in COMMANDS:
+        _refuse(arguments)
         parsed = _parser().parse_args(arguments)
         if parsed.command is None:
             _parser().print_help(sys.stderr)

@@ -20,6 +20,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from taupy.catalog import cpu_events
+from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES
 from taupy.commands import options
 from taupy.commands.trials import add_form_arguments
 from taupy.errors import MissingMetric, NoSuchTrial, TaupyError, UsageError
@@ -118,6 +120,7 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if len(words) != 2:
         raise UsageError('write: taupy derive add NAME "EXPRESSION"')
     name, text = words
+    _refuse_measured(db, name)
     before = derived.definitions(db).get(name)
     one = derived.define(db, name, text, args.unit, args.description)
     trial = _trial(db, args.trial)
@@ -128,8 +131,6 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         try:
             found = metrics.resolve(db, trial, name)
             _say(f"{said} [{found.unit}]")
-            if found.source == "measured":
-                _say(f"trial {trial} has a measured metric of that name, which counts there")
         except MissingMetric as problem:
             _say(f"{said}; note: {problem}")
         except TaupyError:
@@ -140,6 +141,22 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if before is not None:
         _say(f"it takes the place of {before.expression} ({before.source})")
     return 0
+
+
+def _refuse_measured(db: ProfileDB, name: str) -> None:
+    """
+    Raises:
+        UsageError: the name is that of something measured, in this database or by taupy.
+    """
+    if derived.is_measured(db, name):
+        what = "of a measured metric of this database"
+    elif name in ("time", "cpu_time", "calls", "subroutines", COUNTED_LAUNCHES):
+        what = "of what taupy measures itself"
+    elif name in BY_NAME or name in cpu_events.NAMES:
+        what = "of a counter (`taupy avail` lists them)"
+    else:
+        return
+    raise UsageError(f"'{shown(name)}' is the name {what}: give what is derived another name")
 
 
 def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:

@@ -39,6 +39,7 @@ def recover_first(database: str) -> None:
 
     if not any(state.is_dir() and any(state.glob("run-*")) for state in state_folders()):
         return
+    from taupy.profiledb.text import shown
     from taupy.session import recover
 
     for delivery in recover(Path(database)):
@@ -46,8 +47,10 @@ def recover_first(database: str) -> None:
             state = " (incomplete)" if delivery.profile.state == "incomplete" else ""
             print(
                 f"taupy: recovered a run that nobody had stored: trial {delivery.trial_id}, "
-                f"{delivery.name}{state}",
+                f"{shown(delivery.name)}{state}",
                 file=sys.stderr,
             )
         elif delivery.problem:
-            print(f"taupy: a run could not be recovered: {delivery.problem}", file=sys.stderr)
+            print(
+                f"taupy: a run could not be recovered: {shown(delivery.problem)}", file=sys.stderr
+            )

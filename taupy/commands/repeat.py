@@ -170,9 +170,7 @@ def _become(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None, ref
         os.environ.update(one.setting.environment)
         code = once(one.arguments)
     except TaupyError as problem:
-        from taupy.profiledb.text import shown
-
-        _say(shown(str(problem)))
+        _say(str(problem))
         code = problem.exit_code
         os.write(refusal, b"!")
     except KeyboardInterrupt:
@@ -282,4 +280,6 @@ def _summary(
 
 
 def _say(text: str) -> None:
-    print(f"taupy: {text}", file=sys.stderr, flush=True)
+    from taupy.profiledb.text import shown
+
+    print(f"taupy: {shown(text)}", file=sys.stderr, flush=True)

@@ -219,12 +219,19 @@ def _target(target: list[str]) -> list[str]:
     return target
 
 
+_COUNTING = "taupy.count"
+"""The module of ours that runs a script: the program is that script."""
+
+
 def _names(target: list[str]) -> tuple[str, str]:
     """(application, folder of the program) for a target."""
     first = target[0]
     cwd = _cwd()
     if first.startswith("-m"):
-        return first[2:] or target[1], cwd
+        module, *rest = [first[2:], *target[1:]] if first[2:] else target[1:]
+        if module == _COUNTING and rest and not rest[0].startswith("-"):
+            return _names(rest)[0], cwd
+        return module, cwd
     if first.startswith("-c"):
         return "-c", cwd
     if first == "-":

@@ -55,18 +55,19 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> str:
     Args:
         told: what the launcher has said already, before the program began.
     """
+    from taupy.profiledb.text import shown
+
     if delivery.trial_id is not None and delivery.profile is not None:
-        profile = delivery.profile
+        profile, trial_name = delivery.profile, shown(delivery.name)
         callpaths = sum(len(thread.tree) for thread in profile.threads)
         text = (
-            f"trial {delivery.trial_id} ({delivery.name}): {len(profile.timers) - 1} routines, "
+            f"trial {delivery.trial_id} ({trial_name}): {len(profile.timers) - 1} routines, "
             f"{callpaths} call paths, {len(profile.threads)} thread"
             + ("s" if len(profile.threads) != 1 else "")
         )
         if delivery.joined:
-            text = (
-                f"trial {delivery.trial_id} ({delivery.name}) has more metrics: {delivery.joined}"
-            )
+            joined = shown(delivery.joined)
+            text = f"trial {delivery.trial_id} ({trial_name}) has more metrics: {joined}"
         elif len(profile.node_metadata) > 1:
             text += f", {len(profile.node_metadata)} processes"
         if delivery.running:
@@ -74,11 +75,11 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> str:
         for name, value in sorted(profile.metadata.items()):
             if name.startswith("taupy.health.") and "running" not in name and value not in told:
                 what = "error" if name == "taupy.health.gpu" else "note"
-                text += f"\ntaupy: {what}: {value}"
+                text += f"\ntaupy: {what}: {shown(value)}"
         return text
     if delivery.rescue is not None:
-        return (
+        return shown(
             f"the database could not take the profile ({delivery.problem}); it is kept in "
             f"{delivery.rescue}: load it with `taupy import {delivery.rescue}`"
         )
-    return delivery.problem or "nothing was stored"
+    return shown(delivery.problem or "nothing was stored")

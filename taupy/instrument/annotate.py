@@ -250,14 +250,34 @@ def set_node(number: int) -> None:
         _engine.set_node(int(number))
 
 
+_ROUTINE, _TIMER, _FULL_NAME = range(3)  # the last of a row of the engines' flat()
+
+
 def timer_names() -> "list[str]":
-    """Names of all timers and routines so far; empty when not being profiled."""
-    return [] if _engine is None else sorted(row[0] for row in _engine.flat())
+    """Names of all timers and routines so far; empty when not being profiled.
+
+    A routine that has a timer's name is there by its full name.
+    """
+    rows = _rows()
+    names = {row[0] for row in rows if row[4] != _FULL_NAME}
+    timers = {row[0] for row in rows if row[4] == _TIMER}
+    return sorted(names.union(row[0] for row in rows if row[0].rpartition(" [{")[0] in timers))
 
 
 def timer_values(name: str) -> "TimerValues | None":
-    """What the timer or routine of this name has so far; None if there is none."""
-    for row in [] if _engine is None else _engine.flat():
-        if row[0] == name:
-            return TimerValues(*row[1:])
+    """What the timer or routine of this name has so far; None if there is none.
+
+    Args:
+        name: plain or full. A plain name is that of a timer, if there is one; else of all
+            routines that have it, where one inside another adds no inclusive time. A full
+            name, `load [{train.py}{3}]`, is that of one Python routine.
+    """
+    found = {row[4]: row for row in _rows() if row[0] == name}
+    for kind in (_TIMER, _ROUTINE, _FULL_NAME):
+        if kind in found:
+            return TimerValues(*found[kind][1:4])
     return None
+
+
+def _rows() -> "Any":
+    return [] if _engine is None else _engine.flat()

@@ -77,7 +77,7 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
     try:
         _fastest(_empty_loop)
         measured = _fastest(_small_loop)
-        rows = {name: row for name, *row in engine.flat()}
+        rows = {name: row[:3] for name, *row in engine.flat()}
     finally:
         engine.stop()
     calls, inclusive, _ = rows.get("_empty", (0, 0, 0))

@@ -185,31 +185,45 @@ def snapshot(label: str) -> None:
         engine.metadata["taupy.health.snapshot"] = "a snapshot could not be written"
 
 
-def flat() -> list[tuple[str, int, int, int]]:
-    """[(name, calls, inclusive_ns, exclusive_ns)] of all threads so far.
+FLAT_ROUTINE, FLAT_TIMER, FLAT_FULL_NAME = range(3)
 
-    A routine inside itself counts its outermost activations' inclusive time; open
-    activations count up to now.
+
+def flat() -> list[tuple[str, int, int, int, int]]:
+    """[(name, calls, inclusive_ns, exclusive_ns, kind)] of all threads so far.
+
+    A row for each plain name, timers and routines apart, and one for each full name of a
+    Python routine. What is inside another of its name and kind adds no inclusive time;
+    open activations count up to now.
     """
     if _engine is None or not _engine.running:
         return []
     now = _engine.clock()
-    sums: dict[str, list[int]] = {}
+    sums: dict[tuple[str, int], list[int]] = {}
     for thread in _engine.threads.copy():
         rows = len(thread.parents)
         inclusive = thread.inclusive_until(now, rows)
         exclusive = inclusive.copy()
-        above: list[frozenset[int]] = [frozenset()]
+        names = {number: _names(number) for number in {*thread.routines[1:rows]}}
+        above: list[frozenset[tuple[str, int]]] = [frozenset()]
         for row in range(1, rows):
-            parent, number = thread.parents[row], thread.routines[row]
+            parent, own = thread.parents[row], names[thread.routines[row]]
             exclusive[parent] -= inclusive[row]
             known = above[parent]
-            above.append(known if number in known else known | {number})
+            above.append(known if known.issuperset(own) else known.union(own))
         for row in range(1, rows):
-            number = thread.routines[row]
-            entry = sums.setdefault(_engine.routines.records[number][0], [0, 0, 0])
-            entry[0] += thread.calls[row]
-            if number not in above[thread.parents[row]]:
-                entry[1] += inclusive[row]
-            entry[2] += exclusive[row]
-    return [(name, calls, total, own) for name, (calls, total, own) in sums.items()]
+            for name in names[thread.routines[row]]:
+                entry = sums.setdefault(name, [0, 0, 0])
+                entry[0] += thread.calls[row]
+                if name not in above[thread.parents[row]]:
+                    entry[1] += inclusive[row]
+                entry[2] += exclusive[row]
+    return [(name, *values, kind) for (name, kind), values in sums.items()]  # type: ignore[misc]
+
+
+def _names(number: int) -> list[tuple[str, int]]:
+    """(name, kind) of all that `flat` sums a routine under."""
+    name, file, line, kind = _engine.routines.records[number][:4]  # type: ignore[union-attr]
+    if kind == "timer":
+        return [(name, FLAT_TIMER)]
+    plain = [(name, FLAT_ROUTINE)]
+    return [*plain, (f"{name} [{{{file}}}{{{line}}}]", FLAT_FULL_NAME)] if file else plain

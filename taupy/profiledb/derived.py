@@ -24,6 +24,9 @@ NAME = re.compile(r"[A-Za-z_][\w.:/-]*")
 """What a derived metric may be called; with `/` or `-` it stands in quotes in expressions."""
 
 _ALL = "SELECT name, expression, unit, description FROM derived_metric ORDER BY name"
+_MEASURED = """
+    SELECT 1 FROM thread_metric JOIN metric ON metric.id = metric_id WHERE name = ? LIMIT 1
+"""
 _DEFINE = """
     INSERT INTO derived_metric (name, expression, unit, description) VALUES (?, ?, ?, ?)
     ON CONFLICT (name) DO UPDATE
@@ -54,6 +57,11 @@ def definitions(db: ProfileDB) -> dict[str, Definition]:
     for name, text, unit, description in db.rows(_ALL):
         found[name] = Definition(name, text, unit, description, "database")
     return found
+
+
+def is_measured(db: ProfileDB, name: str) -> bool:
+    """Has a trial of this database a measured metric of that name?"""
+    return bool(db.rows(_MEASURED, (name,)))
 
 
 def of_legacy_name(name: str) -> str | None:

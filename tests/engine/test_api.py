@@ -294,6 +294,67 @@ print(taupy.timer_values("nobody"), "t" in taupy.timer_names(), "work" in taupy.
     assert trial.stdout == "3 True\nNone True True\n"
 
 
+def test_a_timer_and_routines_of_one_name_are_told_apart(runner, engine):
+    trial = runner.run(
+        """
+import taupy, time
+def load(deeper=None):
+    time.sleep(0.01)
+    if deeper: deeper()
+space = {"time": time}
+exec(compile("def load(): time.sleep(0.01)", "other.py", "exec"), space)
+began = time.perf_counter_ns()
+for epoch in range(3):
+    with taupy.timer("load"): load()
+elapsed = time.perf_counter_ns() - began
+load(space["load"])
+timer = taupy.timer_values("load")
+assert timer.calls == 3, timer
+assert 30e6 <= timer.inclusive_ns <= elapsed, (timer, elapsed)
+assert timer.exclusive_ns <= timer.inclusive_ns - 30e6, timer
+with taupy.timer("load", group="IO"):
+    with taupy.timer("load"): time.sleep(0.01)
+again, elapsed = taupy.timer_values("load"), time.perf_counter_ns() - began
+assert again.calls == 5 and 40e6 <= again.inclusive_ns <= elapsed, (again, elapsed)
+assert again.exclusive_ns <= again.inclusive_ns - 30e6, again
+named = [name for name in taupy.timer_names() if name.startswith("load")]
+plain, mine, others = sorted(named, key=lambda name: ("other.py" in name, name))
+assert plain == "load" and mine.endswith("{3}]") and others == "load [{other.py}{1}]", named
+mine, others = taupy.timer_values(mine), taupy.timer_values(others)
+assert (mine.calls, others.calls) == (4, 1)
+assert 50e6 <= mine.inclusive_ns <= elapsed, (mine, elapsed)
+assert 40e6 <= mine.exclusive_ns <= mine.inclusive_ns - others.inclusive_ns, (mine, others)
+print("done")
+""",
+        engine,
+    )
+    assert trial.stdout == "done\n"
+
+
+def test_routines_of_one_name_count_inclusive_time_once(runner, engine):
+    trial = runner.run(
+        """
+import taupy, time
+def load(deeper=None):
+    time.sleep(0.01)
+    if deeper: deeper()
+space = {"time": time}
+exec(compile("def load(): time.sleep(0.01)", "other.py", "exec"), space)
+began = time.perf_counter_ns()
+load(space["load"])
+elapsed = time.perf_counter_ns() - began
+both = taupy.timer_values("load")
+assert both.calls == 2, both
+assert 20e6 <= both.exclusive_ns <= both.inclusive_ns <= elapsed, (both, elapsed)
+assert taupy.timer_values("load [{other.py}{1}]").calls == 1
+assert sum(name.startswith("load") for name in taupy.timer_names()) == 1
+print("done")
+""",
+        engine,
+    )
+    assert trial.stdout == "done\n"
+
+
 def test_threads_have_timers_of_their_own(runner, engine):
     trial = runner.run(
         """

@@ -212,6 +212,7 @@ for _ in range(10):
     assert runs.run(source).returncode == 0
     done = runs.taupy("run", "--db", str(runs.database), "-m", "taupy.count", "prog.py")
     assert done.returncode == 0, done.stderr
+    assert runs.sql("SELECT name FROM application") == [("prog",)]
     alone = runs.taupy("roofline", "--db", str(runs.database), "--json")
     (row,) = json.loads(alone.stdout)["rows"]
     assert row["flop_fp32"] == 10 * 2 * 64**3

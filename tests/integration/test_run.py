@@ -414,6 +414,34 @@ def test_targets_of_every_kind(runs, native):
     assert names == ["-c", "app", "package", "stdin"]
 
 
+def test_an_application_is_the_program_that_is_counted(runs, native):
+    (runs.folder / "npx.py").write_text("import sys; print(sys.argv[1:])")
+    (runs.folder / "module.py").write_text("import sys; print(sys.argv[1:])")
+    for target, name in (
+        (("-m", "taupy.count", "npx.py", "-m"), "npx"),
+        (("-mtaupy.count", str(runs.folder / "npx.py"), "-m"), "npx"),
+        (("-m", "module", "-m"), "module"),
+        (("--app", "mine", "-m", "taupy.count", "npx.py", "-m"), "mine"),
+    ):
+        done = runs.taupy("run", "--db", str(runs.database), *target)
+        assert (done.returncode, done.stdout) == (0, "['-m']\n"), done.stderr
+        query = """SELECT application.name FROM trial
+                     JOIN experiment ON experiment.id = experiment_id
+                     JOIN application ON application.id = application_id
+                    ORDER BY trial.id DESC LIMIT 1"""
+        assert runs.one(query) == name
+
+
+def test_names_of_people_never_reach_the_terminal_raw(runs, native):
+    names = ("--app", "a\x1b[2Jb", "--experiment", "x\ry", "--trial", "c\nd\x07")
+    done = runs.run("pass", *names)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1 and done.stderr[:-1].isprintable(), done.stderr
+    assert "a\\x1b[2Jb" in done.stderr and "c\\nd\\x07" in done.stderr
+    done = runs.run("pass", *names, "--repeat", "2")
+    assert all(line.isprintable() for line in done.stderr.split("\n")), done.stderr
+
+
 def test_options_stop_at_the_script(runs, native):
     done = runs.run("import sys; print(sys.argv[1:])", arguments=("--db", "x", "-m", "--help"))
     assert done.stdout == "['--db', 'x', '-m', '--help']\n"

@@ -36,7 +36,7 @@ def down(n):
     clock.now += 1
 down(2)
 import _taupy_engine
-flat = {row[0]: row[1:] for row in _taupy_engine.flat()}
+flat = {row[0]: row[1:4] for row in _taupy_engine.flat()}
 print(flat["down"])
 """)
     inclusive = done.last.inclusive()
@@ -56,7 +56,7 @@ def b(n):
     if n: a(n - 1)
 a(3)
 import _taupy_engine
-flat = {row[0]: row[1:] for row in _taupy_engine.flat()}
+flat = {row[0]: row[1:4] for row in _taupy_engine.flat()}
 print(flat["a"], flat["b"])
 """)
     # a(3) > b(2) > a(1) > b(0): a has 2 calls, 22 in all, 20 of its own; b 12 and 2.

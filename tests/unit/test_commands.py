@@ -1,0 +1,45 @@
+"""What `taupy` says to a command line that begins with no command."""
+
+import pytest
+
+from taupy.commands import main
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            ["--db", "x y.db", "pprof", "2", "--json"],
+            "options stand after the command: taupy pprof --db 'x y.db' 2 --json",
+        ),
+        (["--quiet", "run", "prog.py", "-v"], "taupy run --quiet prog.py -v"),
+        (["--db", "x.db"], "no option '--db' of its own: write taupy COMMAND --db"),
+        (["pproff"], "there is no command 'pproff': did you mean `taupy pprof`?"),
+        (["rooflines", "--json"], "did you mean `taupy roofline`?"),
+        (["zzz"], "there is no command 'zzz': `taupy --help` lists all"),
+        (["\x1b[2J"], "there is no command '\\x1b[2J'"),
+    ],
+)
+def test_a_line_that_begins_with_no_command_is_refused_in_one_line(capsys, line, said):
+    assert main(line) == 2
+    answer = capsys.readouterr()
+    assert said in answer.err
+    assert answer.err.startswith("taupy: ") and answer.err.count("\n") == 1
+    assert answer.out == ""
+
+
+def test_a_program_without_a_command_is_told_how_it_is_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prog.py").touch()
+    assert main(["prog.py", "--epochs", "3"]) == 2
+    assert "write taupy run prog.py --epochs 3\n" in capsys.readouterr().err
+
+
+def test_help_and_version_stay_what_they_are(capsys):
+    for line, part in ((["--version"], "taupy "), (["--help"], "COMMAND"), (["-h"], "COMMAND")):
+        with pytest.raises(SystemExit) as end:
+            main(line)
+        assert end.value.code == 0
+        assert part in capsys.readouterr().out
+    assert main([]) == 2
+    assert "COMMAND" in capsys.readouterr().err
