@@ -202,8 +202,14 @@ class Engine:
             self.sample_memory(current)
         if current is not None and state == "ended":
             current.cpu_ns = self.cpu_clock() - current.cpu_start_ns
-        if self.path is not None and not engine_part.write(self, self.path, state):
-            self.unwritten = True
+        if self.path is None:
+            return
+        # What another thread changed under our hands may be whole a moment later, and the
+        # last part is the one that counts.
+        tries = 3 if state == "ended" else 1
+        while tries and not engine_part.write(self, self.path, state):
+            tries -= 1
+        self.unwritten = self.unwritten or not tries
 
     def sample_memory(self, thread: ThreadTree) -> None:
         """Resident memory of the process, and its growth where it is noticed."""
