@@ -113,7 +113,7 @@ def _import_rescue(path: Path, database: str) -> None:
 def _import(format: Format, paths: list[Path], args: argparse.Namespace, database: str) -> None:
     from taupy.profiledb import query
     from taupy.profiledb.database import ProfileDB
-    from taupy.profiledb.writer import add_profile
+    from taupy.profiledb.writer import add_profile, unclashing_name
 
     stored: dict[int, _Stored] = {}
     with bar.shown() as progress:
@@ -126,7 +126,11 @@ def _import(format: Format, paths: list[Path], args: argparse.Namespace, databas
             there = {trial.uuid for trial in db.trials()}
             with db.transaction(), _refusing(paths[0], format):
                 for profile in chain(first, profiles):
+                    wanted = profile.name
+                    profile.name = unclashing_name(db, profile)
                     trial = stored.setdefault(add_profile(db, profile), _Stored())
+                    if wanted != profile.name:
+                        trial.wanted = wanted
                     trial.already = profile.uuid in there
                     trial.threads += len(profile.threads)
                     trial.callpaths += sum(len(one.tree) for one in profile.threads)
@@ -147,6 +151,7 @@ class _Stored:
     """A trial that has come in, for the line about it."""
 
     name: str = ""
+    wanted: str | None = None
     threads: int = 0
     callpaths: int = 0
     already: bool = False
@@ -155,7 +160,10 @@ class _Stored:
     def what(self, format: Format) -> str:
         text = f"{units.count(self.callpaths)} call paths, {units.count(self.threads)} thread"
         text += "s" if self.threads != 1 else ""
-        return f"{text}, from {format.title}" + (" (was stored before)" if self.already else "")
+        text += f", from {format.title}"
+        if self.wanted is not None:
+            text += f" (another trial has the name '{self.wanted}')"
+        return text + (" (was stored before)" if self.already else "")
 
 
 def _profiles(

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
 from taupy.profiledb.text import shown
-from taupy.profiledb.writer import CUT_OFF, HEALTH, INVARIANTS, RUNNING, joint_span, next_name
+from taupy.profiledb.writer import CUT_OFF, HEALTH, INVARIANTS, RUNNING, free_name, joint_span
 
 _NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
 """Tables whose ids are numbers of one file."""
@@ -198,27 +198,12 @@ class Copier:
         return int(found[0])
 
     def _free_name(self, experiment: int, name: str) -> str:
-        """The name, or one that no trial of the experiment has.
-
-        A number becomes the experiment's next number, another name gets ` (2)`; a
-        snapshot, `NAME@LABEL`, follows its trial.
-        """
+        """The name, or one that is free; a snapshot, `NAME@LABEL`, follows its trial."""
         given = name
         trial, at, label = name.partition("@")
         if at and (experiment, trial) in self._names:
             name = self._names[experiment, trial] + at + label
-        taken = {
-            there
-            for (there,) in self._rows(
-                "SELECT name FROM main.trial WHERE experiment_id = ?", experiment
-            )
-        }
-        free, number = name, 2
-        if name in taken and name.isascii() and name.isdigit():
-            free = next_name(self.connection, experiment)
-        while free in taken:
-            free = f"{name} ({number})"
-            number += 1
+        free = free_name(self.connection, experiment, name)
         self._names[experiment, given] = free
         return free
 

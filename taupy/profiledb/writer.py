@@ -174,6 +174,41 @@ def next_name(connection: sqlite3.Connection, experiment: int) -> str:
     return str(max(numbers, default=0) + 1)
 
 
+def free_name(connection: sqlite3.Connection, experiment: int, name: str) -> str:
+    """The name, or one that no trial of the experiment has.
+
+    A number becomes the experiment's next number, another name gets ` (2)`.
+    """
+    names = connection.execute("SELECT name FROM trial WHERE experiment_id = ?", (experiment,))
+    taken = {there for (there,) in names}
+    free, number = name, 2
+    if name in taken and name.isascii() and name.isdigit():
+        free = next_name(connection, experiment)
+    while free in taken:
+        free = f"{name} ({number})"
+        number += 1
+    return free
+
+
+def unclashing_name(db: ProfileDB, profile: Profile) -> str | None:
+    """The profile's name, or the free one where another trial of its experiment has it."""
+    if profile.name is None:
+        return None
+    key = (storable(profile.application), storable(profile.experiment))
+    for _ in db.rows("SELECT 1 FROM trial WHERE uuid = ?", (storable(profile.uuid),)):
+        return profile.name
+    for (experiment,) in db.rows(
+        "SELECT experiment.id FROM experiment JOIN application"
+        " ON application.id = experiment.application_id"
+        " WHERE application.name = ? AND experiment.name = ?",
+        key,
+    ):
+        name = storable(profile.name)
+        free = free_name(db.connection, int(experiment), name)
+        return profile.name if free == name else free
+    return profile.name
+
+
 def _id_of(connection: sqlite3.Connection, table: str, key: dict[str, object]) -> int:
     condition = " AND ".join(f"{name} = :{name}" for name in key)
     found = connection.execute(f"SELECT id FROM {table} WHERE {condition}", key).fetchone()

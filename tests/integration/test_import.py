@@ -20,6 +20,8 @@ import pytest
 
 from taupy.commands import bar, main
 from taupy.formats import registry
+from taupy.formats.json_ import write
+from taupy.formats.progress import SILENT
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from tests.builders import small_profile
@@ -99,6 +101,40 @@ def test_our_own_json_stays_the_trial_it_was(state, capsys):
     assert (trial.uuid, trial.source) == (small_profile().uuid, "taupy run")
 
 
+@pytest.mark.parametrize(("name", "then"), [("7", ["7", "8"]), ("base", ["base", "base (2)"])])
+def test_a_name_that_is_taken_is_not_given_twice(state, capsys, name, then):
+    for number in (1, 2):
+        profile = small_profile(number)
+        profile.name = name
+        write(profile, state / f"{number}.taupy.json", SILENT)
+        assert main(["import", f"{number}.taupy.json"]) == 0
+    assert main(["import", "2.taupy.json"]) == 0  # it keeps the name that it was given
+    first, second, again = capsys.readouterr().err.splitlines()
+    assert [one.name for one in sorted(trials(), key=lambda one: one.id)] == then
+    taken = f"(another trial has the name '{name}')"
+    assert taken not in first and second.endswith(taken)
+    assert again.endswith("(was stored before)") and taken not in again
+
+
+def test_files_that_are_cut_short_are_refused_with_the_byte(state, capsys):
+    write(small_profile(), state / "x.taupy.json", SILENT)
+    whole = (state / "x.taupy.json").read_bytes()
+    cut = {"cut.json": whole[: len(whole) // 2], "cut.gz": gzip.compress(whole)[:-20],
+           "half.gz": gzip.compress(whole)[:400]}  # fmt: skip
+    said = {"cut.json": f"the JSON, at byte {len(whole) // 2}", "cut.gz": "gzip data ends early",
+            "half.gz": "gzip data ends early, at byte 400"}  # fmt: skip
+    for name, data in cut.items():
+        (state / name).write_bytes(data)
+        assert main(["import", name]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said[name] in line and "^" not in line and "parse error" not in line
+    (state / "bad.json").write_bytes(whole.replace(b",", b";", 1))
+    assert main(["import", "bad.json"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "damaged JSON before byte" in line and "^" not in line
+    assert not Path("taupy.db").exists()
+
+
 def test_a_chosen_format_wins_over_the_content(state, capsys):
     (state / "x").write_text("main 1\n")
     assert main(["import", "x"]) == 1
@@ -107,6 +143,7 @@ def test_a_chosen_format_wins_over_the_content(state, capsys):
     assert main(["import", "x", "--format", "nonsense"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert "not recognised as any format that taupy reads (tau, tau-packed" in lines[0]
+    assert "*.taupy-run" in lines[0]
     assert lines[2].startswith("taupy: x: line 1: no TAU profile")
     assert "'nonsense' is no format that can be read; there are: tau" in lines[3]
 
@@ -192,7 +229,7 @@ def test_a_trial_database_is_told_from_other_files(state, capsys):
     tau_profile(state / "raw")
     assert main(["import", "raw", "--db", "other.db"]) == 0
     assert main(["import", "other.db"]) == 1
-    assert "`taupy merge` takes its trials over" in capsys.readouterr().err
+    assert "`taupy merge` brings its trials" in capsys.readouterr().err
 
 
 def test_pipes_devices_and_missing_files_are_not_waited_for(state, capsys):
