@@ -4,14 +4,16 @@
     taupy export TRIAL -o flame.collapsed     the suffix says the format
     taupy export TRIAL --format csv -o -      to standard output
 
-What the format cannot carry is said on stderr. A file that is there already is replaced
-only with --force, and whole: it is written beside its place and moved there.
+What the format cannot carry is said on stderr. A file whose name ends in .gz is packed.
+A file that is there already is replaced only with --force, and whole: it is written beside
+its place and moved there.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import os
 import shutil
 import sys
@@ -57,12 +59,26 @@ def run(args: argparse.Namespace) -> int:
         profile = read_profile(db, trial.id)
     with bar.shown() as progress, _written(target, format) as draft:
         lost = format.write(profile, draft, progress)
+        if draft.suffix.lower() == ".gz" and not format.folder:
+            _pack(draft)
     name = f"{trial.application}/{trial.experiment}/{trial.name}"
     place = "standard output" if target is None else str(target)
     _say(f"trial {trial.id} ({name}) written to {place}, {format.title}")
     for line in lost:
         _say(f"note: {line}")
     return 0
+
+
+def _pack(draft: Path) -> None:
+    """Make the file gzip, unless its format is that already."""
+    with open(draft, "rb") as plain:
+        if plain.read(2) == b"\x1f\x8b":
+            return
+        plain.seek(0)
+        packed = draft.with_name(draft.name + ".packed")
+        with open(packed, "wb") as out, gzip.GzipFile("", "wb", 6, out, mtime=0) as file:
+            shutil.copyfileobj(plain, file, 1 << 20)
+    os.replace(packed, draft)
 
 
 def _check_replacing(target: Path, format: Format, *, force: bool) -> None:

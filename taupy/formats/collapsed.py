@@ -111,7 +111,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
                 if value > 0:
                     out.write(f"{_stack(tree.timer, tree.parent, row, names, first)} {value:.0f}\n")
                 progress.advance()
-    lost = ["collapsed stacks hold exclusive time only: no calls, no other metrics, no user events"]
+    lost = ["not written: calls, other metrics, user events (collapsed stacks hold exclusive time)"]
     if without:
         lost.append(f"not written: {without} threads without the metric time")
     return lost

@@ -22,10 +22,10 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     progress.begin(target.name, 2 * sum(len(one.tree) for one in profile.threads))
     with open(target, "w", encoding="ascii", newline="\n") as out:
         out.writelines(_document(profile, progress))
-    lost = ["holds call paths only: no user events, metadata, launches or activities"]
+    lost = ["not written: user events, metadata, launches, activities (it holds call paths only)"]
     units = ", ".join(f"{metric.name} in {metric.unit or 'counts'}" for metric in profile.metrics)
     if units:
-        lost.append(f"Hatchet knows no units; values are: {units}")
+        lost.append(f"not written: units (Hatchet knows none); values are: {units}")
     return lost
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,12 @@ _END = ("end_map", "end_array")
 class Pieces:
     """The events of a file, one after another."""
 
-    def __init__(self, path: Path, events: Iterator[Event]) -> None:
+    def __init__(self, path: Path, events: Iterator[Event], read: Callable[[], int]) -> None:
         self.path = path
         self.seen = 0
         self._events = events
         self._depth = 0
+        self._read = read
 
     def next(self) -> Event:
         """The next event.
@@ -47,12 +48,11 @@ class Pieces:
         try:
             event = next(self._events)
         except StopIteration:
-            raise self.refusal("the file ends in the middle of the JSON") from None
+            raise self.refusal(self._ends()) from None
         except (JSONError, UnicodeDecodeError, RecursionError) as problem:
-            what = " ".join(str(problem).split())[:120]
-            raise self.refusal(f"no JSON ({what})") from None
+            raise self.refusal(self._fault(str(problem))) from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise self.refusal(f"damaged gzip data ({problem})") from None
+            raise self.refusal(limits.gzip_fault(self.path, problem)) from None
         except ValueError as problem:  # a number of thousands of digits
             raise self.refusal(f"a value that is none ({str(problem)[:80]})") from None
         self.seen += 1
@@ -113,6 +113,17 @@ class Pieces:
             return found
         return value
 
+    def _ends(self) -> str:
+        return f"the file ends in the middle of the JSON, at byte {self._read()}"
+
+    def _fault(self, said: str) -> str:
+        """The parser's words, without the picture of the place that it draws."""
+        first = " ".join((said.splitlines() or [""])[0].split())
+        if "premature EOF" in first or "Incomplete JSON" in first:
+            return self._ends()
+        reason = first.removeprefix("parse error: ").removeprefix("lexical error: ")
+        return f"damaged JSON before byte {self._read()}: {reason[:120]}"
+
     def refusal(self, reason: str) -> FormatError:
         return refusal(self.path, f"JSON value {self.seen}", reason)
 
@@ -131,7 +142,9 @@ def opened(path: Path, progress: Progress) -> Iterator[Pieces]:
         packed = other.read(2) == b"\x1f\x8b"
         raw: Any = file
         source: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-        yield Pieces(path, ijson.basic_parse(_Guarded(path, source), use_float=True))
+        guarded = _Guarded(path, source)
+        events = ijson.basic_parse(guarded, use_float=True)
+        yield Pieces(path, events, lambda: guarded.done)
 
 
 class _Guarded:
@@ -144,14 +157,14 @@ class _Guarded:
     def __init__(self, path: Path, source: Any) -> None:
         self._path = path
         self._source = source
-        self._done = 0
+        self.done = 0
         self._quoteless = 0
 
     def read(self, size: int = -1) -> bytes:
         data: bytes = self._source.read(size)
-        if not self._done:
+        if not self.done:
             data = data.removeprefix(b"\xef\xbb\xbf")
-        self._done += len(data)
+        self.done += len(data)
         if b'"' in data and b'"' in data.replace(b'\\"', b""):
             self._quoteless = 0
             return data
@@ -159,7 +172,7 @@ class _Guarded:
         if self._quoteless > limits.LONGEST_NAME and (
             b"," not in data or data.translate(None, _OF_NUMBERS)
         ):
-            raise refusal(self._path, f"byte {self._done}", "a text longer than any name")
+            raise refusal(self._path, f"byte {self.done}", "a text longer than any name")
         return data
 
 

@@ -63,7 +63,7 @@ def lines(
                     raise refusal(path, f"line {number}", "longer than any line of a profile")
                 yield line.rstrip(b"\r\n")
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise refusal(path, f"after line {number}", f"damaged gzip data ({problem})") from None
+            raise refusal(path, f"after line {number}", gzip_fault(path, problem)) from None
 
 
 def whole(path: Path, progress: Progress, most: int, what: str) -> bytes:
@@ -83,8 +83,15 @@ def whole(path: Path, progress: Progress, most: int, what: str) -> bytes:
                     raise refusal(path, f"byte {most}", f"too large for {what}")
                 pieces.append(piece)
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise refusal(path, f"byte {size}", f"damaged gzip data ({problem})") from None
+            raise refusal(path, "", gzip_fault(path, problem)) from None
     return b"".join(pieces)
+
+
+def gzip_fault(path: Path, problem: Exception) -> str:
+    """What is wrong with packed data: most often the file was cut off."""
+    if isinstance(problem, EOFError):
+        return f"the gzip data ends early, at byte {path.stat().st_size}: the file is cut off"
+    return f"damaged gzip data ({problem})"
 
 
 def _unpacking(path: Path, file: CountedFile) -> Any:

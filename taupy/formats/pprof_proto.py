@@ -202,17 +202,17 @@ def _stack(parent: Any, locations: list[int], row: int) -> bytes:
 def _lost(profile: Profile, writer: _Writer) -> list[str]:
     lost = []
     if writer.rounded:
-        lost.append("fractions: values are whole numbers")
+        lost.append("not written: fractions of values; they are whole numbers")
     if writer.absent:
-        lost.append("what was not measured: it is 0")
+        lost.append("not written: what was not measured; it is 0")
     if any(one.user_events for one in profile.threads):
-        lost.append("user events")
+        lost.append("not written: user events")
     if any(one.launches for one in profile.threads):
-        lost.append("launch configurations of kernels; devices")
+        lost.append("not written: launch configurations of kernels, devices")
     if any(True for one in profile.threads for _ in one.activities):
-        lost.append("single activities and their moments")
+        lost.append("not written: single activities and their moments")
     if profile.node_metadata:
-        lost.append("metadata of single nodes")
+        lost.append("not written: metadata of single nodes")
     return lost
 
 

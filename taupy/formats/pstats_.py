@@ -186,9 +186,9 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     }
     with open(target, "wb") as out:
         marshal.dump(stats, out)
-    lost = ["pstats files hold time and direct callers only: no call paths, no other metrics"]
+    lost = ["not written: whole call paths, metrics other than time (it holds direct callers only)"]
     if len(host) > 1:
-        lost.append(f"the times of {len(host)} threads are summed up")
+        lost.append(f"not written: single threads; the times of {len(host)} are summed up")
     if len(host) < len(profile.threads):
         lost.append(f"not written: {len(profile.threads) - len(host)} streams of GPUs")
     return lost

@@ -27,6 +27,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from taupy.errors import FormatError, UsageError
 from taupy.formats.progress import Progress
@@ -126,7 +127,7 @@ def writer(name: str) -> Format:
 
 
 def writer_for(target: Path) -> Format:
-    """The format that the name of the target means by its suffix.
+    """The format that the name of the target means by its suffix, a further .gz aside.
 
     Raises:
         UsageError: none, or several; the message lists the formats.
@@ -137,6 +138,8 @@ def writer_for(target: Path) -> Format:
         for one in writers()
     }
     longest = max(lengths.values(), default=0)
+    if not longest and name.endswith(".gz"):
+        return writer_for(target.with_suffix(""))
     found = [one for one in writers() if longest and lengths[one.name] == longest]
     if len(found) == 1:
         return found[0]
@@ -156,9 +159,9 @@ def recognised(path: Path) -> Format:
             return one
     if first[68:72] == b"TAUP" and first.startswith(b"SQLite format 3"):
         raise FormatError(
-            f"{path}: a trial database of taupy's; `taupy merge` takes its trials over"
+            f"{path}: this is a trial database of taupy's; `taupy merge` brings its trials"
         )
-    names = ", ".join(one.name for one in readers())
+    names = ", ".join([*(one.name for one in readers()), "files *.taupy-run"])
     raise FormatError(
         f"{path}: not recognised as any format that taupy reads ({names}); "
         "--format NAME says which it is"
@@ -182,15 +185,23 @@ def first_bytes(path: Path) -> bytes:
             if not data.startswith(b"\x1f\x8b"):
                 return data
             file.seek(0)
-            try:
-                with gzip.GzipFile(fileobj=file) as unpacked:
-                    return unpacked.read(FIRST_BYTES)
-            except (EOFError, zlib.error, gzip.BadGzipFile):
-                return data
+            return _first_unpacked(file) or data
     except FileNotFoundError:
         raise FormatError(f"there is no file {path} to import") from None
     except (OSError, ValueError) as problem:
         raise FormatError(f"{path} cannot be read: {_reason(problem)}") from None
+
+
+def _first_unpacked(file: BinaryIO) -> bytes:
+    """The first 64 KiB of packed data, or what comes before its end or first fault."""
+    found = b""
+    try:
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            while len(found) < FIRST_BYTES and (piece := unpacked.read1(FIRST_BYTES - len(found))):
+                found += piece
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        pass
+    return found
 
 
 def _named(name: str, choice: list[Format], what: str) -> Format:

@@ -205,4 +205,4 @@ TABLES = (
 def lost(table: Table) -> list[str]:
     """What one table does not have of a profile."""
     others = ", ".join(other.what for other in TABLES if other is not table)
-    return [f"holds {table.what} only, not {others}, metadata, launches or activities"]
+    return [f"not written: {others}, metadata, launches, activities (it holds {table.what} only)"]

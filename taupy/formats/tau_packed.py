@@ -15,7 +15,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from taupy.formats import tau_names, tau_thread
+from taupy.formats import limits, tau_names, tau_thread
 from taupy.formats.limits import refusal
 from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.registry import Format
@@ -75,7 +75,7 @@ class _Data:
                 pieces.append(piece)
                 there += len(piece)
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise self.refusal(f"damaged gzip data ({problem})") from None
+            raise self.refusal(limits.gzip_fault(self.path, problem)) from None
         self._buffer = b"".join(pieces)
 
     def skip(self, size: int) -> None:

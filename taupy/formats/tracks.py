@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from taupy import units
 from taupy.model.gpu import Activity, ActivityKind, Launch
-from taupy.model.profile import Profile, Thread, ThreadProfile
+from taupy.model.profile import ROOT_TIMER, Profile, Thread, ThreadProfile
 
 _KINDS: dict[str, ActivityKind] = {"GPU_KERNEL": "kernel", "GPU_COPY": "copy", "GPU_SYNC": "sync"}
 
@@ -74,19 +75,26 @@ def tracks(profile: Profile) -> Tracks:
         if activities:
             lanes = _lanes(activities, nested=measured.thread.kind == "host")
             found.tracks += [Track(measured, n, lane) for n, lane in enumerate(lanes)]
-    left_out = [one for one in profile.threads if len(one.tree) > 1 and not _has(found, one)]
+    without = [one for one in profile.threads if not _has(found, one)]
+    left_out = [one for one in without if len(one.tree) > _is_program(one, profile)]
     if not found.tracks:
         found.laid_out = True
         found.tracks = [Track(one, 0, _laid_out(one, profile)) for one in left_out]
         found.lost.append(
-            "moments: the trial has none (no activities were kept); call paths are laid out "
-            "side by side, each one slice of its inclusive time"
+            "not written: moments; the trial has none (no activities were kept). Call paths are "
+            "laid out side by side, each one slice of its inclusive time"
         )
-        found.lost.append("calls: each call path is one slice; the number is among its arguments")
+        found.lost.append(
+            "not written: single calls; each call path is one slice, their number is among its "
+            "arguments"
+        )
+        own = sum(_own_of_root(one, profile) for one in without)
+        if own:
+            found.lost.append(f"not written: {units.duration(own)} that {ROOT_TIMER} spent itself")
     elif left_out:
         found.lost.append(
-            f"{len(left_out)} threads without activities: their call paths were summed up and "
-            "have no moments"
+            f"not written: {len(left_out)} threads without activities; their call paths were "
+            "summed up and have no moments"
         )
     found.lost += _lost(profile)
     return found
@@ -139,11 +147,15 @@ def _lanes(activities: list[Activity], *, nested: bool) -> list[list[Slice]]:
 
 
 def _laid_out(measured: ThreadProfile, profile: Profile) -> Iterator[Slice]:
-    """One slice for each call path but the root, callers before those they call."""
+    """One slice for each call path, callers before those they call.
+
+    A root that stands for the whole program has none: readers put what they find under one.
+    """
     tree = measured.tree
     time = tree.inclusive.get("time")
     if time is None:
         return
+    first = 1 if _is_program(measured, profile) else 0
     starts = [0] * len(tree)
     used = [0] * len(tree)
     for row in range(1, len(tree)):
@@ -152,7 +164,7 @@ def _laid_out(measured: ThreadProfile, profile: Profile) -> Iterator[Slice]:
         took = int(time[row]) if time[row] == time[row] else 0
         if above >= 0:
             used[above] += took
-    order = sorted(range(1, len(tree)), key=lambda row: (starts[row], row))
+    order = sorted(range(first, len(tree)), key=lambda row: (starts[row], row))
     for row in order:
         took = int(time[row]) if time[row] == time[row] else 0
         groups = profile.timers[tree.timer[row]].groups
@@ -160,15 +172,28 @@ def _laid_out(measured: ThreadProfile, profile: Profile) -> Iterator[Slice]:
         yield Slice(starts[row], starts[row] + took, row, kind, calls=tree.calls[row])
 
 
+def _is_program(measured: ThreadProfile, profile: Profile) -> bool:
+    tree = measured.tree
+    return len(tree) > 0 and profile.timers[tree.timer[0]].name == ROOT_TIMER
+
+
+def _own_of_root(measured: ThreadProfile, profile: Profile) -> int:
+    """Nanoseconds that no slice shows."""
+    own = measured.tree.exclusive.get("time")
+    if own is None or not _is_program(measured, profile) or own[0] != own[0]:
+        return 0
+    return max(0, int(own[0]))
+
+
 def _lost(profile: Profile) -> list[str]:
     lost = []
     metrics = sorted({name for one in profile.threads for name in one.tree.inclusive} - {"time"})
     if metrics:
-        lost.append(f"metrics other than time: {', '.join(metrics)}")
+        lost.append(f"not written: metrics other than time: {', '.join(metrics)}")
     if any(one.user_events for one in profile.threads):
-        lost.append("user events: they are statistics without moments")
+        lost.append("not written: user events; they are statistics without moments")
     if any(one.user_events or one.launches for one in profile.threads) and any(
         launch.registers is not None for one in profile.threads for launch in one.launches
     ):
-        lost.append("launch configurations where one call path has several")
+        lost.append("not written: launch configurations where one call path has several")
     return lost

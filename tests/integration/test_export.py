@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -142,3 +143,25 @@ def test_progress_reaches_its_end_in_every_format(database, tmp_path):
         registry.writer(name).write(small_profile(), tmp_path / f"p-{name}", ear)
         assert ear.done == ear.total > 0, name
     assert SILENT.advance() is None
+
+
+@pytest.mark.parametrize(
+    "name", ["x.trace.json.gz", "x.collapsed.gz", "x.TAUPY.JSON.GZ", "x.pb.gz"]
+)
+def test_a_name_that_ends_in_gz_gives_a_packed_file_once(database, name):
+    assert main(["export", "1", "-o", name]) == 0
+    inside = gzip.decompress(Path(name).read_bytes())
+    assert not inside.startswith(b"\x1f\x8b")
+    if not name.endswith(".pb.gz"):
+        plain = name[:-3]
+        assert main(["export", "1", "-o", plain]) == 0
+        assert inside == Path(plain).read_bytes()
+    assert main(["import", name, "--db", "other.db"]) == 0
+
+
+@pytest.mark.parametrize("name", [format.name for format in registry.writers()])
+def test_every_note_of_an_export_says_that_it_is_not_written(database, capsys, name):
+    for trial in ("1", "2"):
+        assert main(["export", trial, "--format", name, "-o", f"out{trial}"]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "note: " in line]
+    assert all(line.startswith("taupy: note: not written: ") for line in notes)

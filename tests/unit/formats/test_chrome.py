@@ -353,20 +353,37 @@ def test_a_trial_without_activities_is_laid_out_and_keeps_its_times(tmp_path_fac
     path = tmp_path_factory.mktemp("laid") / "out.trace.json"
     lost = chrome.write(profile, path, SILENT)
     assert any("laid out" in line for line in lost)
-    if all(
-        one.tree.inclusive["time"][0] == one.tree.exclusive["time"][0] for one in profile.threads
-    ):
-        return
     found = {}
     for event in json.loads(path.read_text())["traceEvents"]:
         if event["ph"] == "X":
             found[event["name"]] = found.get(event["name"], 0) + round(event["dur"] * 1000)
     expected = {}
     for one in profile.threads:
-        for row in range(1, len(one.tree)):
+        for row in range(len(one.tree)):
             name = profile.timers[one.tree.timer[row]].full_name
             expected[name] = expected.get(name, 0) + one.tree.inclusive["time"][row]
     assert found == expected
+
+
+def test_only_a_root_that_is_the_program_has_no_slice_and_that_is_said(tmp_path):
+    def written(root):
+        profile = builders.profile_of(
+            builders.host(builders.call(root, 1, 40, [builders.call("f", 2, 2)]))
+        )
+        path = tmp_path / f"{root[:4]}.json"
+        lost = chrome.write(profile, path, SILENT)
+        back = read(path)
+        (one,) = back.threads
+        return lost, {
+            back.timers[timer].full_name: one.tree.inclusive["time"][row]
+            for row, timer in enumerate(one.tree.timer)
+        }
+
+    lost, _ = written(".taupy application")
+    assert "not written: 40 ns that .taupy application spent itself" in lost
+    lost, times = written("work")
+    assert not any("spent itself" in line for line in lost)
+    assert times["work"] == 42 and times["f"] == 2
 
 
 TORCH = """

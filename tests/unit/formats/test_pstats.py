@@ -119,7 +119,7 @@ def test_our_trial_opens_in_pstats(tmp_path):
         "<module>": (2, 2),
         "f": (3, 0),
     }
-    assert "2 threads are summed up" in " ".join(lost)
+    assert "the times of 2 are summed up" in " ".join(lost)
 
 
 def test_gpu_time_is_not_added_to_host_time(tmp_path):
