@@ -23,9 +23,8 @@ from taupy.catalog.architectures import Chip
 from taupy.catalog.counters import BY_NAME, COUNTERS, Counter
 from taupy.catalog.ratios import RATIOS, Ratio
 from taupy.catalog.sets import CounterSet, expanded, of_ratio, sets
-from taupy.commands import metric_sources
+from taupy.commands import metric_sources, options
 from taupy.commands.metric_sources import MetricSource
-from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
 from taupy.model.project import project_settings
 from taupy.pprof import terminal
@@ -64,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="check names of counters, sets and ratios, separated by commas; exit code 1 if one "
         "is not there",
     )
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

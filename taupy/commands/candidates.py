@@ -23,7 +23,6 @@ from taupy.analysis import candidates
 from taupy.analysis.candidates import Candidate, Routine, Way
 from taupy.catalog.ratios import RATIOS
 from taupy.commands import options
-from taupy.commands.trials import add_form_arguments
 from taupy.errors import MissingMetric, TaupyError, UsageError
 from taupy.model.gpu import NO_OWNER
 from taupy.model.rows import FlatRow, TrialRow
@@ -68,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--limit", "-n", type=int, default=10, metavar="N", help="default: 10")
     options.add_database_argument(parser)
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,7 +21,6 @@ from functools import partial
 from taupy import units
 from taupy.collectors import host
 from taupy.commands import bar, options
-from taupy.commands.trials import add_form_arguments
 from taupy.errors import DatabaseError, TaupyError, UsageError
 from taupy.ert.cpu import Subject
 from taupy.instrument.runfolder import new_uuid
@@ -68,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep", action="store_true", help="store what `datasheet` shows in the database"
     )
     options.add_database_argument(parser)
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

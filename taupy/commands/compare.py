@@ -138,7 +138,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--reverse", "-r", action="store_true", help="the other way round")
     group.add_argument(
-        "--limit", "-n", type=_count, metavar="N",
+        "--limit", "-n", type=options.count, metavar="N",
         help=f"rows a table (default: {PEOPLE_ROWS} for people, all in CSV and JSON)",
     )  # fmt: skip
     group.add_argument("--all", action="store_true", help="all rows")
@@ -146,12 +146,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     for form in ("csv", "json", "markdown"):
         forms.add_argument(f"--{form}", dest="form", action="store_const", const=form)
     group.add_argument("--color", choices=("auto", "always", "never"), default="auto")
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no count (0, 1, 2, ...)")
-    return int(text)
 
 
 def _percent(text: str) -> float:

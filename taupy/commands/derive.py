@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from taupy.catalog import cpu_events
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES
 from taupy.commands import options
-from taupy.commands.trials import add_form_arguments
 from taupy.errors import MissingMetric, NoSuchTrial, TaupyError, UsageError
 from taupy.model import expression
 from taupy.pprof import terminal
@@ -54,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unit", default="", metavar="UNIT", help="of `add`: the unit wanted")
     parser.add_argument("--description", default="", metavar="TEXT", help="of `add`: what it is")
     options.add_database_argument(parser)
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

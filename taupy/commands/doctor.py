@@ -18,7 +18,6 @@ from pathlib import Path
 
 from taupy import __version__
 from taupy.commands import doctor_gpu, options
-from taupy.commands.trials import add_form_arguments
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
 
@@ -30,7 +29,7 @@ _OK, _WARN, _BAD = "ok", "note", "PROBLEM"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="*", metavar="FILE", help="a database to check")
     options.add_database_argument(parser)
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 
 from taupy.commands import options
-from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
 from taupy.pprof import kernels, selection, terminal
 from taupy.pprof.text import visible
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="see above")
     parser.add_argument("--trial", default=selector.LATEST, help="default: latest")
     options.add_database_argument(parser)
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

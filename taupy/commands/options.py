@@ -22,6 +22,28 @@ def add_database_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_form_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--csv`, `--json`, `--markdown`; without them, text."""
+    forms = parser.add_mutually_exclusive_group()
+    for form, what in (
+        ("csv", "comma-separated values, unrounded"),
+        ("json", "JSON, unrounded"),
+        ("markdown", "a Markdown table"),
+    ):
+        forms.add_argument(
+            f"--{form}", dest="form", action="store_const", const=form, default="text", help=what
+        )
+
+
+def count(text: str) -> int:
+    """An option's value that is a number of something: 0, 1, 2, ..."""
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        from taupy.pprof.text import visible
+
+        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no count (0, 1, 2, ...)")
+    return int(text)
+
+
 def database_path(args: argparse.Namespace) -> str:
     """Where the database is: option, environment, project, default, in this order."""
     chosen = getattr(args, "db", None) or os.environ.get("TAUPY_DB")

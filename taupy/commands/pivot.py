@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument("--match-table", metavar="FILE", help="a table of patterns, likewise")
     output = parser.add_argument_group("output")
     output.add_argument(
-        "--limit", "-n", type=_count, metavar="N",
+        "--limit", "-n", type=options.count, metavar="N",
         help=f"routines or kernels under each label (default: {PEOPLE_ROWS} for people, all in "
         "CSV and JSON)",
     )  # fmt: skip
@@ -104,12 +104,6 @@ def _names(text: str) -> tuple[str, ...]:
     if not all(names) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{visible(text)!r} is no list of different labels")
     return names
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no count (0, 1, 2, ...)")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -114,7 +114,11 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
         )
     order.add_argument("--reverse", "-r", action="store_true", help="smallest first")
     order.add_argument(
-        "--limit", "-n", type=_count, metavar="N", help="N rows a table, the rest as -others-"
+        "--limit",
+        "-n",
+        type=options.count,
+        metavar="N",
+        help="N rows a table, the rest as -others-",
     )
 
 
@@ -123,7 +127,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument(
         "--thread", action="append", default=[], metavar="N.C.T", help="0.0.1, 0.*.* or 0"
     )
-    chosen.add_argument("--node", action="append", default=[], type=_count, metavar="N")
+    chosen.add_argument("--node", action="append", default=[], type=options.count, metavar="N")
     chosen.add_argument(
         "--group", action="append", default=[], metavar="NAME", help="PYTHON, PYTHON_C, PHASE, ..."
     )
@@ -163,7 +167,9 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         help=",".join(flat.STATISTICS) + " over threads (default: total,mean)",
     )
     views.add_argument("--tree", action="store_true", help="every routine under its caller")
-    views.add_argument("--depth", type=_count, metavar="N", help="of a tree: N levels of callees")
+    views.add_argument(
+        "--depth", type=options.count, metavar="N", help="of a tree: N levels of callees"
+    )
     views.add_argument(
         "--min-percent",
         type=_percent,
@@ -193,12 +199,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     output.add_argument("-a", action="store_true", help=argparse.SUPPRESS)
     output.add_argument("-f", metavar="PREFIX", help=argparse.SUPPRESS)
     output.add_argument("-x", action="store_true", help=argparse.SUPPRESS)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no count (0, 1, 2, ...)")
-    return int(text)
 
 
 def _percent(text: str) -> float:

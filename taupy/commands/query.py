@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from itertools import islice
 
 from taupy.commands import options
-from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"show N rows at most (default: {_MOST_ROWS})",
     )
     options.add_database_argument(parser)
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

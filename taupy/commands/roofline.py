@@ -24,7 +24,6 @@ from taupy.commands import options
 from taupy.commands.roofline_files import ENDINGS, EXPORTS, KINDS, Drawing, write, write_export
 from taupy.commands.roofline_roofs import Wishes, also, placed
 from taupy.commands.roofline_view import points_view, roof_lines
-from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
 from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
 from taupy.pprof import terminal
@@ -127,7 +126,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"for other tools: {', '.join(EXPORTS)}",
     )
     options.add_database_argument(parser)
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

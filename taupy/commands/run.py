@@ -197,7 +197,7 @@ def run(args: argparse.Namespace) -> int:
         for line in [*settings.notes, *_database_doubts(settings.database)]:
             print(f"taupy: {line}", file=sys.stderr)
     try:
-        if settings.gpu != "no" and os.path.exists("/dev/nvidiactl"):
+        if settings.gpu != "no" and run_metrics.has_gpu():
             from taupy.collectors import nvml
 
             nvml.begin(folder, settings.root_pid, settings.root_start)

@@ -17,7 +17,6 @@ import sys
 
 from taupy.analysis.sweep import SCALINGS
 from taupy.commands import options
-from taupy.commands.trials import add_form_arguments
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb.database import ProfileDB
@@ -74,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a picture, too: .png, .svg, or a self-contained .html page; may be repeated",
     )
     options.add_database_argument(parser)
-    add_form_arguments(parser)
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

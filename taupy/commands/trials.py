@@ -57,20 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="after deleting, give the room back to the file system (rewrites the file)",
     )
     options.add_database_argument(parser)
-    add_form_arguments(parser)
-
-
-def add_form_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--csv`, `--json`, `--markdown`; without them, text."""
-    forms = parser.add_mutually_exclusive_group()
-    for form, what in (
-        ("csv", "comma-separated values, unrounded"),
-        ("json", "JSON, unrounded"),
-        ("markdown", "a Markdown table"),
-    ):
-        forms.add_argument(
-            f"--{form}", dest="form", action="store_const", const=form, default="text", help=what
-        )
+    options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
