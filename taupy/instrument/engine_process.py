@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 NEVER = _LONG = 1 << 63
 _SAVE_FIRST_NS, _SAVE_AT_MOST_NS = 10_000_000, 1_000_000_000
+_EXEC_NS = 100_000_000  # longer than any exec takes that succeeds
 _STARTS = ("__main__", "runpy")
+_allocate_lock = _thread.allocate_lock
 _get_ident, _get_native_id = _thread.get_ident, _thread.get_native_id
 _getswitchinterval, _setswitchinterval = sys.getswitchinterval, sys.setswitchinterval
 _getpid, _getframe = posix.getpid, sys._getframe
@@ -102,6 +104,7 @@ class Engine:
         self.due = [NEVER]
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
         self.running = True
+        self.writing, self.written_last = _allocate_lock(), False
         self.guard_depth = NEVER if engine_guard.forbids_removal() else sys.getrecursionlimit() // 4
         self.replaced = 0
         self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
@@ -202,14 +205,30 @@ class Engine:
             self.sample_memory(current)
         if current is not None and state == "ended":
             current.cpu_ns = self.cpu_clock() - current.cpu_start_ns
-        if self.path is None:
+        if self.path is not None:
+            self.write(state)
+
+    def write(self, state: str) -> None:
+        """Write the part, one thread at a time; after the last one ("ended") none follows."""
+        is_last = state == "ended"
+        # Nobody waits for a part that will be followed by another. The last one waits, but
+        # not for ever: at the interpreter's end the other thread may never run again.
+        is_ours = self.writing.acquire(is_last, 5 if is_last else -1)
+        if not is_ours and not is_last:
             return
-        # What another thread changed under our hands may be whole a moment later, and the
-        # last part is the one that counts.
-        tries = 3 if state == "ended" else 1
-        while tries and not engine_part.write(self, self.path, state):
-            tries -= 1
-        self.unwritten = self.unwritten or not tries
+        try:
+            if self.written_last and not is_last:
+                return
+            self.written_last = is_last
+            # What another thread changed under our hands may be whole a moment later, and
+            # the last part is the one that counts.
+            tries = 3 if is_last else 1
+            while tries and not engine_part.write(self, self.path, state):
+                tries -= 1
+            self.unwritten = self.unwritten or not tries
+        finally:
+            if is_ours:
+                self.writing.release()
 
     def sample_memory(self, thread: ThreadTree) -> None:
         """Resident memory of the process, and its growth where it is noticed."""
@@ -256,7 +275,9 @@ class Engine:
         elif self.running and function in _EXECS:
             # After a successful exec nobody closes this part; a failed one writes it anew.
             self.save("ended")
-            self.due[0] = 0 if self.real_time else NEVER
+            self.written_last = False
+            # Other threads run until the new image takes over.
+            self.due[0] = self.clock() + _EXEC_NS if self.real_time else NEVER
         elif self.running and self.real_time:
             # Whoever waits may be killed meanwhile. Saving is to cost a twentieth at most.
             thread = self.by_ident.get(_get_ident())
@@ -314,10 +335,11 @@ class Engine:
         last = getattr(sys, "last_type", None)
         if self.main_raised and last is not None:  # the interpreter has printed a traceback
             self.exit_status = -_SIGINT if issubclass(last, KeyboardInterrupt) else 1
+        # Our own frames are seen, too: the end of `save` is no time to write again.
+        self.due[0] = NEVER
         if not self.waiting:
             self.save("ended")
         self.running = False
-        self.due[0] = NEVER
         current = self.by_ident.get(_get_ident())
         if self.waiting or (current is not None and _getprofile() is current.callback):
             _setprofile(None)
@@ -359,6 +381,8 @@ class Engine:
         """We are a forked child: begin a part of our own, with the open path in it."""
         thread = self.by_ident.get(_get_ident())
         self.forked = True
+        self.due[0], self.running = NEVER, False  # nothing is written until this is the child's
+        self.writing, self.written_last = _allocate_lock(), False
         self.begin_part()
         self.exit_status, self.main_ended = None, False
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
@@ -375,8 +399,9 @@ class Engine:
             self.by_ident[thread.ident] = thread
             self.threads.append(thread)
             self.first_thread = thread
-            if self.path is not None and self.real_time:
-                self.due[0] = 0
+        self.running = True
+        if self.path is not None and self.real_time:
+            self.due[0] = 0
 
 
 def _status_of(code: object) -> int:

@@ -48,7 +48,7 @@ def profiled(runs, name, *arguments, engine="auto") -> dict[str, int]:
     )
     assert (done.returncode, done.stdout) == (0, expected.stdout), done.stderr
     assert all(line.startswith("taupy: ") for line in done.stderr.splitlines())
-    assert runs.one("SELECT state, exit_code FROM trial") == ("complete", 0)
+    assert runs.one("SELECT state, exit_code FROM trial") == ("complete", 0), done.stderr
     return dict(
         runs.sql(
             """SELECT timer.short_name, sum(timer_call.calls) FROM timer_call

@@ -335,6 +335,39 @@ parts.append(marshal.loads(open("child", "rb").read()))
     assert child.part["pid"] != done.last.part["pid"] == child.part["ppid"]
 
 
+def test_nothing_is_written_after_the_last_part(measure):
+    done = measure("""
+from taupy.instrument import engine_part
+write = engine_part.write
+def write_until_the_next_is_due(engine, path, state):
+    written = write(engine, path, state)
+    engine.due[0] = 0  # for the very return of this function
+    return written
+engine_part.write = write_until_the_next_is_due
+""")
+    assert done.last.part["state"] == "ended"
+
+
+def test_a_child_of_fork_never_writes_its_parents_part(measure):
+    done = measure("""
+import marshal, os
+from taupy.instrument import engine, engine_part
+engine._engine.save()
+find_start = engine_part.process_start_time
+def a_part_is_due():
+    engine._engine.due[0] = 0
+    return find_start()
+engine_part.process_start_time = a_part_is_due
+path = engine._engine.path
+child = os.fork()
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+print(marshal.loads(open(path, "rb").read())["pid"] == os.getpid())
+""")
+    assert done.stdout == "True\n"
+
+
 def test_a_thread_begins_where_threading_begins_it(measure):
     done = measure("""
 import threading
