@@ -78,6 +78,7 @@ class Rows:
         self._waiting: list[tuple[str, Values]] = []
         self._uncertain: list[tuple[str, str, Values]] = []
         self._trimmed: dict[str, int] = {}
+        self._placed: dict[str, int] = {}  # where names hold arrows: path -> its row
         self._arrows_in_names = False
         self._paths_are_told = False
 
@@ -173,17 +174,21 @@ class Rows:
                 self.add_flat(name, groups, values)
         self._trimmed = {self.names[id].strip(): id for id in self.flat}
         waiting, self._waiting = self._waiting, []
+        if self._arrows_in_names:
+            waiting.sort(key=lambda path: path[0].count(ARROW))  # callers first
         for name, values in waiting:
-            row = 0
-            for routine in self._routines(name):
+            row, routines = self._caller_of(name)
+            for routine in routines:
                 id = self._meant(routine)
                 row = self._below(row, self._id(routine) if id is None else id)
             self._at(row, values[0]).add(*values)
+            if self._arrows_in_names:
+                self._placed[name] = row
 
     def find(self, path: str) -> int | None:
         """The trie row of a path; None where there is none. Settle first."""
-        row = 0
-        for routine in self._routines(path):
+        row, routines = self._caller_of(path)
+        for routine in routines:
             id = self._meant(routine)
             below = None if id is None else self._children.get((row, id))
             if below is None:
@@ -220,8 +225,32 @@ class Rows:
             row = children((row, id)) or self._below(row, id)
         return row
 
+    def _caller_of(self, path: str) -> tuple[int, list[str]]:
+        """The row of the caller and the routines below it. Where names hold arrows a caller
+        that the file has a row of tells best where they begin; the row is 0 without one."""
+        if self._arrows_in_names:
+            pieces = path.split(ARROW)
+            for end in range(len(pieces) - 1, max(0, len(pieces) - _MOST_ARROWS_IN_A_NAME), -1):
+                routine, above = ARROW.join(pieces[end:]), ARROW.join(pieces[:end])
+                if self._meant(routine) is not None:
+                    caller = self._placed.get(above) or self._plain_row(above)
+                    if caller:
+                        return caller, [routine]
+        return 0, self._routines(path)
+
+    def _plain_row(self, path: str) -> int:
+        """The row of a path of routines without arrows that the file has; 0 without one."""
+        row = 0
+        for routine in path.split(ARROW):
+            id = self._meant(routine)
+            row = self._children.get((row, -1 if id is None else id), 0)
+            if not row:
+                return 0
+        return row if self.paths[row] is not None or self.parent[row] == 0 else 0
+
     def _routines(self, path: str) -> list[str]:
-        """The routines of a path. Known names that hold arrows win, the longest first."""
+        """The routines of a path, whose caller the file has no row of. Known names that
+        hold arrows win, the longest first."""
         pieces = path.split(ARROW)
         if not self._arrows_in_names:
             return pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
@@ -566,6 +566,7 @@ NAMES = st.text(
 
 @settings(max_examples=80, deadline=None)
 @given(names=st.lists(NAMES, min_size=3, max_size=3, unique=True), event=NAMES)
+@example(names=["1", "0", "0 => 0"], event="0")
 def test_names_of_any_kind_come_back_through_files_of_tau(tmp_path_factory, names, event):
     first, second, third = (Timer(name, groups=("USER",)) for name in names)
     sample = UserEvent(event, "", 2, 1.0, 3.0, 2.0, 10.0)
