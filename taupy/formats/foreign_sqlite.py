@@ -84,12 +84,18 @@ def check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
-    """The columns of each plain table; views and virtual tables are not there."""
+    """The columns of each plain table; views and virtual tables are not there.
+
+    Raises:
+        sqlite3.Error: the file is damaged.
+    """
     names = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
     ).fetchall()
     found = {}
     for (name,) in names:
+        if not isinstance(name, str):
+            raise sqlite3.DatabaseError("the list of tables is damaged")
         rows = connection.execute(f"PRAGMA table_info({quoted(name)})")
         found[name] = tuple(row[1] for row in rows)
     return found

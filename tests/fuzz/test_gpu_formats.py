@@ -19,8 +19,8 @@ def test_damaged_files_are_read_or_refused(name, tmp_path, monkeypatch):
 
 
 # Rounds of the long run that found something, long mended.
-FOUND = [("nsys", 6291), ("nsys", 111191), ("ncu-csv", 1186), ("ncu-csv", 1202), ("ncu-csv", 1210),
-         ("ncu-csv", 1568), ("ncu-csv", 2319), ("ncu-csv", 2405)]  # fmt: skip
+FOUND = [("nsys", 6291), ("nsys", 111191), ("nsys", 162771), ("ncu-csv", 1186), ("ncu-csv", 1202),
+         ("ncu-csv", 1210), ("ncu-csv", 1568), ("ncu-csv", 2319), ("ncu-csv", 2405)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "seed"), FOUND)

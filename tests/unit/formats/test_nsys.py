@@ -240,6 +240,15 @@ def test_a_locked_file_and_one_without_anything_are_refused(tmp_path, small):
         read(tmp_path / "report.nsys-rep")
 
 
+def test_a_list_of_tables_that_is_no_text_is_refused(small):
+    with sqlite3.connect(small) as changed:
+        changed.execute("PRAGMA writable_schema = 1")
+        changed.execute("UPDATE sqlite_master SET name = CAST(name AS BLOB) WHERE name LIKE 'T%'")
+    changed.close()
+    with pytest.raises(FormatError, match="the list of tables is damaged|malformed"):
+        read(small)
+
+
 def test_views_and_triggers_of_the_file_are_not_run(tmp_path):
     file = NsysFile(tmp_path / "view.sqlite", schema=SCHEMA.replace("NVTX_EVENTS", "OTHER"))
     file.db.execute(
