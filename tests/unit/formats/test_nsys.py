@@ -245,7 +245,7 @@ def test_a_list_of_tables_that_is_no_text_is_refused(small):
         changed.execute("PRAGMA writable_schema = 1")
         changed.execute("UPDATE sqlite_master SET name = CAST(name AS BLOB) WHERE name LIKE 'T%'")
     changed.close()
-    with pytest.raises(FormatError, match="the list of tables is damaged|malformed"):
+    with pytest.raises(FormatError, match=r"the list of tables is damaged|malformed"):
         read(small)
 
 
