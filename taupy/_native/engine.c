@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include "hooks.h"
 #include "counters_python.h"
+#include "ranges.h"
 
 static NamedTimer **timers;
 static size_t timers_count;
@@ -185,6 +186,9 @@ static PyObject *start(PyObject *module, PyObject *options)
     if (run_folder != NULL) {
         taupy_gpu_host.range_push = range_push;
         taupy_gpu_host.range_pop = range_pop;
+        taupy_gpu_host.range_start = range_start;
+        taupy_gpu_host.range_end = range_end;
+        taupy_gpu_host.mark = range_mark;
         gpu_arm();
         if (!installed_at_exit) {
             installed_at_exit = 1;
@@ -503,6 +507,7 @@ static PyObject *snapshot(PyObject *module, PyObject *label)
     snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), ++count);
     metadata_write("taupy.snapshot", text);
     counters_finish();
+    ranges_finish(0);
     if (part_copy(part, path, PART_SNAPSHOT) != 0)
         metadata_write("taupy.health.snapshot", "a snapshot could not be written");
     Py_RETURN_NONE;

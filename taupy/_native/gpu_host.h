@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define GPU_HOST_VERSION 1
+#define GPU_HOST_VERSION 2
 #define GPU_HOST_SYMBOL "taupy_gpu_host"
 
 typedef struct GpuPlace {
@@ -30,10 +30,14 @@ typedef struct GpuHost {
     uint64_t (*part_start)(void); /* start_ticks of the engine's part; 0: none yet */
     int (*range_push)(const char *); /* a phase begins here; not 0: it cannot */
     void (*range_pop)(void);
+    uint64_t (*range_start)(const char *); /* of the process: anyone may end it; 0: not measured */
+    void (*range_end)(uint64_t);
+    void (*mark)(const char *, const double *payload); /* NULL: it has none */
     uint32_t tried;             /* set by the collector: it has begun, or cannot */
     /* Set by the collector when it has begun. */
     void (*end)(int last);      /* deliver what is under way; `last`: and nothing follows */
     void (*forked)(void);       /* in a forked child */
+    int (*snapshot)(const char *path); /* what is complete goes into this file; 0: it did */
     void (*region)(int begins); /* of the calling thread; may wait for the GPU; or NULL */
 } GpuHost;
 

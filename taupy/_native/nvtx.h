@@ -1,9 +1,10 @@
-/* NVTX ranges of the program's threads become phases.
+/* NVTX ranges of the program's threads become phases, or user events.
  *
  * NVTX's header looks for NVTX_INJECTION64_PATH at the program's first range and calls
  * InitializeInjectionNvtx2 in the library named there, which is this one: no CUDA needed.
- * Pushed and popped ranges are passed on to the engine; those of threads that do not hold
- * the interpreter (NCCL's, say), and ranges that start here and end there, are not phases. */
+ * Pushed and popped ranges are phases; those of threads that do not hold the interpreter
+ * (NCCL's, say) are not. Ranges that start here and end there, and marks, are user events.
+ * All is passed on to the engine; names of domains and categories are not told. */
 #ifndef TAUPY_NVTX_H
 #define TAUPY_NVTX_H
 
@@ -64,25 +65,45 @@ static int nvtx_pop(void)
     return (int)depth;
 }
 
+#define NVTX_TEXT 1024
+
+/* Wide characters as UTF-8, as many as there is room for. */
+static const char *nvtx_narrow(const wchar_t *wide, char text[NVTX_TEXT])
+{
+    size_t n = 0;
+    for (; wide != NULL && *wide != 0 && n < NVTX_TEXT - 5; wide++) {
+        uint32_t c = (uint32_t)*wide;
+        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+            c = '?';
+        int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
+        text[n++] = (char)(first[more] | c >> 6 * more);
+        while (more-- > 0)
+            text[n++] = (char)(0x80 | (c >> 6 * more & 0x3f));
+    }
+    text[n] = 0;
+    return text;
+}
+
+static const char *nvtx_message(const NvtxAttributes *attributes, char text[NVTX_TEXT])
+{
+    if (attributes == NULL || attributes->message == NULL || attributes->message_type < 1 ||
+        attributes->message_type > 3)
+        return "(unnamed)";
+    return attributes->message_type == 2 ? nvtx_narrow(attributes->message, text)
+                                         : attributes->message;
+}
+
 static int nvtx_push_wide(const wchar_t *name)
 {
-    char text[256];
-    size_t n = 0;
-    for (; name != NULL && name[n] != 0 && n < sizeof text - 1; n++)
-        text[n] = name[n] < 128 ? (char)name[n] : '?';
-    text[n] = 0;
-    return nvtx_push(text);
+    char text[NVTX_TEXT];
+    return nvtx_push(nvtx_narrow(name, text));
 }
 
 static int nvtx_push_attributes(const NvtxAttributes *attributes)
 {
-    if (attributes == NULL || attributes->message == NULL)
-        return nvtx_push("(unnamed range)");
-    if (attributes->message_type == 2)
-        return nvtx_push_wide(attributes->message);
-    return nvtx_push(attributes->message_type == 1 || attributes->message_type == 3
-                         ? attributes->message
-                         : "(unnamed range)");
+    char text[NVTX_TEXT];
+    return nvtx_push(nvtx_message(attributes, text));
 }
 
 static int nvtx_domain_push(void *domain, const NvtxAttributes *attributes)
@@ -97,11 +118,106 @@ static int nvtx_domain_pop(void *domain)
     return nvtx_pop();
 }
 
+/* ---------------------------------------------------------------- ranges of the process */
+
+static uint64_t nvtx_start(const char *name)
+{
+    return nvtx_host->range_start != NULL ? nvtx_host->range_start(name ? name : "") : 0;
+}
+
+static uint64_t nvtx_start_wide(const wchar_t *name)
+{
+    char text[NVTX_TEXT];
+    return nvtx_start(nvtx_narrow(name, text));
+}
+
+static uint64_t nvtx_start_attributes(const NvtxAttributes *attributes)
+{
+    char text[NVTX_TEXT];
+    return nvtx_start(nvtx_message(attributes, text));
+}
+
+static uint64_t nvtx_domain_start(void *domain, const NvtxAttributes *attributes)
+{
+    (void)domain;
+    return nvtx_start_attributes(attributes);
+}
+
+static void nvtx_end(uint64_t id)
+{
+    if (nvtx_host->range_end != NULL)
+        nvtx_host->range_end(id);
+}
+
+static void nvtx_domain_end(void *domain, uint64_t id)
+{
+    (void)domain;
+    nvtx_end(id);
+}
+
+/* ---------------------------------------------------------------- marks */
+
+static void nvtx_mark(const char *name)
+{
+    if (nvtx_host->mark != NULL)
+        nvtx_host->mark(name ? name : "", NULL);
+}
+
+static void nvtx_mark_wide(const wchar_t *name)
+{
+    char text[NVTX_TEXT];
+    nvtx_mark(nvtx_narrow(name, text));
+}
+
+/* The number that comes with a mark; 0 if none does, or none that can be summed up. */
+static int nvtx_payload(const NvtxAttributes *attributes, double *value)
+{
+    union {
+        uint64_t u64;
+        int64_t i64;
+        double f64;
+        uint32_t u32;
+        int32_t i32;
+        float f32;
+    } payload = {.u64 = attributes->payload};
+    switch (attributes->payload_type) {
+    case 1: *value = (double)payload.u64; break;
+    case 2: *value = (double)payload.i64; break;
+    case 3: *value = payload.f64; break;
+    case 4: *value = payload.u32; break;
+    case 5: *value = payload.i32; break;
+    case 6: *value = payload.f32; break;
+    default: return 0;
+    }
+    return *value - *value == 0; /* finite */
+}
+
+static void nvtx_mark_attributes(const NvtxAttributes *attributes)
+{
+    char text[NVTX_TEXT];
+    double value;
+    if (nvtx_host->mark != NULL)
+        nvtx_host->mark(nvtx_message(attributes, text),
+                        attributes != NULL && nvtx_payload(attributes, &value) ? &value : NULL);
+}
+
+static void nvtx_domain_mark(void *domain, const NvtxAttributes *attributes)
+{
+    (void)domain;
+    nvtx_mark_attributes(attributes);
+}
+
 /* The handle is the text: it lives as long as the process. */
 static void *nvtx_register(void *domain, const char *text)
 {
     (void)domain;
     return strdup(text != NULL ? text : "");
+}
+
+static void *nvtx_register_wide(void *domain, const wchar_t *wide)
+{
+    char text[NVTX_TEXT];
+    return nvtx_register(domain, nvtx_narrow(wide, text));
 }
 
 static void nvtx_take(const NvtxCallbacks *callbacks)
@@ -111,13 +227,24 @@ static void nvtx_take(const NvtxCallbacks *callbacks)
         unsigned id;
         NvtxFunction function;
     } ours[] = {
-        {NVTX_CORE, 8, (NvtxFunction)nvtx_push_attributes}, /* RangePushEx */
-        {NVTX_CORE, 9, (NvtxFunction)nvtx_push},            /* RangePushA */
-        {NVTX_CORE, 10, (NvtxFunction)nvtx_push_wide},      /* RangePushW */
-        {NVTX_CORE, 11, (NvtxFunction)nvtx_pop},            /* RangePop */
-        {NVTX_CORE2, 4, (NvtxFunction)nvtx_domain_push},    /* DomainRangePushEx */
-        {NVTX_CORE2, 5, (NvtxFunction)nvtx_domain_pop},     /* DomainRangePop */
-        {NVTX_CORE2, 10, (NvtxFunction)nvtx_register},      /* DomainRegisterStringA */
+        {NVTX_CORE, 1, (NvtxFunction)nvtx_mark_attributes},  /* MarkEx */
+        {NVTX_CORE, 2, (NvtxFunction)nvtx_mark},             /* MarkA */
+        {NVTX_CORE, 3, (NvtxFunction)nvtx_mark_wide},        /* MarkW */
+        {NVTX_CORE, 4, (NvtxFunction)nvtx_start_attributes}, /* RangeStartEx */
+        {NVTX_CORE, 5, (NvtxFunction)nvtx_start},            /* RangeStartA */
+        {NVTX_CORE, 6, (NvtxFunction)nvtx_start_wide},       /* RangeStartW */
+        {NVTX_CORE, 7, (NvtxFunction)nvtx_end},              /* RangeEnd */
+        {NVTX_CORE, 8, (NvtxFunction)nvtx_push_attributes},  /* RangePushEx */
+        {NVTX_CORE, 9, (NvtxFunction)nvtx_push},             /* RangePushA */
+        {NVTX_CORE, 10, (NvtxFunction)nvtx_push_wide},       /* RangePushW */
+        {NVTX_CORE, 11, (NvtxFunction)nvtx_pop},             /* RangePop */
+        {NVTX_CORE2, 1, (NvtxFunction)nvtx_domain_mark},     /* DomainMarkEx */
+        {NVTX_CORE2, 2, (NvtxFunction)nvtx_domain_start},    /* DomainRangeStartEx */
+        {NVTX_CORE2, 3, (NvtxFunction)nvtx_domain_end},      /* DomainRangeEnd */
+        {NVTX_CORE2, 4, (NvtxFunction)nvtx_domain_push},     /* DomainRangePushEx */
+        {NVTX_CORE2, 5, (NvtxFunction)nvtx_domain_pop},      /* DomainRangePop */
+        {NVTX_CORE2, 10, (NvtxFunction)nvtx_register},       /* DomainRegisterStringA */
+        {NVTX_CORE2, 11, (NvtxFunction)nvtx_register_wide},  /* DomainRegisterStringW */
     };
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         NvtxFunction **table = NULL;

@@ -157,6 +157,8 @@ out:
     return thread;
 }
 
+static void ranges_forked(void); /* ranges.h */
+
 static void fork_child(void)
 {
     if (!active || part == NULL)
@@ -177,6 +179,7 @@ static void fork_child(void)
             forked_hide = thread->hide;
     }
     gpu_forked();
+    ranges_forked();
     part_forget(part);
     counters_forget();
     natives_forget();
@@ -371,6 +374,7 @@ static int metadata_write(const char *name, const char *value)
 /* ---------------------------------------------------------------- the end */
 
 static void operations_finish(void); /* operations.h */
+static void ranges_finish(int ends); /* ranges.h */
 
 static void finish(int has_status, int64_t status, uint64_t state)
 {
@@ -382,6 +386,7 @@ static void finish(int has_status, int64_t status, uint64_t state)
         struct rusage usage;
         counters_finish();
         operations_finish();
+        ranges_finish(1);
         for (Thread *thread = threads; thread != NULL; thread = thread->next) {
             clockid_t clock;
             if (thread->ended_ticks == 0 && pthread_getcpuclockid(thread->pthread, &clock) == 0)

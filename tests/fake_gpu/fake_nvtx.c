@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <wchar.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -15,11 +16,31 @@ static int (*domain_push)(void *, const void *);
 static int (*domain_pop)(void *);
 static void *(*register_string)(void *, const char *);
 
-static Function *core[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                           (Function *)&push, NULL, (Function *)&pop, NULL, NULL, NULL, NULL, NULL};
-static Function *core2[] = {NULL, NULL, NULL, NULL, (Function *)&domain_push,
-                            (Function *)&domain_pop, NULL, NULL, NULL, NULL,
-                            (Function *)&register_string, NULL, NULL, NULL, NULL, NULL, NULL};
+static void (*mark_attributes)(const void *);
+static void (*mark_text)(const char *);
+static void (*mark_wide)(const wchar_t *);
+static uint64_t (*start_attributes)(const void *);
+static uint64_t (*start_text)(const char *);
+static uint64_t (*start_wide)(const wchar_t *);
+static void (*end)(uint64_t);
+static void (*domain_mark)(void *, const void *);
+static uint64_t (*domain_start)(void *, const void *);
+static void (*domain_end)(void *, uint64_t);
+static void *(*register_wide)(void *, const wchar_t *);
+
+static Function *core[17] = {
+    [1] = (Function *)&mark_attributes,  [2] = (Function *)&mark_text,
+    [3] = (Function *)&mark_wide,        [4] = (Function *)&start_attributes,
+    [5] = (Function *)&start_text,       [6] = (Function *)&start_wide,
+    [7] = (Function *)&end,              [9] = (Function *)&push,
+    [11] = (Function *)&pop,
+};
+static Function *core2[17] = {
+    [1] = (Function *)&domain_mark,      [2] = (Function *)&domain_start,
+    [3] = (Function *)&domain_end,       [4] = (Function *)&domain_push,
+    [5] = (Function *)&domain_pop,       [10] = (Function *)&register_string,
+    [11] = (Function *)&register_wide,
+};
 
 static int function_table(int module, Function ***table, unsigned *size)
 {
@@ -61,19 +82,25 @@ EXPORT int range_pop(void)
     return pop != NULL ? pop() : -2;
 }
 
+typedef struct Attributes {
+    uint16_t version, size;
+    uint32_t category;
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type, reserved;
+    union {
+        uint64_t u64;
+        double f64;
+        int32_t i32;
+    } payload;
+    int32_t message_type;
+    const void *message;
+} Attributes;
+
 /* As the Python package nvtx does: a registered string in a domain. */
 EXPORT int range_push_registered(const char *name)
 {
-    struct {
-        uint16_t version, size;
-        uint32_t category;
-        int32_t color_type;
-        uint32_t color;
-        int32_t payload_type, reserved;
-        uint64_t payload;
-        int32_t message_type;
-        const void *message;
-    } attributes = {.version = 3, .size = sizeof attributes, .message_type = 3};
+    Attributes attributes = {.version = 3, .size = sizeof attributes, .message_type = 3};
     init();
     if (domain_push == NULL)
         return -2;
@@ -82,3 +109,55 @@ EXPORT int range_push_registered(const char *name)
 }
 
 EXPORT int range_pop_registered(void) { return domain_pop != NULL ? domain_pop(NULL) : -2; }
+
+/* Ranges that start here and end there; `how`: plain, wide, with attributes, in a domain. */
+EXPORT uint64_t range_start(const char *name, int how)
+{
+    wchar_t wide[256];
+    Attributes attributes = {.version = 3, .size = sizeof attributes, .message_type = 2};
+    init();
+    if (start_text == NULL)
+        return 0;
+    mbstowcs(wide, name, 256);
+    attributes.message = wide;
+    if (how == 1)
+        return start_wide(wide);
+    if (how == 2)
+        return start_attributes(&attributes);
+    if (how == 3) {
+        attributes.message_type = 3;
+        attributes.message = register_wide(NULL, L"caf\u00e9 \U0001f600");
+        return domain_start(NULL, &attributes);
+    }
+    return start_text(name);
+}
+
+EXPORT void range_end(uint64_t id, int how)
+{
+    if (end != NULL)
+        how == 3 ? domain_end(NULL, id) : end(id);
+}
+
+EXPORT void mark(const char *name, int how)
+{
+    wchar_t wide[256];
+    Attributes attributes = {.version = 3, .size = sizeof attributes, .message_type = 1};
+    init();
+    if (mark_text == NULL)
+        return;
+    mbstowcs(wide, name, 256);
+    attributes.message = name;
+    if (how == 0)
+        mark_text(name);
+    else if (how == 1)
+        mark_wide(wide);
+    else if (how == 2) { /* with a number */
+        attributes.payload_type = 3;
+        attributes.payload.f64 = 2.5;
+        mark_attributes(&attributes);
+    } else {
+        attributes.payload_type = 5;
+        attributes.payload.i32 = -4;
+        domain_mark(NULL, &attributes);
+    }
+}

@@ -456,6 +456,116 @@ def test_ranges_that_do_not_match_are_harmless(gpu):
     assert "x" not in {timer.name for timer in profile.timers}
 
 
+RANGES = """
+free = ctypes.CDLL("libfakenvtx.so")  # gives the GIL away
+nvtx = ctypes.PyDLL("libfakenvtx.so")
+for library in (free, nvtx):
+    library.range_start.restype = ctypes.c_uint64
+def start(name, how=0, library=nvtx):
+    return library.range_start(name.encode(), how)
+def end(number, how=0, library=nvtx):
+    library.range_end(ctypes.c_uint64(number), how)
+"""
+
+
+def user_events(profile: Profile) -> dict[tuple[str, str], object]:
+    return {
+        (event.name, path_of(profile, measured, event.row) if event.row else ""): event
+        for measured in profile.threads
+        for event in measured.user_events
+    }
+
+
+def test_ranges_that_start_and_end_anywhere_are_user_events_where_they_start(gpu):
+    profile = gpu.run(
+        RANGES + "def submit(n):\n"
+        "    numbers = []\n"
+        "    for i in range(n): numbers.append(start('request'))\n"
+        "    time.sleep(0.02)\n"
+        "    return numbers\n"
+        "def finish(numbers):\n"
+        "    for number in numbers: end(number)\n"
+        "first = submit(2)\n"
+        "second = submit(1)\n"  # overlaps the first ones
+        "assert len(set(first + second)) == 3 and all(first + second)\n"
+        "worker = threading.Thread(target=finish, args=(first,)); worker.start(); worker.join()\n"
+        "time.sleep(0.02)\n"
+        "finish(second); finish(second); end(0); end(12345)\n"
+    )
+    found = user_events(profile)
+    event = found["NVTX range request", "<module> / submit / start"]
+    assert (event.count, event.unit) == (3, "ns")
+    assert 38e6 < event.minimum < event.maximum < 5e9
+    assert event.mean * 3 == pytest.approx(event.minimum + event.maximum + 40e6, rel=0.5)
+    assert not {path for path in host_paths(profile) if "request" in path}
+    assert health(profile, "nvtx_open") == ""
+
+
+def test_every_way_to_start_a_range_or_to_set_a_mark_is_seen(gpu):
+    profile = gpu.run(
+        RANGES + "def ranges(library):\n"
+        "    for how in range(4): end(start(f'way {how}', how, library), how, library)\n"
+        "def marks(library):\n"
+        "    for how in range(4): library.mark(f'at {how}'.encode(), how)\n"
+        "def both():\n    for library in (nvtx, free): ranges(library); marks(library)\n"
+        "both()\n"
+        "thread = threading.Thread(target=both); thread.start(); thread.join()\n"
+    )
+    counts: dict[str, int] = {}
+    for (name, path), event in user_events(profile).items():
+        if name.startswith("NVTX"):
+            counts[name] = counts.get(name, 0) + event.count
+            assert path.endswith(("both / ranges / start", "both / marks")), path
+    names = ["way 0", "way 1", "way 2", "caf\u00e9 \U0001f600"]
+    assert counts == {
+        **{f"NVTX range {name}": 4 for name in names},
+        **{f"NVTX mark at {how}": 4 for how in range(4)},
+        "NVTX mark at 2, payload": 4,
+        "NVTX mark at 3, payload": 4,
+    }
+    values = {name: (e.minimum, e.maximum, e.unit) for (name, _), e in user_events(profile).items()}
+    assert values["NVTX mark at 0"] == (1, 1, "count")
+    assert values["NVTX mark at 2, payload"] == (2.5, 2.5, "")
+    assert values["NVTX mark at 3, payload"] == (-4, -4, "")
+
+
+@SLOW
+def test_ranges_across_a_fork_and_ranges_that_never_end(gpu):
+    profile = gpu.run(
+        RANGES + "number = start('parent')\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    end(number)\n"  # not the child's
+        "    end(start('child'))\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "end(number)\n"
+        "start('open'); start('open')\n"
+    )
+    found = user_events(profile)
+    assert found["NVTX range parent", "<module> / start"].count == 1
+    assert found["NVTX range child", "<module> / start"].count == 1
+    assert not [name for name, _ in found if "open" in name]
+    assert "2 NVTX ranges were started and never ended" in health(profile, "nvtx_open.node0")
+
+
+@SLOW
+def test_many_threads_without_the_gil_lose_no_range(gpu):
+    profile = gpu.run(
+        RANGES + "def many():\n"
+        "    for i in range(2000): end(start(f'n{i % 50}', 0, free), 0, free)\n"
+        "threads = [threading.Thread(target=many) for i in range(8)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "for i in range(5000): end(start(f'name {i}'))\n"
+    )
+    counts: dict[str, int] = {}
+    for event in (event for measured in profile.threads for event in measured.user_events):
+        counts[event.name] = counts.get(event.name, 0) + event.count
+    assert [counts[f"NVTX range n{number}"] for number in range(50)] == [320] * 50
+    assert sum(n for name, n in counts.items() if name.startswith("NVTX")) == 21000
+    assert counts["NVTX range (others)"] > 900
+
+
 # --------------------------------------------------------------------- how programs end
 
 

@@ -1,0 +1,284 @@
+/* NVTX's started and ended ranges, and its marks: user events at the call path of the start.
+ *
+ * A range may end on another thread than it began on, and others may overlap it, so that it
+ * is no phase of a call path: its duration is a value. These functions are called by any
+ * thread, with or without the GIL. What a thread without it finds no room for in the part
+ * waits in memory for one that has it, or for the process's end. */
+#ifndef TAUPY_RANGES_H
+#define TAUPY_RANGES_H
+
+#include "gpu.h"
+
+#define RANGE_EVENTS_AT_MOST 4096
+#define RANGE_SUMS_AT_MOST (1u << 18)
+#define RANGES_OPEN_AT_MOST (1u << 16)
+#define RANGE_SLOTS 4096 /* of each of the tables: lists */
+
+/* One name at one call path. */
+typedef struct RangeSum {
+    const char *event, *unit; /* the event is compared by address */
+    Thread *thread;
+    Node *node;
+    SampleRecord *record; /* in the part, or NULL: then `waiting` has the sums */
+    SampleRecord waiting;
+    struct RangeSum *next, *next_waiting;
+} RangeSum;
+
+typedef struct RangeEvent {
+    struct RangeEvent *next;
+    char name[];
+} RangeEvent;
+
+typedef struct OpenRange {
+    uint64_t id;
+    int64_t start_ns;
+    RangeSum *sum;
+    struct OpenRange *next;
+} OpenRange;
+
+static struct {
+    RangeSum *sums[RANGE_SLOTS], *waiting;
+    RangeEvent *events[RANGE_SLOTS];
+    OpenRange *open[RANGE_SLOTS], *unused;
+    uint64_t sum_count, event_count, open_count, made_count, refused, generation;
+} ranges;
+static uint64_t range_ids; /* never used twice */
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* In a fork's child: whoever held the lock is not here. */
+static void ranges_forked(void)
+{
+    pthread_mutex_init(&ranges_lock, NULL);
+}
+
+/* All below: under the lock. */
+
+static const char *range_event(const char *prefix, const char *name, const char *suffix)
+{
+    uint64_t hash = 5381;
+    size_t sizes[] = {strlen(prefix), strlen(name), strlen(suffix)};
+    const char *texts[] = {prefix, name, suffix};
+    for (int part_of = 0; part_of < 3; part_of++)
+        for (size_t i = 0; i < sizes[part_of]; i++)
+            hash = hash * 33 + (unsigned char)texts[part_of][i];
+    RangeEvent **list = &ranges.events[hash % RANGE_SLOTS];
+    for (RangeEvent *event = *list; event != NULL; event = event->next)
+        if (strncmp(event->name, prefix, sizes[0]) == 0 &&
+            strncmp(event->name + sizes[0], name, sizes[1]) == 0 &&
+            strcmp(event->name + sizes[0] + sizes[1], suffix) == 0)
+            return event->name;
+    if (ranges.event_count >= RANGE_EVENTS_AT_MOST && strcmp(name, "(others)") != 0)
+        return range_event(prefix, "(others)", suffix);
+    RangeEvent *event = malloc(sizeof *event + sizes[0] + sizes[1] + sizes[2] + 1);
+    if (event == NULL)
+        return NULL;
+    sprintf(event->name, "%s%s%s", prefix, name, suffix);
+    event->next = *list;
+    *list = event;
+    ranges.event_count++;
+    return event->name;
+}
+
+static RangeSum *range_sum(const char *event, const char *unit, Thread *thread, Node *node)
+{
+    uint64_t hash = ((uint64_t)event >> 4) * 31 + ((uint64_t)node >> 6) * 7 + thread->index;
+    RangeSum **list = &ranges.sums[(hash ^ hash >> 12) % RANGE_SLOTS];
+    for (RangeSum *sum = *list; sum != NULL; sum = sum->next)
+        if (sum->event == event && sum->node == node && sum->thread == thread)
+            return sum;
+    RangeSum *sum = ranges.sum_count < RANGE_SUMS_AT_MOST ? calloc(1, sizeof *sum) : NULL;
+    if (sum == NULL)
+        return NULL;
+    sum->event = event;
+    sum->unit = unit;
+    sum->thread = thread;
+    sum->node = node;
+    sum->next = *list;
+    *list = sum;
+    ranges.sum_count++;
+    return sum;
+}
+
+static void range_add(RangeSum *sum, double value, int may_write)
+{
+    if (sum->record == NULL && may_write)
+        sum->record = sample_record(sum->event, sum->unit, sum->thread, sum->node);
+    if (sum->record == NULL && sum->waiting.count == 0) {
+        sum->next_waiting = ranges.waiting;
+        ranges.waiting = sum;
+    }
+    sample_add(sum->record != NULL ? sum->record : &sum->waiting, value);
+}
+
+/* What was summed up without the GIL goes to the part. */
+static void ranges_write(void)
+{
+    RangeSum *later = NULL, *sum;
+    while ((sum = ranges.waiting) != NULL) {
+        ranges.waiting = sum->next_waiting;
+        if (sum->record == NULL)
+            sum->record = sample_record(sum->event, sum->unit, sum->thread, sum->node);
+        if (sum->record == NULL) { /* no room: perhaps another time */
+            sum->next_waiting = later;
+            later = sum;
+            continue;
+        }
+        SampleRecord *into = sum->record, *from = &sum->waiting;
+        if (into->count == 0 || from->minimum < into->minimum)
+            into->minimum = from->minimum;
+        if (into->count == 0 || from->maximum > into->maximum)
+            into->maximum = from->maximum;
+        into->count += from->count;
+        into->sum += from->sum;
+        into->sum_squares += from->sum_squares;
+        from->count = 0;
+        from->sum = from->sum_squares = 0;
+    }
+    ranges.waiting = later;
+}
+
+/* Take the lock, if there is anything to measure. `may_write` tells whether the part may grow:
+ * this thread holds the GIL. Another part than before (a fork's child, a new start) begins
+ * with nothing; what was open belongs to the one before. */
+static int ranges_enter(int *may_write)
+{
+    if (!active || waiting)
+        return 0;
+    *may_write = Py_IsInitialized() && PyGILState_Check();
+    if (*may_write && this_thread == NULL && thread_new() == NULL)
+        return 0;
+    if (part == NULL || threads == NULL)
+        return 0;
+    pthread_mutex_lock(&ranges_lock);
+    if (ranges.generation != generation) {
+        memset(&ranges, 0, sizeof ranges); /* a fork may have cut a change short: nothing is freed */
+        ranges.generation = generation;
+    }
+    if (*may_write && ranges.waiting != NULL)
+        ranges_write();
+    return 1;
+}
+
+/* Where the calling thread stands. A thread without Python stands where what it launches does,
+ * or else for the process's first thread as a whole. */
+static Thread *range_place(Node **node)
+{
+    GpuPlace place = gpu_place();
+    Thread *thread = this_thread;
+    *node = (Node *)(uintptr_t)place.launch;
+    if (*node != NULL) {
+        Node *root = *node;
+        while (root->parent != NULL)
+            root = root->parent;
+        thread = (Thread *)root; /* its first member */
+        if (*node == root)
+            *node = NULL;
+    }
+    if (thread == NULL)
+        for (thread = threads; thread->next != NULL;)
+            thread = thread->next;
+    return thread;
+}
+
+/* The rest: what nvtx.h calls. */
+
+static uint64_t range_start(const char *name)
+{
+    int may_write, saved = errno;
+    uint64_t id = 0;
+    if (!ranges_enter(&may_write))
+        return 0;
+    Node *node;
+    Thread *thread = range_place(&node);
+    const char *event = range_event("NVTX range ", name, "");
+    RangeSum *sum = event != NULL ? range_sum(event, "ns", thread, node) : NULL;
+    OpenRange *open = ranges.unused;
+    if (open != NULL)
+        ranges.unused = open->next;
+    else if (ranges.made_count < RANGES_OPEN_AT_MOST && (open = malloc(sizeof *open)) != NULL)
+        ranges.made_count++;
+    if (sum == NULL || open == NULL) {
+        ranges.refused++;
+        if (open != NULL) {
+            open->next = ranges.unused;
+            ranges.unused = open;
+        }
+    } else {
+        id = ++range_ids;
+        OpenRange **list = &ranges.open[id % RANGE_SLOTS];
+        *open = (OpenRange){id, 0, sum, *list};
+        *list = open;
+        ranges.open_count++;
+        open->start_ns = clock_ns(CLOCK_MONOTONIC);
+    }
+    pthread_mutex_unlock(&ranges_lock);
+    errno = saved;
+    return id;
+}
+
+static void range_end(uint64_t id)
+{
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
+    int may_write, saved = errno;
+    if (id == 0 || !ranges_enter(&may_write))
+        return;
+    OpenRange **at = &ranges.open[id % RANGE_SLOTS];
+    while (*at != NULL && (*at)->id != id)
+        at = &(*at)->next;
+    OpenRange *open = *at;
+    if (open != NULL) { /* else nobody has started it, or another process has */
+        *at = open->next;
+        range_add(open->sum, (double)(now - open->start_ns), may_write);
+        open->next = ranges.unused;
+        ranges.unused = open;
+        ranges.open_count--;
+    }
+    pthread_mutex_unlock(&ranges_lock);
+    errno = saved;
+}
+
+/* `payload`: a number that came with it; NULL if none did. */
+static void range_mark(const char *name, const double *payload)
+{
+    int may_write, saved = errno;
+    if (!ranges_enter(&may_write))
+        return;
+    Node *node;
+    Thread *thread = range_place(&node);
+    const char *event = range_event("NVTX mark ", name, "");
+    RangeSum *sum = event != NULL ? range_sum(event, "count", thread, node) : NULL;
+    if (sum != NULL)
+        range_add(sum, 1.0, may_write);
+    else
+        ranges.refused++;
+    event = payload != NULL ? range_event("NVTX mark ", name, ", payload") : NULL;
+    sum = event != NULL ? range_sum(event, "", thread, node) : NULL;
+    if (sum != NULL)
+        range_add(sum, *payload, may_write);
+    pthread_mutex_unlock(&ranges_lock);
+    errno = saved;
+}
+
+/* At the process's end, or for a snapshot: all is in the part, and what is missing is said. */
+static void ranges_finish(int ends)
+{
+    char text[160];
+    if (part == NULL || ranges.generation != generation)
+        return;
+    pthread_mutex_lock(&ranges_lock);
+    ranges_write();
+    uint64_t open = ranges.open_count, refused = ranges.refused;
+    pthread_mutex_unlock(&ranges_lock);
+    if (ends && open) {
+        snprintf(text, sizeof text, "%llu NVTX ranges were started and never ended: they are missing",
+                 (unsigned long long)open);
+        metadata_write("taupy.health.nvtx_open", text);
+    }
+    if (refused) {
+        snprintf(text, sizeof text, "%llu NVTX ranges or marks found no room: they are missing",
+                 (unsigned long long)refused);
+        metadata_write("taupy.health.nvtx_refused", text);
+    }
+}
+
+#endif
