@@ -63,7 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="routines of this group (default: GPU_KERNEL where it has the metric, else all)",
     )
     parser.add_argument(
-        "--ceilings", metavar="PROCESSOR", help="of --by roofline: whose roofs (default: its own)"
+        "--ceilings",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="of --by roofline: which roofs, as `taupy roofline` takes them (default: its own)",
     )
     parser.add_argument("--limit", "-n", type=int, default=10, metavar="N", help="default: 10")
     options.add_database_argument(parser)
@@ -138,10 +142,10 @@ def _usual(db: ProfileDB, trial: TrialRow) -> str:
             continue
     there = {one.name for one in query.metrics(db, trial.id)}
     if any(name.startswith("flop") for name in there):
-        from taupy.commands.roofline_pool import placements
+        from taupy.commands.roofline_roofs import Wishes, of_trial
 
         try:
-            if any(one.roof_share is not None for one in placements(db, trial)):
+            if any(one.roof_share is not None for one in of_trial(db, trial, Wishes())):
                 return "roofline"
         except MissingMetric:
             pass
@@ -261,9 +265,9 @@ def _wall(times: Sequence[FlatRow]) -> tuple[float, str]:
 
 
 def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> View:
-    from taupy.commands.roofline_pool import placements
+    from taupy.commands.roofline_roofs import Wishes, of_trial
 
-    placed = placements(db, trial, args.ceilings)
+    placed = of_trial(db, trial, Wishes(args.ceilings))
     known = [one for one in placed if one.roof_share is not None]
     if not known:
         processors = ", ".join(dict.fromkeys(one.point.processor or "?" for one in placed))

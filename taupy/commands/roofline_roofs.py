@@ -1,4 +1,4 @@
-"""Which ceilings the points of `taupy roofline` are held against.
+"""Which ceilings the points of `taupy roofline` and `taupy candidates` are held against.
 
 Those of the trial's processor in the database, a datasheet, or what --ceilings names; files
 and datasheets are read here, the choice among sources is `profiledb.ceilings`'.
@@ -14,8 +14,12 @@ from functools import partial
 from taupy.catalog import datasheets
 from taupy.errors import UsageError
 from taupy.model.machine import Ceiling, CeilingSource
+from taupy.model.rows import TrialRow
 from taupy.model.work import TrialWork
 from taupy.profiledb import ceilings as stored
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.roofline_query import trial_work
+from taupy.roofline import points
 from taupy.roofline.ceilings_file import read_ceilings
 from taupy.roofline.placement import Placement, place
 from taupy.roofline.point import Point
@@ -35,12 +39,29 @@ class Wishes:
     """
 
     def __init__(
-        self, asked: Sequence[str], peak: str, latency: str | None, threads: int | None
+        self,
+        asked: Sequence[str] = (),
+        peak: str = "precision",
+        latency: str | None = None,
+        threads: int | None = None,
     ) -> None:
         self.asked = asked
         self.peak = peak.lower()
         self.latency = latency
         self.threads = threads
+
+
+def of_trial(db: ProfileDB, trial: TrialRow, wishes: Wishes) -> list[Placement]:
+    """The kernels of a trial, or its routines where none was counted, under their roofs.
+
+    Raises:
+        MissingMetric: no operations or bytes were measured.
+        UsageError: the wishes name nothing that is known.
+    """
+    work = trial_work(db, trial)
+    found = points.points(work, "kernel" if points.runs_on_gpu(work) else "routine")
+    points.require(found, work)
+    return placed(wishes, found, [work], stored.ceilings(db))
 
 
 def placed(
@@ -129,12 +150,15 @@ def _pool(
     pool = [one for one in there if one.processor.strip().lower() == wanted]
     sheet = datasheets.datasheet(processor)
     if sheet is not None:
-        pool += datasheets.ceilings(sheet)
-        reports = datasheets.ceilings(sheet, "report")
-        pool += [one for one in reports if sources or one.kind == "latency"]
-    if sources:
-        pool = [one for one in pool if one.source in sources]
-    return pool
+        pool += _of_sheet(sheet, sources)
+    return [one for one in pool if not sources or one.source in sources]
+
+
+def _of_sheet(sheet: datasheets.Datasheet, sources: Sequence[CeilingSource]) -> list[Ceiling]:
+    reports = datasheets.ceilings(sheet, "report")
+    pool = datasheets.ceilings(sheet)
+    pool += [one for one in reports if sources or one.kind == "latency"]
+    return [one for one in pool if not sources or one.source in sources]
 
 
 class _Chosen:
@@ -187,19 +211,13 @@ def _given(
     sheets = datasheets.candidates(text)
     if not sheets:
         raise UsageError(
-            f"--ceilings: '{text}' is no file, no source ({', '.join(_SOURCES)}) and no GPU "
-            "that a datasheet is known of"
+            f"--ceilings: '{text}' is no file, no source ({', '.join(_SOURCES)}), no processor "
+            "of `taupy ceilings list` and no GPU that a datasheet is known of"
         )
     if len(sheets) > 1:
         names = ", ".join(f"'{sheet.gpu}'" for sheet in sheets)
         raise UsageError(f"--ceilings: '{text}' may be {names}; say which")
-    sheet = sheets[0]
-    pool = datasheets.ceilings(sheet)
-    reports = datasheets.ceilings(sheet, "report")
-    pool += [one for one in reports if sources or one.kind == "latency"]
-    if sources:
-        pool = [one for one in pool if one.source in sources]
-    return sheet.gpu, pool
+    return sheets[0].gpu, _of_sheet(sheets[0], sources)
 
 
 _TIME = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(ns|us|µs|ms|s)?\s*")

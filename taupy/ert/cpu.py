@@ -23,7 +23,7 @@ from taupy.model.machine import Ceiling, CeilingKind
 _SYSFS = Path("/sys/devices/system/cpu")
 _WINDOW_S = 1e-3
 _MOST_WINDOWS = 150
-_PATIENCE = 40
+_PATIENCE = 25
 _DRAM_PASSES = 12
 _CLOCK_WINDOW_S = 1e-3
 _ELEMENTS = ("fp64", "fp32", "bf16", "int8")

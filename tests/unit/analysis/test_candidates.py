@@ -172,7 +172,7 @@ def test_the_roofs_rank_by_what_they_would_allow(database, capsys, refused):
     assert rows["relu(float*)"]["evidence"].startswith("bound by DRAM")
     same = shown(capsys, "--ceilings", "NVIDIA Test GPU")
     assert same["rows"] == answer["rows"]
-    assert "no roofs are known of 'X1'" in refused("--ceilings", "X1", code=2)
+    assert "'X1' is no file, no source" in refused("--ceilings", "X1", code=2)
     assert "goes with --by roofline" in refused("--by", "gld", "--ceilings", "X1", code=2)
 
 
