@@ -36,7 +36,7 @@ _LIST_COLUMNS = (
     Column("application", heading="Application"),
     Column("experiment", heading="Experiment"),
     Column("name", heading="Trial"),
-    Column("started", heading="Started (UTC)", audience="people"),
+    Column("started", heading="Started (UTC)", audience="people", spare=True),
     Column("started_at", audience="machines"),
     Column("duration_ns", "time_ns", "Duration"),
     Column("exit_code", "int", "Exit"),

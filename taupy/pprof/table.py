@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from taupy.pprof import cells, text
-from taupy.pprof.view import Cell, Column, View
+from taupy.pprof import cells, fitting, text
+from taupy.pprof.view import Cell, View
 
 RULE = 87
 """Length of TAU's rule; ours is as long where the table is."""
-
-NARROWEST_TEXT = 16
-"""A text column is never cut below this; on a narrower terminal lines wrap."""
 
 Painter = Callable[[str, str], str]
 """Takes a text and a style, gives the text with the terminal's escapes."""
@@ -31,10 +29,17 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
     right = [
         cells.stands_right(column, view, at) for column, at in zip(columns, positions, strict=True)
     ]
-    widths = _widths(view, columns, positions, formats, headings)
+    needed = _needed(view, positions, formats, headings)
+    widths = [max(column.width, wide) for column, wide in zip(columns, needed, strict=True)]
+    notes = list(view.notes)
     longest = sum(widths) + len(widths) - 1
     if limit and longest > limit:
-        _narrow(widths, columns, limit)
+        kept, widths = fitting.fitted(columns, widths, needed, limit)
+        if left_out := [" ".join(headings[at]) for at in range(len(columns)) if at not in kept]:
+            notes.append(f"too narrow a window for {', '.join(left_out)}: --csv has them")
+        columns, positions = [columns[at] for at in kept], [positions[at] for at in kept]
+        formats, headings = [formats[at] for at in kept], [headings[at] for at in kept]
+        right = [right[at] for at in kept]
         longest = sum(widths) + len(widths) - 1
     rule = "-" * min(longest, limit or RULE) + "\n"
     if view.title:
@@ -49,23 +54,20 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
         shown = [formats[at](row[position]) for at, position in enumerate(positions)]
         style = "" if share is None or paint is None else _heat(row[positions[share]])
         yield _painted(_row(shown, widths, right, limit), style, paint) + "\n"
-    if view.notes:
+    if notes:
         yield rule
-    for note in view.notes:
-        yield _painted("note: " + text.visible(note), "yellow", paint) + "\n"
+    for note in notes:
+        for line in _wrapped("note: " + text.visible(note), limit):
+            yield _painted(line, "yellow", paint) + "\n"
 
 
-def _widths(
+def _needed(
     view: View,
-    columns: Sequence[Column],
     positions: Sequence[int],
     formats: Sequence[Callable[[Cell], str]],
     headings: Sequence[Sequence[str]],
 ) -> list[int]:
-    widths = [
-        max([column.width, *(text.width(line) for line in heading)])
-        for column, heading in zip(columns, headings, strict=True)
-    ]
+    widths = [max((text.width(line) for line in heading), default=0) for heading in headings]
     for row in view.rows:
         for at, position in enumerate(positions):
             needed = text.width(formats[at](row[position]))
@@ -74,21 +76,13 @@ def _widths(
     return widths
 
 
-def _narrow(widths: list[int], columns: Sequence[Column], limit: int) -> None:
-    """Take from the widest text column until all fit, or none can give more."""
-    while sum(widths) + len(widths) - 1 > limit:
-        flexible = [
-            at
-            for at, column in enumerate(columns)
-            if column.kind in ("text", "any") and widths[at] > NARROWEST_TEXT
-        ]
-        if not flexible:
-            return
-        widest = max(flexible, key=lambda at: widths[at])
-        excess = sum(widths) + len(widths) - 1 - limit
-        others = [widths[at] for at in flexible if at != widest]
-        floor = max([NARROWEST_TEXT, *(other - 1 for other in others if other < widths[widest])])
-        widths[widest] = max(widths[widest] - excess, min(floor, widths[widest] - 1))
+def _wrapped(line: str, limit: int) -> list[str]:
+    """A sentence on lines of a window (0: of any width); paths and commands stay whole."""
+    if not limit or text.width(line) <= limit:
+        return [line]
+    return textwrap.wrap(
+        line, limit, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _row(shown: Sequence[str], widths: Sequence[int], right: Sequence[bool], limit: int) -> str:

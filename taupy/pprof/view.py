@@ -42,6 +42,7 @@ class Column:
         audience: "people" for text and Markdown only (a name with its indent),
             "machines" for CSV and JSON only (what the title already says).
         width: the least width in text.
+        spare: a text that is left out first where the window is too narrow.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Column:
     heading: str = ""
     audience: Audience = "all"
     width: int = 0
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

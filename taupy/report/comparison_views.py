@@ -56,7 +56,7 @@ def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
         Column("first_trials", "text", "Trial", "people"),
         Column("runs", "int", "Runs"),
         Column("name", "text", "Name"),
-        Column("started_at", "text", "Started (UTC)"),
+        Column("started_at", "text", "Started (UTC)", spare=True),
     ]
     wholes = [one for one in answers if one.comparison.whole is not None]
     for answer in wholes:

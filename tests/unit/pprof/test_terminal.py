@@ -122,6 +122,38 @@ def test_on_a_terminal_lines_fit_and_hot_rows_glow(monkeypatch):
     assert lines[-1] == plain.getvalue().splitlines()[-1]  # a cold row has no color
 
 
+WIDE = View(
+    "",
+    [
+        Column("percent", "percent", "%Time"),
+        *(Column(f"n{at}", "int", f"Number {at}", width=14) for at in range(5)),
+        Column("verdict", "text", "Verdict"),
+        Column("when", "text", "Started (UTC)", spare=True),
+        Column("name", "text", "Name"),
+    ],
+    [(50.0, *range(5), "slower", "2026-11-21 10:43:51", "a_name_" * 20 + "end")],
+    ["a remark of many words that has no place on one line of a narrow window"],
+)
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 140])
+def test_a_narrow_window_shortens_names_and_leaves_out_whole_columns(width):
+    made = shown(WIDE, width=width)
+    lines = made.splitlines()
+    assert max(map(len, lines)) <= width
+    row = next(line for line in lines if line.startswith(" 50.0"))
+    assert "…" in row and row.endswith("end") and "slower" in row
+    assert len(row.split()[-1]) >= 12  # of the name, enough to know it by
+    note = " ".join(made[made.index("note: too narrow") :].split()) if "too narrow" in made else ""
+    for heading, value in [("Started (UTC)", "2026-11-21 10:43:51"), ("Number 4", " 4 ")]:
+        assert (heading in note) != (value in row)
+
+
+def test_room_around_numbers_is_given_up_before_a_name_is_cut():
+    made = shown(WIDE, width=80 + len(WIDE.rows[0][-1]))
+    assert WIDE.rows[0][-1] in made and "too narrow" not in made
+
+
 @pytest.mark.parametrize(
     ("settings", "terminal_there", "colored"),
     [
