@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from taupy import __version__
 from taupy.commands import options
@@ -34,6 +36,21 @@ COMMANDS = {
 }
 _MODULES = {"import": "import_"}
 _OWN_OPTIONS = ("-h", "--help", "--version")
+
+
+class _CommandLine(argparse.ArgumentParser):
+    """A command's options. What is wrong with them is said in one line, like all else."""
+
+    def error(self, message: str) -> NoReturn:
+        advice = f"`{self.prog} --help` lists the options"
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            word = unknown.split()[0].partition("=")[0]
+            near = difflib.get_close_matches(word, self._option_string_actions, 1)
+            if near:
+                advice = f"did you mean {near[0]}? {advice}"
+            message = f"there is no {'option' if word[:1] == '-' else 'place for'} {unknown}"
+        raise UsageError(f"{self.prog.removeprefix('taupy ')}: {message}; {advice}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,7 +90,6 @@ def _refuse(arguments: list[str]) -> None:
     Raises:
         UsageError: an option stands before the command, or there is no such command.
     """
-    import difflib
     import shlex
 
     first = arguments[0] if arguments else "--help"
@@ -109,7 +125,7 @@ def _run(arguments: list[str]) -> int:
 
         warnings.simplefilter("ignore")  # what -W asks for is meant for the program
     module = importlib.import_module(f"taupy.commands.{_MODULES.get(name, name)}")
-    parser = argparse.ArgumentParser(
+    parser = _CommandLine(
         prog=f"taupy {name}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -104,11 +104,11 @@ def _add_statistics(parser: argparse.ArgumentParser) -> None:
         help="the chance of any false alarm in a table (default: 0.05)",
     )  # fmt: skip
     group.add_argument(
-        "--min-effect", type=_percent, default=verdicts.MIN_EFFECT, metavar="PERCENT",
+        "--min-effect", type=_part, default=verdicts.MIN_EFFECT, metavar="PERCENT",
         help="a smaller change is no change (default: 5%%)",
     )  # fmt: skip
     group.add_argument(
-        "--min-share", type=_percent, default=verdicts.MIN_SHARE, metavar="PERCENT",
+        "--min-share", type=_part, default=verdicts.MIN_SHARE, metavar="PERCENT",
         help="rows below this part of the whole are not tested (default: 1%%)",
     )  # fmt: skip
     group.add_argument(
@@ -148,14 +148,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--color", choices=("auto", "always", "never"), default="auto")
 
 
-def _percent(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no percentage from 0 to 100")
-    return value / 100
+def _part(text: str) -> float:
+    return options.percent(text) / 100
 
 
 def _share(text: str) -> float:

@@ -44,6 +44,19 @@ def count(text: str) -> int:
     return int(text)
 
 
+def percent(text: str) -> float:
+    """An option's value from 0 to 100, with or without the sign: 5, 0.5%."""
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        from taupy.pprof.text import visible
+
+        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no percentage from 0 to 100")
+    return value
+
+
 def database_path(args: argparse.Namespace) -> str:
     """Where the database is: option, environment, project, default, in this order."""
     chosen = getattr(args, "db", None) or os.environ.get("TAUPY_DB")

@@ -43,7 +43,7 @@ from taupy.profiledb.database import ProfileDB
 Row = TypeVar("Row", FlatRow, TreeRow)
 
 TREE_MIN_PERCENT = 1.0
-"""What a tree for people leaves out, unless --min-percent says otherwise."""
+"""What a tree for people leaves out, unless --min-share says otherwise."""
 
 _REMARKS = ("taupy.health.", "taupy.invariants")
 """Metadata whose names begin so are remarks on how the trial was measured."""
@@ -171,11 +171,12 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         "--depth", type=options.count, metavar="N", help="of a tree: N levels of callees"
     )
     views.add_argument(
-        "--min-percent",
-        type=_percent,
-        metavar="P",
-        help=f"of a tree: call paths of at least P %% (default: {TREE_MIN_PERCENT:g}; 0 in CSV "
-        "and JSON)",
+        "--min-share",
+        "--min-percent",  # as it was called before
+        type=options.percent,
+        metavar="PERCENT",
+        help="of a tree: call paths that are at least this part of the whole (default: "
+        f"{TREE_MIN_PERCENT:g}%%; all in CSV and JSON)",
     )
     views.add_argument("--callers", metavar="ROUTINE", help="who calls it")
     views.add_argument("--callees", metavar="ROUTINE", help="whom it calls")
@@ -199,16 +200,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     output.add_argument("-a", action="store_true", help=argparse.SUPPRESS)
     output.add_argument("-f", metavar="PREFIX", help=argparse.SUPPRESS)
     output.add_argument("-x", action="store_true", help=argparse.SUPPRESS)
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no share from 0 to 100 percent")
-    return value
 
 
 def _statistics(text: str) -> tuple[flat.Statistic, ...]:
@@ -253,8 +244,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"{' and '.join(asked)} are different views: ask for one at a time")
     if args.also and asked and not args.tree:
         raise UsageError(f"--also goes with TAU's tables and with --tree, not with {asked[0]}")
-    if not args.tree and (args.depth is not None or args.min_percent is not None):
-        raise UsageError("--depth and --min-percent are of the call tree: add --tree")
+    if not args.tree and (args.depth is not None or args.min_share is not None):
+        raise UsageError("--depth and --min-share are of the call tree: add --tree")
     if asked and args.summary:
         raise UsageError(f"--summary is of TAU's tables: it does not go with {asked[0]}")
     if asked and args.sort == "stddev":
@@ -480,11 +471,11 @@ class Asked:
     def _tree(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
         args = self.args
         for_people = args.form in (None, "markdown")
-        share = args.min_percent
+        share = args.min_share
         if not self.additive:
             if share:
                 raise UsageError(
-                    f"--min-percent is of what adds up, and {visible(metric.name)} is a ratio; "
+                    f"--min-share is of what adds up, and {visible(metric.name)} is a ratio; "
                     f"take --where '{visible(metric.name)} > VALUE'"
                 )
             share = 0.0

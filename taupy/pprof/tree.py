@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from taupy import units
+from taupy.model.forest import Links
 from taupy.model.profile import Metric
 from taupy.model.rows import ThreadRow, TreeRow
 from taupy.pprof import figures, paths
@@ -96,7 +97,7 @@ def _notes(choice: Choice) -> list[str]:
     """What is left out, and how to see it."""
     left_out = []
     if choice.min_percent > 0:
-        left_out.append(f"call paths below {units.number(choice.min_percent)} % (--min-percent)")
+        left_out.append(f"call paths below {units.number(choice.min_percent)} % (--min-share)")
     if choice.depth is not None:
         left_out.append(f"call paths below level {choice.depth} (--depth)")
     if choice.limit is not None:
@@ -179,7 +180,7 @@ def _outline(
 ) -> list[tuple[int, str]]:
     """The shown rows from top to bottom, each with its indented name."""
     order = _order([at for at, here in enumerate(shown) if here], rows, choice)
-    links = paths.Links(parent, order)
+    links = Links(parent, order)
     found: list[tuple[int, str]] = []
     # Row, what stands before its name, what stands before its callees' names, depth.
     stack = [(root, "", "", 0) for root in reversed(links.roots)]

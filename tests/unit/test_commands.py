@@ -35,6 +35,23 @@ def test_a_program_without_a_command_is_told_how_it_is_run(capsys, tmp_path, mon
     assert "write taupy run prog.py --epochs 3\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["pprof", "--sumary", "mean"], "there is no option --sumary; did you mean --summary?"),
+        (["pprof", "1", "two words"], "there is no place for two words"),
+        (["trials", "--csv", "--json"], "not allowed with argument"),
+        (["compare", "1", "2", "--min-share=x"], "'x' is no percentage from 0 to 100"),
+        (["run", "--depht", "3", "prog.py"], "there is no option --depht"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(line, said, capsys):
+    assert main(line) == 2
+    answer = capsys.readouterr()
+    assert said in answer.err and f"`taupy {line[0]} --help`" in answer.err
+    assert answer.err.startswith(f"taupy: {line[0]}: ") and answer.err.count("\n") == 1
+
+
 def test_help_and_version_stay_what_they_are(capsys):
     for line, part in ((["--version"], "taupy "), (["--help"], "COMMAND"), (["-h"], "COMMAND")):
         with pytest.raises(SystemExit) as end:

@@ -67,7 +67,7 @@ def test_depth_share_and_limit_leave_call_paths_out_and_say_so():
     assert names(limit=4) == ["root", "train", "forward", "load"]
     (view,) = tree.views(ROWS, [THREAD], TIME, tree.Choice(depth=1, min_percent=2.5, limit=9))
     assert list(view.notes) == [
-        "not shown: call paths below 2.5 % (--min-percent), call paths below level 1 "
+        "not shown: call paths below 2.5 % (--min-share), call paths below level 1 "
         "(--depth), all but the 9 largest call paths (--limit)"
     ]
     assert list(tree.views(ROWS, [THREAD], TIME, tree.Choice())[0].notes) == []
