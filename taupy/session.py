@@ -23,6 +23,7 @@ from taupy.collectors.cupti_counters import CountPart, add_count_part, read_coun
 from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
 from taupy.collectors.cupti_part import TRACE_SUFFIX, GpuPart, read_gpu_part
 from taupy.errors import DatabaseError, FormatError, TaupyError
+from taupy.instrument.beginning import never_began
 from taupy.instrument.parts import Part, peek_process, read_part
 from taupy.instrument.record import HEALTH, HostPlaces, assign_nodes, profile_of
 from taupy.instrument.runfolder import (
@@ -41,6 +42,7 @@ from taupy.profiledb.writer import add_profile, complete_trial
 RESCUE_SUFFIX = ".taupy-run"
 _PART_SUFFIXES = (".part", ".pypart")
 _KEPT_SUFFIXES = (*_PART_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX)
+_KEPT_NAMES = ("run", "nodes", "nvml", "sampling", "sampled")
 _RESCUE_MEMBER_LIMIT = 16 << 30
 
 
@@ -142,6 +144,8 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     for path in sorted(folder.glob("*.problem")):
         settings.notes.append(f"not measured in one process: {path.read_text('utf-8', 'replace')}")
     nodes_file = folder / "nodes"
+    if not running and not nodes_file.exists() and never_began(settings, parts):
+        parts = []
     if not parts and nodes_file.exists():
         # All that was measured is stored; whoever was still running then left nothing more.
         if not running:
@@ -171,6 +175,8 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
             profile.metadata[f"{HEALTH}gpu_facts"] = (
                 f"facts of the GPUs are missing ({type(problem).__name__}: {problem})"
             )
+    if (folder / "sampling").exists():
+        done += _add_timelines(profile, folder, settings)
     if running:
         profile.metadata["taupy.health.running"] = (
             f"{running} child processes were still running when this was stored; "
@@ -293,6 +299,42 @@ def _describe_gpus(profile: Profile, folder: Path) -> None:
         measured.user_events += events
 
 
+def _add_timelines(profile: Profile, folder: Path, settings: RunSettings) -> list[Path]:
+    """What was sampled of the GPUs that the program used, as user events and over time;
+    returns the files it was taken from."""
+    from taupy.collectors import sampler
+
+    used = {one.uuid: one.ordinal for one in profile.devices if one.uuid}
+    # Of several ranks one samples for all. Nobody knows what was used where GPU work is not
+    # recorded, or the program was killed before its first records came.
+    every = settings.world_size > 1 or settings.gpu == "no"
+    every = every or (not used and profile.state == "incomplete")
+    done = [folder / sampler.SETTINGS, folder / sampler.KEPT]
+    try:
+        found = sampler.timelines(folder, None if every else used)
+    except TaupyError as problem:
+        profile.metadata[f"{HEALTH}sampling"] = str(problem)
+        return done
+    if found is None:
+        return done
+    said = [f"GPU {one.ordinal}: {text}" for one in found for text in one.said]
+    said += [f"GPU {one.ordinal}: nothing was sampled" for one in found if not one.events]
+    if not found:
+        said = ["the program used none of the GPUs that were sampled: no timeline is kept"]
+    if said:
+        profile.metadata[f"{HEALTH}sampling"] = "; ".join(said)
+    for one in found:
+        chip, interval, unit = one.facts
+        points = f", {one.samples_a_point} samples a point" if one.samples_a_point > 1 else ""
+        profile.metadata[f"taupy.sampling.gpu{one.ordinal}"] = (
+            f"{chip}, every {interval} {unit}{points}"
+        )
+        for measured in profile.threads[:1]:
+            measured.user_events += one.events
+            measured.samples += one.samples
+    return done
+
+
 def _node_of(part: GpuPart | CountPart, places: dict[int, HostPlaces]) -> int | None:
     """The node of the process that made a GPU part. A process that replaces itself
     (os.exec*) keeps its number, and has one part for each of its images."""
@@ -361,7 +403,7 @@ def _rescue(folder: Path, settings: RunSettings, database: Path) -> Path:
         try:
             with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
-                    if path.name in ("run", "nodes") or path.suffix in _KEPT_SUFFIXES:
+                    if path.name in _KEPT_NAMES or path.suffix in _KEPT_SUFFIXES:
                         archive.write(path, path.name)
         except OSError:
             try:
@@ -397,7 +439,7 @@ def import_rescue(path: Path, database: str) -> Delivery:
         try:
             for member in members:
                 suffix = Path(member.filename).suffix
-                if member.filename not in ("run", "nodes") and suffix not in _KEPT_SUFFIXES:
+                if member.filename not in _KEPT_NAMES and suffix not in _KEPT_SUFFIXES:
                     continue
                 with (
                     archive.open(member) as source,

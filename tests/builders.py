@@ -394,4 +394,5 @@ def _canonical_thread(measured: ThreadProfile, place: Callable[[int], int]) -> T
         ),
         [replace(one, row=moved[one.row]) for one in measured.launches],
         [one._replace(row=moved[one.row]) for one in measured.activities],
+        sorted(measured.samples, key=lambda one: (one.name, one.unit)),
     )

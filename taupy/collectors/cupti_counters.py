@@ -64,7 +64,7 @@ def prepare(
     """
     try:
         host = open_host()
-        chips = _chips(host)
+        chips = chips_here(host)
     except (CuptiUnavailable, CuptiError) as problem:
         return PreparedGpu("", [f"{', '.join(names)}: not counted: {problem}"])
     lines: list[str] = []
@@ -101,7 +101,7 @@ def prepare(
     return PreparedGpu("\n".join([how, *lines]) + "\n", notes)
 
 
-def _chips(host: CuptiHost) -> list[str]:
+def chips_here(host: CuptiHost) -> list[str]:
     """The chips of this machine, each once.
 
     Raises:

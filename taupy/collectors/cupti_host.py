@@ -19,7 +19,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint8, c_uint32, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint8, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,7 +27,8 @@ from taupy.collectors import cupti_paths
 from taupy.errors import TaupyError
 
 _NEEDS_DRIVER = 130200  # as CUPTI counts; 13.2 crashes without one, later ones answer 999
-_RANGE_PROFILER = 0
+RANGE_PROFILER, PM_SAMPLING = 0, 1
+"""What metrics are asked for: to be counted range by range, or sampled (CUpti_ProfilerType)."""
 KINDS = ("counter", "ratio", "throughput")
 """CUPTI's kinds of metrics, in its order."""
 
@@ -63,7 +64,7 @@ class Properties(NamedTuple):
     kind: str
 
 
-class _Parameters(ctypes.Structure):
+class Parameters(ctypes.Structure):
     _head: ClassVar[list[tuple[str, Any]]] = [("structSize", c_size_t), ("pPriv", c_void_p)]
 
     def __init__(self, **values: Any) -> None:
@@ -72,44 +73,49 @@ class _Parameters(ctypes.Structure):
         self.structSize = getattr(type(self), name).offset + ctypes.sizeof(kind)
 
 
-def _parameters(name: str, *fields: tuple[str, Any]) -> type[_Parameters]:
-    return type(name, (_Parameters,), {"_fields_": [*_Parameters._head, *fields]})
+def parameters(name: str, *fields: tuple[str, Any]) -> type[Parameters]:
+    return type(name, (Parameters,), {"_fields_": [*Parameters._head, *fields]})
 
 
 _HOST = ("pHostObject", c_void_p)
 _NAMES = POINTER(c_char_p)
-_SupportedChips = _parameters(
+_SupportedChips = parameters(
     "SupportedChips", ("numChips", c_size_t), ("ppChipNames", _NAMES)
 )  # fmt: skip
-_Initialize = _parameters(
+_Initialize = parameters(
     "Initialize", ("profilerType", c_int), ("pChipName", c_char_p),
     ("pCounterAvailabilityImage", c_void_p), _HOST,
 )  # fmt: skip
-_Deinitialize = _parameters("Deinitialize", _HOST)
-_BaseMetrics = _parameters(
+_Deinitialize = parameters("Deinitialize", _HOST)
+_BaseMetrics = parameters(
     "BaseMetrics", _HOST, ("metricType", c_int), ("ppMetricNames", _NAMES),
     ("numMetrics", c_size_t),
 )  # fmt: skip
-_SubMetrics = _parameters(
+_SubMetrics = parameters(
     "SubMetrics", _HOST, ("metricType", c_int), ("pMetricName", c_char_p),
     ("numOfSubmetrics", c_size_t), ("ppSubMetrics", _NAMES),
 )  # fmt: skip
-_MetricProperties = _parameters(
+_MetricProperties = parameters(
     "MetricProperties", _HOST, ("pMetricName", c_char_p), ("pDescription", c_char_p),
     ("pHwUnit", c_char_p), ("pDimUnit", c_char_p), ("metricType", c_int),
 )  # fmt: skip
-_AddMetrics = _parameters(
+_AddMetrics = parameters(
     "AddMetrics", _HOST, ("ppMetricNames", _NAMES), ("numMetrics", c_size_t)
 )  # fmt: skip
-_ImageSize = _parameters("ImageSize", _HOST, ("configImageSize", c_size_t))
-_Image = _parameters(
+_ImageSize = parameters("ImageSize", _HOST, ("configImageSize", c_size_t))
+_Image = parameters(
     "Image", _HOST, ("configImageSize", c_size_t), ("pConfigImage", c_void_p)
 )  # fmt: skip
-_Passes = _parameters(
+_Passes = parameters(
     "Passes", ("configImageSize", c_size_t), ("pConfigImage", c_void_p), ("numOfPasses", c_size_t)
 )  # fmt: skip
-_ProfilerInitialize = _parameters("ProfilerInitialize")
-_ChipName = _parameters("ChipName", ("deviceIndex", c_size_t), ("pChipName", c_char_p))
+_Evaluate = parameters(
+    "Evaluate", _HOST, ("pCounterDataImage", c_void_p), ("counterDataImageSize", c_size_t),
+    ("rangeIndex", c_size_t), ("ppMetricNames", _NAMES), ("numMetrics", c_size_t),
+    ("pMetricValues", POINTER(c_double)),
+)  # fmt: skip
+_ProfilerInitialize = parameters("ProfilerInitialize")
+_ChipName = parameters("ChipName", ("deviceIndex", c_size_t), ("pChipName", c_char_p))
 
 
 class CuptiHost:
@@ -161,7 +167,7 @@ class CuptiHost:
 
     def chips(self) -> list[str]:
         """The chips it knows: GV100 ... GB202. Not each one has metrics."""
-        found = self._ask("cuptiProfilerHostGetSupportedChips", _SupportedChips())
+        found = self.ask("cuptiProfilerHostGetSupportedChips", _SupportedChips())
         return [found.ppChipNames[at].decode() for at in range(found.numChips)]
 
     def device_chip(self, ordinal: int = 0) -> str:
@@ -173,19 +179,32 @@ class CuptiHost:
         """
         if not self.has_driver:  # CUPTI would crash
             raise CuptiUnavailable("there is no NVIDIA driver here, so no GPU can be asked")
-        self._ask("cuptiProfilerInitialize", _ProfilerInitialize())
-        found = self._ask("cuptiDeviceGetChipName", _ChipName(deviceIndex=ordinal))
+        self.ask("cuptiProfilerInitialize", _ProfilerInitialize())
+        found = self.ask("cuptiDeviceGetChipName", _ChipName(deviceIndex=ordinal))
         return str(found.pChipName.decode())
 
-    def chip(self, name: str) -> ChipMetrics:
+    def chip(self, name: str, profiler: int = RANGE_PROFILER) -> ChipMetrics:
         """The metrics of one chip.
+
+        Args:
+            profiler: PM_SAMPLING for those that can be sampled.
 
         Raises:
             CuptiError: it has none, or the chip is unknown.
         """
-        return ChipMetrics(self, name)
+        return ChipMetrics(self, name, profiler)
 
-    def _ask(self, function: str, parameters: Any) -> Any:
+    @property
+    def can_sample(self) -> bool:
+        """Has this CUPTI PM sampling: since CUDA 12.6?"""
+        return hasattr(self._library, "cuptiPmSamplingEnable")
+
+    def ask(self, function: str, parameters: Any) -> Any:
+        """Call a function of CUPTI; the answer stands in its parameters.
+
+        Raises:
+            CuptiError: its result is another than 0.
+        """
         code = getattr(self._library, function)(ctypes.byref(parameters))
         if code:
             text = c_char_p()
@@ -197,16 +216,17 @@ class CuptiHost:
 class ChipMetrics:
     """The metrics of one chip."""
 
-    def __init__(self, host: CuptiHost, chip: str) -> None:
+    def __init__(self, host: CuptiHost, chip: str, profiler: int = RANGE_PROFILER) -> None:
         self.chip = chip
+        self.profiler = profiler
         self._host = host
         self._handle: Any = None
         self._handle = self._initialized()
 
     def _initialized(self) -> Any:
-        found = self._host._ask(
+        found = self._host.ask(
             "cuptiProfilerHostInitialize",
-            _Initialize(profilerType=_RANGE_PROFILER, pChipName=self.chip.encode()),
+            _Initialize(profilerType=self.profiler, pChipName=self.chip.encode()),
         )
         return found.pHostObject
 
@@ -219,16 +239,14 @@ class ChipMetrics:
     def close(self) -> None:
         """Give CUPTI's object back; closing twice does no harm."""
         if self._handle is not None:
-            self._host._ask(
-                "cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=self._handle)
-            )
+            self._host.ask("cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=self._handle))
             self._handle = None
 
     def base_metrics(self) -> list[str]:
         """All base metrics by name: `sm__inst_executed`; they are counted as `NAME.sum` ..."""
         found: list[str] = []
         for kind in range(len(KINDS)):
-            listed = self._host._ask(
+            listed = self._host.ask(
                 "cuptiProfilerHostGetBaseMetrics",
                 _BaseMetrics(pHostObject=self._handle, metricType=kind),
             )
@@ -239,7 +257,7 @@ class ChipMetrics:
         """What may stand behind a base metric: `.sum`, `.avg.per_second` ...; [] if unknown."""
         for kind in range(len(KINDS)):
             try:
-                found = self._host._ask(
+                found = self._host.ask(
                     "cuptiProfilerHostGetSubMetrics",
                     _SubMetrics(
                         pHostObject=self._handle, metricType=kind, pMetricName=base.encode()
@@ -254,7 +272,7 @@ class ChipMetrics:
     def properties(self, metric: str) -> Properties | None:
         """What NVIDIA says of a metric; None where the chip has none of that name."""
         try:
-            found = self._host._ask(
+            found = self._host.ask(
                 "cuptiProfilerHostGetMetricProperties",
                 _MetricProperties(pHostObject=self._handle, pMetricName=metric.encode()),
             )
@@ -282,25 +300,54 @@ class ChipMetrics:
         except CuptiError:
             return None
         finally:
-            self._host._ask("cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=handle))
-        found = self._host._ask(
+            self._host.ask("cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=handle))
+        found = self._host.ask(
             "cuptiProfilerHostGetNumOfPasses",
             _Passes(configImageSize=len(image), pConfigImage=ctypes.cast(image, c_void_p)),
         )
         return int(found.numOfPasses)
 
+    def configuration(self, metrics: Sequence[str]) -> Any:
+        """The configuration that takes these metrics, as an array of bytes; once only, since
+        metrics accumulate in this object.
+
+        Raises:
+            CuptiError: one of them is unknown.
+        """
+        return self._image(self._handle, metrics)
+
+    def evaluated(self, data: Any, index: int, names: Any, values: Any) -> None:
+        """Put the values of one sample (or range) of a counter-data image into `values`.
+
+        Args:
+            data: the image, an array of bytes.
+            names: an array of the metrics' names; `values`, one of doubles, is as long.
+        """
+        self._host.ask(
+            "cuptiProfilerHostEvaluateToGpuValues",
+            _Evaluate(
+                pHostObject=self._handle,
+                pCounterDataImage=ctypes.cast(data, c_void_p),
+                counterDataImageSize=len(data),
+                rangeIndex=index,
+                ppMetricNames=names,
+                numMetrics=len(names),
+                pMetricValues=values,
+            ),
+        )
+
     def _image(self, handle: Any, metrics: Sequence[str]) -> Any:
         """The configuration that counts these metrics."""
         names = (c_char_p * len(metrics))(*[name.encode() for name in metrics])
-        self._host._ask(
+        self._host.ask(
             "cuptiProfilerHostConfigAddMetrics",
             _AddMetrics(pHostObject=handle, ppMetricNames=names, numMetrics=len(metrics)),
         )
-        size = self._host._ask(
+        size = self._host.ask(
             "cuptiProfilerHostGetConfigImageSize", _ImageSize(pHostObject=handle)
         ).configImageSize
         image = (c_uint8 * size)()
-        self._host._ask(
+        self._host.ask(
             "cuptiProfilerHostGetConfigImage",
             _Image(
                 pHostObject=handle,

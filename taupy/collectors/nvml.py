@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from taupy.collectors import beside
 from taupy.model.gpu import Fact
 from taupy.model.processes import is_alive
 from taupy.model.profile import UserEvent
@@ -241,12 +242,6 @@ def _save(path: Path, kept: dict[str, Sums]) -> None:
     new.replace(path)
 
 
-_BOOTSTRAP = (
-    "import sys; sys.path.extend(p for p in {paths!r} if p not in sys.path);"
-    "from taupy.collectors.nvml import main; main(sys.argv[1:])"
-)
-
-
 def begin(folder: Path, pid: int, start: int) -> bool:
     """Start the sampler where there is an NVIDIA driver. Is it started?
 
@@ -255,23 +250,11 @@ def begin(folder: Path, pid: int, start: int) -> bool:
     """
     if not os.path.exists(_CONTROL):
         return False
-    paths = [path for path in sys.path if path]
-    command = [sys.executable, "-I", "-c", _BOOTSTRAP.format(paths=paths)]
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1] == 0
-    try:
-        os.setsid()
-        if os.fork():
-            os._exit(0)
-        null = os.open(os.devnull, os.O_RDWR)
-        for descriptor in range(3):
-            os.dup2(null, descriptor)
-        os.closerange(3, 1024)
-        os.chdir("/")
-        os.execv(command[0], [*command, str(folder), str(pid), str(start)])
-    finally:
-        os._exit(1)
+    answer = beside.begin(__name__, [str(folder), str(pid), str(start)])
+    if answer is None:
+        return False
+    os.close(answer)
+    return True
 
 
 def main(arguments: Sequence[str]) -> None:

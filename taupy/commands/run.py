@@ -119,6 +119,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="count so many launches of each kernel, grid and call path (default: 3)",
     )
     gpu.add_argument(
+        "--pm-sampling",
+        metavar="LIST",
+        action="append",
+        default=[],
+        help="sample counters of the whole GPU while the program runs, at low cost: `timeline`, "
+        "or names such as sm_active,bytes_dram (`taupy avail --sampling` lists them)",
+    )
+    gpu.add_argument(
+        "--pm-interval",
+        metavar="TIME",
+        default=None,
+        help="time between samples: 1ms (the default), 100us, ...",
+    )
+    gpu.add_argument(
         "--trace",
         action="store_true",
         help="keep every kernel, copy, wait and API call with its stamps, not their sums only",
@@ -176,6 +190,7 @@ def run(args: argparse.Namespace) -> int:
     from taupy.instrument import launch, runfolder
 
     settings = _settings(args, target)
+    sampling = _sampling(args, settings)
     wants_to_join = bool(args.merge_into or getattr(args, "merge_into_uuid", ""))
     if wants_to_join and not settings.merge_into:
         for line in settings.notes:
@@ -193,6 +208,10 @@ def run(args: argparse.Namespace) -> int:
         ) from None
     if text := settings.engine_options.get("gpu_counters"):
         (folder / "gpu.counters").write_text(text, "utf-8")
+    if sampling:
+        from taupy.collectors import sampler
+
+        settings.notes += sampler.begin(folder, sampling, settings.root_pid, settings.root_start)
     if not args.quiet:
         for line in [*settings.notes, *_database_doubts(settings.database)]:
             print(f"taupy: {line}", file=sys.stderr)
@@ -401,6 +420,35 @@ def _count_on_gpus(
     if prepared.text:
         engine_options["gpu_counters"] = prepared.text
         engine_options["gpu_counter_names"] = names
+
+
+def _sampling(args: argparse.Namespace, settings: Any) -> Any:
+    """What `--pm-sampling` asks for, ready for the sampler; None if nothing is sampled."""
+    project = options.project_settings()
+    names = run_metrics.sampled(args.pm_sampling, project)
+    if not names:
+        if args.pm_interval is not None:
+            raise UsageError("--pm-interval is that of --pm-sampling: name what to sample with it")
+        return None
+    if settings.engine_options.get("gpu_counters"):
+        if args.pm_sampling:
+            raise UsageError(
+                "--pm-sampling samples a run as it is, --metrics runs kernels one at a time: "
+                "take --twice, or a run for each"
+            )
+        return None
+    interval_ns = run_metrics.interval_ns(args.pm_interval or project.get("pm_interval") or "1ms")
+    if not run_metrics.has_gpu():
+        settings.notes.append("--pm-sampling: there is no NVIDIA GPU here: nothing is sampled")
+        return None
+    if run_metrics.local_rank():
+        return None  # one rank of each machine samples all of its GPUs
+    from taupy.collectors import sampler
+
+    prepared = sampler.prepare(names, interval_ns)
+    settings.notes += prepared.notes
+    settings.metadata["taupy.option.pm_sampling"] = ", ".join(names)
+    return prepared if prepared.settings else None
 
 
 def _tell_operations(

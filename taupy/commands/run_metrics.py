@@ -69,6 +69,57 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
     return _split(value), "`metrics` of [tool.taupy]"
 
 
+def sampled(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[str, ...]:
+    """The names that are to be sampled over time: command line, else project settings. None
+    asks for none, whatever the project says.
+
+    Raises:
+        UsageError: nobody knows a name, or the project's are no list of names.
+    """
+    if given is None:
+        return ()
+    value = given or project.get("pm_sampling", [])
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise UsageError(f"`pm_sampling` of [tool.taupy] in pyproject.toml is no list: {value!r}")
+    if not (names := _split(value)):
+        return ()
+    from taupy.catalog import timeline
+
+    sets = project.get("sets", {})
+    return timeline.names_of(names, sets if isinstance(sets, Mapping) else {})
+
+
+_TIMES_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_LEAST_INTERVAL_NS = 10_000
+
+
+def interval_ns(text: object) -> int:
+    """A time between samples: "1ms", "100us"; a number alone is milliseconds.
+
+    Raises:
+        UsageError: it is none, or one that cannot be kept up.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(ns|us|\u00b5s|ms|s|)\s*", str(text))
+    if not found:
+        raise UsageError(f"--pm-interval is a time such as 1ms or 100us, got {text!r}")
+    unit = found[2].replace("\u00b5", "u") or "ms"
+    value = round(float(found[1]) * _TIMES_NS[unit])
+    if not _LEAST_INTERVAL_NS <= value <= 60 * _TIMES_NS["s"]:
+        raise UsageError(f"--pm-interval is from 10us to 60s, got {text}")
+    return value
+
+
+def local_rank() -> int:
+    """This process's number among the ranks of its machine; 0 for a program of its own."""
+    names = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+    for name in names:
+        if (text := os.environ.get(name, "")).isdigit():
+            return int(text)
+    return 0
+
+
 def _split(texts: Iterable[str]) -> list[str]:
     return [name for text in texts for name in re.split(r"[\s,:]+", text) if name]
 

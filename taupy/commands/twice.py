@@ -45,6 +45,8 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
         "metrics": names,
         "rank": (rank[0], rank[1], derived_uuid(f"{job}/counted")),
         "merge_into_uuid": job,
+        "pm_sampling": None,  # it samples the timed run
+        "pm_interval": None,
         "trial": f"{args.trial} counted" if args.trial else None,
     }
     with _passing_signals_on() as passing, _same_input(2) as feeder:

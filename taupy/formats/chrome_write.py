@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from taupy.formats.progress import Progress
-from taupy.formats.tracks import Slice, Track, frames, launches_by_row, tracks
+from taupy.formats.tracks import Counter, Slice, Track, Tracks, frames, launches_by_row, tracks
 from taupy.model.gpu import Launch
 from taupy.model.profile import Profile, ThreadProfile
 
@@ -45,7 +45,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
         }  # fmt: skip
         file.write(json.dumps(header)[:-1] + ',\n"traceEvents": [')
         comma = "\n"
-        for event in _names(profile, found.tracks):
+        for event in _names(profile, found):
             file.write(comma + json.dumps(event))
             comma = ",\n"
         for track in found.tracks:
@@ -53,6 +53,11 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
                 file.write(comma + line)
                 comma = ",\n"
             progress.advance()
+        offset = int(profile.started_at * 1e9) if found.laid_out else base
+        for counter in found.counters:
+            for line in _counter(profile, counter, offset):
+                file.write(comma + line)
+                comma = ",\n"
         file.write('\n],\n"stackFrames": ' + json.dumps(stacks.frames) + "\n}\n")
     return found.lost
 
@@ -94,32 +99,49 @@ class _Stacks:
         return number
 
 
-def _names(profile: Profile, found: list[Track]) -> Iterator[dict[str, Any]]:
+def _names(profile: Profile, found: Tracks) -> Iterator[dict[str, Any]]:
     known: set[int] = set()
-    for track in found:
+    for track in found.tracks:
         process, thread = _place(profile, track)
         if process not in known:
             known.add(process)
-            at = track.thread
-            facts = profile.node_metadata.get(at.node, {})
-            name = facts.get("Process Name", profile.application)
-            label = f"GPU {at.context - 1}" if at.context else "CPU"
-            if at.context:
-                name = _device_name(profile, track, name)
-            yield _meta("process_name", process, 0, name=name)
-            yield _meta("process_labels", process, 0, labels=label)
-            yield _meta("process_sort_index", process, 0, sort_index=at.node * 1000 + at.context)
+            yield from _process_names(profile, process, track.thread.node, track.thread.context)
         yield _meta("thread_name", process, thread, name=track.title())
         order = track.thread.thread * 100 + track.lane
         yield _meta("thread_sort_index", process, thread, sort_index=order)
 
+    for counter in found.counters:
+        process = _process(profile, counter.node, counter.context)
+        if process not in known:
+            known.add(process)
+            yield from _process_names(profile, process, counter.node, counter.context)
 
-def _device_name(profile: Profile, track: Track, otherwise: str) -> str:
-    at = track.thread
+
+def _process_names(
+    profile: Profile, process: int, node: int, context: int
+) -> Iterator[dict[str, Any]]:
+    facts = profile.node_metadata.get(node, {})
+    name = facts.get("Process Name", profile.application)
+    label = f"GPU {context - 1}" if context else "CPU"
     for device in profile.devices:
-        if (device.node, device.ordinal + 1) == (at.node, at.context):
-            return device.name
-    return otherwise
+        if context and (device.node, device.ordinal + 1) == (node, context):
+            name = device.name
+    yield _meta("process_name", process, 0, name=name)
+    yield _meta("process_labels", process, 0, labels=label)
+    yield _meta("process_sort_index", process, 0, sort_index=node * 1000 + context)
+
+
+def _counter(profile: Profile, counter: Counter, base: int) -> Iterator[str]:
+    """Counter events: the value holds from their moment on."""
+    named = {
+        "ph": "C",
+        "name": f"{counter.title} [{counter.samples.unit}]",
+        "pid": _process(profile, counter.node, counter.context),
+        "tid": 0,
+    }
+    head = json.dumps(named)[:-1]
+    for moment, value in counter.values():
+        yield f'{head}, "ts": {_micro(moment - base)}, "args": {{"value": {json.dumps(value)}}}}}'
 
 
 def _meta(what: str, process: int, thread: int, **args: Any) -> dict[str, Any]:
@@ -129,12 +151,9 @@ def _meta(what: str, process: int, thread: int, **args: Any) -> dict[str, Any]:
 def _place(profile: Profile, track: Track) -> tuple[int, int]:
     """Process and thread of a track: the real ones on a host, numbers of their own on a GPU."""
     at = track.thread
+    process = _process(profile, at.node, at.context)
     if at.context:
-        return at.node * 1000 + at.context - 1, at.thread * 100 + track.lane
-    pids = [facts.get("PID", "") for facts in profile.node_metadata.values()]
-    pid = profile.node_metadata.get(at.node, {}).get("PID", "")
-    real = pid.isdigit() and len(pid) < 10 and pids.count(pid) == 1 and int(pid) >= 100_000
-    process = int(pid) if real else 1_000_000_000 + at.node
+        return process, at.thread * 100 + track.lane
     natives = [
         one.thread.native_id
         for one in profile.threads
@@ -143,6 +162,15 @@ def _place(profile: Profile, track: Track) -> tuple[int, int]:
     if at.native_id and not track.lane and natives.count(at.native_id) == 1:
         return process, at.native_id
     return process, 1_000_000_000 + at.thread * 100 + track.lane
+
+
+def _process(profile: Profile, node: int, context: int) -> int:
+    if context:
+        return node * 1000 + context - 1
+    pids = [facts.get("PID", "") for facts in profile.node_metadata.values()]
+    pid = profile.node_metadata.get(node, {}).get("PID", "")
+    real = pid.isdigit() and len(pid) < 10 and pids.count(pid) == 1 and int(pid) >= 100_000
+    return int(pid) if real else 1_000_000_000 + node
 
 
 def _slices(

@@ -27,6 +27,7 @@ from taupy.model.profile import (
     CallTree,
     Metric,
     Profile,
+    Samples,
     Thread,
     ThreadProfile,
     Timer,
@@ -42,6 +43,8 @@ _ROWS_AT_ONCE = 10_000
 _INTEGERS = {"line", "node", "context", "thread", "native_id", "row", "count", "time_ns",
              "minimum_ns", "maximum_ns", "untimed", "registers", "shared_static_bytes",
              "shared_dynamic_bytes", "local_bytes", "bytes", "ordinal"}  # fmt: skip
+_STAMPS = ("start_ns", "end_ns", "count")
+_SAMPLED = ("mean", "minimum", "maximum")
 _REALS = {"minimum", "maximum", "mean", "sum_squares", "sum_squares_ns2", "occupancy"}
 
 
@@ -107,7 +110,15 @@ def _thread(measured: ThreadProfile) -> Iterator[str]:
     yield from _list("user_events", (_numbers(asdict(one)) for one in measured.user_events))
     yield from _list("launches", (_numbers(asdict(one)) for one in measured.launches))
     yield from _list("activities", (list(one) for one in measured.activities))
+    if measured.samples:
+        yield from _list("samples", map(_sampled, measured.samples))
     yield "}"
+
+
+def _sampled(samples: Samples) -> dict[str, Any]:
+    columns = {name: list(getattr(samples, name)) for name in _STAMPS}
+    values = {name: [_number(one) for one in getattr(samples, name)] for name in _SAMPLED}
+    return {"name": samples.name, "unit": samples.unit, **columns, **values}
 
 
 def _list(name: str, values: Iterable[object]) -> Iterator[str]:
@@ -238,6 +249,7 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
     events: list[UserEvent] = []
     launches: list[Launch] = []
     activities: list[Activity] = []
+    samples: list[Samples] = []
     for key in pieces.members():
         if key == "tree":
             tree = _read_tree(pieces)
@@ -254,6 +266,8 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
             while (event := pieces.next())[0] != "end_array":
                 pieces.is_start(event, "start_array", "an activity")
                 activities.append(_activity(pieces, check))
+        elif key == "samples":
+            samples = [_samples(check, one) for one in _objects(pieces)]
         else:
             place[key] = pieces.value()
     thread = check.made(Thread, place)
@@ -261,7 +275,22 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
         raise check.refusal(f"a thread of the kind '{thread.kind}'")
     if any(not 0 <= one.row < len(tree) for one in activities):
         raise check.refusal("an activity of a row that is not there")
-    return ThreadProfile(thread, tree, events, launches, activities)
+    return ThreadProfile(thread, tree, events, launches, activities, samples)
+
+
+def _samples(check: _Checked, values: dict[str, Any]) -> Samples:
+    columns: dict[str, list[Any]] = {
+        name: list(check.many(name, values.get(name))) for name in (*_STAMPS, *_SAMPLED)
+    }
+    if len({len(column) for column in columns.values()}) != 1:
+        raise check.refusal("columns of samples differ in length")
+    whole = [array("q", [check.integer(name, one) for one in columns[name]]) for name in _STAMPS]
+    real = [
+        array("d", [math.nan if one is None else check.real(name, one) for one in columns[name]])
+        for name in _SAMPLED
+    ]
+    name, unit = (check.text(word, values.get(word)) for word in ("name", "unit"))
+    return Samples(name, unit, whole[0], whole[1], whole[2], real[0], real[1], real[2])
 
 
 def _objects(pieces: Pieces) -> Iterator[dict[str, Any]]:

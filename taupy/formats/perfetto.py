@@ -8,13 +8,14 @@ of perfetto_trace.proto.
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from taupy.formats import protowire as wire
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.formats.tracks import Slice, Track, Tracks, frames, launches_by_row, tracks
+from taupy.formats.tracks import Counter, Slice, Track, Tracks, frames, launches_by_row, tracks
 from taupy.model.gpu import Launch
 from taupy.model.profile import Profile
 
@@ -24,6 +25,7 @@ _NEEDS_STATE: Final = wire.put_number(13, 2)  # SEQ_NEEDS_INCREMENTAL_STATE
 
 _BEGIN: Final = wire.put_number(9, 1)  # TrackEvent.type
 _END: Final = wire.put_number(9, 2)
+_VALUE: Final = wire.put_number(9, 4)
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
@@ -53,51 +55,58 @@ class _Writer:
             at = track.thread
             if (at.node, at.context) not in processes:
                 processes.add((at.node, at.context))
-                self._describe_process(track)
+                self._describe_process(at.node, at.context)
             self._describe_thread(track, number)
             self._slices(track, number)
             progress.advance()
+        for number, counter in enumerate(self._found.counters):
+            if (counter.node, counter.context) not in processes:
+                processes.add((counter.node, counter.context))
+                self._describe_process(counter.node, counter.context)
+            self._counter(counter, number)
 
     def _packet(self, content: bytes) -> None:
         self._file.write(wire.put_bytes(1, content + _SEQUENCE))
 
-    def _process(self, track: Track) -> int:
+    def _process(self, node: int, context: int) -> int:
         """The number by which Perfetto knows the process: the real one where it can be."""
-        at = track.thread
-        if at.context:
-            return 1_000_000_000 + at.node * 1000 + at.context
-        pid = self._profile.node_metadata.get(at.node, {}).get("PID", "")
-        return int(pid) if pid.isdigit() and len(pid) < 9 else 900_000_000 + at.node
+        if context:
+            return 1_000_000_000 + node * 1000 + context
+        pid = self._profile.node_metadata.get(node, {}).get("PID", "")
+        return int(pid) if pid.isdigit() and len(pid) < 9 else 900_000_000 + node
 
-    def _uuid(self, track: Track, number: int | None = None) -> int:
-        at = track.thread
-        if number is None:
-            return 1 << 60 | (at.node << 24 | at.context)
+    @staticmethod
+    def _process_uuid(node: int, context: int) -> int:
+        return 1 << 60 | (node << 24 | context)
+
+    @staticmethod
+    def _uuid(number: int) -> int:
         return 2 << 60 | number
 
-    def _describe_process(self, track: Track) -> None:
-        at = track.thread
+    def _describe_process(self, node: int, context: int) -> None:
         name = self._profile.application
-        if at.context:
+        if context:
             name = next(
                 (
                     f"GPU {device.ordinal}: {device.name}"
                     for device in self._profile.devices
-                    if (device.node, device.ordinal + 1) == (at.node, at.context)
+                    if (device.node, device.ordinal + 1) == (node, context)
                 ),
-                f"GPU {at.context - 1}",
+                f"GPU {context - 1}",
             )
-        described = wire.put_number(1, self._process(track)) + wire.put_text(6, name)
-        descriptor = wire.put_number(1, self._uuid(track)) + wire.put_bytes(3, described)
+        described = wire.put_number(1, self._process(node, context)) + wire.put_text(6, name)
+        descriptor = wire.put_number(1, self._process_uuid(node, context))
+        descriptor += wire.put_bytes(3, described)
         self._packet(wire.put_bytes(60, descriptor))
 
     def _describe_thread(self, track: Track, number: int) -> None:
         at = track.thread
-        thread = wire.put_number(1, self._process(track))
+        thread = wire.put_number(1, self._process(at.node, at.context))
         thread += wire.put_number(2, 2_000_000_000 + number if at.context else self._tid(track))
         thread += wire.put_text(5, track.title())
-        descriptor = wire.put_number(1, self._uuid(track, number))
-        descriptor += wire.put_number(5, self._uuid(track)) + wire.put_text(2, track.title())
+        descriptor = wire.put_number(1, self._uuid(number))
+        descriptor += wire.put_number(5, self._process_uuid(at.node, at.context))
+        descriptor += wire.put_text(2, track.title())
         descriptor += wire.put_bytes(4, thread)
         self._packet(wire.put_bytes(60, descriptor))
 
@@ -109,7 +118,7 @@ class _Writer:
 
     def _slices(self, track: Track, number: int) -> None:
         """Begins and ends in order of time; those that are open are on a stack."""
-        to = wire.put_number(11, self._uuid(track, number))
+        to = wire.put_number(11, self._uuid(number))
         launches = launches_by_row(track.measured)
         heads: dict[int, bytes] = {}
         open_ends: list[int] = []
@@ -123,6 +132,18 @@ class _Writer:
             open_ends.append(one.end_ns)
         while open_ends:
             self._event(open_ends.pop(), _END + to)
+
+    def _counter(self, counter: Counter, number: int) -> None:
+        uuid = 3 << 60 | number
+        descriptor = wire.put_number(1, uuid)
+        descriptor += wire.put_number(5, self._process_uuid(counter.node, counter.context))
+        descriptor += wire.put_text(2, counter.title)
+        descriptor += wire.put_bytes(8, wire.put_text(6, counter.samples.unit))
+        self._packet(wire.put_bytes(60, descriptor))
+        to = _VALUE + wire.put_number(11, uuid)
+        for moment, value in counter.values():
+            double = wire.put_varint(44 << 3 | wire.FIXED64) + struct.pack("<d", value)
+            self._event(moment - self._base, to + double)
 
     def _event(self, moment: int, event: bytes) -> None:
         stamp = wire.put_number(8, self._base + moment)

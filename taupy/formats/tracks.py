@@ -8,13 +8,14 @@ long as its inclusive time, side by side in its caller.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from taupy import units
 from taupy.model.gpu import Activity, ActivityKind, Launch
-from taupy.model.profile import ROOT_TIMER, Profile, Thread, ThreadProfile
+from taupy.model.profile import ROOT_TIMER, Profile, Samples, Thread, ThreadProfile
 
 _KINDS: dict[str, ActivityKind] = {"GPU_KERNEL": "kernel", "GPU_COPY": "copy", "GPU_SYNC": "sync"}
 
@@ -53,16 +54,38 @@ class Track:
         return f"{name} ({self.lane + 1})" if self.lane else name
 
 
+class Counter(NamedTuple):
+    """A value over time, of a GPU (context 1 + its ordinal) or of a host thread's process."""
+
+    node: int
+    context: int
+    title: str
+    samples: Samples
+
+    def values(self) -> Iterator[tuple[int, float]]:
+        """Moments, ns since the epoch, and the value from then on."""
+        samples = self.samples
+        last = None
+        for start, end, value in zip(samples.start_ns, samples.end_ns, samples.mean, strict=True):
+            if value == value:
+                yield start, value
+                last = end, value
+        if last is not None:
+            yield last
+
+
 @dataclass(slots=True)
 class Tracks:
     """All tracks of a trial.
 
     Attributes:
+        counters: values over time. Their moments are real ones also where slices are laid out.
         laid_out: there are no moments; call paths lie side by side.
         lost: what a timeline cannot show, a line each.
     """
 
     tracks: list[Track] = field(default_factory=list)
+    counters: list[Counter] = field(default_factory=list)
     laid_out: bool = False
     lost: list[str] = field(default_factory=list)
 
@@ -96,8 +119,30 @@ def tracks(profile: Profile) -> Tracks:
             f"not written: {len(left_out)} threads without activities; their call paths were "
             "summed up and have no moments"
         )
+    found.counters = list(_counters(profile))
+    if found.counters and found.laid_out:
+        found.lost.append(
+            "counters are at their real moments, which the call paths are not: with --trace they "
+            "line up"
+        )
+    if any(count > 1 for one in found.counters for count in one.samples.count):
+        found.lost.append("not written: least and largest samples within a point of a counter")
     found.lost += _lost(profile)
     return found
+
+
+_OF_A_GPU = re.compile(r"GPU\[(\d{1,4})\] (.+)", re.DOTALL)
+
+
+def _counters(profile: Profile) -> Iterator[Counter]:
+    for measured in profile.threads:
+        thread = measured.thread
+        for samples in measured.samples:
+            of_a_gpu = _OF_A_GPU.fullmatch(samples.name)
+            if of_a_gpu:
+                yield Counter(thread.node, 1 + int(of_a_gpu[1]), of_a_gpu[2], samples)
+            else:
+                yield Counter(thread.node, thread.context, samples.name, samples)
 
 
 def frames(measured: ThreadProfile, row: int) -> list[int]:

@@ -82,7 +82,7 @@ def mended(profile: Profile) -> Profile:
         activities = (
             one._replace(row=moved[one.row]) for one in measured.activities if one.row in moved
         )
-        threads.append(ThreadProfile(thread, tree, events, launches, activities))
+        threads.append(ThreadProfile(thread, tree, events, launches, activities, measured.samples))
     return replace(profile, timers=[*profile.timers, UNKNOWN_TIMER], threads=threads)
 
 

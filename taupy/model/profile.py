@@ -132,6 +132,29 @@ class UserEvent:
     row: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """A user event over time: columns of equal length, in order of time.
+
+    Attributes:
+        start_ns, end_ns: of each point, nanoseconds since the epoch; points do not overlap.
+        count: samples that became one point.
+        mean, minimum, maximum: over the point; not a number where there is no value.
+    """
+
+    name: str
+    unit: str
+    start_ns: array[int]
+    end_ns: array[int]
+    count: array[int]
+    mean: array[float]
+    minimum: array[float]
+    maximum: array[float]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
 @dataclass(slots=True)
 class ThreadProfile:
     """All that was measured on one thread."""
@@ -141,6 +164,7 @@ class ThreadProfile:
     user_events: list[UserEvent] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     activities: Iterable[Activity] = field(default_factory=list)  # may be read once only
+    samples: list[Samples] = field(default_factory=list)  # of some of its user events
 
 
 @dataclass(slots=True)

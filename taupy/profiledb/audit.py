@@ -424,6 +424,12 @@ _IMPOSSIBLE = (
     ),
     ("launch", "occupancy < 0 OR occupancy > 1.0001", "launches with an impossible occupancy"),
     ("activity", "end_ns < start_ns", "activities that end before they start"),
+    ("sample", "end_ns < start_ns OR count < 1", "samples that end before they start"),
+    (
+        "sample",
+        "minimum > mean + 1e-9 * abs(mean) OR mean > maximum + 1e-9 * abs(mean)",
+        "samples whose mean lies outside minimum and maximum",
+    ),
 )
 
 _ALONE = (

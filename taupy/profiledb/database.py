@@ -62,7 +62,8 @@ _ORPHANS = (
 )
 _ORPHANS_AFTERWARDS = (
     "DELETE FROM device_fact WHERE device_id NOT IN (SELECT id FROM device)",
-    "DELETE FROM user_event WHERE id NOT IN (SELECT user_event_id FROM user_event_value)",
+    "DELETE FROM user_event WHERE id NOT IN (SELECT user_event_id FROM user_event_value)"
+    " AND id NOT IN (SELECT user_event_id FROM sample)",
     "DELETE FROM metric WHERE id NOT IN (SELECT metric_id FROM thread_metric)",
     "DELETE FROM experiment WHERE id NOT IN (SELECT experiment_id FROM trial)",
     "DELETE FROM application WHERE id NOT IN (SELECT application_id FROM experiment)",

@@ -27,7 +27,8 @@ _NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
 _CONTENT = {
     "timer": "(SELECT timer_id FROM {source}.trial_timer WHERE trial_id = :old)",
     "callpath": "(SELECT callpath_id FROM {source}.call WHERE trial_id = :old)",
-    "user_event": "(SELECT user_event_id FROM {source}.user_event_value WHERE trial_id = :old)",
+    "user_event": "(SELECT user_event_id FROM {source}.user_event_value WHERE trial_id = :old"
+    " UNION SELECT user_event_id FROM {source}.sample WHERE trial_id = :old)",
 }
 """Tables whose ids are made from content, and those of their rows that a trial uses."""
 

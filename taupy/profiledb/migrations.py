@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from taupy.errors import DatabaseError
-from taupy.profiledb.schema import APPLICATION_ID, TABLES, VIEWS
+from taupy.profiledb.schema import APPLICATION_ID, SAMPLES, TABLES, VIEWS
 
 Step = Callable[[Any], None]
 """Takes a `sqlite_utils.Database` from one version to the next."""
@@ -26,7 +26,13 @@ def make_tables(database: Any) -> None:
         database.execute(statement)
 
 
-STEPS: tuple[Step, ...] = (make_tables,)
+def add_samples(database: Any) -> None:
+    """Version 2: user events over time."""
+    for statement in SAMPLES:
+        database.execute(statement)
+
+
+STEPS: tuple[Step, ...] = (make_tables, add_samples)
 """Step n leads from version n to version n + 1. A step that has been released stays."""
 
 SCHEMA_VERSION = len(STEPS)

@@ -14,7 +14,7 @@ from operator import eq
 from typing import Any
 
 from taupy.model.gpu import Activity, Launch
-from taupy.model.profile import CallTree, Thread, ThreadProfile, UserEvent
+from taupy.model.profile import CallTree, Samples, Thread, ThreadProfile, UserEvent
 from taupy.profiledb.identity import callpath_ids, user_event_id
 from taupy.profiledb.summary import FlatSums, flat_sums
 from taupy.profiledb.text import storable
@@ -35,6 +35,7 @@ class PreparedThread:
     user_events: list[UserEvent]
     launches: list[Launch]
     activities: Iterable[Activity]
+    samples: list[Samples]
 
     @classmethod
     def of(cls, measured: ThreadProfile, timers: list[int]) -> PreparedThread:
@@ -52,6 +53,7 @@ class PreparedThread:
                 [_moved(event, moved) for event in user_events],
                 [replace(launch, row=moved[launch.row]) for launch in measured.launches],
                 (one._replace(row=moved[one.row]) for one in measured.activities),
+                measured.samples,
             )
             return cls.of(once, timers)
         depth: array[int] = array("q")
@@ -80,6 +82,7 @@ class PreparedThread:
             user_events,
             measured.launches,
             measured.activities,
+            measured.samples,
         )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
@@ -115,6 +118,7 @@ class PreparedThread:
         self._add_user_events(connection, trial, thread)
         self._add_launches(connection, trial, thread)
         self._add_activities(connection, trial, thread)
+        self._add_samples(connection, trial, thread)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
@@ -261,6 +265,28 @@ class PreparedThread:
                 for one in self.activities
             ),
         )
+
+    def _add_samples(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
+        for one in sorted(self.samples, key=lambda one: user_event_id(one.name, one.unit)):
+            event = user_event_id(one.name, one.unit)
+            connection.execute(
+                "INSERT INTO user_event (id, name, unit) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (event, storable(one.name), storable(one.unit)),
+            )
+            connection.executemany(
+                "INSERT INTO sample (trial_id, thread_id, user_event_id, start_ns, end_ns, count,"
+                f" mean, minimum, maximum) VALUES ({trial}, {thread}, {event}, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                zip(
+                    one.start_ns,
+                    one.end_ns,
+                    one.count,
+                    one.mean,
+                    one.minimum,
+                    one.maximum,
+                    strict=True,
+                ),
+            )
 
 
 def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTree, dict[int, int]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Iterator
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from taupy.model.gpu import Activity, Device, Fact, Launch
@@ -12,6 +14,7 @@ from taupy.model.profile import (
     CallTree,
     Metric,
     Profile,
+    Samples,
     Thread,
     ThreadProfile,
     Timer,
@@ -64,6 +67,14 @@ _ACTIVITIES = """
       FROM activity WHERE trial_id = ? ORDER BY thread_id, start_ns, id
 """
 
+_SAMPLES = """
+    SELECT sample.thread_id, user_event.name, user_event.unit, sample.start_ns, sample.end_ns,
+           sample.count, sample.mean, sample.minimum, sample.maximum
+      FROM sample JOIN user_event ON user_event.id = sample.user_event_id
+     WHERE sample.trial_id = ?
+     ORDER BY sample.thread_id, user_event.name, user_event.unit, sample.start_ns
+"""
+
 _DEVICES = """
     SELECT id, node, ordinal, name, uuid, compute_capability
       FROM device WHERE trial_id = ? ORDER BY node, ordinal
@@ -108,6 +119,8 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
         activities.setdefault(thread_id, []).append(Activity(rows[thread_id][callpath], *values))
     for thread_id, found in activities.items():
         threads[thread_id].activities = found
+    for thread_id, series in _samples(db, trial_id):
+        threads[thread_id].samples.append(series)
     metadata: dict[str, str] = {}
     node_metadata: dict[int, dict[str, str]] = {}
     for node, name, value in db.rows(_METADATA, (trial_id,)):
@@ -225,6 +238,23 @@ def _user_events(
             (thread_id, UserEvent(name, unit, count, minimum, maximum, mean, sum_squares, row))
         )
     return events
+
+
+def _samples(db: ProfileDB, trial_id: int) -> Iterator[tuple[int, Samples]]:
+    for (thread_id, name, unit), rows in groupby(
+        db.stream(_SAMPLES, (trial_id,)), key=lambda row: row[:3]
+    ):
+        found = Samples(name, unit, array("q"), array("q"), array("q"),
+                        array("d"), array("d"), array("d"))  # fmt: skip
+        for _, _, _, start_ns, end_ns, count, *values in rows:
+            found.start_ns.append(start_ns)
+            found.end_ns.append(end_ns)
+            found.count.append(count)
+            for column, value in zip(
+                (found.mean, found.minimum, found.maximum), values, strict=True
+            ):
+                column.append(math.nan if value is None else value)
+        yield thread_id, found
 
 
 def _event_order(event: UserEvent) -> tuple[str, str, int]:

@@ -1,4 +1,4 @@
-"""Every table and view of the trial database, version 1.
+"""Every table and view of the trial database.
 
 Tables hold what was measured, views what people ask for. Timers, call paths and
 user events are shared by all trials and have ids made from their content
@@ -240,6 +240,23 @@ TABLES = (
     ) STRICT""",
 )
 
+SAMPLES = (
+    # A user event over time. NULL where a value is not a number.
+    """CREATE TABLE sample (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        user_event_id INTEGER NOT NULL REFERENCES user_event,
+        start_ns INTEGER NOT NULL,
+        end_ns INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        mean REAL,
+        minimum REAL,
+        maximum REAL,
+        PRIMARY KEY (trial_id, thread_id, user_event_id, start_ns)
+    ) STRICT, WITHOUT ROWID""",
+)
+"""What version 2 has more."""
+
 _NAMES = """
            trial.id AS trial_id, application.name AS application,
            experiment.name AS experiment, trial.name AS trial"""
@@ -400,6 +417,24 @@ VIEWS = {
       LEFT JOIN callpath ON callpath.id = value.callpath_id
      ORDER BY value.trial_id, thread.node, thread.context, thread.thread,
               user_event.name""",
+    # User events that were sampled, over time; seconds since the trial's start.
+    "timeline": f"""
+    SELECT {_NAMES},
+           thread.node, thread.context, thread.thread,
+           user_event.name AS event, user_event.unit,
+           (sample.start_ns - begun.ns) / 1e9 AS start_s,
+           (sample.end_ns - begun.ns) / 1e9 AS end_s,
+           sample.mean, sample.minimum, sample.maximum, sample.count
+      FROM trial
+      JOIN (SELECT id, CAST(strftime('%s', started_at) AS INTEGER) * 1000000000
+                   + CAST(substr(started_at, 21, 6) AS INTEGER) * 1000 AS ns FROM trial) AS begun
+        ON begun.id = trial.id
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+      CROSS JOIN sample ON sample.trial_id = trial.id
+      CROSS JOIN thread ON thread.id = sample.thread_id
+      CROSS JOIN user_event ON user_event.id = sample.user_event_id
+     ORDER BY sample.trial_id, sample.thread_id, sample.user_event_id, sample.start_ns""",
     # What ran on GPUs, summed over streams, call paths and configurations.
     "kernels": f"""
     SELECT {_NAMES},

@@ -360,9 +360,21 @@ def test_an_older_file_is_brought_up_to_date(tmp_path, monkeypatch, create):
     with ProfileDB.open(path, create=create) as db:
         assert db.readonly is not create
         assert db.rows("SELECT name, colour FROM trial") == [("1", "blue")]
-        assert db.rows("PRAGMA user_version") == [(2,)]
+        assert db.rows("PRAGMA user_version") == [(migrations.SCHEMA_VERSION,)]
         assert db.rows("SELECT name FROM sqlite_schema WHERE name = 'outdated'") == []
         assert len(db.rows("SELECT * FROM trials")) == 1
+        assert db.verify() == []
+
+
+def test_a_file_of_version_one_gets_samples(tmp_path):
+    path = tmp_path / "taupy.db"
+    stored(path)
+    with sqlite3.connect(path) as connection:
+        connection.executescript("DROP VIEW timeline; DROP TABLE sample; PRAGMA user_version = 1")
+    connection.close()
+    with ProfileDB.open(path) as db:
+        assert db.rows("PRAGMA user_version") == [(migrations.SCHEMA_VERSION,)]
+        assert db.rows("SELECT count(*) FROM timeline") == [(0,)]
         assert db.verify() == []
 
 

@@ -13,6 +13,7 @@ import pytest
 from taupy.errors import DatabaseError, UsageError
 from taupy.profiledb import sql
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.migrations import SCHEMA_VERSION
 from taupy.profiledb.sql import run_sql
 from taupy.profiledb.writer import add_profile
 from tests.builders import small_profile
@@ -87,7 +88,7 @@ def test_a_query_that_makes_no_sense_is_refused_in_one_line(stored, statement, m
 
 def test_the_schema_can_be_looked_at(stored):
     assert "trial_id" in [row[1] for row in ask(stored, "PRAGMA table_info(call)")[1]]
-    assert ask(stored, "PRAGMA user_version")[1] == [(1,)]
+    assert ask(stored, "PRAGMA user_version")[1] == [(SCHEMA_VERSION,)]
     assert ("pprof",) in ask(stored, "SELECT name FROM sqlite_schema WHERE type = 'view'")[1]
     assert ask(stored, "EXPLAIN QUERY PLAN SELECT * FROM trial")[1]
 

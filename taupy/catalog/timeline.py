@@ -1,0 +1,188 @@
+"""What can be sampled of a GPU while a program runs: names, their spellings, their units.
+
+PM sampling reads counters of the whole GPU at a fixed interval, in one pass. A *channel* is one
+value over time: a share of the chip's best in percent, or a rate per second. Names are those
+below, our counters (`counters.py`), which become rates, and PerfWorks metrics.
+
+plan(["timeline"], "GH100", sampled)       metrics to sample, channels made of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from taupy.catalog.sets import expanded, sets
+from taupy.catalog.spelling import Term, is_perfworks, near, unit_of
+from taupy.catalog.spelling import plan as counter_plan
+from taupy.errors import UsageError
+
+
+class Sampled(NamedTuple):
+    """A value of ours that only sampling has; a chip takes the first spelling that it knows."""
+
+    name: str
+    unit: str
+    spellings: tuple[str, ...]
+    description: str
+
+
+_OF_ELAPSED = "pct_of_peak_sustained_elapsed"
+
+SAMPLED = (
+    Sampled("sm_active", "%", (f"sm__cycles_active.avg.{_OF_ELAPSED}",),
+            "time in which SMs held a warp, averaged over the SMs"),
+    Sampled("sm_occupancy", "%", (f"sm__warps_active.avg.{_OF_ELAPSED}",),
+            "warps that the SMs held, of all that they could hold"),
+    Sampled("tensor_active", "%", (f"sm__pipe_tensor_cycles_active.avg.{_OF_ELAPSED}",),
+            "time in which the tensor cores were at work"),
+    Sampled("gpu_active", "%", (f"gr__cycles_active.sum.{_OF_ELAPSED}",),
+            "time in which the compute engine had work, on however few SMs"),
+    Sampled("pcie_rx_bytes", "B/s", ("pcie__read_bytes.sum.per_second",),
+            "bytes that the GPU received through PCIe"),
+    Sampled("pcie_tx_bytes", "B/s", ("pcie__write_bytes.sum.per_second",),
+            "bytes that the GPU sent through PCIe"),
+    Sampled("nvlink_rx_bytes", "B/s", ("nvlrx__bytes.sum.per_second",),
+            "bytes that the GPU received through NVLink"),
+    Sampled("nvlink_tx_bytes", "B/s", ("nvltx__bytes.sum.per_second",),
+            "bytes that the GPU sent through NVLink"),
+    Sampled("sm_clock", "Hz", ("gpc__cycles_elapsed.avg.per_second",),
+            "clock of the SMs"),
+)  # fmt: skip
+
+BY_NAME = {one.name: one for one in SAMPLED}
+
+TIMELINE = "timeline"
+"""The set of what most programs are looked at for; one pass on every chip that samples."""
+
+TIMELINE_NAMES = (
+    "sm_active", "sm_occupancy", "tensor_active", "gpu_active", "dram_read_bytes",
+    "dram_write_bytes", "bytes_l2", "pcie_rx_bytes", "pcie_tx_bytes", "nvlink_rx_bytes",
+    "nvlink_tx_bytes", "sm_clock",
+)  # fmt: skip
+
+
+class Channel(NamedTuple):
+    """One value over time.
+
+    Attributes:
+        per_second: what is counted over a sample is divided by its length.
+    """
+
+    name: str
+    unit: str
+    terms: tuple[Term, ...]
+    per_second: bool
+
+    def value(self, sampled: Mapping[str, float], duration_ns: int) -> float:
+        """From PerfWorks values of one sample; not a number where one of them is none."""
+        total = sum(term.weight * sampled[term.metric] for term in self.terms)
+        if not self.per_second:
+            return total
+        return total * 1e9 / duration_ns if duration_ns > 0 else float("nan")
+
+
+class Plan(NamedTuple):
+    """What is sampled on a chip.
+
+    Attributes:
+        metrics: PerfWorks metrics, each once.
+        missing: names that cannot be sampled there, with the reason.
+    """
+
+    metrics: tuple[str, ...]
+    channels: tuple[Channel, ...]
+    missing: tuple[tuple[str, str], ...]
+
+
+def names_of(names: Iterable[str], project: Mapping[str, object] | None = None) -> tuple[str, ...]:
+    """The names that sets and names stand for, each once.
+
+    Args:
+        project: [tool.taupy.sets] of pyproject.toml.
+
+    Raises:
+        UsageError: nobody knows a name; says which come close.
+    """
+    found: dict[str, None] = {}
+    for name in (one.strip() for one in names):
+        if name == TIMELINE and name not in (project or {}):
+            found.update(dict.fromkeys(TIMELINE_NAMES))
+        elif name in BY_NAME:
+            found[name] = None
+        elif name in (project or {}):
+            inner = {key: value for key, value in (project or {}).items() if key != name}
+            found.update(dict.fromkeys(names_of(sets(project)[name].counters, inner)))
+        elif name:
+            try:
+                found.update(dict.fromkeys(expanded([name], project)))
+            except UsageError:
+                close = near(name, (*BY_NAME, TIMELINE, *sets(project)))
+                more = f"; near it: {', '.join(close)}" if close else ""
+                raise UsageError(
+                    f"there is nothing '{name}' to sample{more}; `taupy avail --sampling` lists "
+                    "what there is"
+                ) from None
+    return tuple(found)
+
+
+def plan(names: Iterable[str], chip: str, can_sample: Callable[[str], bool]) -> Plan:
+    """What must be sampled for these names on this chip.
+
+    Args:
+        names: as `names_of` gives them.
+        can_sample: does the chip sample this PerfWorks metric, by itself in one pass?
+    """
+    channels: list[Channel] = []
+    missing: list[tuple[str, str]] = []
+    for name in names:
+        known = BY_NAME.get(name)
+        if known is not None:
+            spelling = next((one for one in known.spellings if can_sample(one)), None)
+            if spelling is None:
+                missing.append((name, "this chip does not have it"))
+            else:
+                channels.append(Channel(name, known.unit, (Term(1, spelling),), False))
+            continue
+        counted = counter_plan([name], chip)
+        missing += counted.missing
+        for recipe in counted.recipes:
+            if all(can_sample(term.metric) for term in recipe.terms):
+                channels.append(_channel(recipe.name, recipe.unit, recipe.terms))
+            else:
+                missing.append((recipe.name, "it is counted kernel by kernel only (--metrics)"))
+    metrics = dict.fromkeys(term.metric for one in channels for term in one.terms)
+    return Plan(tuple(metrics), tuple(channels), tuple(missing))
+
+
+def _channel(name: str, unit: str, terms: tuple[Term, ...]) -> Channel:
+    """A counter, or a PerfWorks metric: what adds up over time becomes a rate."""
+    if is_perfworks(name) and not adds_up(name):
+        return Channel(name, unit_of(name), terms, False)
+    return Channel(name, "ratio" if unit == "ns" else f"{unit}/s", terms, True)
+
+
+def adds_up(metric: str) -> bool:
+    """Is the metric of two samples together the sum of both, as its name tells?
+
+    `dram__bytes.sum` is, and so is `sm__cycles_active.avg`, an average over the SMs; shares,
+    ratios and rates (`.pct`, `.ratio`, `.per_second`, `.per_cycle_active`, `.peak_sustained`)
+    are not.
+    """
+    base, _, rest = metric.partition(".")
+    if base.endswith("_throughput") or any(
+        word in rest for word in ("pct", "ratio", "per_second", "per_cycle", "max_rate")
+    ):
+        return False
+    return not rest.endswith("peak_sustained")
+
+
+def fitting(
+    metrics: Iterable[str], passes: Callable[[tuple[str, ...]], int | None]
+) -> tuple[str, ...]:
+    """The first metrics of these that one pass can take together."""
+    kept: tuple[str, ...] = ()
+    for metric in metrics:
+        if passes((*kept, metric)) == 1:
+            kept = (*kept, metric)
+    return kept

@@ -1,0 +1,329 @@
+"""Counters of a GPU over time, from `taupy run --pm-sampling` to the trial, with a GPU that is
+played: `tests/fake_gpu` the program's side, `tests/fake_counters/fake_sampling.c` what is sampled.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from taupy.collectors import cupti_sampling
+from tests.fake_gpu import HERE as GPU
+from tests.fake_gpu import PRELUDE, compiler
+
+FAKES = Path(__file__).parent.parent / "fake_counters"
+
+PROGRAM = PRELUDE + "init()\nlaunch('k')\ntime.sleep(0.3)\n"
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory) -> Path:
+    engine = pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    if not Path(engine.__file__.replace("/engine.", "/cupti.")).exists():
+        pytest.skip("the GPU collector is not built")
+    cc = compiler()
+    if cc is None:
+        pytest.skip("no C compiler to build the fakes with")
+    folder = tmp_path_factory.mktemp("fake_sampling")
+    for sources, library in (
+        ((GPU / "fake_cuda.c", FAKES / "fake_sampling_driver.c"), "libcuda.so.1"),
+        ((GPU / "fake_cupti.c", FAKES / "fake_sampling.c"), "libcupti.so.13"),
+    ):
+        subprocess.run(
+            [
+                *(*cc.split(), "-std=gnu11", "-w", "-shared", "-fPIC", f"-Wl,-soname,{library}"),
+                *(*map(str, sources), "-o", str(folder / library), "-lpthread", "-ldl"),
+            ],
+            check=True,
+        )
+    return folder
+
+
+@pytest.fixture
+def gpu(runs, fakes):
+    cupti = str(fakes / "libcupti.so.13")
+    runs.environment.update(LD_LIBRARY_PATH=str(fakes), TAUPY_CUPTI=cupti)
+    return runs
+
+
+POINTS = """
+    SELECT start_s, end_s, mean, minimum, maximum, count, unit FROM timeline
+     WHERE trial_id = (SELECT max(id) FROM trial) AND event = ? ORDER BY start_s
+"""
+
+EVENT = """
+    SELECT count, minimum, maximum, mean, unit FROM user_events
+     WHERE trial_id = (SELECT max(id) FROM trial) AND event = ?
+"""
+
+
+def test_a_timeline_and_its_statistics_stand_in_the_trial(gpu):
+    done = gpu.run(PROGRAM, "--pm-sampling", "sm_active,bytes_l2", "--pm-interval", "2ms")
+    assert done.returncode == 0
+    assert "GH100: 2 values are sampled every 2.00 ms" in done.stderr
+    points = gpu.sql(POINTS, "GPU[0] sm_active")
+    assert len(points) > 100
+    first = points[0]
+    assert first[0] < 0.5 and first[1] - first[0] == pytest.approx(2e-3, abs=1e-6)
+    assert all(one[1] <= other[0] + 1e-9 for one, other in pairwise(points))
+    # Metric 1 of CUPTI: 10 and 11 in turn; it was sampled until the program's end and not after.
+    assert {one[2] for one in points} == {10.0, 11.0}
+    assert points[-1][1] == pytest.approx(gpu.one("SELECT duration_s FROM trials"), abs=0.5)
+    count, low, high, mean, unit = gpu.one(EVENT, "GPU[0] sm_active")
+    assert (count, low, high, unit) == (len(points), 10.0, 11.0, "%")
+    assert mean == pytest.approx(10.5, abs=0.01)
+    # Metric 2 is a sum, 2000 in 2 ms.
+    (rate,) = {(*one[2:5], one[6]) for one in gpu.sql(POINTS, "GPU[0] bytes_l2")}
+    assert rate == (1e6, 1e6, 1e6, "B/s")
+    assert gpu.metadata("taupy.sampling.gpu0") == "GH100, every 2000000 ns"
+    assert gpu.metadata("taupy.health.sampling") is None
+    assert gpu.calls()["<module>"] == 1 and gpu.one("SELECT count(*) FROM launch") == 1
+    assert list(gpu.state.iterdir()) == []
+
+
+def test_the_default_set_and_what_the_chip_has_not(gpu):
+    done = gpu.run(PROGRAM, "--pm-sampling", "timeline")
+    assert "GH100: not sampled: nvlink_rx_bytes, nvlink_tx_bytes (this chip does not have it)" in (
+        done.stderr
+    )
+    found = {name for (name,) in gpu.sql("SELECT DISTINCT event FROM timeline")}
+    assert found == {
+        f"GPU[0] {name}"
+        for name in ("sm_active", "sm_occupancy", "tensor_active", "gpu_active", "sm_clock",
+                     "dram_read_bytes", "dram_write_bytes", "bytes_l2", "pcie_rx_bytes",
+                     "pcie_tx_bytes")
+    }  # fmt: skip
+
+
+def test_more_than_a_pass_is_refused_before_the_run_and_what_fits_is_named(gpu):
+    gpu.environment["FAKE_PM"] = "most=2"
+    done = gpu.run(PROGRAM + "print('ran')", "--pm-sampling", "sm_active,sm_clock,gpu_active")
+    assert done.returncode != 0 and done.stdout == ""
+    assert "together fit sm_active, sm_clock; leave out gpu_active" in done.stderr
+    assert not gpu.database.exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("sm_activ", "there is nothing 'sm_activ' to sample; near it: sm_active"),
+        ("gld", "gld (it is counted kernel by kernel only (--metrics))"),
+        ("nvlink_rx_bytes", "no GPU here can sample any of this"),
+    ],
+)
+def test_names_that_cannot_be_sampled_are_said(gpu, names, said):
+    done = gpu.run("print('ran')", "--pm-sampling", names)
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("enable=35", "GPU 0 is not sampled: the driver lets only administrators profile"),
+        pytest.param("enable=7", "somebody samples it already", marks=pytest.mark.slow),
+        ("config=27", "GH100 cannot sample these together, or not at this interval"),
+        pytest.param("enable=43", "a MIG instance", marks=pytest.mark.slow),
+        pytest.param("start=40", "this vGPU", marks=pytest.mark.slow),
+    ],
+)
+def test_what_keeps_samples_away_is_said_before_the_run_and_the_program_runs(gpu, fault, said):
+    gpu.environment["FAKE_PM"] = fault
+    done = gpu.run("print('ran')", "--pm-sampling", "sm_active")
+    assert done.returncode == 0 and done.stdout == "ran\n"
+    assert said in done.stderr
+    assert gpu.sql("SELECT * FROM timeline") == []
+    notes = gpu.sql("SELECT value FROM metadata WHERE name LIKE 'taupy.health.%'")
+    assert any(said in value for (value,) in notes)
+    assert gpu.metadata("taupy.health.sampling") is None  # it is said once
+
+
+@pytest.mark.slow
+def test_a_chip_before_turing_is_left_alone(gpu):
+    gpu.environment["FAKE_CHIPS"] = "GV100"
+    done = gpu.run("print('ran')", "--pm-sampling", "sm_active")
+    assert done.stdout == "ran\n"
+    assert "GV100 is not sampled: Turing and later can be" in done.stderr
+
+
+@pytest.mark.slow
+def test_an_older_cupti_is_said(gpu, tmp_path):
+    """One of before CUDA 12.6: with the database, without sampling."""
+    source = tmp_path / "old.c"
+    source.write_text(
+        "int cuptiGetVersion(unsigned *v) { return *v = 22, 0; }\n"
+        "int cuptiProfilerHostGetSupportedChips(void *p) { return 0; }\n"
+    )
+    library = tmp_path / "libcupti.so.12"
+    subprocess.run([*compiler().split(), "-shared", "-fPIC", source, "-o", library], check=True)
+    gpu.environment["TAUPY_CUPTI"] = str(library)
+    done = gpu.run("print('ran')", "--pm-sampling", "sm_active")
+    assert done.stdout == "ran\n" and "that of CUDA 12.6 and later can" in done.stderr
+
+
+@pytest.mark.slow
+def test_turing_and_a100_are_sampled_by_cycles_and_so_is_who_refuses_a_time(gpu):
+    gpu.environment["FAKE_CHIPS"] = "GA100"
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    assert gpu.metadata("taupy.sampling.gpu0") == "GA100, every 1000000 cycles"
+    assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
+    gpu.environment.update(FAKE_CHIPS="GB100", FAKE_PM="time=27")
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    assert gpu.metadata("taupy.sampling.gpu0") == "GB100, every 1000000 cycles"
+
+
+def test_a_full_buffer_is_said_with_the_time_that_is_missing(gpu):
+    gpu.environment["FAKE_PM"] = "full"
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    said = gpu.metadata("taupy.health.sampling")
+    assert "the hardware's buffer of samples was full 1 times: take a longer --pm-interval" in said
+    assert "10.0 ms of " in said and "have no samples" in said
+
+
+@pytest.mark.slow
+def test_a_context_is_made_where_one_is_needed_and_that_is_said(gpu):
+    gpu.environment["FAKE_PM"] = "context"
+    done = gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    assert "GPU 0: a CUDA context was needed" in done.stderr
+    assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
+
+
+@pytest.mark.slow
+def test_stamps_of_another_clock_are_moved_and_called_a_guess(gpu):
+    gpu.environment["FAKE_PM"] = "clock"
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    assert "moments are a guess" in gpu.metadata("taupy.health.sampling")
+    points = gpu.sql(POINTS, "GPU[0] sm_active")
+    assert -1 < points[0][0] < 2 and points[-1][1] > 0
+
+
+def test_only_gpus_that_the_program_used_are_kept(gpu):
+    gpu.environment.update(FAKE_CHIPS="GH100,GH100", FAKE_DEVICES="2")
+    gpu.run(PRELUDE + "init()\nlaunch('k', device=1)\n", "--pm-sampling", "sm_active")
+    assert gpu.sql("SELECT DISTINCT event FROM timeline") == [
+        (f"GPU[{ordinal}] sm_active",)
+        for (ordinal,) in gpu.sql("SELECT ordinal FROM device ORDER BY ordinal")
+    ]
+
+
+@pytest.mark.slow
+def test_a_program_without_cuda_keeps_no_timeline(gpu):
+    done = gpu.run("print(1)", "--pm-sampling", "sm_active")
+    assert "used none of the GPUs that were sampled" in done.stderr
+    assert gpu.sql("SELECT * FROM timeline") == []
+
+
+@pytest.mark.slow
+def test_a_killed_program_keeps_its_timeline(gpu):
+    gpu.run(PROGRAM + "os.kill(os.getpid(), 9)\n", "--pm-sampling", "sm_active")
+    gpu.taupy("trials", "--db", str(gpu.database))
+    assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
+
+
+def test_the_sampler_is_no_child_and_goes_with_the_program(gpu):
+    source = PROGRAM + (
+        "try:\n    os.waitpid(-1, os.WNOHANG); print('a child')\n"
+        "except ChildProcessError: print('no child')\n"
+        "print(sorted(set(map(int, os.listdir('/proc/self/fd'))) - {0, 1, 2}))\n"
+    )
+    plain = gpu.run(source, "--gpu").stdout
+    sampled = gpu.run(source, "--gpu", "--pm-sampling", "sm_active").stdout
+    assert sampled == plain and sampled.startswith("no child\n")
+    assert list(gpu.state.iterdir()) == []
+
+
+def test_sampling_and_counting_of_kernels_are_two_runs(gpu):
+    done = gpu.run("print(1)", "--pm-sampling", "sm_active", "--pm-interval", "1")
+    assert done.returncode == 0  # a number alone is milliseconds
+    for options, said in (
+        (("--pm-interval", "1ms"), "name what to sample with it"),
+        (("--pm-sampling", "sm_active", "--pm-interval", "1us"), "from 10us to 60s"),
+        (("--pm-sampling", "sm_active", "--pm-interval", "fast"), "such as 1ms or 100us"),
+    ):
+        done = gpu.run("print(1)", *options)
+        assert done.returncode == 2 and said in done.stderr and done.stdout == ""
+
+
+@pytest.mark.slow
+def test_one_rank_of_a_machine_samples_for_all(gpu):
+    gpu.environment.update(RANK="1", WORLD_SIZE="2", LOCAL_RANK="1", MASTER_PORT="1")
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    gpu.environment.update(RANK="0", LOCAL_RANK="0")
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    assert gpu.one("SELECT count(*) FROM trial") == 1
+    assert gpu.sql("SELECT DISTINCT node FROM timeline") == [(0,)]
+
+
+def test_exports_show_it_as_counters(gpu):
+    gpu.run(PROGRAM, "--trace", "--pm-sampling", "sm_active,bytes_l2")
+    target = gpu.folder / "out.json"
+    done = gpu.taupy("export", "latest", "--db", str(gpu.database), "--format", "chrome",
+                     "-o", str(target))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    events = json.loads(target.read_text())["traceEvents"]
+    counters = [one for one in events if one["ph"] == "C"]
+    assert {one["name"] for one in counters} == {"sm_active [%]", "bytes_l2 [B/s]"}
+    (kernel,) = (one for one in events if one.get("name") == "k" and one["ph"] == "X")
+    assert {one["pid"] for one in counters} == {kernel["pid"]}
+    stamps = [one["ts"] for one in counters if one["name"] == "sm_active [%]"]
+    assert stamps == sorted(stamps) and stamps[0] < kernel["ts"] < stamps[-1]
+
+
+STRUCTURES = {
+    "SetConfig": ("SetConfig", "SetConfig"),
+    "Enable": ("Enable", "Enable"),
+    "OnObject": ("Start", "Start"),
+    "DataSize": ("GetCounterDataSize", "GetCounterDataSize"),
+    "DataInitialize": ("CounterDataImage_Initialize", "CounterDataImageInitialize"),
+    "Decode": ("DecodeData", "DecodeData"),
+    "DataInfo": ("GetCounterDataInfo", "GetCounterDataInfo"),
+    "SampleInfo": ("CounterData_GetSampleInfo", "CounterDataGetSampleInfo"),
+}
+"""Ours -> NVIDIA's structure, and the function that takes it."""
+
+
+def _headers() -> Path | None:
+    found = importlib.util.find_spec("nvidia")
+    folders = [Path(one) for one in (found.submodule_search_locations if found else ())]
+    wheels = [path.parent for one in folders for path in one.glob("*/include/cupti_pmsampling.h")]
+    return wheels[0] if wheels else None
+
+
+def test_our_layouts_are_those_of_nvidias_header(tmp_path):
+    headers, cc = _headers(), shutil.which("g++")
+    if headers is None or cc is None:
+        pytest.skip("no nvidia-cuda-cupti of CUDA 12.6 or later is installed, or no g++")
+    (tmp_path / "cuda.h").write_text("typedef struct CUctx_st *CUcontext; typedef int CUdevice;\n")
+    lines, expected = [], []
+    for name, (theirs, function) in STRUCTURES.items():
+        ours = getattr(cupti_sampling, name)
+        full = f"CUpti_PmSampling_{theirs}_Params"
+        for field, _ in ours._fields_:
+            where = getattr(ours, field)
+            lines.append(f"offsetof({full}, {field}), sizeof((({full} *)0)->{field}), ")
+            expected += [where.offset, where.size]
+        lines.append(f"{full}_STRUCT_SIZE, (size_t)(sizeof(&cuptiPmSampling{function}) * 0), ")
+        expected += [ours().structSize, 0]
+    lines.append("CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL, "
+                 "CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL, "
+                 "CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST, "
+                 "CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL, "
+                 "CUPTI_ERROR_OUT_OF_MEMORY, CUPTI_ERROR_NOT_SUPPORTED, "
+                 "CUPTI_ERROR_INVALID_OPERATION")  # fmt: skip
+    expected += [0, 1, 0, 1, 8, 27, 7]
+    program = tmp_path / "layouts.cc"
+    program.write_text(
+        "#include <cstdio>\n#define CUPTIAPI\n#include <cupti_pmsampling.h>\n"
+        "int main() { size_t all[] = {" + "\n".join(lines) + "};\n"
+        'for (size_t one : all) printf("%zu ", one); }\n'
+    )
+    built = tmp_path / "layouts"
+    include = [f"-I{tmp_path}", f"-I{headers}"]
+    subprocess.run([cc, "-w", "-fpermissive", *include, program, "-o", built], check=True)
+    printed = subprocess.run([built], capture_output=True, text=True, check=True).stdout
+    assert list(map(int, printed.split())) == expected
