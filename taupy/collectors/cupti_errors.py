@@ -123,6 +123,8 @@ def failure(notes: Mapping[str, str]) -> str:
             f"{driver}); install nvidia-cuda-cupti for the driver's CUDA, or set TAUPY_CUPTI to "
             "a libcupti"
         )
+    if step == "import":
+        return f"GPU work was not recorded: cupti-python could not be imported ({text})"
     version = cupti_version(int(notes.get("cupti.version", "0") or 0))
     where = f"CUPTI {version} ({notes.get('cupti.library', '?')}), driver for CUDA {driver}"
     what = {

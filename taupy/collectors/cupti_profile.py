@@ -117,6 +117,7 @@ def add_gpu_part(
     """
     taken = _Node(profile, node, part, find, ns_per_tick, StreamBuilder(profile.timers))
     profile.devices += _devices(part, node)
+    _drop_own_threads(taken)
     _add_calls(taken)
     streams = _add_work(taken)
     _add_memory(taken, streams)
@@ -129,6 +130,20 @@ def add_gpu_part(
         if text and text != "0":
             profile.node_metadata.setdefault(node, {})[name] = text
     return _health(taken)
+
+
+def _drop_own_threads(taken: _Node) -> None:
+    """The debugging collector's threads are Python and so were seen: they are not the program's."""
+    own = {int(number) for number in taken.part.notes.get("backend.threads", "").split()}
+    hosts = taken.host_threads() if own else []
+    dropped = [one for one in hosts if one.thread.native_id in own and len(one.tree) == 1]
+    if not dropped:
+        return
+    taken.profile.threads = [
+        one for one in taken.profile.threads if not any(one is other for other in dropped)
+    ]
+    for number, measured in enumerate(taken.host_threads()):
+        measured.thread = replace(measured.thread, thread=number)
 
 
 def _devices(part: GpuPart, node: int) -> Iterator[Device]:

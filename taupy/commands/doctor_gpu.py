@@ -22,7 +22,8 @@ def checks() -> list[Check]:
         major, minor = driver.version()
     except TaupyError as problem:
         return [("gpu", NOTE, f"{problem}; all that concerns the CPU works")]
-    found = [_driver(major, minor), *_gpus(), _nvml(), _cupti(major), _nvrtc(), _permission()]
+    found: list[Check | None] = [_driver(major, minor), *_gpus(), _nvml(), _cupti(major), _nvrtc()]
+    found += [_cupti_python(major), _permission()]
     return [check for check in found if check is not None]
 
 
@@ -81,6 +82,19 @@ def _cupti(cuda: int) -> Check:
     version = ctypes.c_uint32()
     library.cuptiGetVersion(ctypes.byref(version))
     return "cupti", OK, f"API version {version.value}, {place} (a program's own goes first)"
+
+
+def _cupti_python(cuda: int) -> Check:
+    """Only `taupy run --cupti-backend python` needs it."""
+    from taupy.collectors import cupti_python_check
+
+    name = "cupti-python"
+    if problem := cupti_python_check.problem():
+        return name, NOTE, f"{problem}; needed for `taupy run --cupti-backend python` only"
+    version = cupti_python_check.installed()
+    if cupti_python_check.made_for() != cuda:
+        return name, NOTE, f"{version} is not for this driver's CUDA {cuda}"
+    return name, OK, f"{version}: `taupy run --cupti-backend python` can be compared with"
 
 
 def _nvrtc() -> Check:

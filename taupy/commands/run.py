@@ -137,6 +137,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep every kernel, copy, wait and API call with its stamps, not their sums only",
     )
+    gpu.add_argument(
+        "--cupti-backend",
+        choices=("native", "python"),
+        default=None,
+        help="who records GPU work: taupy's native collector, or, to hold the two against each "
+        "other, NVIDIA's cupti-python, which is slower and is imported into the program "
+        "(default: native)",
+    )
     how = parser.add_argument_group("how")
     how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
     how.add_argument(
@@ -305,6 +313,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
                 "this run is not measured"
             )
     gpu = _gpu(args, project, engine, engine_options, notes)
+    _cupti_backend(args, project, gpu, engine_options, notes, metadata)
     if engine_options.get("gpu_counters"):
         gpu = "no"  # kernels are counted in this run, not timed
     rank, world_size, job = getattr(args, "rank", None) or _rank()
@@ -515,6 +524,35 @@ def _gpu(
         if (value := _number(name, None, None, project)) is not None:
             engine_options[name] = int(value)
     return "yes" if asked else "auto"
+
+
+def _cupti_backend(
+    args: argparse.Namespace,
+    project: dict[str, Any],
+    gpu: str,
+    engine_options: dict[str, Any],
+    notes: list[str],
+    metadata: dict[str, str],
+) -> None:
+    """Whether cupti-python records what GPUs do, in place of the native collector.
+
+    Raises:
+        TaupyError: it was asked for and is not installed.
+    """
+    backend = args.cupti_backend or project.get("cupti_backend") or "native"
+    if backend not in ("native", "python"):
+        raise UsageError(f"there is no CUPTI backend {backend!r}: native or python")
+    if backend == "native" or gpu == "no":
+        return
+    if engine_options.get("gpu_counters"):
+        notes.append("--cupti-backend python: kernels are timed with it, not counted")
+        return
+    from taupy.collectors import cupti_python_check
+
+    if problem := cupti_python_check.problem():
+        raise TaupyError(f"--cupti-backend python: {problem}")
+    engine_options["cupti_backend"] = backend
+    metadata["taupy.option.cupti_backend"] = f"{backend} ({cupti_python_check.installed()})"
 
 
 def _number(name: str, given: Any, environment: str | None, project: dict[str, Any]) -> Any:

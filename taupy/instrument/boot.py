@@ -73,7 +73,8 @@ def _start(folder: bytes) -> None:
         package = __file__[: -len("instrument/boot.py")]
         if options.pop("gpu", 0):
             _measure_gpu(options, native.__file__)
-        options["our_files"] = [package + "instrument/", package + "__init__.py"]
+        ours = ("instrument/", "__init__.py", "collectors/cupti_p")
+        options["our_files"] = [package + name for name in ours]
         native.start(options)
     else:
         from taupy.instrument import engine as plain
@@ -84,7 +85,9 @@ def _start(folder: bytes) -> None:
 
 def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
     """Name the collector to the engine; a parent's mention of it is not the program's."""
-    collector = "/gpu_counters." if options.get("gpu_counters") else "/cupti."
+    collector = "/cupti_python." if options.get("cupti_backend") == "python" else "/cupti."
+    if options.get("gpu_counters"):
+        collector = "/gpu_counters."
     path = engine.replace("/engine.", collector).encode("utf-8", "surrogateescape")
     try:
         posix.stat(path)

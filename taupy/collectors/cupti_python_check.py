@@ -1,0 +1,37 @@
+"""Whether NVIDIA's cupti-python can record GPU work here: asked before the program starts.
+
+Nothing of it is imported: its metadata tell.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from pathlib import Path
+
+PACKAGE = "cupti-python"
+REMEDY = "pip install 'taupy-profiler[gpu]'"
+
+
+def installed() -> str:
+    """The package and its version, "cupti-python 13.4.0"; "" if it is not there."""
+    try:
+        return f"{PACKAGE} {importlib.metadata.version(PACKAGE)}"
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def made_for() -> int:
+    """The major version of CUDA that it is made for; 0 if it is not there."""
+    number = installed().rpartition(" ")[2].partition(".")[0]
+    return int(number) if number.isdigit() else 0
+
+
+def problem() -> str:
+    """Why it cannot be used, with the remedy; "" if it can."""
+    if not installed() or importlib.util.find_spec("cupti") is None:
+        return f"{PACKAGE} is not installed: {REMEDY}"
+    native = Path(__file__).parent.parent / "_native"
+    if not any(native.glob("cupti_python.*.so")):
+        return "the library that starts it was not compiled (`taupy doctor` tells more)"
+    return ""

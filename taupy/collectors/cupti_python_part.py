@@ -1,0 +1,152 @@
+"""Write a GPU part in Python: for the debugging collector, which has no mapped file.
+
+The layout is `_native/gpu_part.h`'s, by the structures of its reader, `cupti_part`; the
+whole file is written anew each time and put in the place of the one before.
+
+Runs inside the measured process: no Python routines of others are called.
+"""
+
+from __future__ import annotations
+
+import posix
+import struct
+from collections.abc import Iterable
+
+from taupy.collectors import cupti_part
+from taupy.collectors.cupti_part import DeviceFacts, Live
+
+_ALIGN = 64
+_HEADER_BYTES = 384
+"""Fixed fields and a table of one chunk, aligned."""
+
+_BLOCK = struct.Struct("<IIQ48x")
+_SIZES = struct.Struct("<QQ")
+_THREADS_AT_MOST, _LIVE_AT_MOST = 1000, 128
+
+
+class PartWriter:
+    """The blocks of one GPU part, put together.
+
+    Args:
+        pid: of the process.
+        start_ticks: of the engine's part of the same process; 0 if it has none yet.
+    """
+
+    def __init__(self, pid: int, start_ticks: int) -> None:
+        self.pid = pid
+        self.start_ticks = start_ticks
+        self._blocks: list[bytes] = []
+
+    def _block(self, kind: int, payload: bytes) -> None:
+        padding = -len(payload) % _ALIGN
+        self._blocks.append(_BLOCK.pack(kind, 0, _BLOCK.size + len(payload) + padding))
+        self._blocks.append(payload + bytes(padding))
+
+    def counters(self, values: dict[str, int]) -> None:
+        names = cupti_part._COUNTER_NAMES
+        payload = struct.pack(f"<{len(names)}q", *[values.get(name, 0) for name in names])
+        self._block(cupti_part._COUNTERS, payload)
+
+    def work(self, rows: Iterable[tuple[float, ...]]) -> None:
+        """Rows of `cupti_python_sums`, in their order."""
+        pack = cupti_part._WORK_ITEM.pack
+        payload = b"".join([pack(*row, 0) for row in rows])
+        if payload:
+            self._block(cupti_part._WORK, payload)
+
+    def names(self, texts: dict[str, int]) -> None:
+        for text, number in texts.items():
+            self._text(cupti_part._NAME, number, text)
+
+    def call_names(self, names: dict[tuple[int, int], str]) -> None:
+        for (domain, callback_id), text in names.items():
+            self._text(cupti_part._CALL_NAME, domain << 12 | callback_id, text)
+
+    def _text(self, kind: int, number: int, text: str) -> None:
+        data = text.encode("utf-8", "replace")
+        self._block(kind, _SIZES.pack(number, len(data)) + data + b"\0")
+
+    def calls(self, calls: dict[int, tuple[int, int]]) -> None:
+        """Key of `GpuCall` -> (calls, ticks)."""
+        pack = cupti_part._CALL.pack
+        payload = b"".join([pack(key, n, ticks, 0) for key, (n, ticks) in calls.items()])
+        if payload:
+            self._block(cupti_part._CALLS, payload)
+
+    def threads(self, threads: dict[int, tuple[int, str]]) -> None:
+        """Number -> (native id, name) of threads without routines."""
+        pack = cupti_part._THREAD.pack
+        rows = [threads.get(number, (0, "")) for number in range(_THREADS_AT_MOST)]
+        if threads:
+            payload = b"".join([pack(native, name.encode()[:23]) for native, name in rows])
+            self._block(cupti_part._THREADS, payload)
+
+    def device(self, facts: DeviceFacts) -> None:
+        name = facts.name.encode("utf-8", "replace")[:127]
+        self._block(cupti_part._DEVICE, cupti_part._DEVICE_ITEM.pack(*facts[:-1], 0, name))
+
+    def live(self, live: Iterable[Live]) -> None:
+        """Memory in use; as many rows as the reader takes."""
+        pack = cupti_part._LIVE_ITEM.pack
+        rows = [pack(1, *one) for one in live][:_LIVE_AT_MOST]
+        room = bytes((_LIVE_AT_MOST - len(rows)) * cupti_part._LIVE_ITEM.size)
+        self._block(cupti_part._LIVE, b"".join([*rows, room]))
+
+    def notes(self, notes: dict[str, str]) -> None:
+        for name, value in notes.items():
+            n, v = name.encode("utf-8", "replace"), value.encode("utf-8", "replace")
+            self._block(cupti_part._NOTE, _SIZES.pack(len(n), len(v)) + n + b"\0" + v + b"\0")
+
+    def write(self, path: bytes) -> bool:
+        """Into the file; False if that cannot be done, and the one before stays."""
+        used = _HEADER_BYTES + sum([len(data) for data in self._blocks])
+        fields = [cupti_part.MAGIC, cupti_part.VERSION, _HEADER_BYTES, 1, used, used, self.pid]
+        fields += [0] * 7 + [self.start_ticks]
+        rest = len(struct.unpack(cupti_part._FIXED.format, bytes(cupti_part._FIXED.size)))
+        fixed = cupti_part._FIXED.pack(*fields, *[0] * (rest - len(fields)))
+        header = bytearray(_HEADER_BYTES)
+        header[: len(fixed)] = fixed
+        return write_file(path, b"".join([bytes(header), *self._blocks]))
+
+
+def write_file(path: bytes, data: bytes) -> bool:
+    """Put a file in the place of the one before; False if that cannot be done."""
+    new = path + b".new"
+    try:
+        descriptor = posix.open(
+            new, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
+        )
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[posix.write(descriptor, view) :]
+        finally:
+            posix.close(descriptor)
+        posix.rename(new, path)
+    except OSError:
+        return False
+    return True
+
+
+class TraceWriter:
+    """The file of single activities: blocks of one stream each, appended."""
+
+    def __init__(self, path: bytes) -> None:
+        self.lost = 0
+        try:
+            flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
+            self._descriptor = posix.open(path, flags, 0o600)
+        except OSError:
+            self._descriptor = -1
+
+    def write(self, slots: dict[int, list[tuple[int, ...]]]) -> None:
+        """Slot -> (start, end, bytes, graph node, row, correlation) of its activities."""
+        pack = cupti_part._TRACE_ITEM.pack
+        for slot, activities in slots.items():
+            head = cupti_part._TRACE_HEAD.pack(cupti_part._TRACE_MAGIC, slot, len(activities))
+            view = memoryview(b"".join([head, *[pack(*one) for one in activities]]))
+            try:
+                while view:
+                    view = view[posix.write(self._descriptor, view) :]
+            except OSError:
+                self.lost += len(activities)
