@@ -66,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--theme", choices=("light", "dark"), help="default: light")
     parser.add_argument(
+        "--equal-decades",
+        action="store_true",
+        help="make a decade as long across as up: slanted roofs rise at 45 degrees",
+    )
+    parser.add_argument(
         "--top", type=int, default=10, metavar="N", help="points named in a chart (default: 10)"
     )
     parser.add_argument(
@@ -146,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
         args.theme,
         args.top,
         also(args.also, placements, there),
+        args.equal_decades,
     )
     write(args.output, drawing)
     for form, path in args.export:

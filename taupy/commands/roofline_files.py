@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -33,6 +33,7 @@ class Drawing:
         kinds: of charts that were asked for; empty for the usual one.
         level: memory level; None for the usual one.
         top: points with names; also: further roofs.
+        equal_decades: a decade is as long across as up.
     """
 
     placements: Sequence[Placement]
@@ -41,8 +42,12 @@ class Drawing:
     theme: Theme | None
     top: int
     also: Sequence[Roofs]
+    equal_decades: bool = False
 
     def chart(self, kind: charts.Kind, level: str) -> Chart:
+        return replace(self._chart(kind, level), equal_decades=self.equal_decades)
+
+    def _chart(self, kind: charts.Kind, level: str) -> Chart:
         if kind == "hierarchical":
             return classic.hierarchical(self.placements, self.top, self.also)
         if kind == "classic":

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from taupy.model.work import LEVELS, PRECISION_OF
 from taupy.pprof.view import Cell, Column, View
-from taupy.roofline.look import clipped
+from taupy.roofline.naming import labels
 from taupy.roofline.placement import Placement
+from taupy.roofline.roofs import none_known
 from taupy.units import four_digits, prefixed
 
 _SHORTEST = 60
@@ -48,8 +49,10 @@ def points_view(
         ),
     ]
     rows = [
-        _row(rank, each, levels, precisions, several, swept, full_names)
-        for rank, each in enumerate(placements, 1)
+        _row(rank, each, each.point.name if full_names else label, levels, precisions)
+        for rank, (each, label) in enumerate(
+            zip(placements, labels(placements, _SHORTEST), strict=True), 1
+        )
     ]
     return View(title, columns, rows, notes)
 
@@ -77,13 +80,10 @@ def _facts(several: bool, swept: bool) -> list[Column]:
 def _row(
     rank: int,
     each: Placement,
+    label: str,
     levels: Sequence[str],
     precisions: Sequence[str],
-    several: bool,
-    swept: bool,
-    full_names: bool,
 ) -> list[Cell]:
-    del several, swept
     point = each.point
     known = point.flop_tier != "unknown"
     share = each.roof_share
@@ -92,7 +92,7 @@ def _row(
         tier = f"{point.flop_tier}, bytes {point.bytes_tier}"
     row: list[Cell] = [
         rank,
-        point.name if full_names else clipped(point.short, _SHORTEST),
+        label,
         point.name,
         point.trial,
         point.processor,
@@ -149,9 +149,8 @@ def roof_lines(placements: Sequence[Placement]) -> list[str]:
         if roofs.launch is not None:
             launch = roofs.launch
             parts.append(f"launch {prefixed(launch.value, 's')} ({launch.source})")
-        name = roofs.processor or "this processor"
         if parts:
-            lines.append(f"roofs of {name}: {', '.join(parts)}")
+            lines.append(f"roofs of {roofs.processor or 'this processor'}: {', '.join(parts)}")
         else:
-            lines.append(f"no ceilings of {name} are known: `taupy ceilings` measures them")
+            lines.append(none_known(roofs.processor))
     return lines

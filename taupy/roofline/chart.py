@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from taupy.roofline.naming import labels
 from taupy.roofline.placement import Placement
 from taupy.units import percent, prefixed
 
@@ -28,6 +29,7 @@ TITLES: dict[Kind, str] = {
     "combined": "Time-based roofline",
 }
 COLORS = 10
+_ALL = 0.995  # of the run time: the rest is not worth a note
 _WEIGHTY = 0.001  # share of the time from which on a point is always drawn
 _NEAR = 30.0
 _LEAST, _MOST = 1e-40, 1e40
@@ -43,6 +45,11 @@ class Axis:
     unit: str
     low: float
     high: float
+
+    @property
+    def decades(self) -> float:
+        """How many powers of ten it is long."""
+        return math.log10(self.high / self.low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,7 @@ class Chart:
         level: the memory level that it is of; empty for all.
         x2, y2: secondary axes, None without; their low and high face those of x and y.
         points: one record a point, JSON-able: every number of the chart.
+        equal_decades: a decade is as long across as up, so that slanted roofs rise at 45 degrees.
     """
 
     kind: Kind
@@ -140,6 +148,7 @@ class Chart:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     points: tuple[dict[str, Any], ...]
+    equal_decades: bool = False
 
 
 def to_json(chart: Chart) -> dict[str, Any]:
@@ -179,6 +188,7 @@ def record(placement: Placement, rank: int) -> dict[str, Any]:
         "run_time": point.run_time,
         "time": point.time,
         "share": point.share,
+        "covered": point.covered,
         "flop_tier": point.flop_tier,
         "bytes_tier": point.bytes_tier,
         "flop": dict(point.flop),
@@ -301,6 +311,12 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
     ]
     if idle and zero and all(each.point.of == "kernel" for each in zero):
         notes.append(f"{len(zero)} without flop: {share(zero)} % of the time")
+    for covered in {each.point.trial: each.point.covered for each in placements}.values():
+        if covered is not None and covered < _ALL:
+            notes.append(
+                f"counted routines take {percent(100 * covered)} % of the run time; what the "
+                "others did is UNKNOWN"
+            )
     unknown = [each for each in placements if not each.point.known]
     if unknown:
         notes.append(f"{len(unknown)} not counted, not drawn: {share(unknown)} % of the time")
@@ -322,11 +338,13 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
 
 def warnings(placements: Sequence[Placement]) -> list[str]:
     """Points above a roof: a count or a roof is wrong."""
-    found = [each for each in placements if each.above_roof]
+    named = zip(placements, labels(placements, 60), strict=True)
+    found = [(each, label) for each, label in named if each.above_roof]
     return [
-        f"{each.point.short} is above its roof ({percent(100 * (each.roof_share or 0))} %): "
+        f"{label} is above its roof "
+        f"({percent(100 * (each.roof_share or 0))} %): "
         "a clock above the roof's, another processor's roof, or a wrong count"
-        for each in found[:3]
+        for each, label in found[:3]
     ] + ([f"... and {len(found) - 3} more above their roofs"] if len(found) > 3 else [])
 
 

@@ -9,9 +9,10 @@ from taupy.model.machine import Ceiling
 from taupy.model.work import LEVELS
 from taupy.roofline import chart, model
 from taupy.roofline.chart import Chart, Entry, Line, Symbol
-from taupy.roofline.look import Look, clipped, group_of, look, processor_name
+from taupy.roofline.look import Look, group_of, look, processor_name
+from taupy.roofline.naming import clipped, labels
 from taupy.roofline.placement import Placement
-from taupy.roofline.roofs import Roofs
+from taupy.roofline.roofs import Roofs, none_known
 from taupy.units import percent, prefixed
 
 _MOST_LABELLED = 6
@@ -46,8 +47,9 @@ def hierarchical(
     legend = [Entry(level, level) for level in levels]
     several = len(style.groups) > 1
     apart = len(machines(placements)) > 1
-    for number, each in enumerate(placements[:top]):
-        name = f"{clipped(each.point.short)}  {percent(100 * each.point.share)} %"
+    named = zip(placements[:top], labels(placements), strict=False)
+    for number, (each, label) in enumerate(named):
+        name = f"{label}  {percent(100 * each.point.share)} %"
         if several:
             where = processor_name(each.point.processor) if apart else f"trial {each.point.trial}"
             name += f"  [{each.point.series or where}]"
@@ -352,7 +354,7 @@ def _missing_roofs(processors: Sequence[Roofs], levels: Sequence[str]) -> list[s
     for roofs in processors:
         name = roofs.processor or "this processor"
         if roofs.empty:
-            notes.append(f"no ceilings of {name} are known: `taupy ceilings` measures them")
+            notes.append(none_known(name))
             continue
         lacking = [level for level in levels if level not in roofs.bandwidth]
         if lacking:

@@ -42,7 +42,15 @@ def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
     levels = [name for name in LEVELS if any(name in each["bytes"] for each in records)]
     plain = ("rank", "name", "short", "of", "trial", "trial_name", "processor", "series")
     header = [*plain, "parameter", "calls", "launches", "counted_launches"]
-    header += ["run_time_s", "counted_time_s", "share", "flop_tier", "bytes_tier", "flop"]
+    header += [
+        "run_time_s",
+        "counted_time_s",
+        "share",
+        "covered",
+        "flop_tier",
+        "bytes_tier",
+        "flop",
+    ]
     header += [f"flop_{name.replace(' ', '_')}" for name in precisions]
     for level in levels:
         header += [f"bytes_{level}", f"intensity_{level}", f"bandwidth_{level}_B_s"]
@@ -55,7 +63,7 @@ def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
     for each in records:
         row: list[Any] = [each[name] for name in plain]
         row += [each["parameter"], each["calls"], each["launches"], each["counted"]]
-        row += [each["run_time"], each["time"], each["share"]]
+        row += [each["run_time"], each["time"], each["share"], each["covered"]]
         row += [each["flop_tier"], each["bytes_tier"], each["total_flop"]]
         row += [each["flop"].get(name) for name in precisions]
         for level in levels:

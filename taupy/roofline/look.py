@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from taupy.roofline.chart import COLORS, MARKERS, Entry
+from taupy.roofline.naming import clipped, labels
 from taupy.roofline.placement import Placement
 from taupy.units import percent
-
-_LONGEST = 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,10 @@ def look(placements: Sequence[Placement], top: int) -> Look:
         return _by_group(placements, groups, top)
     colors = {number: f"c{number}" for number in range(min(top, len(placements)))}
     legend = [
-        Entry(f"{clipped(each.point.short)}  {percent(100 * each.point.share)} %", colors[number])
-        for number, each in enumerate(placements[:top])
+        Entry(f"{name}  {percent(100 * each.point.share)} %", colors[number])
+        for number, (each, name) in enumerate(
+            zip(placements[:top], labels(placements), strict=False)
+        )
     ]
     rest = placements[top:]
     if rest:
@@ -55,15 +56,14 @@ def _by_group(placements: Sequence[Placement], groups: tuple[str, ...], top: int
     place = {group: f"c{number % COLORS}" for number, group in enumerate(groups)}
     colors = {number: place[group_of(each)] for number, each in enumerate(placements)}
     legend = [Entry(clipped(group), place[group]) for group in groups]
-    names = list(dict.fromkeys(each.point.short for each in placements))
+    each_name = labels(placements)
+    names = list(dict.fromkeys(each_name))
     swept = any(each.point.parameter is not None for each in placements)
     markers: dict[int, int] = {}
     if not swept and len(names) > 1:
         marker = {name: min(rank, MARKERS - 1) for rank, name in enumerate(names)}
-        markers = {number: marker[each.point.short] for number, each in enumerate(placements)}
-        legend += [
-            Entry(clipped(name), "ink", marker[name]) for name in names[: min(top, MARKERS - 1)]
-        ]
+        markers = {number: marker[name] for number, name in enumerate(each_name)}
+        legend += [Entry(name, "ink", marker[name]) for name in names[: min(top, MARKERS - 1)]]
         if len(names) > min(top, MARKERS - 1):
             legend.append(Entry(f"others ({len(names) - top})", "ink", MARKERS - 1))
     return Look(colors, markers, groups, tuple(legend))
@@ -73,12 +73,3 @@ def processor_name(name: str) -> str:
     """A processor's name without its maker's: "V100-SXM2-16GB"."""
     words = [word for word in name.split() if word not in ("NVIDIA", "Tesla", "GeForce")]
     return " ".join(words) or name
-
-
-def clipped(name: str, longest: int = _LONGEST) -> str:
-    """A name short enough for a legend: its middle goes, ends tell kernels apart."""
-    name = " ".join(name.split())
-    if len(name) <= longest:
-        return name
-    end = longest // 3
-    return f"{name[: longest - end - 1]}…{name[-end:]}"

@@ -31,6 +31,7 @@ _PAGE = """<!DOCTYPE html>
   <label>share of time from <input id="least" type="range" min="0" max="80" value="0">
     <span id="least-text">all</span></label>
   <label>find <input id="find" type="search" placeholder="name"></label>
+  <button class="plain" id="equal">equal decades</button>
   <button class="plain" id="save">save SVG</button>
   <button class="plain" id="theme">light / dark</button>
 </div>

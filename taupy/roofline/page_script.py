@@ -59,9 +59,9 @@ SCRIPT = r"""
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
 const NS = 'http://www.w3.org/2000/svg';
-const W = 960, H = 620;
+const W = 960;
 let kind = data.charts[0].kind, level = data.charts[0].level, theme, chosen = -1;
-let least = 0, wanted = '', sortBy = 'share', down = true;
+let equal = data.charts[0].equal_decades, H = 620, least = 0, wanted = '', sortBy = 'share', down = true;
 
 function el(name, attributes, parent, text) {
   const made = document.createElementNS(NS, name);
@@ -151,14 +151,22 @@ function tickLabel(value, unit) {
 
 function draw() {
   const chart = current();
-  const box = {left:74, right: chart.y2 ? W-78 : W-18, top: chart.x2 ? 52 : 16, bottom: H-52};
+  const lx = [Math.log10(chart.x.low), Math.log10(chart.x.high)];
+  const ly = [Math.log10(chart.y.low), Math.log10(chart.y.high)];
+  const box = {left:74, right: chart.y2 ? W-78 : W-18, top: chart.x2 ? 52 : 16, bottom: 568};
+  if (equal) {
+    const across = lx[1]-lx[0], up = ly[1]-ly[0];
+    const decade = Math.min((box.right-box.left) / across, (box.bottom-box.top) / up);
+    box.right = box.left + decade*across;
+    box.bottom = box.top + decade*up;
+  }
+  H = box.bottom + 52;
+  $('equal').setAttribute('aria-pressed', equal);
   const svg = $('chart');
   svg.replaceChildren();
   svg.setAttribute('viewBox', `0 0 ${W} ${H}`);
   svg.setAttribute('role', 'img');
   svg.setAttribute('aria-label', chart.title);
-  const lx = [Math.log10(chart.x.low), Math.log10(chart.x.high)];
-  const ly = [Math.log10(chart.y.low), Math.log10(chart.y.high)];
   const X = v => box.left + (Math.log10(v)-lx[0]) / (lx[1]-lx[0]) * (box.right-box.left);
   const Y = v => box.bottom - (Math.log10(v)-ly[0]) / (ly[1]-ly[0]) * (box.bottom-box.top);
   el('rect', {x:0, y:0, width:W, height:H, fill:color('ground')}, svg);
@@ -189,7 +197,7 @@ function draw() {
       el('line', {x1:box.right, x2:box.right+4, y1:at, y2:at, stroke:color('muted')}, grid);
       el('text', {x:box.right+7, y:at+4, style:`fill:${color('muted')}`}, grid, tickLabel(value, 's'));
     }
-    el('text', {transform:`translate(${W-8} ${(box.top+box.bottom)/2}) rotate(-90)`, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, `${chart.y2.label} [s]`);
+    el('text', {transform:`translate(${box.right+70} ${(box.top+box.bottom)/2}) rotate(-90)`, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, `${chart.y2.label} [s]`);
   }
   const plane = el('g', {'clip-path':'url(#plane)'}, svg), words = el('g', {}, svg);
   drawBoxes(chart, box, X, Y, plane, words);
@@ -221,30 +229,49 @@ function drawLines(chart, box, X, Y, plane, words) {
       el('title', {}, made, `${line.label}${line.reference ? ' - ' + line.reference : ''}`);
   }
   // From the top down: the upper of two near roofs has its label above, the lower below.
+  // What isochrones are called stands at their corners, wherever the others are.
+  const spots = chart.symbols.filter(symbol => shown(symbol.point)).map(symbol => [X(symbol.x), Y(symbol.y)]);
   const highest = line => Math.max(...line.points.map(point => point[1]));
-  for (const line of [...chart.lines].sort((one, other) => highest(other) - highest(one))) {
+  const late = line => line.role !== 'isochrone';
+  const order = [...chart.lines].sort((one, other) => late(one) - late(other) || highest(other) - highest(one));
+  for (const line of order) {
     if (!line.label || line.role === 'trajectory' || line.role === 'pair') continue;
-    const points = line.points.map(([x, y]) => [X(x), Y(y)]);
+    const points = line.points.map(([x, y]) => [X(x), Y(y)]), long = 5.9 * line.label.length;
     if (line.role === 'isochrone') {
       el('text', {x:points[1][0]-3, y:points[1][1]-3, 'text-anchor':'end', class:'halo', style:`fill:${color('muted')}`}, words, line.label);
+      taken.push(spread(points[1][0]-long/2, points[1][1]-7, 1, 0, long));
       continue;
     }
-    const [a, b] = [points[0], points[points.length-1]];
-    const angle = Math.atan2(b[1]-a[1], b[0]-a[0]) * 180/Math.PI;
-    const first = line.role === 'bandwidth' ? .14 : line.role === 'balance' ? .8 : .99;
-    const cos = Math.cos(angle*Math.PI/180), sin = Math.sin(angle*Math.PI/180);
-    let at, up, crowded = true;
-    for (let step = 0; step < 4 && crowded; step++) for (up = 1; up >= -1 && crowded; up -= 2) {
-      const along = first + (first < .2 ? .22 : -.22)*step;
-      at = {x: a[0]+(b[0]-a[0])*along, y: a[1]+(b[1]-a[1])*along, up};
-      at.tx = at.x + 8*up*sin; at.ty = at.y - 8*up*cos;
-      crowded = taken.some(t => Math.abs((at.ty-t.ty)*cos - (at.tx-t.tx)*sin) < 14
-        && Math.abs((at.tx-t.tx)*cos + (at.ty-t.ty)*sin) < 230);
-    }
-    taken.push(at);
-    el('text', {transform:`translate(${at.x} ${at.y}) rotate(${angle}) translate(0 ${at.up > 0 ? -5 : 13})`, class:'halo',
-      'text-anchor': first > .9 ? 'end' : first < .2 ? 'start' : 'middle', style:`fill:${color(line.color)}`}, words, line.label);
+    const best = labelPlace(line.role, points[0], points[points.length-1], long, taken, spots);
+    taken.push(best.place);
+    el('text', {transform:`translate(${best.x} ${best.y}) rotate(${best.angle}) translate(0 ${best.side > 0 ? -5 : 13})`, class:'halo',
+      'text-anchor':'middle', style:`fill:${color(line.color)}`}, words, line.label);
   }
+}
+// Of places along a line, the one that hides no other label and few symbols.
+function labelPlace(role, a, b, long, taken, spots) {
+  const whole = Math.hypot(b[0]-a[0], b[1]-a[1]) || 1, cos = (b[0]-a[0])/whole, sin = (b[1]-a[1])/whole;
+  const first = role === 'bandwidth' ? .14 : role === 'balance' ? .8 : .99, half = long/2/whole;
+  const middle = first + (first < .2 ? half : first > .9 ? -half : 0);
+  let best = null;
+  for (let step = 0; step < 4; step++) for (const side of role === 'balance' ? [-1, 1] : [1, -1]) {
+    const along = middle + (first < .2 ? .22 : -.22)*step;
+    // Within the line; of one that is too short, from its beginning or up to its end.
+    const at = first > .2 ? Math.min(Math.max(along, half), 1-half) : Math.max(Math.min(along, 1-half), half);
+    const x = a[0]+whole*at*cos, y = a[1]+whole*at*sin, tx = x+9*side*sin, ty = y-9*side*cos;
+    const place = spread(tx, ty, cos, sin, long);
+    const clashes = taken.filter(other => place.some(p => other.some(q => Math.hypot(p[0]-q[0], p[1]-q[1]) < 13))).length;
+    const hidden = spots.filter(p => Math.abs((p[1]-ty)*cos-(p[0]-tx)*sin) < 13
+      && Math.abs((p[0]-tx)*cos+(p[1]-ty)*sin) < long/2+5).length;
+    if (!best || clashes < best.clashes || clashes === best.clashes && hidden < best.hidden)
+      best = {clashes, hidden, x, y, side, place, angle:Math.atan2(sin, cos)*180/Math.PI};
+  }
+  return best;
+}
+function spread(x, y, cos, sin, long) {
+  const count = Math.max(2, Math.floor(long/13)+1), found = [];
+  for (let at = 0; at < count; at++) found.push([x+(at/(count-1)-.5)*long*cos, y+(at/(count-1)-.5)*long*sin]);
+  return found;
 }
 
 function drawSymbols(chart, X, Y, plane, words) {
@@ -282,9 +309,13 @@ function drawMarks(chart, box, svg) {
     made.addEventListener('click', () => choose(mark.point));
   }
   if (!chart.marks_label) return;
-  const bottom = chart.marks.some(mark => mark.edge === 'bottom');
-  el('text', bottom ? {x:box.left+6, y:box.bottom-thick-6, class:'halo', style:`fill:${color('muted')}`}
-    : {transform:`translate(${box.left+thick+12} ${box.bottom-8}) rotate(-90)`, class:'halo', style:`fill:${color('muted')}`}, svg, chart.marks_label);
+  // Behind the strip where there is room, else beside it.
+  const below = chart.marks.some(mark => mark.edge === 'bottom');
+  const end = Math.max(0, ...chart.marks.filter(mark => mark.edge !== 'right').map(mark => mark.high));
+  const along = end < .6 ? end + .008 : .012, beside = end < .6 ? 1 : thick+4;
+  const at = below ? `translate(${box.left+along*wide} ${box.bottom-beside-2})`
+    : `translate(${box.left+beside+9} ${box.bottom-along*high}) rotate(-90)`;
+  el('text', {transform:at, class:'halo', style:`fill:${color('muted')}`}, svg, chart.marks_label);
 }
 
 function legend(chart) {
@@ -421,6 +452,7 @@ $('least').addEventListener('input', event => {
   draw(); names();
 });
 $('find').addEventListener('input', event => { wanted = event.target.value.toLowerCase(); draw(); names(); });
+$('equal').addEventListener('click', () => { equal = !equal; draw(); });
 $('theme').addEventListener('click', () => setTheme(theme === 'dark' ? 'light' : 'dark'));
 $('save').addEventListener('click', () => {
   const copy = $('chart').cloneNode(true);

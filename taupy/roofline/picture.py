@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from taupy.errors import UsageError
@@ -26,6 +27,14 @@ _STYLES = {"solid": "-", "dashed": (0, (5, 3)), "dotted": (0, (1.2, 2.2))}
 _SMALLEST, _LARGEST = 16.0, 300.0  # area in points^2
 _WIDTHS = {"compute": 1.6, "bandwidth": 1.6, "balance": 1.6, "trajectory": 1.4}
 _STRIP = 0.014
+_LETTER = 5.6  # width of a letter of a line's label, in pixels at 100 to the inch
+_APART = 13.0  # between labels, in such pixels
+
+Spread = list[tuple[float, float]]
+"""Points along a label, in pixels."""
+_WIDTH, _LEFT, _RIGHT, _RIGHT_OF_TWO = 11.2, 0.84, 7.95, 7.39  # inches
+_NARROWEST = 7.5
+_MOST_NOTES = 14
 
 
 def write_picture(chart: Chart, path: str | os.PathLike[str], theme: Theme = "light") -> None:
@@ -56,16 +65,18 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
     matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
     matplotlib.rcParams["font.family"] = ["DejaVu Sans"]
     colors = palette(theme)
-    notes = _notes(chart)
+    above = 1.15 if chart.x2 else 0.72
+    right = _RIGHT_OF_TWO if chart.y2 else _RIGHT
+    wide, high = _plane(chart, right - _LEFT, 5.38 - above)
+    width = max(_WIDTH - (right - _LEFT) + wide, _NARROWEST)
+    notes = _notes(chart, int(165 * width / _WIDTH))
     legend_rows = len(chart.legend)
     below = 0.17 * len(notes) + 0.1
-    height = 6.0 + below
-    figure = Figure(figsize=(11.2, height), facecolor=colors["ground"])
+    height = 0.62 + below + high + above
+    figure = Figure(figsize=(width, height), facecolor=colors["ground"])
     FigureCanvasAgg(figure)
     bottom = (0.62 + below) / height
-    top = 1 - ((1.15 if chart.x2 else 0.72) / height)
-    right = 0.66 if chart.y2 else 0.71
-    axes = figure.add_axes((0.075, bottom, right - 0.075, top - bottom))
+    axes = figure.add_axes((_LEFT / width, bottom, wide / width, high / height))
     _axes(axes, chart, colors)
     _boxes(axes, chart, colors)
     _lines(axes, chart, colors)
@@ -73,12 +84,19 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
     _strips(axes, chart, colors)
     _legend(figure, axes, chart, colors, legend_rows)
     figure.text(
-        0.012, 1 - 0.30 / height, chart.title, color=colors["ink"], fontsize=13, weight="bold"
+        0.13 / width,
+        1 - 0.30 / height,
+        chart.title,
+        color=colors["ink"],
+        fontsize=13,
+        weight="bold",
     )
-    figure.text(0.012, 1 - 0.52 / height, chart.subtitle, color=colors["muted"], fontsize=8.5)
+    figure.text(
+        0.13 / width, 1 - 0.52 / height, chart.subtitle, color=colors["muted"], fontsize=8.5
+    )
     for number, (text, warn) in enumerate(notes):
         figure.text(
-            0.012,
+            0.13 / width,
             (0.10 + 0.165 * (len(notes) - 1 - number)) / height,
             text,
             color=colors["warn" if warn else "muted"],
@@ -87,14 +105,23 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
     return figure
 
 
-def _notes(chart: Chart) -> list[tuple[str, bool]]:
+def _plane(chart: Chart, wide: float, high: float) -> tuple[float, float]:
+    """Width and height of the plane: all there is room for, or less, for equal decades."""
+    if not chart.equal_decades:
+        return wide, high
+    across, up = chart.x.decades, chart.y.decades
+    inches = min(wide / across, high / up)
+    return inches * across, inches * up
+
+
+def _notes(chart: Chart, letters: int) -> list[tuple[str, bool]]:
     found = [(f"! {text}", True) for text in chart.warnings]
     found += [(text, False) for text in chart.notes]
     lines = []
     for text, warn in found:
-        wrapped = textwrap.wrap(text, 165) or [""]
+        wrapped = textwrap.wrap(text, letters) or [""]
         lines += [(part, warn) for part in wrapped]
-    return lines[:9]
+    return lines[:_MOST_NOTES]
 
 
 def _axes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
@@ -218,7 +245,9 @@ def _rgb(color: str) -> tuple[float, float, float]:
 
 
 def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
-    taken: list[tuple[float, float]] = []
+    taken: list[Spread] = []
+    places = [(symbol.x, symbol.y) for symbol in chart.symbols]
+    spots = [(float(x), float(y)) for x, y in axes.transData.transform(places)] if places else []
     for line in chart.lines:
         xs = [x for x, _ in line.points]
         ys = [y for _, y in line.points]
@@ -235,21 +264,29 @@ def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             solid_capstyle="round",
         )
     # From the top down: the upper of two near roofs has its label above, the lower below.
-    for line in sorted(chart.lines, key=lambda each: -max(y for _, y in each.points)):
+    # What isochrones are called stands at their corners, wherever the others are.
+    for line in sorted(
+        chart.lines,
+        key=lambda each: (each.role != "isochrone", -max(y for _, y in each.points)),
+    ):
         if line.label and line.role not in ("trajectory", "pair"):
-            _line_label(axes, chart, line, colors, taken)
+            _line_label(axes, line, colors, taken, spots)
 
 
 def _line_label(
     axes: Axes,
-    chart: Chart,
     line: Line,
     colors: dict[str, str],
-    taken: list[tuple[float, float]],
+    taken: list[Spread],
+    spots: Sequence[tuple[float, float]],
 ) -> None:
-    """Along the line; of lines close to each other, at different places."""
-    (x1, y1), (x2, y2) = line.points[0], line.points[-1]
-    pixels = axes.transData.transform([(x1, y1), (x2, y2)])
+    """Along the line: of places on it, the one that hides no other label and few symbols.
+
+    Args:
+        taken: where labels are so far; this one is added. In pixels.
+        spots: where symbols are, in pixels.
+    """
+    long = _LETTER * len(line.label)
     if line.role == "isochrone":
         corner = line.points[1]
         axes.annotate(
@@ -257,29 +294,48 @@ def _line_label(
             va="bottom", fontsize=6.8, color=colors["muted"], zorder=5, clip_on=True,
             bbox=_ground(colors),
         )  # fmt: skip
+        right, up = axes.transData.transform(corner)
+        taken.append(_spread(float(right) - long / 2, float(up) + 6, 1.0, 0.0, long))
         return
-    angle = math.degrees(math.atan2(pixels[1][1] - pixels[0][1], pixels[1][0] - pixels[0][0]))
+    (x1, y1), (x2, y2) = line.points[0], line.points[-1]
+    (left, bottom), (right, top) = axes.transData.transform([(x1, y1), (x2, y2)])
+    across, up = float(right - left), float(top - bottom)
+    whole = math.hypot(across, up) or 1.0
+    across, up = across / whole, up / whole
     first = {"compute": 0.985, "launch": 0.985, "bandwidth": 0.14, "balance": 0.80}[line.role]
-    anchor = "right" if first > 0.9 else ("left" if first < 0.2 else "center")
-    turned = math.radians(angle)
-    move = 0.22 if anchor == "left" else -0.22
-    places = [(first + move * step, side) for step in range(4) for side in (1, -1)]
-    for along, side in places:
-        x = x1 * (x2 / x1) ** along
-        y = y1 * (y2 / y1) ** along
-        right, up = axes.transData.transform((x, y))
-        right, up = right - 8 * side * math.sin(turned), up + 8 * side * math.cos(turned)
-        if not any(_crowded(right - at, up - height, angle) for at, height in taken):
-            break
-    taken.append((float(right), float(up)))
+    half = long / 2 / whole  # of the line
+    middle = first + (half if first < 0.2 else -half if first > 0.9 else 0.0)
+    move = 0.22 if first < 0.2 else -0.22
+    # What isochrones are called stands above the balance.
+    sides = (-1, 1) if line.role == "balance" else (1, -1)
+    best: tuple[tuple[int, int], float, int, Spread] | None = None
+    for step in range(4):
+        along = middle + move * step
+        # Within the line; of one that is too short, from its beginning or up to its end.
+        along = min(max(along, half), 1 - half) if first > 0.2 else max(min(along, 1 - half), half)
+        for side in sides:
+            x = float(left) + whole * along * across - 8 * side * up
+            y = float(bottom) + whole * along * up + 8 * side * across
+            place = _spread(x, y, across, up, long)
+            clashes = sum(_clash(place, other) for other in taken)
+            hidden = sum(
+                abs((b - y) * across - (a - x) * up) < 13
+                and abs((a - x) * across + (b - y) * up) < long / 2 + 5
+                for a, b in spots
+            )
+            if best is None or (clashes, hidden) < best[0]:
+                best = ((clashes, hidden), along, side, place)
+    assert best is not None
+    _, along, side, place = best
+    taken.append(place)
     axes.annotate(
         line.label,
-        (x, y),
-        xytext=(-2.5 * side * math.sin(turned), 2.5 * side * math.cos(turned)),
+        (x1 * (x2 / x1) ** along, y1 * (y2 / y1) ** along),
+        xytext=(-2.5 * side * up, 2.5 * side * across),
         textcoords="offset points",
-        rotation=angle,
+        rotation=math.degrees(math.atan2(up, across)),
         rotation_mode="anchor",
-        ha=anchor,
+        ha="center",
         va="bottom" if side > 0 else "top",
         fontsize=7.8,
         color=colors[line.color],
@@ -289,12 +345,16 @@ def _line_label(
     )
 
 
-def _crowded(right: float, up: float, angle: float) -> bool:
-    """Do two labels at that slant run into each other, so far apart in pixels?"""
-    turned = math.radians(angle)
-    along = right * math.cos(turned) + up * math.sin(turned)
-    across = up * math.cos(turned) - right * math.sin(turned)
-    return abs(across) < 14 and abs(along) < 230
+def _spread(x: float, y: float, across: float, up: float, long: float) -> Spread:
+    """Points along a label of that middle, direction and length."""
+    count = max(2, int(long / _APART) + 1)
+    steps = [(at / (count - 1) - 0.5) * long for at in range(count)]
+    return [(x + step * across, y + step * up) for step in steps]
+
+
+def _clash(one: Spread, other: Spread) -> bool:
+    """Do two labels run into each other?"""
+    return any((a - x) ** 2 + (b - y) ** 2 < _APART**2 for a, b in one for x, y in other)
 
 
 def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
@@ -357,14 +417,18 @@ def _strips(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             )
         )
     if chart.marks_label:
-        on_left = any(mark.edge == "left" for mark in chart.marks)
-        bottom = any(mark.edge == "bottom" for mark in chart.marks)
+        # Behind the strip where there is room, else beside it.
+        below = any(mark.edge == "bottom" for mark in chart.marks)
+        end = max((m.high for m in chart.marks if m.edge in ("left", "bottom")), default=0.0)
+        after = end < 0.6
+        along = end + 0.008 if after else 0.012
+        beside = 0.002 if after else _STRIP * (1.3 if below else 1.0) + 0.006
         axes.text(
-            0.012 if bottom else _STRIP + 0.006,
-            _STRIP * 1.3 + 0.012 if bottom else 0.012,
+            along if below else beside,
+            beside if below else along,
             chart.marks_label,
             transform=axes.transAxes,
-            rotation=90 if on_left and not bottom else 0,
+            rotation=0 if below else 90,
             fontsize=7.2,
             color=colors["muted"],
             ha="left",
@@ -377,6 +441,7 @@ def _strips(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
 def _legend(figure: Figure, axes: Axes, chart: Chart, colors: dict[str, str], rows: int) -> None:
     from matplotlib.lines import Line2D
 
+    width = figure.get_figwidth()
     handles = []
     for entry in chart.legend:
         color = colors[entry.color]
@@ -399,7 +464,7 @@ def _legend(figure: Figure, axes: Axes, chart: Chart, colors: dict[str, str], ro
     legend = figure.legend(
         handles=handles,
         loc="upper left",
-        bbox_to_anchor=(box.x1 + (0.062 if chart.y2 else 0.008), box.y1 + 0.012),
+        bbox_to_anchor=(box.x1 + (0.69 if chart.y2 else 0.09) / width, box.y1 + 0.012),
         fontsize=7.6 if rows < 26 else 6.4,
         frameon=False,
         labelcolor=colors["ink"],
@@ -408,3 +473,8 @@ def _legend(figure: Figure, axes: Axes, chart: Chart, colors: dict[str, str], ro
         labelspacing=0.55,
     )
     legend.set_zorder(7)
+    room = figure.get_figwidth() * figure.dpi - 4 - legend.get_window_extent().x0
+    need = legend.get_window_extent().width
+    if need > room:
+        for text in legend.get_texts():
+            text.set_fontsize(text.get_fontsize() * room / need)

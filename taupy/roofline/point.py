@@ -27,6 +27,8 @@ class Point:
         flop: precision -> flop of the counted launches.
         bytes: level -> bytes of the counted launches; a level not in it was not measured.
         share: of the run time of all points of its trial, 0 to 1.
+        covered: of the run time of its trial, what the routines take whose operations taupy
+            worked out; None where the question does not arise.
         series, parameter: for trajectories; None where it is not part of a sweep.
     """
 
@@ -46,6 +48,7 @@ class Point:
     flop_tier: Tier
     bytes_tier: Tier
     share: float = 0.0
+    covered: float | None = None
     series: str = ""
     parameter: float | None = None
     notes: tuple[str, ...] = ()

@@ -77,6 +77,8 @@ def points(
         if timing is not None:
             times = routine_timings(timing, of, inclusive)
             found = [retimed(point, times, timing) for point in found]
+        covered = _covered(work, timing)
+        found = [replace(point, covered=covered) for point in found]
     if timing is not None and all(UNTIMED in " ".join(point.notes) for point in found):
         raise UsageError(
             f"the timing trial {timing.trial_id} ({timing.name}) has nothing of what trial "
@@ -139,6 +141,20 @@ def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
     if not made:
         raise _missing(work, of)
     return made
+
+
+def _covered(work: TrialWork, timing: TrialWork | None) -> float | None:
+    """Where operations are worked out from shapes: the share of the run time that routines
+    with such operations take themselves. What the others did, nobody knows."""
+    if not {_ANALYTIC, COUNTED_OPERATIONS} & work.metadata.keys():
+        return None
+    found = _host_points(work, "routine", inclusive=False)
+    if timing is not None:
+        times = routine_timings(timing, "routine", inclusive=False)
+        found = [retimed(point, times, timing) for point in found]
+    whole = _whole_seconds(work if timing is None else timing)
+    seconds = sum(point.run_time for point in found if point.flop_tier == "analytic")
+    return min(seconds / whole, 1.0) if whole > 0 else None
 
 
 def _point(work: TrialWork, of: Of, one: Sum, processor: str) -> Point:

@@ -74,6 +74,14 @@ class Roofs:
         return [level for level in LEVELS if level in self.bandwidth]
 
 
+def none_known(processor: str) -> str:
+    """What to say where nothing is known of a processor, and what to do then."""
+    return (
+        f"no ceilings of {processor or 'this processor'} are known: measure them there with "
+        "`taupy ceilings`, or name a GPU or a file with --ceilings"
+    )
+
+
 def roofs_of(
     processor: str, best: Best, *, rule: str = "precision", latency: Ceiling | None = None
 ) -> Roofs:

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from taupy.roofline import chart, model
 from taupy.roofline.chart import Axis, Box, Chart, Entry, Line, Symbol
 from taupy.roofline.classic import machines, processor_color, subtitle
-from taupy.roofline.look import Look, clipped, group_of, look, processor_name
+from taupy.roofline.look import Look, group_of, look, processor_name
+from taupy.roofline.naming import clipped
 from taupy.roofline.placement import Placement
 from taupy.units import percent, prefixed
 
@@ -326,7 +327,11 @@ def _trajectories(
 def _marks(
     placements: Sequence[Placement], found: Sequence[Spot], style: Look
 ) -> tuple[list[chart.Mark], str]:
-    idle = [(spot.number, placements[spot.number]) for spot in found if spot.flop <= 0]
+    idle = [
+        (number, each)
+        for number, each in enumerate(placements)
+        if each.point.flop_tier != "unknown" and not each.point.total_flop
+    ]
     still = [(spot.number, placements[spot.number]) for spot in found if spot.bytes <= 0]
     trials = max(len({each.point.trial for each in placements}), 1)
     marks = chart.stack(idle, "bottom", style.colors, trials)
@@ -350,10 +355,11 @@ def _remarks(
     kind: chart.Kind, placements: Sequence[Placement], found: Sequence[Spot], alone: bool
 ) -> list[str]:
     notes = []
+    there = {spot.number for spot in found}
     missing = [
         each
         for number, each in enumerate(placements)
-        if each.point.known and number not in {spot.number for spot in found}
+        if each.point.known and each.point.total_flop and number not in there
     ]
     if missing:
         notes.append(f"{len(missing)} without a roof for their flop or bytes are not drawn")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taupy.roofline.look import clipped
+from taupy.roofline.naming import labels
 from taupy.roofline.placement import Placement, distance
 from taupy.units import duration, percent
 
@@ -18,9 +18,11 @@ def verdict(placements: Sequence[Placement], top: int = 5, wall: float | None = 
     Args:
         wall: run time of the program in seconds, where launches are held against it.
     """
+    named = zip(placements[:top], labels(placements, 60), strict=False)
     lines = [
-        f"{rank}. {clipped(each.point.short, 60)}: {sentence(each)}"
-        for rank, each in enumerate(placements[:top], 1)
+        f"{rank}. {label}: {sentence(each)}"
+        for rank, (each, label) in enumerate(named, 1)
+        if not each.roofs.empty  # no roofs: nothing is claimed
     ]
     return lines + _whole(placements, wall)
 
@@ -49,7 +51,9 @@ def sentence(placement: Placement) -> str:
     if not placement.bound_by:
         return "neither flop nor bytes"
     nothing = "" if point.total_flop else "no flop; "
-    near = f"{percent(100 * share)} % of its roof"
+    # Of what a phase called, some was not counted: it does more than we know.
+    part = point.of in ("phase", "program") and point.covered is not None
+    near = f"{'at least ' if part else ''}{percent(100 * share)} % of its roof"
     if share < _FAR:
         return (
             f"{nothing}far from every roof ({near}, nearest {placement.limiter}): "
@@ -79,10 +83,14 @@ def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
                 if each.point.flop_tier != "unknown" and not each.point.total_flop
             ]
             share = sum(each.point.share for each in idle) / max(len(_trials(those)), 1)
-            lines.append(
+            text = (
                 f"without flop (copies, conversions, layout): {len(idle)} of {len(those)} {what}, "
                 f"{percent(100 * share)} % of {whole}"
             )
+            rest = [1 - (each.point.covered or 1.0) for each in those]
+            if max(rest) > 0:
+                text += f"; flop unknown: {percent(100 * max(rest))} %"
+            lines.append(text)
     launched = kernels or [each for each in placements if each.point.of == "program"]
     if launched and len(_trials(launched)) == 1 and launched[0].roofs.launch is not None:
         lines += _launches(launched, wall)

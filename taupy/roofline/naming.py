@@ -1,0 +1,54 @@
+"""Names short enough for a legend or a table, and still told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from taupy.roofline.placement import Placement
+
+LONGEST = 38
+"""Letters of a name in a legend."""
+
+_WORD = re.compile(r"\w+|\W")
+
+
+def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]:
+    """A short name for each point; those of different points that would read alike are told
+    apart by what their full names differ in: `elementwise_kernel (…exp…)`."""
+    made = [clipped(each.point.short, longest) for each in placements]
+    alike: dict[str, set[str]] = {}
+    for label, each in zip(made, placements, strict=True):
+        alike.setdefault(label, set()).add(" ".join(each.point.name.split()))
+    for number, (label, each) in enumerate(zip(made, placements, strict=True)):
+        names = alike[label]
+        if len(names) > 1:
+            own = clipped(_difference(" ".join(each.point.name.split()), names), longest // 2)
+            made[number] = f"{clipped(each.point.short, longest - len(own) - 5)} (…{own}…)"
+    return made
+
+
+def _difference(name: str, names: Iterable[str]) -> str:
+    """The words of a name from the first to the last that the others do not share."""
+    words = {one: _WORD.findall(one) for one in names}
+    ahead = _shared(list(words.values()))
+    behind = _shared([one[::-1] for one in words.values()])
+    own = words[name]
+    return "".join(own[ahead : max(len(own) - behind, ahead + 1)])
+
+
+def _shared(some: Sequence[Sequence[str]]) -> int:
+    """How many words they all begin with."""
+    together = zip(*some, strict=False)
+    return next(
+        (at for at, words in enumerate(together) if len(set(words)) > 1), min(map(len, some))
+    )
+
+
+def clipped(name: str, longest: int = LONGEST) -> str:
+    """A name short enough for a legend: its middle goes, ends tell kernels apart."""
+    name = " ".join(name.split())
+    if len(name) <= longest:
+        return name
+    end = longest // 3
+    return f"{name[: longest - end - 1]}…{name[-end:]}"
