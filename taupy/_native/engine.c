@@ -166,7 +166,7 @@ static PyObject *start(PyObject *module, PyObject *options)
         return NULL;
     for (uint64_t i = 0; routines != NULL && i <= routines_mask; i++)
         if (routines[i] != NULL) /* selection may have changed; names stay */
-            routines[i]->flags &= ROUTINE_OURS;
+            routines[i]->flags &= ROUTINE_OURS | ROUTINE_PHASE;
     if (code_extra < 0)
         code_extra = code_request_extra(code_freed);
     PyObject *blas = option(options, "blas");
@@ -219,6 +219,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
             uint64_t repairs = part->repairs;
             close_down_to(thread, outermost, now);
             part->repairs = repairs;
+            phases_closed(thread);
         }
     finish(0, 0, PART_ENDED);
     active = 0;
@@ -271,8 +272,10 @@ static void *timer_key(const char *name, const char *group)
         } else {
             timer->name = strdup(name);
             timer->group = strdup(group);
-            timer->range = strcmp(group, "PHASE|NVTX") == 0;
-            timer->region = strcmp(group, "REGION") == 0 ? 2 : strcmp(group, "PHASE") == 0;
+            int recorded = strcmp(group, PHASE_GROUP) == 0;
+            timer->range = recorded ? 2 : strcmp(group, "PHASE|NVTX") == 0;
+            timer->region =
+                strcmp(group, "REGION") == 0 ? 2 : recorded || strcmp(group, "PHASE") == 0;
             timers = more;
             timers[timers_count++] = timer;
             key = (char *)timer + KEY_TIMER;
@@ -390,9 +393,10 @@ static int range_push(const char *name)
                                             : timer_key("(other NVTX ranges)", "PHASE|NVTX");
     if (key != NULL) {
         names += timers_count > before;
-        ranges_open++;
-        enter(key, 0, Py_None, NULL, 1);
-        failed = 0;
+        if (timer_begin(thread, key)) {
+            ranges_open++;
+            failed = 0;
+        }
     }
     PyErr_Restore(type, value, trace);
     errno = saved;
@@ -409,9 +413,9 @@ static void range_pop(void)
         return; /* the routine that it began in closes it */
     Node *inner = thread->cursor, *node = inner;
     int saved = errno, frames = 0;
-    while (node->parent != NULL && !is_range(node->key) && frames++ < RANGE_FRAMES)
+    while (node->parent != NULL && is_range(node->key) != 1 && frames++ < RANGE_FRAMES)
         node = node->parent;
-    if (node->parent == NULL || !is_range(node->key))
+    if (node->parent == NULL || is_range(node->key) != 1)
         return;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);

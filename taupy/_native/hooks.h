@@ -63,6 +63,31 @@ static void name_thread(Thread *thread)
     Py_XDECREF(attributes);
 }
 
+static void phase_called(Thread *thread, Routine *routine, PyObject *object); /* phases.h */
+static void phase_returns(Thread *thread, Routine *routine, PyObject *object, int returned);
+static int phase_goes_on(Thread *thread, const Node *node);
+static void phase_moved(Thread *thread, const Node *from, Node *to);
+static void phases_closed(const Thread *thread);
+#if PY_VERSION_HEX >= 0x030C0000
+static PyObject *first_argument(PyObject *code);
+static void phase_end(Thread *thread, const PyObject *object);
+#endif
+
+/* The answer for a routine with flags: as `child_slow`. */
+static Node *child_unrecorded(Thread *thread, Routine *routine)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    if (routine->flags & ROUTINE_PHASE) {
+        PyObject *object = first_argument(routine->key);
+        phase_called(thread, routine, object);
+        Py_XDECREF(object);
+        return NULL; /* it has been entered */
+    }
+#endif
+    (void)thread, (void)routine;
+    return &nowhere;
+}
+
 /* A child that there is no node for yet. */
 static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, void *key,
                                                  PyObject *callable, PyObject *globals)
@@ -71,12 +96,12 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
     Node *node;
     if (unlikely(parent == &thread->hidden)) {
         if ((routine = routine_find(key)) != NULL && routine->flags)
-            return &nowhere;
+            return child_unrecorded(thread, routine);
         hide(thread);
         return NULL;
     }
     if ((routine = routine_find(key)) != NULL && routine->flags)
-        return &nowhere;
+        return child_unrecorded(thread, routine);
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
@@ -95,7 +120,7 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
     PyErr_Restore(type, value, trace);
     if (routine == NULL || routine->flags) {
         errno = saved;
-        return &nowhere;
+        return routine == NULL ? &nowhere : child_unrecorded(thread, routine);
     }
     /* One that came out of retirement brings its nodes along. */
     if (routine->node_count != 0 && (node = node_find(thread, parent, key)) != NULL) {
@@ -183,33 +208,60 @@ static inline __attribute__((always_inline)) int enter(void *key, int resume, Py
 }
 
 #define RANGE_NAMES_AT_MOST 4096
-static int ranges_open;
+static int ranges_open;     /* of NVTX */
+static size_t phases_open;  /* of record_function */
 
-static inline int is_range(const void *key)
+/* 1: a range of NVTX, 2: of record_function. */
+static inline uint32_t is_range(const void *key)
 {
-    return KEY_KIND(key) == KEY_TIMER && ((NamedTimer *)KEY_POINTER(key))->range;
+    return KEY_KIND(key) == KEY_TIMER ? ((NamedTimer *)KEY_POINTER(key))->range : 0;
 }
 
-/* Go on, under the cursor, with what was open between `outer` (not with it) and `inner`:
- * all of it, or only ranges. A range's call counts where first something is called in it. */
+/* Open timer `key` at the cursor. 0: there is no room for it, or it is too deep. */
+static int timer_begin(Thread *thread, void *key)
+{
+    enter(key, 0, Py_None, NULL, 1);
+    if (thread->cursor != &thread->hidden)
+        return 1;
+    unhide(thread);
+    return 0;
+}
+
+static int goes_on(Thread *thread, const Node *node)
+{
+    uint32_t range = is_range(node->key);
+    return range == 1 || (range == 2 && phase_goes_on(thread, node));
+}
+
+/* Go on, under the cursor, with what was open between `outer` (not with it) and `inner`: only
+ * ranges, or routines, too, and what was open in them. Timers that began in `outer` itself have
+ * ended with it. A range's call counts where first something is called in it. */
 static void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t now)
 {
     Node *open[RANGE_FRAMES];
-    int n = 0;
+    int n = 0, in_routine = 0;
     for (Node *node = inner; node != outer && n < RANGE_FRAMES; node = node->parent)
-        if (!ranges_only || is_range(node->key))
-            open[n++] = node;
+        open[n++] = node;
     while (n-- > 0) {
         Node *parent = thread->cursor, *old = open[n];
+        in_routine |= !ranges_only && KEY_KIND(old->key) != KEY_TIMER;
+        if (!in_routine && !goes_on(thread, old)) {
+            part->overlaps += !ranges_only;
+            continue;
+        }
         Node *node = parent->last->key == old->key
                          ? parent->last
                          : child_slow(thread, parent, old->key, NULL, NULL);
         if (node == NULL || node == &nowhere) {
             if (node == NULL)
                 unhide(thread);
+            if (phases_open)
+                phase_moved(thread, old, NULL);
             continue;
         }
         thread->cursor = node;
+        if (phases_open)
+            phase_moved(thread, old, node);
         if (is_range(old->key) && old->calls > 0 && old->last == &nowhere) {
             old->calls--;
             node->calls++;
@@ -226,21 +278,44 @@ static void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uin
  * unless it was the thread's outermost. */
 static void ranges_go_on(Thread *thread, Node *inner, Node *outer, uint64_t now)
 {
-    if (ranges_open && thread->cursor->parent != NULL)
+    if (thread->cursor->parent == NULL)
+        phases_closed(thread);
+    else if (ranges_open || phases_open)
         go_on(thread, inner, outer, 1, now);
 }
 
-static __attribute__((noinline)) int leave_slow(Thread *thread, void *key, uint64_t now)
+static int leave_unrecorded(Thread *thread, Routine *routine, int returned)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    if (routine->flags & ROUTINE_PHASE) {
+        PyObject *object = first_argument(routine->key);
+        if (thread->cursor == &thread->hidden && python_disabled) { /* on_start_hidden began it */
+            unhide(thread);
+            if (routine->flags & ROUTINE_PHASE_EXIT && object != NULL)
+                phase_end(thread, object);
+        }
+        phase_returns(thread, routine, object, returned);
+        Py_XDECREF(object);
+        return ENTERED;
+    }
+#endif
+    (void)thread, (void)routine, (void)returned;
+    return UNRECORDED;
+}
+
+/* `returned`: it does, and no exception leaves it. */
+static __attribute__((noinline)) int leave_slow(Thread *thread, void *key, uint64_t now,
+                                                int returned)
 {
     Routine *routine;
     if (thread->cursor == &thread->hidden) {
         if ((routine = routine_find(key)) != NULL && routine->flags)
-            return UNRECORDED;
+            return leave_unrecorded(thread, routine, returned);
         unhide(thread);
         return ENTERED;
     }
     if ((routine = routine_find(key)) != NULL && routine->flags)
-        return UNRECORDED;
+        return leave_unrecorded(thread, routine, returned);
     Node *node = thread->cursor, *inner = node;
     while (node->parent != NULL && node->key != key)
         node = node->parent;
@@ -279,7 +354,8 @@ static __attribute__((noinline)) void throttle(void *key, uint64_t took)
     }
 }
 
-static inline __attribute__((always_inline)) int leave(void *key, int full)
+/* `full` and `returned` are constants where this is inlined. */
+static inline __attribute__((always_inline)) int leave_as(void *key, int full, int returned)
 {
     uint64_t now = clock_ticks();
     Thread *thread = this_thread;
@@ -289,7 +365,7 @@ static inline __attribute__((always_inline)) int leave(void *key, int full)
     }
     Node *node = thread->cursor;
     if (unlikely(node->key != key))
-        return leave_slow(thread, key, now);
+        return leave_slow(thread, key, now, returned);
     uint64_t took = now - node->t0;
     node->inclusive += took;
     if (full && metric_count)
@@ -298,6 +374,11 @@ static inline __attribute__((always_inline)) int leave(void *key, int full)
     if (full && throttling && KEY_KIND(key) != KEY_TIMER)
         throttle(key, took);
     return ENTERED;
+}
+
+static inline __attribute__((always_inline)) int leave(void *key, int full)
+{
+    return leave_as(key, full, 1);
 }
 
 /* Does the in-code API's own code call this? Usually the caller is the current routine. */
@@ -318,6 +399,8 @@ static inline void *key_of_c(PyObject *callable)
         return (char *)((PyMethodDescrObject *)callable)->d_method + KEY_C;
     return NULL;
 }
+
+#include "phases.h"
 
 #if PY_VERSION_HEX < 0x030C0000
 /* ------------------------------------------------------------------ Python 3.11 */
@@ -427,6 +510,20 @@ evaluate(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame
     return _PyEval_EvalFrameDefault(state, frame, throwing);
 }
 
+/* A method of record_function. */
+static __attribute__((noinline)) PyObject *eval_phase(Thread *thread, PyThreadState *state,
+                                                      struct _PyInterpreterFrame *frame,
+                                                      int throwing, Routine *routine)
+{
+    PyObject *object = frame->f_code->co_argcount > 0 ? Py_XNewRef(frame->localsplus[0]) : NULL;
+    phase_called(thread, routine, object);
+    PyObject *result = evaluate(thread, state, frame, throwing);
+    if (this_thread == thread)
+        phase_returns(thread, routine, object, result != NULL);
+    Py_XDECREF(object);
+    return result;
+}
+
 static inline __attribute__((always_inline)) PyObject *
 eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing, int full, int hidden)
 {
@@ -456,6 +553,12 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     } else if (unlikely(node->key != (void *)code))
         node = child_slow(thread, parent, code, NULL, frame->f_globals);
     if (unlikely(node == NULL || node == &nowhere)) {
+        Routine *routine = unlikely(phases_known) ? routine_find(code) : NULL;
+        if (unlikely(routine != NULL && routine->flags & ROUTINE_PHASE)) {
+            if (hidden)
+                unhide(thread);
+            return eval_phase(thread, state, frame, throwing, routine);
+        }
         result = evaluate(thread, state, frame, throwing);
         if (node == NULL) {
             thread = this_thread;
@@ -481,7 +584,7 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
         thread = this_thread;
         if (thread == NULL && (forked_path == NULL || (thread = thread_new()) == NULL))
             return result;
-        leave_slow(thread, code, now);
+        leave_slow(thread, code, now, result != NULL);
         return result;
     }
     uint64_t took = now - node->t0;
@@ -562,6 +665,21 @@ static PyTypeObject callback_type = {
     .tp_call = PyVectorcall_Call,
 };
 
+/* The first argument of the routine at work, if it is this one. A new reference, or NULL. */
+static PyObject *first_argument(PyObject *code)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyObject *names = NULL, *value = NULL;
+    PyCodeObject *at_work = frame != NULL ? PyFrame_GetCode(frame) : NULL;
+    if ((PyObject *)at_work == code && at_work->co_argcount > 0 &&
+        (names = PyCode_GetVarnames(at_work)) != NULL)
+        value = PyFrame_GetVar(frame, PyTuple_GET_ITEM(names, 0));
+    PyErr_Clear();
+    Py_XDECREF(names);
+    Py_XDECREF(at_work);
+    return value;
+}
+
 static int tool = -1;
 static PyObject *disable; /* sys.monitoring.DISABLE: no such event here again */
 
@@ -590,7 +708,7 @@ static PyObject *disable; /* sys.monitoring.DISABLE: no such event here again */
     }                                                                                              \
     CALLBACK(on_unwind##suffix)                                                                    \
     {                                                                                              \
-        leave(args[0], full);                                                                      \
+        leave_as(args[0], full, 0);                                                                \
         Py_RETURN_NONE;                                                                            \
     }                                                                                              \
     CALLBACK(on_call##suffix)                                                                      \

@@ -158,6 +158,7 @@ out:
 }
 
 static void ranges_forked(void); /* ranges.h */
+static void phases_forked(const Thread *thread); /* phases.h */
 
 static void fork_child(void)
 {
@@ -180,6 +181,7 @@ static void fork_child(void)
     }
     gpu_forked();
     ranges_forked();
+    phases_forked(thread);
     part_forget(part);
     counters_forget();
     natives_forget();

@@ -23,7 +23,14 @@
 #define KEY_KIND(key) ((uint64_t)(key) & 3ull)
 #define KEY_POINTER(key) ((void *)((uint64_t)(key) & ~7ull))
 
-enum RoutineFlags { ROUTINE_EXCLUDED = 1, ROUTINE_THROTTLED = 2, ROUTINE_OURS = 4 };
+enum RoutineFlags {
+    ROUTINE_EXCLUDED = 1,
+    ROUTINE_THROTTLED = 2,
+    ROUTINE_OURS = 4,
+    ROUTINE_PHASE_ENTER = 8, /* of record_function, see phases.h */
+    ROUTINE_PHASE_EXIT = 16,
+    ROUTINE_PHASE = 24,
+};
 
 static char *run_folder;      /* NULL: no file, anonymous memory (calibration, tests) */
 static uint64_t sample_ticks; /* resident memory is sampled at most this often; 0: never */
@@ -33,7 +40,8 @@ static uint64_t sample_ticks; /* resident memory is sampled at most this often; 
 typedef struct NamedTimer {
     char *name, *group;
     uint32_t region; /* all metrics are read at it: 1 a phase, 2 a region */
-    uint32_t range;  /* of NVTX: it ends where it is popped, not with the routine it began in */
+    uint32_t range;  /* it goes on when the routine it began in returns: 1 of NVTX, until it is
+                        popped; 2 of record_function */
 } NamedTimer;
 
 /* In the part: followed by name, file, group, each ended by a zero byte. */
@@ -58,6 +66,7 @@ typedef struct Routine {
     Node **nodes;          /* all of its nodes in this part */
     uint64_t node_count;
     struct Routine *next_retired;
+    struct Routine *shown; /* with ROUTINE_PHASE: what is recorded stands there */
 } Routine;
 
 static Routine **routines; /* hash of keys; `left` marks a slot that was used */
@@ -75,6 +84,7 @@ static Py_ssize_t code_extra = -1; /* our slot in code objects: their routine */
 #define code_request_extra PyUnstable_Eval_RequestCodeExtraIndex
 #endif
 static uint64_t generation = 1; /* counts the parts of this process image */
+static int phases_known; /* some routine has ROUTINE_PHASE */
 static int greenlet_loaded; /* the module greenlet is being imported, or is there */
 static char **include_patterns, **exclude_patterns; /* NULL-terminated, or NULL */
 static char **our_files; /* beginnings of paths whose routines are never recorded */
@@ -270,6 +280,20 @@ static char *name_of_c_function(PyObject *callable)
     return full;
 }
 
+/* Is this one of the two methods by which PyTorch's record_function begins and ends? */
+static uint32_t phase_flags(const char *name, const char *file)
+{
+    static const char known[] = "torch/autograd/profiler.py";
+    size_t size = strlen(file), length = sizeof known - 1;
+    if (strncmp(name, "record_function.__e", 19) != 0 || size < length ||
+        strcmp(file + size - length, known) != 0 ||
+        (size > length && file[size - length - 1] != '/'))
+        return 0;
+    return strcmp(name + 16, "__enter__") == 0  ? ROUTINE_PHASE_ENTER
+           : strcmp(name + 16, "__exit__") == 0 ? ROUTINE_PHASE_EXIT
+                                                : 0;
+}
+
 static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
 {
     Routine *routine = calloc(1, sizeof *routine);
@@ -325,6 +349,8 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
             routine = known;
             routine_rekey(routine, key);
         }
+        routine->flags |= phase_flags(routine->name, routine->file);
+        phases_known |= (routine->flags & ROUTINE_PHASE) != 0;
         if (code_extra < 0 || code_set_extra(key, code_extra, routine) != 0) {
             PyErr_Clear();
             Py_INCREF((PyObject *)key); /* then it must never be freed */

@@ -32,7 +32,8 @@ from builtins import (  # noqa: UP029
 )
 
 from taupy.instrument import engine_guard, engine_part
-from taupy.instrument.engine_routines import Routines
+from taupy.instrument.engine_phases import Phases
+from taupy.instrument.engine_routines import RETURNS, Routines
 from taupy.instrument.engine_tree import ThreadTree
 from taupy.instrument.selection import Selection
 
@@ -61,7 +62,6 @@ _STARTERS = (
 )
 _set_handler, _SIGINT = _signal.signal, int(_signal.SIGINT)
 _BLOCKS = (posix.read, posix.waitpid, posix.kill, posix.abort, time.sleep)
-_RETURNS = (compile("x", "", "eval").co_code[-2], compile("pass", "", "exec").co_code[-2])
 _code_of_exit: "Any" = SystemExit.__dict__["code"].__get__
 
 
@@ -94,6 +94,7 @@ class Engine:
         selection = Selection(include, exclude) if include or exclude else None
         self.routines = Routines(selection)
         self.routines.on_new_code = self.reach_threads
+        self.phases = Phases(self)
         self.ways_out = frozenset((_exit, _set_handler, *_EXECS, *_SETTERS, *_STARTERS, *_BLOCKS))
         self.stderr = engine_part.identity_of_stderr()
         self.threads: list[ThreadTree] = []
@@ -319,9 +320,11 @@ class Engine:
         """
         if self.main_ended or frame.f_back is not None:
             return  # something that runs at exit, or what was imported before the program
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return  # the interpreter imports runpy, for -m
         self.main_ended = True
         self.exit_status = 0
-        if frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
+        if frame.f_code.co_code[frame.f_lasti] not in RETURNS:
             self.main_raised = True
             self.exit_status = None
             exits = [thing for thing in _objects() if issubclass(type(thing), SystemExit)]

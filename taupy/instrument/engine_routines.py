@@ -36,6 +36,15 @@ if TYPE_CHECKING:
 
 NOT_RECORDED = -1  # excluded or throttled: its time is its caller's
 OURS = -2  # the in-code API and this engine: not even noticed
+FIRST_PHASE_METHOD = -16  # this and below: methods of record_function, see engine_phases.py
+PHASE_ENTER, PHASE_EXIT = 1, 2
+_PHASE_FILE = "torch/autograd/profiler.py"
+_PHASE_METHODS = {
+    "record_function.__enter__": PHASE_ENTER,
+    "record_function.__exit__": PHASE_EXIT,
+}
+RETURNS = (compile("x", "", "eval").co_code[-2], compile("pass", "", "exec").co_code[-2])
+"""The instructions that return; where a routine ends by another, it is left by an exception."""
 RESUMABLE = 0x20 | 0x80 | 0x200  # CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _RESUME = compile("0", "", "eval").co_code[0]
 _HEAP_TYPE = 1 << 9
@@ -95,6 +104,8 @@ class Routines:
         of_code: id of a code object -> number of its routine, or NOT_RECORDED, or OURS.
         start_of: id of a code object of a generator or coroutine -> `start_offset`.
         records: number -> [name, file, line, kind, group, throttled].
+        phase_methods: FIRST_PHASE_METHOD - what `of_code` has -> (PHASE_ENTER or PHASE_EXIT,
+            number of the routine).
         on_new_code: called whenever a code object is met for the first time.
     """
 
@@ -102,6 +113,7 @@ class Routines:
         self.of_code: dict[int, int] = {}
         self.start_of: dict[int, int] = {}
         self.records: list[list[Any]] = []
+        self.phase_methods: list[tuple[int, int]] = []
         self.calls: list[int] = []  # of one routine, for throttling
         self.took_ns: list[int] = []
         self._selection = selection
@@ -121,6 +133,9 @@ class Routines:
             number = NOT_RECORDED
         else:
             number = self._number(("python", name, file, line), "PYTHON", frame)
+        if name in _PHASE_METHODS and ("/" + file).endswith("/" + _PHASE_FILE):
+            self.phase_methods.append((_PHASE_METHODS[name], number))
+            number = FIRST_PHASE_METHOD + 1 - len(self.phase_methods)
         if code.co_flags & RESUMABLE:
             self.start_of[id(code)] = start_offset(code)
         self._codes[id(code)] = _CodeReference(code, self._forget)

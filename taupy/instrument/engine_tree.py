@@ -20,7 +20,7 @@ import sys
 # The program may replace built-in functions; these stay what they are.
 from builtins import BaseException, RecursionError, abs, id, len, max, min, range, reversed  # noqa: UP029
 
-from taupy.instrument.engine_routines import OURS, RESUMABLE, Routines
+from taupy.instrument.engine_routines import FIRST_PHASE_METHOD, OURS, RESUMABLE, Routines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Entry = tuple[int, int, int]
 _NO_CHILDREN: dict[int, int] = {}  # shared by all leaves, never written to
 _PYTHON, _C, _TIMER = -1, -2, -3  # marks of entries that are not recorded
+_ENTERED = -2  # instead of a row: the call has been entered already
 _getframe = sys._getframe
 _modules = sys.modules
 
@@ -101,6 +102,8 @@ class ThreadTree:
                     if child is None:
                         child = new_row(row, routine)
                     if child < 0:
+                        if child == _ENTERED:
+                            return
                         stack.append((id(frame), row, _PYTHON))
                         if len(stack) > engine.guard_depth:
                             engine.guard()
@@ -150,7 +153,7 @@ class ThreadTree:
                     else:
                         now = clock()
                         if of_code.get(id(frame.f_code)) != OURS:
-                            self._close_c(-id(frame), now)
+                            self._close_c(frame, now)
                 elif event == "c_call" and arg in ways_out:
                     engine.way_out(arg, frame)
             except RecursionError:
@@ -168,8 +171,12 @@ class ThreadTree:
         return on_event
 
     def _new_row(self, row: int, routine: int) -> int:
-        """The row of a call path that is new, or -1 if it is not to be recorded."""
+        """The row of a call path that is new, -1 if it is not to be recorded, _ENTERED if all
+        is done (then our caller is the callback)."""
         engine = self.engine
+        if routine <= FIRST_PHASE_METHOD:
+            engine.phases.called(self, _getframe(2), routine)
+            return _ENTERED
         if len(self.stack) > engine.guard_depth:
             engine.guard()
         if self.children[row] is _NO_CHILDREN:
@@ -193,6 +200,11 @@ class ThreadTree:
         self.children[row][routine] = child
         return child
 
+    def child(self, row: int, routine: int) -> int:
+        """The row of a routine's call path under another; -1 if it is not to be recorded."""
+        child = self.children[row].get(routine)
+        return self._new_row(row, routine) if child is None else child
+
     def find_caller(self, caller: "FrameType | None") -> int:
         """Make the nearest known frame, from `caller` outwards, the top of the stack.
 
@@ -206,7 +218,7 @@ class ThreadTree:
             for at in range(len(stack) - 1, 0, -1):
                 if stack[at][0] == owner or stack[at][0] == -owner:
                     if at < len(stack) - 1:
-                        self._drop_above(at, self.engine.clock())
+                        self.drop_above(at, self.engine.clock())
                     return stack[-1][1]
             if owner in parked:
                 self._switch_to(owner)
@@ -216,11 +228,11 @@ class ThreadTree:
             if "greenlet" in _modules:
                 self._switch_to(0)
             else:
-                self._drop_above(0, self.engine.clock())
+                self.drop_above(0, self.engine.clock())
         stack[0] = (-id(caller), 0, stack[0][2])  # the next one is found at once
         return 0
 
-    def _drop_above(self, at: int, now: int) -> None:
+    def drop_above(self, at: int, now: int) -> None:
         """Close all entries above position `at`."""
         stack, inclusive = self.stack, self.inclusive
         while len(stack) - 1 > at:
@@ -234,7 +246,7 @@ class ThreadTree:
         if len(stack) > 1:
             self.engine.greenlets = True
             self.parked[abs(stack[-1][0])] = stack[1:]
-            self._drop_above(0, now)
+            self.drop_above(0, now)
         for other, row, start in self.parked.pop(owner, ()):
             stack.append((other, row, now if start >= 0 else start))
 
@@ -252,11 +264,23 @@ class ThreadTree:
             if stack[at][0] == -owner:
                 found = at  # its timers are open, or it is not known itself
         if found:
-            self._drop_above(found - 1, now)
+            self._drop_but_phases(found, now, frame.f_back)
+            self.engine.phases.returned(self, frame)
 
-    def _close_c(self, owner: int, now: int) -> None:
-        """A C function returns to the frame `-owner`."""
+    def _drop_but_phases(self, at: int, now: int, frame: "FrameType | None") -> None:
+        """Close an entry and all above it. Phases of record_function go on in `frame`."""
+        phases, stack = self.engine.phases, self.stack
+        carried = phases.carried(self, stack[at + 1 :]) if phases.open else None
+        self.drop_above(at - 1, now)
+        if carried is not None and len(stack) == 1:
+            phases.closed(self)
+        elif carried:
+            phases.go_on(self, [(-id(frame), row, start) for _, row, start in carried], now)
+
+    def _close_c(self, frame: "FrameType", now: int) -> None:
+        """A C function returns to `frame`."""
         stack, routines, records = self.stack, self.routines, self.engine.routines.records
+        owner = -id(frame)
         for at in range(len(stack) - 1, 0, -1):
             entry_owner, row, start = stack[at]
             if entry_owner == -owner:
@@ -264,7 +288,7 @@ class ThreadTree:
             if entry_owner == owner and (
                 start == _C or (start >= 0 and records[routines[row]][3] == "c")
             ):
-                self._drop_above(at - 1, now)
+                self._drop_but_phases(at, now, frame)
                 return
 
     # ------------------------------------------------------------ the in-code API
@@ -300,7 +324,7 @@ class ThreadTree:
             if self.routines[row] == routine:
                 if at < len(stack) - 1:
                     self.engine.overlaps += 1
-                self._drop_above(at - 1, now)
+                self.drop_above(at - 1, now)
                 return True
             if records[self.routines[row]][3] != "timer":
                 break
@@ -339,10 +363,10 @@ class ThreadTree:
                 routine = routines.add_code(code, open_frame)
             if routine == OURS:
                 continue
+            if routine <= FIRST_PHASE_METHOD:
+                routine = routines.phase_methods[FIRST_PHASE_METHOD - routine][1]
             row = self.stack[-1][1]
-            child = self.children[row].get(routine)
-            if child is None:
-                child = self._new_row(row, routine)
+            child = self.child(row, routine)
             if child < 0:
                 self.stack.append((id(open_frame), row, _PYTHON))
             else:
@@ -379,6 +403,7 @@ class ThreadTree:
         self.stack[:] = [
             (owner, row_of[row], now if start >= 0 else start) for owner, row, start in self.stack
         ]
+        self.engine.phases.forked(self, row_of)
 
     def shift(self, cost_ns: int) -> None:
         """What we have just spent on ourselves is nobody's time."""

@@ -33,6 +33,7 @@ from taupy.units import duration
 CPU_TIME = Metric("cpu_time", "ns")
 COMPENSATED = Metric("time_compensated", "ns")
 _UNCOUNTED_AT_MOST = 0.001  # of a process's CPU time, without a word
+_RANGES = frozenset({"NVTX", "RECORD_FUNCTION"})  # phases that may go on where they did not begin
 HEALTH = "taupy.health."
 """Metadata of these names say what is missing or degraded in a measurement."""
 
@@ -258,7 +259,7 @@ def _tree(
     further = _further(thread, settings)  # columns beside the time, by name
     counted = thread.counted
     row_of = list(range(len(timer)))
-    ranges = {at for at in set(timer_of) if "NVTX" in timers.timers[at].groups}
+    ranges = {at for at in set(timer_of) if not _RANGES.isdisjoint(timers.timers[at].groups)}
     merged = len(set(timer_of)) < len(timer_of) or bool(ranges)
     fold = settings.fold_libraries
     if merged or fold:
@@ -273,11 +274,34 @@ def _tree(
         kept_inclusive: list[int] = []
         kept_further: dict[str, list[int]] = {name: [] for name in further}
         kept_counted: list[bool] = []
+
+        def add(at: int, row: int) -> None:
+            kept_calls[at] += calls[row]
+            kept_resumes[at] += resumes[row]
+            kept_inclusive[at] += inclusive[row]
+            for name, column in further.items():
+                kept_further[name][at] += column[row]
+
+        has_rows_below = set(parent)
+        went_on: dict[int, int] = {}  # rows in a range that went on: the range
         for row, (what, up) in enumerate(zip(timer, parent, strict=True)):
             under = -1 if up < 0 else row_of[up]
             if what in ranges and calls[row] == 0 and under >= 0:
-                row_of[row] = under  # it went on above: pushed inside a wrapper of the program's
-                continue
+                # It went on above, or began in a wrapper of the program's; not in a fork's child.
+                if resumes[row] or row not in has_rows_below:
+                    row_of[row] = under
+                    went_on[row] = what
+                    continue
+            elif up in went_on and calls[row] == 0:
+                # A generator goes on: in the range, if that had begun in it.
+                outside = known.get((under + 1) * width + what, -1)
+                again = known.get((outside + 1) * width + went_on[up], -1)
+                if min(outside, again) >= 0 and kept_calls[again]:
+                    add(outside, row)
+                    add(again, row)
+                    row_of[row] = again
+                    continue
+                went_on[row] = went_on[up]
             if fold and under > 0 and timers.library[what] and timers.library[kept_timer[under]]:
                 row_of[row] = under
                 continue
@@ -294,11 +318,7 @@ def _tree(
                 for name, column in further.items():
                     kept_further[name].append(column[row])
             else:
-                kept_calls[at] += calls[row]
-                kept_resumes[at] += resumes[row]
-                kept_inclusive[at] += inclusive[row]
-                for name, column in further.items():
-                    kept_further[name][at] += column[row]
+                add(at, row)
             row_of[row] = at
         timer, parent, calls, resumes = kept_timer, kept_parent, kept_calls, kept_resumes
         inclusive = kept_inclusive

@@ -1,0 +1,245 @@
+"""`torch.profiler.record_function` as a phase, in the plain-Python engine.
+
+Its `__enter__` and `__exit__` are known by name and file when their code is first met
+(`Routines.add_code`). When `__enter__` returns a phase begins, with the name that the object
+has; when `__exit__` begins it ends. Nothing is put into the program, and no code of its is run.
+
+A phase goes on where the routine that it began in returns or yields, until its end, or until the
+object is gone, which ends the range in PyTorch, too. As `_native/phases.h` does it.
+
+Runs inside the measured process: built-in modules only.
+"""
+
+import _thread
+import _weakref
+import sys
+
+# The program may replace built-in functions; these stay what they are.
+from builtins import (  # noqa: UP029
+    AttributeError,
+    TypeError,
+    dict,
+    id,
+    issubclass,
+    len,
+    object,
+    range,
+    str,
+    type,
+)
+
+from taupy.instrument.engine_routines import (
+    FIRST_PHASE_METHOD,
+    PHASE_ENTER,
+    PHASE_EXIT,
+    RETURNS,
+    is_ours,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    from taupy.instrument.engine_process import Engine
+    from taupy.instrument.engine_tree import Entry, ThreadTree
+
+GROUP = "PHASE|RECORD_FUNCTION"
+_NAMES_AT_MOST = 4096
+TIMER = -3  # engine_tree's mark of a timer that is not recorded
+_get_ident, _getframe = _thread.get_ident, sys._getframe
+_reference = _weakref.ref
+
+
+class OpenPhase:
+    """A phase that has begun.
+
+    Attributes:
+        object_id: of the record_function.
+        reference: a weak one; None where the object allows none: then the phase ends with
+            the routine that it began in.
+        thread: that it is open on.
+        row: its call path there; None: it is open no more.
+    """
+
+    __slots__ = ("object_id", "reference", "row", "thread")
+
+    def __init__(self, thing: object, thread: "ThreadTree", row: int) -> None:
+        self.object_id = id(thing)
+        self.thread = thread
+        self.row: int | None = row
+        self.reference: Any = None
+
+
+class Phases:
+    """All open phases of a process, newest last."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self.engine = engine
+        self.open: list[OpenPhase] = []
+        self._names: set[str] = set()
+
+    def called(self, thread: "ThreadTree", frame: "FrameType", method: int) -> None:
+        """`__enter__` or `__exit__` is called; the caller is the top of the thread's stack."""
+        routines = self.engine.routines
+        kind, number = routines.phase_methods[FIRST_PHASE_METHOD - method]
+        if kind == PHASE_EXIT:
+            thing = _first_argument(frame)
+            if thing is not None:
+                self.end(thread, thing)
+        row = thread.stack[-1][1]
+        child = -1
+        if number >= 0 and not routines.records[number][5]:
+            child = thread.child(row, number)
+        # Under a negative owner its return does not take the quick way.
+        if child < 0:
+            thread.stack.append((-id(frame), row, -1))
+        else:
+            thread.stack.append((-id(frame), child, self.engine.clock()))
+            thread.calls[child] += 1
+
+    def returned(self, thread: "ThreadTree", frame: "FrameType") -> None:
+        """It has returned, or an exception has left it; it is no more on the stack."""
+        routines = self.engine.routines
+        method = routines.of_code.get(id(frame.f_code), 0)
+        if method > FIRST_PHASE_METHOD:
+            return
+        kind, _ = routines.phase_methods[FIRST_PHASE_METHOD - method]
+        if kind == PHASE_ENTER and frame.f_code.co_code[frame.f_lasti] in RETURNS:
+            thing = _first_argument(frame)
+            if thing is not None:
+                self.begin(thread, frame.f_back, thing)
+
+    def begin(self, thread: "ThreadTree", frame: "FrameType | None", thing: object) -> None:
+        """Begin the phase of a record_function, in `frame`."""
+        name = _name_of(thing)
+        engine = self.engine
+        if name is None or not engine.disabled.isdisjoint(("PHASE", "RECORD_FUNCTION")):
+            return
+        if name not in self._names:
+            if len(self._names) >= _NAMES_AT_MOST:
+                name = "(other record_functions)"
+            self._names.add(name)
+        child = thread.child(thread.find_caller(frame), engine.routines.of_timer(name, GROUP))
+        if child < 0:
+            return
+        for phase in self.open:  # one that was closed with its routine
+            if phase.thread is thread and phase.row == child:
+                phase.row = None
+        phase = OpenPhase(thing, thread, child)
+        try:
+            phase.reference = _reference(thing, self._died)
+        except TypeError:
+            phase.reference = None
+        self.open.append(phase)
+        thread.stack.append((-id(frame), child, engine.clock()))
+        thread.calls[child] += 1
+
+    def end(self, thread: "ThreadTree", thing: object) -> None:
+        """End the newest phase of a record_function: on this thread, if there is one."""
+        of_it = [phase for phase in self.open if phase.object_id == id(thing)]
+        here = [phase for phase in of_it if phase.thread is thread]
+        if of_it:
+            self._close(thread, (here or of_it)[-1])
+
+    def _died(self, reference: object) -> None:
+        thread = self.engine.by_ident.get(_get_ident())
+        caller = _getframe().f_back
+        in_us = caller is not None and is_ours(caller.f_code.co_filename)
+        for phase in self.open:
+            if phase.reference is reference:
+                # In the middle of our own work it ends with the routine that it is in.
+                self._close(None if in_us else thread, phase)
+                return
+
+    def _close(self, thread: "ThreadTree | None", phase: OpenPhase) -> None:
+        self.open.remove(phase)
+        if thread is None or phase.thread is not thread or phase.row is None:
+            return
+        stack = thread.stack
+        for at in range(len(stack) - 1, 0, -1):
+            if stack[at][1] == phase.row and stack[at][2] >= 0:
+                now = self.engine.clock()
+                above = stack[at + 1 :]
+                # Timers that began in the phase itself end with it; routines go on.
+                in_it = 0
+                while in_it < len(above) and self._is_timer(thread, above[in_it]):
+                    in_it += 1
+                kept = self.carried(thread, above[:in_it])
+                self.engine.overlaps += in_it - len(kept)
+                thread.drop_above(at - 1, now)
+                self.go_on(thread, [*kept, *above[in_it:]], now)
+                return
+
+    def _is_timer(self, thread: "ThreadTree", entry: "Entry") -> bool:
+        _, row, start = entry
+        if start < 0:
+            return start == TIMER
+        records = self.engine.routines.records
+        return records[thread.routines[row]][3] == "timer"  # type: ignore[no-any-return]
+
+    # ------------------------------------------------------------ what goes on elsewhere
+
+    def carried(self, thread: "ThreadTree", entries: "list[Entry]") -> "list[Entry]":
+        """Those of the entries, which are about to be closed, that are phases and go on."""
+        rows = {
+            phase.row
+            for phase in self.open
+            if phase.thread is thread and phase.reference is not None
+        }
+        return [entry for entry in entries if entry[1] in rows and entry[2] >= 0]
+
+    def go_on(self, thread: "ThreadTree", entries: "list[Entry]", now: int) -> None:
+        """Open entries that have been closed once more, under what is the top now. A phase's
+        call counts where something is first called in it."""
+        records = self.engine.routines.records
+        stack, calls = thread.stack, thread.calls
+        for owner, old, start in entries:
+            row = stack[-1][1]
+            if start < 0:
+                stack.append((owner, row, start))
+                continue
+            routine = thread.routines[old]
+            child = thread.child(row, routine)
+            kind, group = records[routine][3:5]
+            if child < 0:
+                stack.append((owner, row, {"c": -2, "timer": TIMER}.get(kind, -1)))
+                continue
+            if group == GROUP and calls[old] > 0 and not thread.children[old]:
+                calls[old] -= 1
+                calls[child] += 1
+            else:
+                thread.resumes[child] += 1
+            stack.append((owner, child, now))
+            for phase in self.open:
+                if phase.thread is thread and phase.row == old:
+                    phase.row = child
+
+    def closed(self, thread: "ThreadTree") -> None:
+        """The thread's outermost routine has returned: nothing is open."""
+        for phase in self.open:
+            if phase.thread is thread:
+                phase.row = None
+
+    def forked(self, thread: "ThreadTree", row_of: "dict[int, int]") -> None:
+        """In a forked child: this thread's call paths have other rows, and it is the only one."""
+        for phase in self.open:
+            mine = phase.thread is thread and phase.row is not None
+            phase.row = row_of.get(phase.row or 0) if mine else None
+
+
+def _first_argument(frame: "FrameType") -> "Any":
+    code = frame.f_code
+    return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+
+
+def _name_of(thing: object) -> "str | None":
+    try:
+        variables = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return None
+    name: Any = variables.get("name") if type(variables) is dict else None
+    if not issubclass(type(name), str):
+        return None
+    text: str = str.encode(name, "utf-8", "backslashreplace").decode()
+    return text.partition("\0")[0]
