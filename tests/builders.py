@@ -21,6 +21,7 @@ from taupy.model.profile import (
     CallTree,
     Metric,
     Profile,
+    Samples,
     Thread,
     ThreadProfile,
     Timer,
@@ -342,6 +343,18 @@ class _Order:
 
     def __post_init__(self) -> None:
         self.keys = [(t.full_name, tuple(sorted(t.groups))) for t in self.profile.timers]
+
+
+SAMPLED_FROM_NS = 1_700_000_000_000_000_000
+
+
+def samples(name: str, unit: str, values: list[float]) -> Samples:
+    """A user event over time: a point each microsecond; least and largest are 1 away."""
+    start = array("q", [SAMPLED_FROM_NS + 1000 * n for n in range(len(values))])
+    end = array("q", [one + 1000 for one in start])
+    low, high = (array("d", [one + away for one in values]) for away in (-1.0, 1.0))
+    return Samples(name, unit, start, end, array("q", [2] * len(values)), array("d", values),
+                   low, high)  # fmt: skip
 
 
 def canonical(profile: Profile) -> Profile:

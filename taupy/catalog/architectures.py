@@ -6,6 +6,7 @@ section files give for them.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from taupy.errors import UsageError
@@ -29,13 +30,13 @@ CHIPS = (
     Chip("TU116", "Turing", "7.5", ("GTX 1660",)),
     Chip("TU117", "Turing", "7.5", ("GTX 1650",)),
     Chip("GA100", "Ampere", "8.0", ("A100", "A800", "A30")),
-    Chip("GA102", "Ampere", "8.6", ("RTX 3090", "RTX 3080", "A40", "A10", "A6000")),
+    Chip("GA102", "Ampere", "8.6", ("RTX 3090", "RTX 3080", "A40", "A10", "A10G", "A6000")),
     Chip("GA103", "Ampere", "8.6", ("RTX 3080 Ti Laptop",)),
     Chip("GA104", "Ampere", "8.6", ("RTX 3070",)),
     Chip("GA106", "Ampere", "8.6", ("RTX 3060",)),
     Chip("GA107", "Ampere", "8.6", ("RTX 3050", "A2", "A16")),
     Chip("GA10B", "Ampere", "8.7", ("Orin",)),
-    Chip("AD102", "Ada", "8.9", ("RTX 4090", "L40", "L40S")),
+    Chip("AD102", "Ada", "8.9", ("RTX 4090", "L40", "L40S", "RTX 6000 Ada")),
     Chip("AD103", "Ada", "8.9", ("RTX 4080",)),
     Chip("AD104", "Ada", "8.9", ("RTX 4070", "L4")),
     Chip("AD106", "Ada", "8.9", ("RTX 4060 Ti",)),
@@ -45,7 +46,7 @@ CHIPS = (
     Chip("GB102", "Blackwell", "10.0"),
     Chip("GB110", "Blackwell", "10.3", ("B300", "GB300")),
     Chip("GB10B", "Blackwell", "11.0", ("Thor",)),
-    Chip("GB202", "Blackwell", "12.0", ("RTX 5090",)),
+    Chip("GB202", "Blackwell", "12.0", ("RTX 5090", "RTX PRO 6000")),
     Chip("GB203", "Blackwell", "12.0", ("RTX 5080", "RTX 5070 Ti")),
     Chip("GB205", "Blackwell", "12.0", ("RTX 5070",)),
     Chip("GB206", "Blackwell", "12.0", ("RTX 5060", "RTX 5060 Ti")),
@@ -58,7 +59,8 @@ WITHOUT_RANGE_PROFILER = {"7.0", "7.2"}
 
 
 def chip(name: str) -> Chip:
-    """The chip that is meant: GH100, H100, 9.0, sm_90; the first of several.
+    """The chip that is meant: GH100, H100, 9.0, sm_90, "NVIDIA H100 80GB HBM3", 4090; the first
+    of several.
 
     Raises:
         UsageError: no chip has this name; says which there are.
@@ -74,9 +76,26 @@ def chip(name: str) -> Chip:
     for one in CHIPS:
         if wanted == one.architecture.lower() and one.name != "GV11B":
             return one
+    if found := _within(name):
+        return found
     listed = ", ".join(one.name for one in CHIPS)
     raise UsageError(f"there is no chip '{name}' (there is: {listed}); a product or a compute "
                      "capability will do, too: H100, 9.0")  # fmt: skip
+
+
+def _within(name: str) -> Chip | None:
+    """The chip of a product that a longer name contains, as the driver spells it, or whose
+    number alone is given; of several the one that says most."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    best: tuple[int, Chip] | None = None
+    for one in CHIPS:
+        for known in one.known_as:
+            parts = known.lower().split()
+            there = any(words[at : at + len(parts)] == parts for at in range(len(words)))
+            alone = len(words) == 1 and words[0].isdigit() and parts[1:] == words
+            if (there or alone) and (best is None or len(parts) > best[0]):
+                best = len(parts), one
+    return best[1] if best else None
 
 
 def of_compute_capability(text: str) -> Chip | None:

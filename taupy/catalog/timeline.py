@@ -140,7 +140,7 @@ def plan(names: Iterable[str], chip: str, can_sample: Callable[[str], bool]) -> 
         if known is not None:
             spelling = next((one for one in known.spellings if can_sample(one)), None)
             if spelling is None:
-                missing.append((name, "this chip does not have it"))
+                missing.append((name, "this chip does not have it, or not in one pass"))
             else:
                 channels.append(Channel(name, known.unit, (Term(1, spelling),), False))
             continue

@@ -6,6 +6,7 @@
     taupy avail gld                    one counter: all that is known of it
     taupy avail --sets                 counters that go by one name, and their passes
     taupy avail -c tau,ipc,dram__bytes.sum    check a list, and count its passes
+    taupy avail --sampling             what --pm-sampling can sample over time
     taupy avail --raw lts__t           NVIDIA's own metrics (asks CUPTI)
     taupy avail --chips                the chips
 
@@ -23,7 +24,7 @@ from taupy.catalog.architectures import Chip
 from taupy.catalog.counters import BY_NAME, COUNTERS, Counter
 from taupy.catalog.ratios import RATIOS, Ratio
 from taupy.catalog.sets import CounterSet, expanded, of_ratio, sets
-from taupy.commands import metric_sources, options
+from taupy.commands import avail_sampling, metric_sources, options
 from taupy.commands.metric_sources import MetricSource
 from taupy.errors import UsageError
 from taupy.model.project import project_settings
@@ -53,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--chips", action="store_true", help="list the chips")
     parser.add_argument("--sets", action="store_true", help="list the sets of counters")
+    parser.add_argument(
+        "--sampling", action="store_true", help="list (or, with -c, check) what can be sampled"
+    )
     parser.add_argument("--raw", action="store_true", help="list NVIDIA's own metrics")
     parser.add_argument(
         "-c",
@@ -67,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    asked = [name for name in ("chips", "sets", "raw", "check") if getattr(args, name)]
+    questions = ("chips", "sets", "raw", "sampling") + (() if args.sampling else ("check",))
+    asked = [name for name in questions if getattr(args, name)]
     if len(asked) > 1:
         raise UsageError(f"--{asked[0]} and --{asked[1]} are different questions: ask one")
     if args.chips:
@@ -76,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
     found = metric_sources.chips(args.chip)
     missing = False
     views: list[View] = []
-    if args.check:
+    if args.sampling:
+        views, missing = _sampling(args, found.chips)
+    elif args.check:
         for chip in found.chips:
             view, problem = _checked(_split(args.check), chip)
             views.append(view)
@@ -97,6 +104,16 @@ def run(args: argparse.Namespace) -> int:
     )
     terminal.show_all(views, form=args.form)
     return 1 if missing else 0
+
+
+def _sampling(args: argparse.Namespace, chips: Sequence[MetricSource]) -> tuple[list[View], bool]:
+    if not args.check:
+        return avail_sampling.listed(chips, args.search), False
+    if not chips:
+        raise UsageError("say for which chip: taupy avail --sampling -c LIST --chip H100")
+    user = {name: list(one.counters) for name, one in _all_sets().items() if one.user}
+    found = [avail_sampling.checked(chip, _split(args.check), user) for chip in chips]
+    return [view for view, _ in found], any(bad for _, bad in found)
 
 
 # --- lists -------------------------------------------------------------------

@@ -11,7 +11,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from taupy.catalog import architectures, recorded, spelling
-from taupy.collectors.cupti_host import ChipMetrics, CuptiError, CuptiHost, CuptiUnavailable
+from taupy.collectors.cupti_host import (
+    PM_SAMPLING,
+    ChipMetrics,
+    CuptiError,
+    CuptiHost,
+    CuptiUnavailable,
+)
 from taupy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +42,12 @@ class MetricSource(Protocol):
 
     def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
         """A line on the passes of several of them at once."""
+
+    def can_sample(self, metric: str) -> bool:
+        """Can this PerfWorks metric be sampled, by itself in one pass?"""
+
+    def sampled_together(self, names: Sequence[str]) -> None:
+        """Raises TaupyError where one pass cannot sample all of these; it says which fit."""
 
     def near(self, metric: str) -> list[str]:
         """PerfWorks metrics whose names come close."""
@@ -128,7 +140,9 @@ class _Asked:
     """NVIDIA's own answers, from CUPTI."""
 
     def __init__(self, host: CuptiHost, chip: ChipMetrics) -> None:
+        self._host = host
         self._chip = chip
+        self._sampling: ChipMetrics | None = None
         self.name = chip.chip
         self.title = _title(chip.chip)
         asked = f"as CUPTI {host.version_text} answers ({host.path})"
@@ -142,6 +156,21 @@ class _Asked:
 
     def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
         return f"all together: {self._chip.passes(metrics)} passes"
+
+    def can_sample(self, metric: str) -> bool:
+        if self._sampling is None:
+            try:
+                self._sampling = self._host.chip(self.name, PM_SAMPLING)
+            except CuptiError:
+                raise UsageError(
+                    f"{self.name} cannot be sampled: Turing and later can (compute capability 7.5)"
+                ) from None
+        return self._sampling.passes([metric]) == 1
+
+    def sampled_together(self, names: Sequence[str]) -> None:
+        from taupy.collectors import sampler
+
+        sampler.planned(self._host, self.name, names)
 
     def near(self, metric: str) -> list[str]:
         base, _, rest = metric.partition(".")
@@ -178,6 +207,12 @@ class _Recorded:
     def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
         known = [self.passes_of(name, ()) or 1 for name in names]
         return f"all together: at least {max(known)} passes; only CUPTI can tell how many"
+
+    def can_sample(self, metric: str) -> bool:
+        raise UsageError(f"what a chip can sample is asked of CUPTI: {self._problem}")
+
+    def sampled_together(self, names: Sequence[str]) -> None:
+        self.can_sample("")
 
     def near(self, metric: str) -> list[str]:
         return get_close_matches(metric, recorded.METRICS, n=3, cutoff=0.7)

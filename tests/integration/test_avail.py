@@ -155,3 +155,24 @@ def test_what_cannot_be_answered_is_refused_in_one_line(monkeypatch, tmp_path, c
     assert main(["avail", *arguments]) == 2
     answer = capsys.readouterr()
     assert part in answer.err and answer.err.count("\n") == 1 and answer.out == ""
+
+
+def test_what_a_chip_can_sample_is_listed_and_a_list_checked(source, avail, capsys):
+    if source == "recorded":
+        assert main(["avail", "--sampling", "--chip", "H100"]) == 2
+        assert "what a chip can sample is asked of CUPTI" in capsys.readouterr().err
+        return
+    found = {row["name"]: row for row in rows(avail("--sampling", "--chip", "H100", "--json"))}
+    assert found["tensor_active"]["set"] == "timeline" and found["bytes_dram"]["unit"] == "B/s"
+    assert "gld" not in found
+    assert "all together: one pass" in avail("--sampling", "-c", "timeline", "--chip", "T4")
+    both = "sm_occupancy,sm__inst_executed_realtime.avg.pct_of_peak_sustained_elapsed,nonsense"
+    text = avail("--sampling", "-c", both, "--chip", "A100", code=1)
+    assert "together fit sm_occupancy; leave out sm__inst_executed_realtime" in text
+    assert "there is nothing 'nonsense' to sample" in text
+    assert main(["avail", "--sampling", "--chip", "V100"]) == 2
+    assert "Turing and later can" in capsys.readouterr().err
+
+
+def test_without_a_chip_the_names_of_the_timeline_are_listed(source, avail):
+    assert "sm_active" in avail("--sampling")

@@ -194,6 +194,10 @@ def test_the_unit_of_a_perfworks_metric_comes_from_its_name(metric, unit):
         ("NVIDIA GeForce RTX 4060", "AD107"),
         ("sm_120", "GB202"),
         ("V100", "GV100"),
+        ("NVIDIA H100 80GB HBM3", "GH100"),
+        ("NVIDIA A100-SXM4-80GB", "GA100"),
+        ("NVIDIA GeForce RTX 3080 Ti Laptop GPU", "GA103"),
+        ("5070", "GB205"),
     ],
 )
 def test_a_chip_goes_by_the_names_that_people_have_for_it(name, chip):

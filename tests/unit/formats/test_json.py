@@ -15,7 +15,15 @@ from taupy.formats import json_
 from taupy.formats.progress import SILENT
 from taupy.model import invariants
 from taupy.model.profile import Timer, UserEvent
-from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
+from tests.builders import (
+    call,
+    gpu_profile,
+    host,
+    profile_of,
+    random_profile,
+    samples,
+    small_profile,
+)
 from tests.unit.formats.comparing import one, read
 
 
@@ -34,6 +42,22 @@ def as_text(profile):
 def test_every_field_comes_back(tmp_path, made):
     profile = made(name="x/y", exit_code=-9, state="incomplete")
     assert as_text(there_and_back(profile, tmp_path)) == as_text(profile)
+
+
+def test_values_over_time_come_back(tmp_path):
+    profile = gpu_profile()
+    profile.threads[0].samples = [samples("GPU[0] sm_active", "%", [1.0, float("nan"), 3.5])]
+    assert as_text(there_and_back(profile, tmp_path)) == as_text(profile)
+
+
+def test_columns_of_samples_that_differ_in_length_are_refused(tmp_path):
+    profile = gpu_profile()
+    profile.threads[0].samples = [samples("GPU[0] sm_active", "%", [1.0, 2.0])]
+    file = tmp_path / "x.taupy.json"
+    json_.write(profile, file, SILENT)
+    file.write_text(file.read_text().replace('"count": [2, 2]', '"count": [2]'))
+    with pytest.raises(FormatError, match="differ in length"):
+        one(json_, file)
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,3 +84,51 @@ def test_a_trial_without_activities_is_laid_out(tmp_path_factory, seed):
     ]
     assert (total, sum(map(len, slices.values()))) == (sum(rows), len(rows))
     assert any("laid out" in line for line in lost)
+
+
+def counters(path):
+    """Counters by (process, name, unit): moments and values."""
+    tracks, processes, values = {}, {}, {}
+    for _, _, packet in wire.fields(path.read_bytes()):
+        parts = {which: value for which, _, value in wire.fields(packet)}
+        if 60 in parts:
+            described = dict(one[::2] for one in wire.fields(parts[60]))
+            if 3 in described:
+                process = dict(one[::2] for one in wire.fields(described[3]))
+                processes[described[1]] = process[6].decode()
+            if 8 in described:
+                unit = dict(one[::2] for one in wire.fields(described[8]))[6].decode()
+                name = described[2].decode()
+                tracks[described[1]] = (processes[described[5]], name, unit)
+        if 11 in parts:
+            event = dict(one[::2] for one in wire.fields(parts[11]))
+            if event[9] == 4:
+                (value,) = struct.unpack("<d", event[44])
+                values.setdefault(tracks[event[11]], []).append((parts[8], value))
+    return values
+
+
+def test_values_over_time_are_counters_of_their_gpu(tmp_path):
+    profile = builders.gpu_profile()
+    profile.threads[0].samples = [builders.samples("GPU[0] sm_active", "%", [4.0, 6.0])]
+    path = tmp_path / "t.pftrace"
+    perfetto.write(profile, path, SILENT)
+    (device,) = profile.devices
+    start = builders.SAMPLED_FROM_NS
+    assert counters(path) == {
+        (f"GPU 0: {device.name}", "sm_active", "%"): [
+            (start, 4.0),
+            (start + 1000, 6.0),
+            (start + 2000, 6.0),
+        ]
+    }
+
+
+def test_counters_stand_at_their_moments_also_where_call_paths_are_laid_out(tmp_path):
+    profile = builders.small_profile()
+    profile.threads[0].samples = [builders.samples("GPU[1] Power", "W", [100.0])]
+    path = tmp_path / "t.pftrace"
+    lost = perfetto.write(profile, path, SILENT)
+    assert list(counters(path)) == [("GPU 1", "Power", "W")]
+    assert counters(path)["GPU 1", "Power", "W"][0][0] == builders.SAMPLED_FROM_NS
+    assert any("counters are at their real moments" in line for line in lost)

@@ -18,7 +18,16 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.merge import merge
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
-from tests.builders import UUID, call, gpu_profile, host, profile_of, random_profile, small_profile
+from tests.builders import (
+    UUID,
+    call,
+    gpu_profile,
+    host,
+    profile_of,
+    random_profile,
+    samples,
+    small_profile,
+)
 
 
 @pytest.fixture
@@ -362,3 +371,18 @@ def test_the_order_of_the_files_does_not_matter(make, seed):
         merge("single.db", [random.choice(files)])
     assert contents("forth.db", names=False) == contents("back.db", names=False)
     assert contents("forth.db", names=False) == contents("single.db", names=False)
+
+
+def test_values_over_time_come_along(make):
+    profile = gpu_profile(2)
+    profile.threads[0].samples = [samples("GPU[0] sm_active", "%", [1.0, 2.0])]
+    target, source = make("a.db", small_profile(1)), make("b.db", profile)
+    merge(target, [source])
+    assert contents(target)[profile.uuid] == contents(source)[profile.uuid]
+    with ProfileDB.open(target) as db:
+        rows = db.rows("SELECT event, mean, maximum, count FROM timeline")
+    assert rows == [("GPU[0] sm_active", 1.0, 2.0, 2), ("GPU[0] sm_active", 2.0, 3.0, 2)]
+    with ProfileDB.open(target, readonly=False) as db:
+        db.delete(db.trials()[1].id)
+        assert db.rows("SELECT count(*) FROM sample") == [(0,)]
+        assert db.rows("SELECT count(*) FROM user_event WHERE name LIKE 'GPU[%'") == [(0,)]

@@ -20,6 +20,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import INVARIANTS, add_profile
 from tests.builders import (
+    SAMPLED_FROM_NS,
     call,
     canonical,
     deep_profile,
@@ -28,6 +29,7 @@ from tests.builders import (
     host,
     profile_of,
     random_profile,
+    samples,
     small_profile,
     wide_profile,
 )
@@ -81,6 +83,21 @@ def test_a_profile_of_a_gpu_survives_the_database_with_its_gaps(db):
         "SELECT count(*) FROM interval_value JOIN metric ON metric.id = metric_id"
         " WHERE metric.name = 'flop_fp32'"
     ) == [(5,)]
+
+
+def test_values_over_time_survive_the_database(db):
+    profile = gpu_profile()
+    profile.threads[0].samples = [
+        samples("GPU[0] sm_clock", "Hz", [1e9]),
+        samples("GPU[0] sm_active", "%", [1.0, math.nan, 3.5]),
+    ]
+    read = read_profile(db, add_profile(db, profile))
+    assert repr(read.threads[0].samples) == repr(profile.threads[0].samples[::-1])
+    started = profile.started_at
+    first = db.rows("SELECT start_s, end_s - start_s, mean FROM timeline WHERE unit = 'Hz'")
+    moment = pytest.approx(SAMPLED_FROM_NS / 1e9 - started, abs=1e-5)
+    assert first == [(moment, pytest.approx(1e-6, rel=0.2), 1e9)]
+    assert db.rows("SELECT mean FROM timeline WHERE unit = '%'") == [(1.0,), (None,), (3.5,)]
 
 
 def test_equal_profiles_make_equal_files_apart_from_their_identity(tmp_path):

@@ -1,0 +1,108 @@
+"""`taupy avail --sampling`: what `taupy run --pm-sampling` can sample of a chip, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from taupy.catalog import timeline
+from taupy.catalog.counters import COUNTERS
+from taupy.commands.metric_sources import MetricSource
+from taupy.errors import TaupyError, UsageError
+from taupy.pprof.view import Cell, Column, View
+
+_COLUMNS = (
+    Column("chip", audience="machines"),
+    Column("name", heading="Name"),
+    Column("unit", heading="Unit"),
+    Column("set", heading="In the set"),
+    Column("description", heading="What it is"),
+    Column("metrics", audience="machines"),
+)
+
+
+def listed(chips: Sequence[MetricSource], search: str | None) -> list[View]:
+    """Names of ours that each chip can sample; without a chip, those of the set.
+
+    Raises:
+        UsageError: none has this word, or only CUPTI could tell and is not here.
+    """
+    wanted = (search or "").lower()
+    known = {one.name: one.description for one in timeline.SAMPLED}
+    known |= {one.name: one.description for one in COUNTERS if one.unit != "ns"}
+    order = dict.fromkeys((*timeline.TIMELINE_NAMES, *known))
+    found = {
+        name: known[name]
+        for name in order
+        if wanted in name or wanted in known[name].lower() or wanted == timeline.TIMELINE
+    }
+    if not found:
+        raise UsageError(f"nothing that is sampled has '{search}' in its name or description")
+    return [_of_chip(chip, found) for chip in chips] or [_of_any(found)]
+
+
+def _of_chip(chip: MetricSource, found: Mapping[str, str]) -> View:
+    planned = timeline.plan(found, chip.name, chip.can_sample)
+    rows: list[tuple[Cell, ...]] = [
+        (chip.name, one.name, one.unit, _set_of(one.name), found[one.name],
+         " + ".join(term.metric for term in one.terms))
+        for one in planned.channels
+    ]  # fmt: skip
+    reasons: dict[str, list[str]] = {}
+    for name, why in planned.missing:
+        reasons.setdefault(why, []).append(name)
+    notes = [f"not sampled ({why}): {', '.join(names)}" for why, names in reasons.items()]
+    title = f"SAMPLED OF {chip.name} ({chip.title}), IN ONE PASS:"
+    return View(title, _COLUMNS, rows, (*notes, *chip.notes))
+
+
+def _of_any(found: Mapping[str, str]) -> View:
+    planned = timeline.plan(found, "", lambda metric: True)
+    rows: list[tuple[Cell, ...]] = [
+        ("", one.name, one.unit, _set_of(one.name), found[one.name], "")
+        for one in planned.channels
+        if _set_of(one.name)
+    ]
+    note = "most other counters can be sampled, too: --chip CHIP tells which"
+    return View("SAMPLED OF NVIDIA GPUS:", _COLUMNS, rows, (note,))
+
+
+def _set_of(name: str) -> str:
+    return timeline.TIMELINE if name in timeline.TIMELINE_NAMES else ""
+
+
+def checked(
+    chip: MetricSource, names: Sequence[str], project: Mapping[str, object]
+) -> tuple[View, bool]:
+    """What a list stands for, and whether something is wrong with it."""
+    columns = (
+        Column("chip", audience="machines"),
+        Column("name", heading="Name"),
+        Column("unit", heading="Unit"),
+        Column("metrics", heading="Asked for as"),
+        Column("status", heading="Status"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    bad = False
+    together: dict[str, None] = {}
+    for name in names:
+        try:
+            planned = timeline.plan(timeline.names_of([name], project), chip.name, chip.can_sample)
+        except UsageError as problem:
+            rows.append((chip.name, name, None, None, str(problem).rpartition(";")[0]))
+            bad = True
+            continue
+        together |= dict.fromkeys(timeline.names_of([name], project))
+        for one in planned.channels:
+            metrics = " + ".join(term.metric for term in one.terms)
+            rows.append((chip.name, one.name, one.unit, metrics, ""))
+        rows += [(chip.name, lacks, None, None, f"not sampled: {why}")
+                 for lacks, why in planned.missing]  # fmt: skip
+        bad |= not planned.channels
+    notes = []
+    if together:
+        try:
+            chip.sampled_together(tuple(together))
+            notes = ["all together: one pass"]
+        except TaupyError as problem:
+            notes, bad = [str(problem)], True
+    return View(f"CHECKED FOR SAMPLING {chip.name}:", columns, rows, (*notes, *chip.notes)), bad

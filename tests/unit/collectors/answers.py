@@ -1,0 +1,9 @@
+"""A sampler that answers with its arguments, for test_sampler.py."""
+
+import os
+
+from taupy.collectors import beside
+
+
+def main(arguments):
+    os.write(beside.ANSWER, " ".join(arguments).encode())
