@@ -166,6 +166,8 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     places: dict[int, HostPlaces] = {}
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
     profile = profile_of(settings, nodes, finished=not running, places=places)
+    if profile.exit_code is None:
+        profile.exit_code = settings.ending
     done += _add_gpus(profile, places, folder, settings, missed)
     done += _add_gpu_counts(profile, places, folder, settings)
     if profile.devices:
