@@ -24,7 +24,8 @@ from taupy.formats.stacks import Timers as StackTimers
 from taupy.formats.stacks import profile_of
 from taupy.formats.tau_names import CUT
 from taupy.formats.tau_rows import Rows
-from taupy.formats.tau_tree import Timers, call_tree, outermost
+from taupy.formats.tau_tree import Timers, call_tree
+from taupy.model.forest import outermost
 from taupy.model.profile import TIME, CallTree, Profile, Thread, ThreadProfile, Timer
 
 LARGEST_FILE = 128 << 20

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from taupy.formats.progress import Progress
-from taupy.formats.tau_tree import outermost
+from taupy.model.forest import outermost
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer, UserEvent
 
 Type = Literal["text", "int", "number"]

@@ -18,7 +18,7 @@ from taupy.formats import tau_names, tau_thread
 from taupy.formats.progress import Progress
 from taupy.formats.tau_names import ARROW, CALLPATH_GROUP, CUT, MICROSECOND_NS
 from taupy.formats.tau_text import Event
-from taupy.formats.tau_tree import outermost
+from taupy.model.forest import outermost
 from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile, Timer
 
 _LONGEST_PATH = 60_000  # characters; pprof reads lines of 64 KiB

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Sequence
 from taupy.formats import tau_names
 from taupy.formats.tau_names import CALLPATH_GROUP, CUT, ROOT_NAMES
 from taupy.formats.tau_rows import Number, Row, Rows
+from taupy.model.forest import outermost
 from taupy.model.profile import CallTree, Metric, Timer
 
 _LARGEST = (1 << 63) - 1
@@ -297,36 +298,6 @@ def _column(values: Sequence[Number | None]) -> array[int]:
     if all(type(value) is int and abs(value) <= _LARGEST for value in values):
         return array("q", values)  # type: ignore[arg-type]
     return array("d", [math.nan if one is None else one for one in values])  # type: ignore[return-value]
-
-
-def outermost(parent: Sequence[int], leaf: Sequence[int]) -> list[int]:
-    """Rows that have no ancestor with the same leaf."""
-    rows = len(parent)
-    first_child = [-1] * rows
-    next_sibling = [-1] * rows
-    for row in range(rows - 1, -1, -1):
-        above = parent[row]
-        if above >= 0:
-            next_sibling[row] = first_child[above]
-            first_child[above] = row
-    active = dict.fromkeys(leaf, 0)
-    found = []
-    stack = [row for row in range(rows) if parent[row] < 0]
-    while stack:
-        row = stack.pop()
-        if row < 0:  # all below row ~row is done
-            active[leaf[~row]] -= 1
-            continue
-        if not active[leaf[row]]:
-            found.append(row)
-        child = first_child[row]
-        if child >= 0:
-            active[leaf[row]] += 1
-            stack.append(~row)
-            while child >= 0:
-                stack.append(child)
-                child = next_sibling[child]
-    return found
 
 
 def _zeros(metrics: int) -> Row:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taupy.model.forest import outermost
 from taupy.model.profile import Metric
 from taupy.model.rows import TreeRow
 from taupy.pprof import figures, paths
@@ -71,7 +72,7 @@ def _pairs(
             calls[key] += row.calls
             subroutines[key] += row.subroutines
             exclusive[key] += row.exclusive
-    for at in paths.outermost(parent, keys):
+    for at in outermost(parent, keys):
         inclusive[keys[at]] += rows[at].inclusive
     whole = _own(rows, routine).inclusive or 0
     return [
@@ -93,7 +94,7 @@ def _own(rows: Sequence[TreeRow], routine: str) -> Figures:
     """The routine's own sums."""
     mine = [row for row in rows if row.timer == routine]
     keys = [0 if row.timer == routine else -1 for row in rows]
-    inclusive = sum(rows[at].inclusive for at in paths.outermost(paths.parents(rows), keys))
+    inclusive = sum(rows[at].inclusive for at in outermost(paths.parents(rows), keys))
     calls, exclusive = sum(row.calls for row in mine), sum(row.exclusive for row in mine)
     return Figures(
         *mine[0][6:11],

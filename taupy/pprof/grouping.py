@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from taupy.model.forest import outermost
 from taupy.model.profile import Metric
 from taupy.model.rows import TreeRow
 from taupy.pprof import figures, paths
@@ -128,7 +129,7 @@ def _inclusive(rows: Sequence[TreeRow], members: dict[str, list[int]]) -> dict[s
             for at in found:
                 keys[at] = len(passed)
             passed.append(name)
-        for at in paths.outermost(parent, keys):
+        for at in outermost(parent, keys):
             sums[passed[keys[at]]] += rows[at].inclusive
         waiting = later
     return sums

@@ -6,8 +6,9 @@ million, and one may be a hundred thousand deep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from taupy.model.forest import outermost
 from taupy.model.rows import FlatRow, TreeRow
 from taupy.pprof.selection import Place
 
@@ -33,69 +34,6 @@ def depths(parent: Sequence[int]) -> list[int]:
         if above >= 0:
             found[at] = found[above] + 1
     return found
-
-
-class Links:
-    """First child and next sibling of every row, -1 for none, and the roots.
-
-    Siblings and roots stand in the order given, by default that of the rows.
-    """
-
-    __slots__ = ("first_child", "next_sibling", "roots")
-
-    def __init__(self, parent: Sequence[int], order: Sequence[int] | None = None) -> None:
-        self.first_child = [-1] * len(parent)
-        self.next_sibling = [-1] * len(parent)
-        self.roots: list[int] = []
-        for row in reversed(range(len(parent)) if order is None else order):
-            above = parent[row]
-            if above < 0:
-                self.roots.append(row)
-            else:
-                self.next_sibling[row] = self.first_child[above]
-                self.first_child[above] = row
-        self.roots.reverse()
-
-    def children(self, row: int) -> list[int]:
-        found = []
-        child = self.first_child[row]
-        while child >= 0:
-            found.append(child)
-            child = self.next_sibling[child]
-        return found
-
-
-def walk(parent: Sequence[int]) -> Iterator[int]:
-    """Through the whole forest: a row when it is entered, its complement (~row) when left."""
-    links = Links(parent)
-    first_child, next_sibling = links.first_child, links.next_sibling
-    stack = links.roots[::-1]
-    while stack:
-        row = stack.pop()
-        yield row
-        if row < 0:
-            continue
-        stack.append(~row)
-        child = first_child[row]
-        while child >= 0:
-            stack.append(child)
-            child = next_sibling[child]
-
-
-def outermost(parent: Sequence[int], keys: Sequence[int]) -> Iterator[int]:
-    """Rows that have no ancestor with the same key; rows with the key -1 never count.
-
-    Their inclusive values add up to the time during which the key was on the stack.
-    """
-    active: dict[int, int] = dict.fromkeys(keys, 0)
-    for row in walk(parent):
-        if row < 0:
-            active[keys[~row]] -= 1
-        else:
-            key = keys[row]
-            if not active[key] and key != -1:
-                yield row
-            active[key] += 1
 
 
 def flattened(rows: Sequence[TreeRow]) -> list[FlatRow]:

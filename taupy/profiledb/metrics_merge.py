@@ -7,6 +7,7 @@ path, threads by their names and order. Two runs that did not run the same are r
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +28,11 @@ TIMES = ("time", "time_compensated", "cpu_time")
 
 LEAST_SHARE = 0.9
 """Share of the time that must lie on call paths that both runs ran as often."""
+
+WAITING = re.compile(
+    r"(threading|queue|selectors|socket|subprocess)\.py|(asyncio|concurrent|multiprocessing)/.*"
+)
+"""Files of the standard library whose routines wait for others: how often is a matter of chance."""
 
 HEALTH = "taupy.health."
 
@@ -294,12 +300,14 @@ def _ids(tree: CallTree, timers: list[int]) -> array[int]:
 def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
     """The share of the time on call paths that both ran as often, of the run of less.
 
-    Calls of CUDA's API count as their caller's: a run that counts does not record them.
+    Calls of CUDA's API count as their caller's: a run that counts does not record them. So
+    do the standard library's ways of waiting: they differ from one run to the next.
     """
     nodes = {one.thread.node for one in profile.threads}
     shares = []
     for whole, mine, others in ((target, "first", "second"), (profile, "second", "first")):
-        api = [("CUDA_API" in timer.groups) for timer in whole.timers]
+        api = ["CUDA_API" in timer.groups for timer in whole.timers]
+        waits = [WAITING.fullmatch(timer.file or "") is not None for timer in whole.timers]
         time = sum(
             sum(one.tree.exclusive.get("time", ()))
             for one in whole.threads
@@ -314,10 +322,13 @@ def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
             alike: list[float] = []
             for row, path in enumerate(getattr(pair, f"{mine}_ids")):
                 here, there = tree.calls[row], calls.get(path)
-                if there is not None:
+                above = tree.parent[row]
+                if waits[tree.timer[row]] and above >= 0:
+                    alike.append(alike[above])
+                elif there is not None:
                     alike.append(min(here, there) / max(here, there) if max(here, there) else 1.0)
                 else:
-                    alike.append(alike[tree.parent[row]] if api[tree.timer[row]] else 0.0)
+                    alike.append(alike[above] if api[tree.timer[row]] else 0.0)
                 together += tree.exclusive["time"][row] * alike[row]
         shares.append(together / time if time else 0.0)
     return min(shares)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
+from taupy.model.forest import outermost
 from taupy.model.profile import CallTree
 
 
@@ -52,12 +53,12 @@ def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
         flat = sums[timer]
         flat.calls += calls
         flat.subroutines += subroutines
-    outermost = outermost_rows(tree.parent, timers)
+    top = outermost(tree.parent, timers)
     for metric, column in tree.exclusive.items():
         for timer, total in _totals(timers, column, range(len(column))).items():
             sums[timer].exclusive[metric] = total
     for metric, column in tree.inclusive.items():
-        for timer, total in _totals(timers, column, outermost).items():
+        for timer, total in _totals(timers, column, top).items():
             sums[timer].inclusive[metric] = total
     return sums
 
@@ -70,42 +71,3 @@ def _totals(timers: Sequence[int], column: array[int], rows: Collection[int]) ->
     for row in rows:
         totals[timers[row]] += column[row]
     return totals
-
-
-def outermost_rows(parent: Sequence[int], timers: Sequence[int]) -> array[int]:
-    """Rows that have no ancestor of the same timer."""
-    rows = len(parent)
-    first_child, next_sibling = children_links(parent)
-    outermost: array[int] = array("q")
-    active = dict.fromkeys(timers, 0)
-    stack = [row for row in range(rows) if parent[row] < 0]
-    push, pop = stack.append, stack.pop
-    while stack:
-        row = pop()
-        if row < 0:  # all below row ~row is done
-            active[timers[~row]] -= 1
-            continue
-        timer = timers[row]
-        if not active[timer]:
-            outermost.append(row)
-        child = first_child[row]
-        if child >= 0:
-            active[timer] += 1
-            push(~row)
-            while child >= 0:
-                push(child)
-                child = next_sibling[child]
-    return outermost
-
-
-def children_links(parent: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Each row's first child and next sibling, -1 for none; siblings in order of rows."""
-    rows = len(parent)
-    first_child = [-1] * rows
-    next_sibling = [-1] * rows
-    for row in range(rows - 1, -1, -1):
-        above = parent[row]
-        if above >= 0:
-            next_sibling[row] = first_child[above]
-            first_child[above] = row
-    return first_child, next_sibling

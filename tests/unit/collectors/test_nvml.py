@@ -77,7 +77,7 @@ def test_the_sampler_ends_with_the_program_and_keeps_what_it_saw(tmp_path):
     start = process_start(program.pid)
     begun = time.monotonic()
     nvml.watch(tmp_path, program.pid, start, interval_s=0.02)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
     program.wait()
     events = nvml.user_events(tmp_path, {"GPU-aaaa": 3})
     power = next(event for event in events if event.name == "GPU[3] Power")

@@ -94,7 +94,7 @@ def test_a_name_that_stands_for_gigabytes_stays_mangled(monkeypatch):
     assert demangled(bomb(3)).startswith("f(std::pair<int, int>, std::pair<std::pair<int, int>")
     start = time.monotonic()
     assert demangled(bomb(34)) == bomb(34)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
     assert demangled("_Z6vecaddPfi") == "vecadd(float*, int)"  # and goes on
 
 

@@ -367,14 +367,15 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(stored):
 
 
 @pytest.mark.slow
-def test_a_trial_of_a_million_call_paths_is_shown_within_a_second(stored):
-    stored(wide_profile(1_000_000))
-    run_process("-n", "1")
-    took = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        made = run_process()
-        took.append(time.perf_counter() - begin)
-        assert made.returncode == 0
-        assert len(made.stdout.splitlines()) > 1000
-    assert min(took) < 1.0
+def test_a_flat_profile_is_shown_without_reading_the_call_paths(stored):
+    stored(wide_profile(100_000))
+    took: dict[str, list[float]] = {"--thread=0.0.0": [], "--tree --min-share=0": []}
+    for _ in range(2):
+        for options, seconds in took.items():
+            begin = time.perf_counter()
+            made = run_process(*options.split())
+            seconds.append(time.perf_counter() - begin)
+            assert made.returncode == 0
+            assert len(made.stdout.splitlines()) > 1000
+    flat, tree = map(min, took.values())
+    assert flat < tree / 2

@@ -23,8 +23,9 @@ from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
 
-NAMES = (ROOT_TIMER, "main", "step", "rare", "leaf")
-TIMERS = [Timer(ROOT_TIMER, groups=("TAUPY",)), *(Timer(name) for name in NAMES[1:])]
+WAITS = [Timer("wait", "threading.py", 1), Timer("park", "threading.py", 2)]
+NAMES = (ROOT_TIMER, "main", "step", "rare", "leaf", "wait", "park")
+TIMERS = [Timer(ROOT_TIMER, groups=("TAUPY",)), *(Timer(name) for name in NAMES[1:5]), *WAITS]
 
 
 def tree(paths, **metrics):
@@ -167,6 +168,15 @@ def test_another_program_is_refused_and_the_share_is_told(db):
     other = tree({"rare": 1, "rare/leaf": 1}, time={"": 1, "rare": 99}, flop={"rare": 5})
     with pytest.raises(RunsDiffer, match=r"\(1 of 3 call paths match; 90 % are needed\)"):
         merge_metrics(db, trial, counted((MAIN, other)))
+
+
+def test_how_often_a_thread_waited_is_no_difference(db):
+    time = {"main": 10, "main/wait": 90}
+    trial = add_profile(db, timed((MAIN, tree({"main": 1, "main/wait": 1}, time=time))))
+    time = {"main": 10, "main/park": 90}
+    parked = tree({"main": 1, "main/park": 7}, time=time, flop={"main": 3})
+    assert merge_metrics(db, trial, counted((MAIN, parked))).share == 1
+    assert column(db, trial)["main"] == (3, 3)
 
 
 def test_a_metric_is_not_added_twice(db):

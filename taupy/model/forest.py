@@ -1,0 +1,70 @@
+"""Call paths as a forest: who stands under whom, and which rows no others of theirs hold.
+
+Everything here is iterative and linear in the number of rows: there may be a million, and
+one may be a hundred thousand deep.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+
+class Links:
+    """First child and next sibling of every row, -1 for none, and the roots.
+
+    Siblings and roots stand in the order given, by default that of the rows.
+    """
+
+    __slots__ = ("first_child", "next_sibling", "roots")
+
+    def __init__(self, parent: Sequence[int], order: Sequence[int] | None = None) -> None:
+        self.first_child = [-1] * len(parent)
+        self.next_sibling = [-1] * len(parent)
+        self.roots: list[int] = []
+        for row in reversed(range(len(parent)) if order is None else order):
+            above = parent[row]
+            if above < 0:
+                self.roots.append(row)
+            else:
+                self.next_sibling[row] = self.first_child[above]
+                self.first_child[above] = row
+        self.roots.reverse()
+
+    def children(self, row: int) -> list[int]:
+        found = []
+        child = self.first_child[row]
+        while child >= 0:
+            found.append(child)
+            child = self.next_sibling[child]
+        return found
+
+
+def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
+    """Rows that have no ancestor with the same key; rows with the key -1 never count.
+
+    Their inclusive values add up to the time during which the key was on the stack.
+    """
+    links = Links(parent)
+    first_child, next_sibling = links.first_child, links.next_sibling
+    found: array[int] = array("q")
+    active = dict.fromkeys(keys, 0)
+    active[-1] = 1
+    stack = links.roots[::-1]
+    push, pop = stack.append, stack.pop
+    while stack:
+        row = pop()
+        if row < 0:  # all below row ~row is done
+            active[keys[~row]] -= 1
+            continue
+        key = keys[row]
+        if not active[key]:
+            found.append(row)
+        child = first_child[row]
+        if child >= 0:
+            active[key] += 1
+            push(~row)
+            while child >= 0:
+                push(child)
+                child = next_sibling[child]
+    return found
