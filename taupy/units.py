@@ -100,6 +100,11 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def several(value: int, noun: str) -> str:
+    """So many of something: `1 trial`, `0 trials`, `12 trials`."""
+    return f"{value} {noun}" if value == 1 else f"{value} {noun}s"
+
+
 def _three_digits(value: float) -> str:
     if value >= 99.95:
         return f"{value:.0f}"

@@ -20,6 +20,7 @@ from taupy import __version__
 from taupy.commands import doctor_gpu, options
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
+from taupy.units import several
 
 HELP = "say what works on this machine"
 
@@ -124,7 +125,7 @@ def _database(path: str) -> tuple[str, str, str]:
 
     try:
         with ProfileDB.open(path) as db:
-            return "database", _OK, f"{path}: {len(db.trials())} trials"
+            return "database", _OK, f"{path}: {several(len(db.trials()), 'trial')}"
     except TaupyError as problem:
         return "database", _BAD, str(problem)
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from taupy.commands import options
 from taupy.commands.feeder import Feeder, wait
 from taupy.errors import TaupyError, UsageError
-from taupy.instrument.runfolder import derived_uuid, new_uuid
+from taupy.instrument.runfolder import derived_uuid, new_uuid, note_ending
 from taupy.instrument.sweep import MOST_RUNS, Setting, parameters, settings
 
 Once = Callable[[argparse.Namespace], int]
@@ -155,6 +155,8 @@ def _run_once(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -
         passing.child = 0
         os.close(told)
     code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        note_ending(child, code)
     if code == -signal.SIGINT:
         passing.ended = True
     return code if code >= 0 else 128 - code

@@ -25,6 +25,7 @@ from taupy.errors import TaupyError, UsageError
 from taupy.profiledb import pages
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
+from taupy.units import several
 
 HELP = "open the database in a browser, with Datasette"
 
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         served = _servable(path, folder)
         address = f"http://{_HOST}:{port}/"
         print(
-            f"taupy: {shown(path)} ({trials} trials) at {address} (Ctrl-C ends it)",
+            f"taupy: {shown(path)} ({several(trials, 'trial')}) at {address} (Ctrl-C ends it)",
             file=sys.stderr,
             flush=True,
         )

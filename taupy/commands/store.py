@@ -56,14 +56,15 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> str:
         told: what the launcher has said already, before the program began.
     """
     from taupy.profiledb.text import shown
+    from taupy.units import several
 
     if delivery.trial_id is not None and delivery.profile is not None:
         profile, trial_name = delivery.profile, shown(delivery.name)
         callpaths = sum(len(thread.tree) for thread in profile.threads)
         text = (
-            f"trial {delivery.trial_id} ({trial_name}): {len(profile.timers) - 1} routines, "
-            f"{callpaths} call paths, {len(profile.threads)} thread"
-            + ("s" if len(profile.threads) != 1 else "")
+            f"trial {delivery.trial_id} ({trial_name}): "
+            f"{several(len(profile.timers) - 1, 'routine')}, {several(callpaths, 'call path')}, "
+            f"{several(len(profile.threads), 'thread')}"
         )
         if delivery.joined:
             joined = shown(delivery.joined)
@@ -71,7 +72,7 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> str:
         elif len(profile.node_metadata) > 1:
             text += f", {len(profile.node_metadata)} processes"
         if delivery.running:
-            text += f"; {delivery.running} child processes still run and are added later"
+            text += f"; {delivery.running} of its child processes still run and are added later"
         for name, value in sorted(profile.metadata.items()):
             if name.startswith("taupy.health.") and "running" not in name and value not in told:
                 what = "error" if name == "taupy.health.gpu" else "note"

@@ -11,6 +11,7 @@ import marshal
 import os
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ class RunSettings:
     notes: list[str] = field(default_factory=list)
     gpu: str = "auto"  # "auto", "yes" (asked for) or "no"
     merge_into: str = ""  # uuid of the trial that this run's counters are to join
+    ending: int | None = None  # exit code of a program that could not note it itself
     version: int = VERSION
 
 
@@ -116,6 +118,17 @@ def write_settings(folder: Path, settings: RunSettings) -> None:
     new = folder / "run.new"
     new.write_bytes(marshal.dumps(asdict(settings)))
     new.replace(folder / "run")
+
+
+def note_ending(root_pid: int, exit_code: int) -> None:
+    """A parent that saw a run's program die says so in its run folder, if that is still there."""
+    for state in state_folders():
+        for folder in sorted(state.glob(f"run-*-{root_pid}"), reverse=True)[:1]:  # the newest
+            settings = read_settings(folder)
+            if settings is not None and not is_alive(root_pid, settings.root_start):
+                settings.ending = exit_code
+                with suppress(OSError):
+                    write_settings(folder, settings)
 
 
 def read_settings(folder: Path) -> RunSettings | None:

@@ -6,6 +6,7 @@ frames. Values are in the metric's own unit (`time`: integer nanoseconds).
 
 from __future__ import annotations
 
+import signal
 from typing import NamedTuple
 
 
@@ -23,6 +24,23 @@ class TrialRow(NamedTuple):
     state: str
     source: str
     tags: tuple[str, ...]
+
+    @property
+    def ending(self) -> str:
+        """The exit code, or what else is known of the end; "" where nothing ever was."""
+        if self.exit_code is not None:
+            return signal_name(-self.exit_code) if self.exit_code < 0 else str(self.exit_code)
+        if self.source != "taupy run":
+            return ""
+        return "killed" if self.state == "incomplete" else "unknown"
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM for 15; the number itself where this system knows no such signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class ThreadRow(NamedTuple):

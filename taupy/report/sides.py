@@ -96,7 +96,7 @@ def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
     hosts = [place for place in places if place.kind != "stream"]
     found["Application"] = trial.application
     found["State"] = trial.state
-    found["Exit Code"] = "unknown" if trial.exit_code is None else str(trial.exit_code)
+    found["Exit Code"] = trial.ending or "unknown"
     found["Nodes"] = str(len({place.node for place in places}))
     found["Threads"] = str(len(hosts))
     found["GPUs"] = ", ".join(compare_query.gpu_names(db, trial.id))

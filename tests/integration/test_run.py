@@ -74,6 +74,36 @@ def test_the_exit_code_is_the_programs(runs, native, source, status):
     assert runs.calls()["f"] == 1
 
 
+@pytest.mark.parametrize("target", [("-m", "no_such"), ("-m", "json.no_such"), ("empty",)])
+def test_a_target_that_is_not_there_is_no_trial(runs, engine, target):
+    (runs.folder / "empty").mkdir()
+    done = runs.taupy("run", "--engine", engine, *target)
+    plain = subprocess.run(
+        [sys.executable, *target], cwd=runs.folder, capture_output=True, text=True
+    )
+    assert done.returncode == plain.returncode == 1
+    assert done.stderr == plain.stderr + (
+        "taupy: nothing was measured: the program ended before its first routine\n"
+    )
+    assert not runs.database.exists()
+
+
+def test_a_package_that_was_imported_on_the_way_is_a_trial(runs, native):
+    (runs.folder / "package").mkdir()
+    (runs.folder / "package" / "__init__.py").write_text("def f(): pass\nf()\n")
+    runs.taupy("run", "-m", "package.missing")
+    assert runs.one("SELECT exit_code, state FROM trial") == (1, "complete")
+
+
+@pytest.mark.parametrize(
+    ("source", "status"), [("try: raise SystemExit(3)\nfinally: pass", 3), ("1 / 0", 1)]
+)
+def test_the_exit_code_of_a_module_is_the_programs(runs, engine, source, status):
+    (runs.folder / "module.py").write_text(source)
+    assert runs.taupy("run", "--engine", engine, "-m", "module").returncode == status
+    assert runs.one("SELECT exit_code, state FROM trial") == (status, "complete")
+
+
 def test_an_interrupt_kills_as_it_would_and_the_trial_is_stored_first(runs, native):
     done = runs.run("def f(): raise KeyboardInterrupt\nf()\n")
     assert done.returncode == -signal.SIGINT
@@ -100,8 +130,9 @@ last()
     assert runs.calls() == {".taupy application": 1, "<module>": 1, "f": 1000, "last": 1}
     assert runs.one("SELECT exit_code, state FROM trial") == (None, "incomplete")
     assert list(runs.state.iterdir()) == []
-    again = runs.taupy("doctor", "--db", str(runs.database)).stderr
-    assert "recovered" not in again
+    again = runs.taupy("trials")
+    assert "recovered" not in again.stderr
+    assert " killed " in again.stdout
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 

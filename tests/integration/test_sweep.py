@@ -99,7 +99,7 @@ def test_a_run_that_is_killed_counts_as_128_and_its_signal_and_is_kept(runs):
     result = runs.run(source, "--repeat", "2")
     assert result.returncode == 137
     assert "recovered a run" in result.stderr
-    assert runs.one("SELECT state FROM trial") == "incomplete"
+    assert runs.one("SELECT exit_code, state FROM trial") == (-9, "incomplete")
 
 
 READING = "import sys; print(len(sys.stdin.read()), flush=True)"

@@ -87,3 +87,8 @@ def test_whole_numbers_have_no_point_and_others_six_digits():
     assert units.count(1234567) == "1,234,567"
     assert units.percent(12.34) == "12.3"
     assert units.milliseconds(40_229_000_001) == "40229.000001"
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0 trials"), (1, "1 trial"), (12, "12 trials")])
+def test_so_many_of_something(value, text):
+    assert units.several(value, "trial") == text
