@@ -202,7 +202,7 @@ class Host:
         halves = numpy.frombuffer(slices.duration, dtype=numpy.int64)
         which = numpy.flatnonzero((halves == BEGIN) | (halves == END))
         order = which[numpy.argsort(start[which], kind="stable")].tolist()
-        last = int((start + numpy.maximum(halves, 0)).max())
+        last = int(numpy.max(start + numpy.maximum(halves, 0)))
         del start, halves  # they hold the columns fast
         joined = Slices(slices.number)
         open_ones: list[int] = []

@@ -207,9 +207,9 @@ class Engine:
         if current is not None and state == "ended":
             current.cpu_ns = self.cpu_clock() - current.cpu_start_ns
         if self.path is not None:
-            self.write(state)
+            self.write(self.path, state)
 
-    def write(self, state: str) -> None:
+    def write(self, path: bytes, state: str) -> None:
         """Write the part, one thread at a time; after the last one ("ended") none follows."""
         is_last = state == "ended"
         # Nobody waits for a part that will be followed by another. The last one waits, but
@@ -224,7 +224,7 @@ class Engine:
             # What another thread changed under our hands may be whole a moment later, and
             # the last part is the one that counts.
             tries = 3 if is_last else 1
-            while tries and not engine_part.write(self, self.path, state):
+            while tries and not engine_part.write(self, path, state):
                 tries -= 1
             self.unwritten = self.unwritten or not tries
         finally:
