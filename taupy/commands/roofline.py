@@ -233,10 +233,9 @@ def _show(
     listed = placements if args.form != "text" or not limit else placements[:limit]
     notes: list[str] = []
     if len(listed) < len(placements):
-        rest = sum(each.point.share for each in placements[len(listed) :])
-        notes.append(
-            f"{len(placements) - len(listed)} more, {100 * rest:.1f} % of the time: --limit 0"
-        )
+        rest = placements[len(listed) :]
+        share = f", {100 * sum(each.point.share for each in rest):.1f} % of the time"
+        notes.append(f"{len(rest)} more{share if len(work) == 1 else ''}: --limit 0")
     notes += roof_lines(placements)
     notes += [f"! {text}" for text in charts.warnings(placements)]
     notes += [

@@ -14,16 +14,16 @@ _WORD = re.compile(r"\w+|\W")
 
 
 def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]:
-    """A short name for each point; those of different points that would read alike are told
-    apart by what their full names differ in: `elementwise_kernel (…exp…)`."""
+    """A short name for each point; those of one trial that would read alike are told apart
+    by what their full names differ in: `elementwise_kernel (…exp…)`."""
     made = [clipped(each.point.short, longest) for each in placements]
-    alike: dict[str, set[str]] = {}
+    alike: dict[tuple[int, str], set[str]] = {}
     for label, each in zip(made, placements, strict=True):
-        alike.setdefault(label, set()).add(" ".join(each.point.name.split()))
+        alike.setdefault((each.point.trial, label), set()).add(_spaced(each.point.name))
     for number, (label, each) in enumerate(zip(made, placements, strict=True)):
-        names = alike[label]
+        names = alike[each.point.trial, label]
         if len(names) > 1:
-            own = clipped(_difference(" ".join(each.point.name.split()), names), longest // 2)
+            own = clipped(_difference(_spaced(each.point.name), names), longest // 2)
             made[number] = f"{clipped(each.point.short, longest - len(own) - 5)} (…{own}…)"
     return made
 
@@ -47,8 +47,12 @@ def _shared(some: Sequence[Sequence[str]]) -> int:
 
 def clipped(name: str, longest: int = LONGEST) -> str:
     """A name short enough for a legend: its middle goes, ends tell kernels apart."""
-    name = " ".join(name.split())
+    name = _spaced(name)
     if len(name) <= longest:
         return name
     end = longest // 3
     return f"{name[: longest - end - 1]}…{name[-end:]}"
+
+
+def _spaced(name: str) -> str:
+    return " ".join(name.split())

@@ -50,6 +50,9 @@ table.names { border-collapse:collapse; width:100%; font-size:12.5px; }
 .names th { position:sticky; top:0; background:var(--panel); cursor:pointer; }
 .names th.text, .names td.text { text-align:left; }
 .names td.name { white-space:normal; overflow-wrap:anywhere; min-width:400px; max-width:700px; }
+.names td { vertical-align:top; }
+.names td.name span { display:-webkit-box; -webkit-box-orient:vertical; -webkit-line-clamp:2; overflow:hidden; }
+.names tr.on td.name span { -webkit-line-clamp:none; }
 .names tr:hover td, .names tr.on td { background:var(--panel); }
 .symbol { cursor:pointer; } .dim { opacity:.10; } .on-symbol { stroke:var(--ink); stroke-width:2.4; }
 """
@@ -232,6 +235,7 @@ function drawLines(chart, box, X, Y, plane, words) {
   // What isochrones are called stands at their corners, wherever the others are.
   const spots = chart.symbols.filter(symbol => shown(symbol.point)).map(symbol => [X(symbol.x), Y(symbol.y)]);
   const highest = line => Math.max(...line.points.map(point => point[1]));
+  const roofs = chart.lines.filter(line => ['compute', 'bandwidth', 'balance', 'launch'].includes(line.role));
   const late = line => line.role !== 'isochrone';
   const order = [...chart.lines].sort((one, other) => late(one) - late(other) || highest(other) - highest(one));
   for (const line of order) {
@@ -242,14 +246,15 @@ function drawLines(chart, box, X, Y, plane, words) {
       taken.push(spread(points[1][0]-long/2, points[1][1]-7, 1, 0, long));
       continue;
     }
-    const best = labelPlace(line.role, points[0], points[points.length-1], long, taken, spots);
+    const others = roofs.filter(other => other !== line).map(other => [other.points[0], other.points[other.points.length-1]].map(([x, y]) => [X(x), Y(y)]));
+    const best = labelPlace(line.role, points[0], points[points.length-1], long, taken, spots, others);
     taken.push(best.place);
     el('text', {transform:`translate(${best.x} ${best.y}) rotate(${best.angle}) translate(0 ${best.side > 0 ? -5 : 13})`, class:'halo',
       'text-anchor':'middle', style:`fill:${color(line.color)}`}, words, line.label);
   }
 }
 // Of places along a line, the one that hides no other label and few symbols.
-function labelPlace(role, a, b, long, taken, spots) {
+function labelPlace(role, a, b, long, taken, spots, others) {
   const whole = Math.hypot(b[0]-a[0], b[1]-a[1]) || 1, cos = (b[0]-a[0])/whole, sin = (b[1]-a[1])/whole;
   const first = role === 'bandwidth' ? .14 : role === 'balance' ? .8 : .99, half = long/2/whole;
   const middle = first + (first < .2 ? half : first > .9 ? -half : 0);
@@ -262,11 +267,18 @@ function labelPlace(role, a, b, long, taken, spots) {
     const place = spread(tx, ty, cos, sin, long);
     const clashes = taken.filter(other => place.some(p => other.some(q => Math.hypot(p[0]-q[0], p[1]-q[1]) < 13))).length;
     const hidden = spots.filter(p => Math.abs((p[1]-ty)*cos-(p[0]-tx)*sin) < 13
-      && Math.abs((p[0]-tx)*cos+(p[1]-ty)*sin) < long/2+5).length;
+      && Math.abs((p[0]-tx)*cos+(p[1]-ty)*sin) < long/2+5).length + 2 * others.filter(ends => crosses(place, ends)).length;
     if (!best || clashes < best.clashes || clashes === best.clashes && hidden < best.hidden)
       best = {clashes, hidden, x, y, side, place, angle:Math.atan2(sin, cos)*180/Math.PI};
   }
   return best;
+}
+function crosses(place, [a, b]) {
+  const whole = Math.hypot(b[0]-a[0], b[1]-a[1]) || 1, cos = (b[0]-a[0])/whole, sin = (b[1]-a[1])/whole;
+  return place.some(([x, y]) => {
+    const on = (x-a[0])*cos + (y-a[1])*sin;
+    return Math.abs((y-a[1])*cos - (x-a[0])*sin) < 7 && on > -7 && on < whole+7;
+  });
 }
 function spread(x, y, cos, sin, long) {
   const count = Math.max(2, Math.floor(long/13)+1), found = [];
@@ -415,7 +427,10 @@ function names() {
   });
   for (const [p, number] of order) {
     const row = tag('tr', body, undefined, chosen === number ? 'on' : '');
-    for (const [, , , show, cls] of all) tag('td', row, String(show(p)), cls || '');
+    for (const [, , , show, cls] of all) {
+      const cell = tag('td', row, cls === 'text name' ? undefined : String(show(p)), cls || '');
+      if (cls === 'text name') tag('span', cell, p.name).title = p.name;
+    }
     row.addEventListener('click', () => choose(number));
   }
 }

@@ -263,6 +263,11 @@ def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             zorder=2 if line.role != "trajectory" else 3,
             solid_capstyle="round",
         )
+    roofs = [
+        (line, [(float(x), float(y)) for x, y in axes.transData.transform(line.points)])
+        for line in chart.lines
+        if line.role in ("compute", "bandwidth", "balance", "launch")
+    ]
     # From the top down: the upper of two near roofs has its label above, the lower below.
     # What isochrones are called stands at their corners, wherever the others are.
     for line in sorted(
@@ -270,7 +275,8 @@ def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
         key=lambda each: (each.role != "isochrone", -max(y for _, y in each.points)),
     ):
         if line.label and line.role not in ("trajectory", "pair"):
-            _line_label(axes, line, colors, taken, spots)
+            others = [ends for name, ends in roofs if name is not line]
+            _line_label(axes, line, colors, taken, spots, others)
 
 
 def _line_label(
@@ -279,12 +285,13 @@ def _line_label(
     colors: dict[str, str],
     taken: list[Spread],
     spots: Sequence[tuple[float, float]],
+    others: Sequence[Spread],
 ) -> None:
     """Along the line: of places on it, the one that hides no other label and few symbols.
 
     Args:
         taken: where labels are so far; this one is added. In pixels.
-        spots: where symbols are, in pixels.
+        spots: where symbols are, in pixels; others: the ends of the other lines.
     """
     long = _LETTER * len(line.label)
     if line.role == "isochrone":
@@ -323,6 +330,7 @@ def _line_label(
                 and abs((a - x) * across + (b - y) * up) < long / 2 + 5
                 for a, b in spots
             )
+            hidden += 2 * sum(_crosses(place, other) for other in others)
             if best is None or (clashes, hidden) < best[0]:
                 best = ((clashes, hidden), along, side, place)
     assert best is not None
@@ -350,6 +358,18 @@ def _spread(x: float, y: float, across: float, up: float, long: float) -> Spread
     count = max(2, int(long / _APART) + 1)
     steps = [(at / (count - 1) - 0.5) * long for at in range(count)]
     return [(x + step * across, y + step * up) for step in steps]
+
+
+def _crosses(label: Spread, line: Spread) -> bool:
+    """Does a straight line go through a label?"""
+    (x1, y1), (x2, y2) = line[0], line[-1]
+    whole = math.hypot(x2 - x1, y2 - y1) or 1.0
+    across, up = (x2 - x1) / whole, (y2 - y1) / whole
+    return any(
+        abs((y - y1) * across - (x - x1) * up) < 7
+        and -7 < (x - x1) * across + (y - y1) * up < whole + 7
+        for x, y in label
+    )
 
 
 def _clash(one: Spread, other: Spread) -> bool:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -278,7 +279,12 @@ def test_the_page_draws_in_a_browser_without_network(folder, capsys):
     if browser is None:
         pytest.skip("there is no Chromium")
     taupy(capsys, "1", "2", "-o", "page.html")
-    for kind, theme in (("hierarchical", "light"), ("combined", "dark")):
+    taupy(capsys, "1", "--equal-decades", "-o", "equal.html")
+    for page, kind, theme in (
+        ("page", "hierarchical", "light"),
+        ("page", "combined", "dark"),
+        ("equal", "classic", "light"),
+    ):
         done = subprocess.run(
             [
                 *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
@@ -286,7 +292,7 @@ def test_the_page_draws_in_a_browser_without_network(folder, capsys):
                     "--user-data-dir=" + str(folder / "browser"),
                     "--host-resolver-rules=MAP * ~NOTFOUND",
                 ),
-                f"file://{folder}/page.html#chart={kind}&theme={theme}",
+                f"file://{folder}/{page}.html#chart={kind}&theme={theme}",
             ],
             capture_output=True,
             text=True,
@@ -295,7 +301,8 @@ def test_the_page_draws_in_a_browser_without_network(folder, capsys):
         )
         assert 'data-ready="yes"' in done.stdout
         assert f'data-theme="{theme}"' in done.stdout
-        assert done.stdout.count('class="symbol"') >= 4
+        assert done.stdout.count('class="symbol"') >= (2 if page == "equal" else 4)
+        assert bool(re.search(r"rotate\(-45(\.0+\d*)?\)", done.stdout)) == (page == "equal")
         assert "gemm" in done.stdout
 
 

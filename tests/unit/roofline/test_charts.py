@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from taupy.profiledb.ceilings import best_of
 from taupy.roofline import chart as charts
 from taupy.roofline import classic, timebased
+from taupy.roofline.naming import LONGEST, labels
 from taupy.roofline.placement import place
 from taupy.roofline.roofs import roofs_of
+from taupy.roofline.verdict import verdict
 from tests.unit.roofline.build import ceiling
 from tests.unit.roofline.test_placement import point, roofs
 
@@ -300,3 +302,50 @@ def test_a_chart_of_nothing_but_copies_still_has_its_roofs():
     chart = classic.classic([place(point({"fp32": 0.0}, {"DRAM": 1e9}), roofs())], "DRAM")
     assert lines(chart, "bandwidth")
     assert not chart.symbols
+
+
+def named(*names, short="kernel", trial=1):
+    made = [
+        point({"fp32": 1e9}, {"DRAM": 1e9}, name=name, short=short, trial=trial) for name in names
+    ]
+    return [place(one, roofs()) for one in made]
+
+
+def test_names_that_read_alike_are_told_apart_by_what_differs():
+    placed = named("void kernel<float, Exp>(int)", "void kernel<float, Log2>(int)")
+    assert labels(placed) == ["kernel (…Exp…)", "kernel (…Log2…)"]
+    assert [entry.label for entry in build("classic", placed).legend] == [
+        "kernel (…Exp…)  100.0 %",
+        "kernel (…Log2…)  100.0 %",
+    ]
+    long = named(*(f"{'x' * 60}_{number}<{number}>" for number in "ab"), short="y" * 60)
+    assert len(set(labels(long))) == 2
+    assert all(len(label) <= LONGEST for label in labels(long))
+
+
+def test_the_same_kernel_of_two_trials_has_one_name():
+    placed = named("k<int>") + named("k<int, 2>", trial=2)
+    assert labels(placed) == ["kernel", "kernel"]
+    assert labels(named("k<1>", "k<1>")) == ["kernel", "kernel"]
+
+
+def test_a_point_with_neither_flop_nor_bytes_is_a_mark_in_every_plane():
+    placed = [
+        place(point({"fp32": 1e9}, {"DRAM": 1e9}, share=0.75), roofs()),
+        place(point({"fp32": 0.0}, {"DRAM": 0.0}, name="idle", share=0.25), roofs()),
+    ]
+    for kind in ("classic", "complexity", "time", "combined"):
+        made = build(kind, placed)
+        assert [(mark.point, mark.high) for mark in made.marks] == [(1, 0.25)]
+        assert not any("without a roof" in note for note in made.notes)
+
+
+def test_what_nobody_counted_is_said():
+    counted = {"flop_tier": "analytic", "bytes_tier": "analytic", "of": "routine", "launches": 0}
+    half = place(point({"fp32": 1e9}, {"DRAM": 1e9}, covered=0.25, **counted), roofs())
+    said = "counted routines take 25.0 % of the run time; what the others did is UNKNOWN"
+    assert said in build("classic", [half]).notes
+    assert "flop unknown: 75.0 %" in verdict([half])[-1]
+    whole = place(point({"fp32": 1e9}, {"DRAM": 1e9}, covered=1.0, **counted), roofs())
+    assert not any("UNKNOWN" in note for note in build("classic", [whole]).notes)
+    assert "unknown" not in verdict([whole])[-1]

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from taupy.roofline.ceilings_file import ert_json, read_ceilings
 from taupy.roofline.page import html_page
 from taupy.roofline.picture import tick_label, ticks, write_picture
 from taupy.roofline.placement import place
-from tests.unit.roofline.test_charts import many
+from tests.unit.roofline.test_charts import build, many
 from tests.unit.roofline.test_placement import point, roofs
 
 SHARED = Path(os.environ.get("TAUPY_SHARED_DATA", ""))
@@ -163,6 +164,18 @@ def test_text_of_a_picture_stays_text(tmp_path):
     text = path.read_text("utf-8")
     assert "Hierarchical roofline of kernels" in text
     assert "DRAM 829 GB/s (measured)" in text
+
+
+@pytest.mark.parametrize("kind", ["classic", "complexity", "combined"])
+def test_in_equal_decades_roofs_and_balances_rise_at_45_degrees(tmp_path, kind):
+    path = tmp_path / "roof.svg"
+    made = build(kind, many(12))
+    for equal in (False, True):
+        write_picture(replace(made, equal_decades=equal), path)
+        words = r"DRAM 829|balance"
+        turned = re.findall(rf"rotate\((-?[\d.]+)[^>]*>(?:{words})", path.read_text("utf-8"))
+        assert turned
+        assert all((float(angle) == pytest.approx(-45)) == equal for angle in turned)
 
 
 def test_a_picture_of_another_kind_is_refused(tmp_path):

@@ -216,3 +216,20 @@ def test_counts_of_blas_calls_say_that_they_are_not_all(work):
         profile.threads[0].user_events.append(event)
     (phase,) = points(work(profile), "phase")
     assert phase.notes[0].startswith("analytic: BLAS calls by their shapes; other operations")
+    assert phase.covered == pytest.approx(1)
+
+
+@pytest.mark.parametrize("of", ["routine", "phase", "program"])
+def test_analytic_trials_tell_what_share_of_the_time_was_counted(work, of):
+    profile = phases_trial({"solve": 0.2, "read": 0.6})
+    profile.metadata["taupy.option.analytic"] = "BLAS"
+    for name, unit in (("flop_fp32", "flop"), ("bytes_dram", "B")):
+        profile.threads[0].user_events.append(
+            UserEvent(name, unit, 1, 1e9, 1e9, 1e9, 1e18, row=2)  # in "solve"
+        )
+    for point in points(work(profile), of):
+        assert point.covered == pytest.approx(0.25)
+
+
+def test_what_counters_counted_is_all_there_is(work):
+    assert {point.covered for point in points(work(cpu_trial()), "routine")} == {None}
