@@ -524,11 +524,21 @@ static __attribute__((noinline)) PyObject *eval_phase(Thread *thread, PyThreadSt
     return result;
 }
 
+/* Will the interpreter refuse this frame, since it is one too deep? Its own rule is
+ * _Py_CheckRecursiveCall's; nothing of the frame runs then, so it is no call. */
+static __attribute__((noinline)) int is_too_deep(const PyThreadState *state)
+{
+    return state->recursion_headroom == 0 &&
+           state->recursion_limit - state->recursion_remaining + 1 >= Py_GetRecursionLimit();
+}
+
 static inline __attribute__((always_inline)) PyObject *
 eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing, int full, int hidden)
 {
     PyCodeObject *code = frame->f_code;
     int resume = 0;
+    if (unlikely(state->recursion_remaining <= 0) && is_too_deep(state))
+        return next_eval(state, frame, throwing);
     if (unlikely(code->co_flags & IS_GENERATOR_LIKE)) {
         if (frame->owner != FRAME_OWNED_BY_GENERATOR) /* makes the generator, runs nothing */
             return next_eval(state, frame, throwing);

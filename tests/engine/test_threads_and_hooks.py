@@ -174,7 +174,8 @@ print(deepest)
     deepest = int(trial.stdout)
     assert trial.calls()["after"] == 3
     assert 585 <= deepest <= 599
-    assert abs(trial.calls()["down"] - 3 * deepest) <= 30
+    # A frame that the interpreter refuses runs nothing of the routine: it is no call.
+    assert abs(trial.calls()["down"] - 3 * deepest) <= (0 if engine == "native" else 30)
     assert trial.under("<module>", "after").calls == 3
 
 
