@@ -14,7 +14,7 @@ import select
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,22 +58,26 @@ class Prepared:
 
     Attributes:
         settings: content of the file SETTINGS; empty if nothing can be sampled.
-        notes: what is sampled and what was left out, a line each.
+        notes: what was left out, a line each.
+        said: what is sampled, a line a chip.
     """
 
     settings: bytes
     notes: list[str]
+    said: list[str] = field(default_factory=list)
 
 
 def prepare(
     names: Sequence[str],
     interval_ns: int,
+    optional: Collection[str] = (),
     open_host: Callable[[], CuptiHost] = CuptiHost.open,
 ) -> Prepared:
     """Spell channels for the GPUs of this machine.
 
     Args:
         names: as `timeline.names_of` gives them.
+        optional: those of them that a chip may lack without a word.
         open_host: given by tests.
 
     Raises:
@@ -91,26 +95,27 @@ def prepare(
         return Prepared(b"", [f"GPUs are not sampled: {problem}"])
     plans: dict[str, Any] = {}
     notes: list[str] = []
+    said: list[str] = []
     for chip in chips:
         try:
             found = planned(host, chip, names)
         except CuptiError as problem:
             notes.append(f"{chip} is not sampled: {_refused(chip, problem)}")
             continue
-        if found.missing:
-            notes.append(f"{chip}: not sampled: " + _listed(found.missing))
+        if missing := [one for one in found.missing if one[0] not in optional]:
+            notes.append(f"{chip}: not sampled: " + _listed(missing))
         if found.channels:
             plans[chip] = (list(found.metrics), [tuple(one) for one in found.channels])
             number, every = len(found.channels), units.duration(interval_ns)
             values = "1 value is" if number == 1 else f"{number} values are"
-            notes.append(
+            said.append(
                 f"{chip}: {values} sampled every {every}, of the whole GPU; its clocks may be "
                 "fixed meanwhile"
             )
     if not plans:
         return Prepared(b"", [*notes, "no GPU here can sample any of this"])
     told = {"interval_ns": interval_ns, "chips": _plain(plans)}
-    return Prepared(marshal.dumps(told), notes)
+    return Prepared(marshal.dumps(told), notes, said)
 
 
 def planned(host: CuptiHost, chip: str, names: Iterable[str]) -> timeline.Plan:
@@ -166,16 +171,18 @@ def _plain(plans: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def begin(folder: Path, prepared: Prepared, pid: int, start: int) -> list[str]:
-    """Start the sampler, and wait until it samples. What went wrong, a line each."""
+def begin(folder: Path, prepared: Prepared, pid: int, start: int) -> tuple[int, list[str]]:
+    """Start the sampler, and wait until it samples: how many GPUs, and what went wrong, a line
+    each."""
     (folder / SETTINGS).write_bytes(prepared.settings)
     answer = beside.begin(__name__, [str(folder), str(pid), str(start)])
     if answer is None:
-        return ["GPUs are not sampled: no process could be started"]
+        return 0, ["GPUs are not sampled: no process could be started"]
     text = _heard(answer, _BEGIN_S)
     if not text.endswith("\n\n"):
-        return [f"GPUs are not sampled: the sampler did not begin within {_BEGIN_S:.0f} s"]
-    return [line for line in text.split("\n") if line]
+        return 0, ["GPUs are not sampled: the sampler did not begin"]
+    number, *lines = text.rstrip("\n").split("\n")
+    return int(number), lines
 
 
 def _heard(descriptor: int, seconds: float) -> str:
@@ -383,12 +390,12 @@ def watch(folder: Path, pid: int, start: int, say: Callable[[str], None]) -> Non
     """Sample until the process is gone, STOP is there, or the run folder is not.
 
     Args:
-        say: called once, with a line for each thing that went wrong.
+        say: called once, with the number of GPUs and a line for each thing that went wrong.
     """
     told = marshal.loads((folder / SETTINGS).read_bytes())
     found, said = _begun(told)
     _save(folder / KEPT, [])
-    say("".join(f"{line}\n" for line in said))
+    say("\n".join([str(len(found)), *said]))
     saved = time.monotonic()
     while found:
         last = not is_alive(pid, start) or (folder / STOP).exists() or not folder.is_dir()

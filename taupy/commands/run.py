@@ -216,12 +216,15 @@ def run(args: argparse.Namespace) -> int:
         ) from None
     if text := settings.engine_options.get("gpu_counters"):
         (folder / "gpu.counters").write_text(text, "utf-8")
+    said: list[str] = []
     if sampling:
         from taupy.collectors import sampler
 
-        settings.notes += sampler.begin(folder, sampling, settings.root_pid, settings.root_start)
+        number, problems = sampler.begin(folder, sampling, settings.root_pid, settings.root_start)
+        settings.notes += problems
+        said = sampling.said if number else []
     if not args.quiet:
-        for line in [*settings.notes, *_database_doubts(settings.database)]:
+        for line in [*settings.notes, *said, *_database_doubts(settings.database)]:
             print(f"taupy: {line}", file=sys.stderr)
     try:
         if settings.gpu != "no" and run_metrics.has_gpu():
@@ -434,7 +437,7 @@ def _count_on_gpus(
 def _sampling(args: argparse.Namespace, settings: Any) -> Any:
     """What `--pm-sampling` asks for, ready for the sampler; None if nothing is sampled."""
     project = options.project_settings()
-    names = run_metrics.sampled(args.pm_sampling, project)
+    names, optional = run_metrics.sampled(args.pm_sampling, project)
     if not names:
         if args.pm_interval is not None:
             raise UsageError("--pm-interval is that of --pm-sampling: name what to sample with it")
@@ -454,7 +457,7 @@ def _sampling(args: argparse.Namespace, settings: Any) -> Any:
         return None  # one rank of each machine samples all of its GPUs
     from taupy.collectors import sampler
 
-    prepared = sampler.prepare(names, interval_ns)
+    prepared = sampler.prepare(names, interval_ns, optional)
     settings.notes += prepared.notes
     settings.metadata["taupy.option.pm_sampling"] = ", ".join(names)
     return prepared if prepared.settings else None

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from taupy.errors import UsageError
 
@@ -69,26 +69,35 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
     return _split(value), "`metrics` of [tool.taupy]"
 
 
-def sampled(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[str, ...]:
-    """The names that are to be sampled over time: command line, else project settings. None
-    asks for none, whatever the project says.
+class Sampled(NamedTuple):
+    """What is to be sampled over time: all names, and those that stand for a set only, which a
+    chip may lack."""
+
+    names: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+
+
+def sampled(given: Sequence[str] | None, project: Mapping[str, object]) -> Sampled:
+    """What is to be sampled: as the command line says, else the project's settings. None
+    asks for nothing, whatever the project says.
 
     Raises:
         UsageError: nobody knows a name, or the project's are no list of names.
     """
     if given is None:
-        return ()
+        return Sampled()
     value = given or project.get("pm_sampling", [])
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise UsageError(f"`pm_sampling` of [tool.taupy] in pyproject.toml is no list: {value!r}")
-    if not (names := _split(value)):
-        return ()
+    if not (words := _split(value)):
+        return Sampled()
     from taupy.catalog import timeline
 
     sets = project.get("sets", {})
-    return timeline.names_of(names, sets if isinstance(sets, Mapping) else {})
+    names = timeline.names_of(words, sets if isinstance(sets, Mapping) else {})
+    return Sampled(names, frozenset(timeline.TIMELINE_NAMES) - set(words))
 
 
 _TIMES_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}

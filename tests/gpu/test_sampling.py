@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.gpu
 
 PROGRAM = """
-import time, torch, taupy
+import time, torch
 a = torch.randn(8192, 8192, device="cuda", dtype=torch.float16)
 b = a @ a
 torch.cuda.synchronize()
