@@ -12,10 +12,11 @@ import marshal
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from taupy.collectors import cupti_errors, host
 from taupy.collectors.cupti_counters import SUFFIX as COUNT_SUFFIX
@@ -31,13 +32,15 @@ from taupy.instrument.runfolder import (
     boot_id,
     derived_uuid,
     is_alive,
+    make_run_folder,
     read_settings,
     state_folders,
+    write_settings,
 )
 from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
-from taupy.profiledb.writer import add_profile, complete_trial
+from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
 
 RESCUE_SUFFIX = ".taupy-run"
 _PART_SUFFIXES = (".part", ".pypart")
@@ -105,22 +108,27 @@ def _clock_now(settings: RunSettings) -> tuple[int, int] | None:
     return engine.read_clock()
 
 
-def deliver(folder: Path, database: str | None = None, *, rescue: bool = True) -> Delivery:
+def deliver(
+    folder: Path, database: str | None = None, *, rescue: bool = True, unclash: bool = False
+) -> Delivery:
     """Store what a run folder holds, and remove what is stored.
 
     Args:
         folder: the run folder.
         database: instead of the one that the run names.
         rescue: keep the run beside the database if that cannot take it.
+        unclash: give it the next free name if another trial of its experiment has its own.
     """
     settings = read_settings(folder)
     if settings is None:
         return Delivery(problem=f"{folder} holds no run that this version of taupy can read")
     with _locked(folder):
-        return _deliver(folder, settings, Path(database or settings.database), rescue)
+        return _deliver(folder, settings, Path(database or settings.database), rescue, unclash)
 
 
-def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) -> Delivery:
+def _deliver(
+    folder: Path, settings: RunSettings, database: Path, rescue: bool, unclash: bool
+) -> Delivery:
     parts: list[Part] = []
     done: list[Path] = []
     running = 0
@@ -187,6 +195,8 @@ def _deliver(folder: Path, settings: RunSettings, database: Path, rescue: bool) 
     _describe(profile, settings)
     try:
         with ProfileDB.open(database, create=True, readonly=False) as db:
+            if unclash:
+                profile.name = unclashing_name(db, profile)
             trial_id, joined = _joined(db, profile, settings, running)
             if not joined:
                 trial_id = add_profile(db, profile)
@@ -419,15 +429,59 @@ def _rescue(folder: Path, settings: RunSettings, database: Path) -> Path:
     return folder
 
 
-def import_rescue(path: Path, database: str) -> Delivery:
-    """Store a rescue file as the trial that it should have become.
+def is_kept_run(path: Path) -> bool:
+    """Is it a run that is kept in a file, or a run folder?"""
+    if path.is_dir():
+        return read_settings(path) is not None
+    if path.suffix == RESCUE_SUFFIX:
+        return True
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "run" in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Delivery:
+    """Store a rescue file, or a run folder, as the trial that it should have become.
+
+    Args:
+        places: `application`, `experiment`, `trial` where they are to be others than the run's.
 
     Raises:
         FormatError: the file is no rescue file, or damaged.
         TaupyError: the database refuses it.
     """
-    from taupy.instrument.runfolder import make_run_folder
+    if path.is_dir() and path.absolute().parent in state_folders():
+        delivery = _import_folder(path, database, places)
+    else:
+        folder = make_run_folder("import")
+        try:
+            _unpack(path, folder)
+            delivery = _import_folder(folder, database, places)
+        except (zipfile.BadZipFile, EOFError, OSError) as problem:
+            raise FormatError(f"{path} is damaged ({problem})") from None
+        finally:
+            _remove(folder)
+    if delivery.trial_id is None:
+        raise TaupyError(delivery.problem or f"{path} holds nothing that can be stored")
+    return delivery
 
+
+def _import_folder(folder: Path, database: str, places: Mapping[str, Any]) -> Delivery:
+    settings = read_settings(folder)
+    if settings is not None and places:
+        write_settings(folder, replace(settings, **places))
+    return deliver(folder, database, rescue=False, unclash=True)
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    """What belongs to a run, out of a rescue file or a copied run folder, into `folder`."""
+    if path.is_dir():
+        for file in sorted(path.iterdir()):
+            if file.name in _KEPT_NAMES or file.suffix in _KEPT_SUFFIXES:
+                shutil.copyfile(file, folder / file.name)
+        return
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError) as problem:
@@ -437,25 +491,15 @@ def import_rescue(path: Path, database: str) -> Delivery:
         total = sum(member.file_size for member in members)
         if "run" not in archive.namelist() or total > _RESCUE_MEMBER_LIMIT:
             raise FormatError(f"{path} is no run that taupy has kept")
-        folder = make_run_folder("import")
-        try:
-            for member in members:
-                suffix = Path(member.filename).suffix
-                if member.filename not in _KEPT_NAMES and suffix not in _KEPT_SUFFIXES:
-                    continue
-                with (
-                    archive.open(member) as source,
-                    open(folder / Path(member.filename).name, "wb") as target,
-                ):
-                    shutil.copyfileobj(source, target)
-            delivery = deliver(folder, database, rescue=False)
-        except (zipfile.BadZipFile, EOFError, OSError) as problem:
-            raise FormatError(f"{path} is damaged ({problem})") from None
-        finally:
-            _remove(folder)
-    if delivery.trial_id is None:
-        raise TaupyError(delivery.problem or f"{path} holds nothing that can be stored")
-    return delivery
+        for member in members:
+            suffix = Path(member.filename).suffix
+            if member.filename not in _KEPT_NAMES and suffix not in _KEPT_SUFFIXES:
+                continue
+            with (
+                archive.open(member) as source,
+                open(folder / Path(member.filename).name, "wb") as target,
+            ):
+                shutil.copyfileobj(source, target)
 
 
 def leftovers(database: Path | None = None) -> list[tuple[Path, RunSettings]]:

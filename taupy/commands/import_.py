@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--name names one trial, and {len(sources)} are imported")
     for format, paths in sources:
         if format is None:
-            _import_rescue(paths[0], database)
+            _import_rescue(paths[0], args, database)
         else:
             _import(format, paths, args, database)
     return 0
@@ -86,7 +86,7 @@ def _sources(
     found: list[tuple[Format | None, list[Path]]] = []
     for path in paths:
         first = registry.first_bytes(path)
-        if chosen is None and first.startswith(b"PK") and path.suffix == ".taupy-run":
+        if chosen is None and _is_kept_run(path, first):
             found.append((None, [path]))
             continue
         format = chosen or registry.recognised(path)
@@ -104,10 +104,24 @@ def _sources(
     return found
 
 
-def _import_rescue(path: Path, database: str) -> None:
+def _is_kept_run(path: Path, first: bytes) -> bool:
+    if not (first.startswith(b"PK") or (path / "run").is_file()):
+        return False
+    from taupy.session import is_kept_run
+
+    return is_kept_run(path)
+
+
+def _import_rescue(path: Path, args: argparse.Namespace, database: str) -> None:
     from taupy.session import import_rescue
 
-    _say(report(import_rescue(path, database)))
+    chosen = {
+        "application": args.application,
+        "experiment": args.experiment,
+        "trial": args.name,
+    }
+    places = {name: text for name, text in chosen.items() if text is not None}
+    print(f"taupy: {report(import_rescue(path, database, places))}", file=sys.stderr)
 
 
 def _import(format: Format, paths: list[Path], args: argparse.Namespace, database: str) -> None:

@@ -361,6 +361,39 @@ def test_a_locked_or_foreign_database_never_costs_the_profile(runs, native):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
+def test_kept_runs_of_one_name_become_trials_of_two(runs, engine):
+    directory = runs.folder / "is.db"
+    directory.mkdir()
+    options = ("--engine", engine, "--trial", "best", "--depth", "2")
+    for _ in range(2):
+        runs.taupy("run", "--db", str(directory), *options, "-c", "def f(): pass\nf()")
+    one, other = sorted(runs.folder.glob("*.taupy-run"))
+    other = other.rename(runs.folder / "renamed")  # known by what is in it
+    loaded = runs.taupy("import", str(one), str(other))
+    assert loaded.returncode == 0 and "\\n" not in loaded.stderr
+    names = "SELECT trial.name FROM trial ORDER BY id"
+    assert runs.sql(names) == [("best",), ("best (2)",)]
+    assert runs.taupy("import", str(one), str(other)).returncode == 0
+    assert runs.sql(names) == [("best",), ("best (2)",)]
+
+
+def test_a_run_folder_is_imported_wherever_it_lies(runs, native):
+    directory = runs.folder / "is.db"
+    directory.mkdir()
+    runs.taupy("run", "--db", str(directory), "-c", "def f(): pass\nf()")
+    (kept,) = runs.folder.glob("*.taupy-run")
+    copy, left_over = runs.folder / "copy", runs.state / "run-left-1"
+    for folder in (copy, left_over):
+        with zipfile.ZipFile(kept) as archive:
+            archive.extractall(folder)
+    names = ("--app", "A", "--experiment", "E", "--name", "N")
+    assert runs.taupy("import", "copy", *names).returncode == 0
+    assert runs.sql("SELECT application, experiment, trial FROM trials") == [("A", "E", "N")]
+    assert (copy / "run").exists()
+    assert runs.taupy("import", str(left_over), "--db", "other.db").returncode == 0
+    assert not left_over.exists()
+
+
 def test_a_file_that_is_no_rescue_file_is_refused_in_one_line(runs):
     for name, data in {"a.taupy-run": b"no zip", "b.taupy-run": b""}.items():
         (runs.folder / name).write_bytes(data)
