@@ -42,6 +42,11 @@ static Buffer buffers[BUFFERS_AT_MOST];
 static int32_t queue_head = -1; /* newest first */
 static sem_t wake, ended;
 static int end_asked, end_last, worker_gone; /* atomically */
+static int copy_asked; /* a CopyState, atomically */
+static char copy_path[4096];
+static int copy_failed;
+static sem_t copied;
+static pthread_mutex_t copy_lock = PTHREAD_MUTEX_INITIALIZER; /* of those who ask */
 static pthread_t worker;
 static int worker_problem; /* errno of its creation */
 static int began;
@@ -213,6 +218,20 @@ static void synchronize(void)
     }
 }
 
+enum CopyState { COPY_NONE, COPY_ASKED, COPY_WRITTEN };
+
+/* The part as it stands, for a snapshot: nobody else writes sums. */
+static void copy(void)
+{
+    int state = COPY_ASKED;
+    if (!__atomic_compare_exchange_n(&copy_asked, &state, COPY_WRITTEN, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
+    copy_failed = part_copy(part, copy_path, PART_SNAPSHOT);
+    __atomic_store_n(&copy_asked, COPY_NONE, __ATOMIC_RELEASE);
+    sem_post(&copied);
+}
+
 static void *work(void *unused)
 {
     (void)unused;
@@ -238,6 +257,9 @@ static void *work(void *unused)
             drain();
             cupti.flush_all(1);
             drain();
+        } else if (__atomic_load_n(&copy_asked, __ATOMIC_ACQUIRE) == COPY_ASKED) {
+            cupti.flush_all(0); /* what is complete; what runs belongs to the next one */
+            drain();
         } else if (!woken) {
             uint64_t launches = __atomic_load_n(&sums.counters->launches, __ATOMIC_RELAXED);
             if (launches != seen) /* what is complete goes to the file: it outlives a kill */
@@ -246,6 +268,7 @@ static void *work(void *unused)
             drain();
         }
         housekeeping();
+        copy();
         if (!woken || asked)
             trace_flush_all(&sums);
         if (asked) {
@@ -258,6 +281,43 @@ static void *work(void *unused)
                 return NULL;
         }
     }
+}
+
+static int wait_for(sem_t *semaphore, uint32_t milliseconds)
+{
+    struct timespec until;
+    int result;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += milliseconds / 1000;
+    while ((result = sem_timedwait(semaphore, &until)) != 0 && errno == EINTR)
+        ;
+    return result;
+}
+
+/* Asked for by a thread of the program, which holds no GIL. */
+static int snapshot(const char *path)
+{
+    int saved = errno, result = -1, state = COPY_ASKED;
+    pthread_mutex_lock(&copy_lock);
+    if (!__atomic_load_n(&worker_begun, __ATOMIC_ACQUIRE))
+        result = 0; /* no context: nothing was launched */
+    else if (worker_problem == 0 && !__atomic_load_n(&worker_gone, __ATOMIC_ACQUIRE) &&
+             strlen(path) < sizeof copy_path) {
+        strcpy(copy_path, path);
+        __atomic_store_n(&copy_asked, COPY_ASKED, __ATOMIC_RELEASE);
+        sem_post(&wake);
+        result = wait_for(&copied, host->end_ms);
+        /* Nobody is to find a later moment's copy; one that is being written is waited for. */
+        if (result != 0 &&
+            !__atomic_compare_exchange_n(&copy_asked, &state, COPY_NONE, 0, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED))
+            result = wait_for(&copied, host->end_ms);
+        if (result == 0)
+            result = copy_failed;
+    }
+    pthread_mutex_unlock(&copy_lock);
+    errno = saved;
+    return result;
 }
 
 static void problem(const char *what, int result, const char *text)
@@ -306,11 +366,8 @@ static void end(int last)
     __atomic_store_n(&end_asked, 1, __ATOMIC_RELEASE);
     if (works)
         sem_post(&wake);
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += host->end_ms / 1000;
-    while (works && (result = sem_timedwait(&ended, &until)) != 0 && errno == EINTR)
-        ;
+    if (works)
+        result = wait_for(&ended, host->end_ms);
     if (result != 0) {
         sums.counters->flush_timed_out = 1;
         __atomic_store_n(&worker_gone, 1, __ATOMIC_RELEASE); /* not again */
@@ -510,6 +567,7 @@ static void begin(GpuHost *asking)
     }
     sem_init(&wake, 0, 0);
     sem_init(&ended, 0, 0);
+    sem_init(&copied, 0, 0);
     if ((result = cupti.register_callbacks(on_buffer_requested, on_buffer_completed)) != 0 ||
         (result = choose_records()) != 0) {
         problem("records", result, result_text(result));
@@ -522,6 +580,7 @@ static void begin(GpuHost *asking)
     began = 1;
     asking->end = end;
     asking->forked = forked;
+    asking->snapshot = snapshot;
     calls_closed = 0;
     atexit(at_exit); /* where C code ends the process, not Python */
 }

@@ -502,13 +502,25 @@ static PyObject *snapshot(PyObject *module, PyObject *label)
 {
     (void)module;
     static unsigned count;
-    char path[4096];
-    const char *text = PyUnicode_AsUTF8(label);
+    char path[4096], gpu_path[4096], line[4096];
+    const char *text = PyUnicode_AsUTF8(label), *missing = NULL;
     if (text == NULL)
         return NULL;
     if (thread_here() == NULL || run_folder == NULL)
         Py_RETURN_NONE;
-    snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), ++count);
+    unsigned number = ++count;
+    snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), number);
+    snprintf(gpu_path, sizeof gpu_path, "%s/%ld-%u.gpucopy", run_folder, (long)getpid(), number);
+    /* The GPU's part first: whatever it names is in ours then. */
+    Py_BEGIN_ALLOW_THREADS
+    missing = gpu_snapshot(gpu_path);
+    Py_END_ALLOW_THREADS
+    if (thread_here() == NULL)
+        Py_RETURN_NONE; /* somebody has stopped the engine meanwhile */
+    if (missing != NULL) {
+        snprintf(line, sizeof line, "GPU work is not in the snapshot '%.200s': %s", text, missing);
+        metadata_write("taupy.health.snapshot_gpu", line);
+    }
     metadata_write("taupy.snapshot", text);
     counters_finish();
     ranges_finish(0);

@@ -213,6 +213,17 @@ static void gpu_end(int last)
         taupy_gpu_host.enabled = 0;
 }
 
+/* What is complete on the GPUs goes into a file of its own; NULL, or why it is not there. The
+ * caller holds no GIL. */
+static const char *gpu_snapshot(const char *path)
+{
+    if (taupy_gpu_host.end == NULL)
+        return NULL; /* nothing is measured */
+    if (taupy_gpu_host.snapshot == NULL)
+        return "counters of kernels are read at the end";
+    return taupy_gpu_host.snapshot(path) == 0 ? NULL : "the GPU's records could not be had in time";
+}
+
 static void gpu_forked(void)
 {
     if (taupy_gpu_host.forked != NULL) {
@@ -220,6 +231,7 @@ static void gpu_forked(void)
         taupy_gpu_host.enabled = 0;
         taupy_gpu_host.end = NULL;
         taupy_gpu_host.forked = NULL;
+        taupy_gpu_host.snapshot = NULL;
         gpu_lookout = 0;
     }
     backward_thread = NULL;

@@ -17,6 +17,8 @@ from taupy.errors import FormatError
 
 SUFFIX = ".gpu"
 TRACE_SUFFIX = ".gputrace"
+SNAPSHOT_SUFFIX = ".gpucopy"
+"""Of a GPU part as it stood when the program took a snapshot, beside the snapshot."""
 
 MAGIC = b"TAUPYGPU"
 VERSION = 1

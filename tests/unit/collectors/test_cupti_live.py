@@ -566,6 +566,69 @@ def test_many_threads_without_the_gil_lose_no_range(gpu):
     assert counts["NVTX range (others)"] > 900
 
 
+SNAPSHOTS = """
+import taupy
+init()
+def train(n):
+    for i in range(n): launch('k'); copy(1, 100)
+train(3)
+taupy.snapshot('warm')
+train(4)
+taupy.snapshot('done')
+launch('late')
+"""
+
+
+def snapshots(gpu: Gpu) -> dict[str, Profile]:
+    with ProfileDB.open(str(gpu.folder / "taupy.db"), create=False, readonly=True) as db:
+        found = {trial.name: read_profile(db, trial.id) for trial in db.trials()}
+    return {name.partition("@")[2]: profile for name, profile in found.items()}
+
+
+def test_a_snapshot_holds_what_the_gpu_had_done_by_then(gpu):
+    gpu.run(SNAPSHOTS, "--trace")
+    found = snapshots(gpu)
+    kernel, moved = "<module> / train / launch / k", "<module> / train / copy / Memcpy HtoD"
+    assert work(found["warm"]) == {kernel: 3, moved: 3}
+    assert work(found["done"]) == {kernel: 7, moved: 7}
+    assert work(found[""]) == {kernel: 7, moved: 7, "<module> / launch / late": 1}
+    assert host_calls(found["warm"])["<module> / train / launch / cudaLaunchKernel"] == 3
+    for profile in found.values():
+        assert check(profile) == []
+        assert [one.name for one in profile.devices] == ["Fake H100"]
+        assert not [name for name in profile.metadata if name.startswith("taupy.health.")]
+    assert not list((gpu.folder / "state").rglob("*.gpucopy"))
+
+
+@SLOW
+def test_snapshots_of_many_threads_and_before_any_gpu_work(gpu):
+    gpu.run(
+        "import taupy\ntaupy.snapshot('none')\ninit()\ntaupy.snapshot('nothing launched')\n"
+        "def many(name):\n"
+        "    for i in range(20): launch(name); taupy.snapshot(f'{name} {i}')\n"
+        "threads = [threading.Thread(target=many, args=(name,)) for name in 'abc']\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+    )
+    found = snapshots(gpu)
+    assert len(found) == 63
+    assert not work(found["none"]) and not work(found["nothing launched"])
+    for name in "abc":
+        counts = [
+            sum(n for path, n in work(found[f"{name} {i}"]).items() if path.endswith(f"/ {name}"))
+            for i in range(20)
+        ]
+        assert counts == list(range(1, 21))
+
+
+def test_a_snapshot_without_its_gpu_work_says_so(gpu):
+    gpu.told["FAKE_FLUSH_HANGS"] = "1"
+    (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 1000\n")
+    gpu.run("import taupy\ninit()\nlaunch('k')\ntaupy.snapshot('warm')\n")
+    warm = snapshots(gpu)["warm"]
+    assert not streams(warm)
+    assert "GPU work is not in the snapshot 'warm'" in health(warm, "snapshot_gpu")
+
+
 # --------------------------------------------------------------------- how programs end
 
 
