@@ -21,8 +21,8 @@ from typing import Any
 from taupy.collectors import cupti_errors, host
 from taupy.collectors.cupti_counters import SUFFIX as COUNT_SUFFIX
 from taupy.collectors.cupti_counters import CountPart, add_count_part, read_count_part
+from taupy.collectors.cupti_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX, GpuPart, read_gpu_part
 from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
-from taupy.collectors.cupti_part import TRACE_SUFFIX, GpuPart, read_gpu_part
 from taupy.errors import DatabaseError, FormatError, TaupyError
 from taupy.instrument.beginning import never_began
 from taupy.instrument.parts import Part, peek_process, read_part
@@ -298,13 +298,19 @@ def _add_gpu_counts(
     return done
 
 
-def _describe_gpus(profile: Profile, folder: Path) -> None:
-    """Facts of the GPUs that were used, and how they fared, as the sampler saw it."""
-    from taupy.collectors import device, nvml
+def _complete_devices(profile: Profile) -> None:
+    from taupy.collectors import device
 
     profile.devices = device.completed(profile.devices)
     for node, facts in device.metadata(profile.devices).items():
         profile.node_metadata.setdefault(node, {}).update(facts)
+
+
+def _describe_gpus(profile: Profile, folder: Path) -> None:
+    """Facts of the GPUs that were used, and how they fared, as the sampler saw it."""
+    from taupy.collectors import nvml
+
+    _complete_devices(profile)
     ordinals = {one.uuid: one.ordinal for one in profile.devices if one.uuid}
     events = nvml.user_events(folder, ordinals)
     for measured in profile.threads[:1]:
@@ -368,13 +374,34 @@ def _store_snapshots(
         if part is None:
             continue
         label = part.metadata.get("taupy.snapshot", path.stem)
-        profile = profile_of(settings, {settings.rank: part}, finished=True)
+        places: dict[int, HostPlaces] = {}
+        profile = profile_of(settings, {settings.rank: part}, finished=True, places=places)
+        copy = path.with_suffix(SNAPSHOT_SUFFIX)
+        if copy.exists():
+            _add_gpu_copy(profile, copy, settings.rank, places[settings.rank])
         profile.uuid = derived_uuid(f"{settings.uuid}/{path.name}")
         profile.name = f"{trial.rsplit('/', 1)[-1]}@{label}"
         profile.metadata["taupy.snapshot"] = label
         _describe(profile, settings)
         add_profile(db, profile)
         path.unlink()
+        copy.unlink(missing_ok=True)
+
+
+def _add_gpu_copy(profile: Profile, path: Path, node: int, place: HostPlaces) -> None:
+    """What had completed on the GPUs when a snapshot was taken."""
+    from taupy.collectors.cupti_profile import add_gpu_part
+
+    try:
+        part = read_gpu_part(path)
+        said = {}
+        if part is not None:
+            said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+            _complete_devices(profile)
+    except (FormatError, OSError, ValueError) as problem:
+        said = {"gpu_part": f"GPU work could not be read: {problem}"}
+    said.pop("gpu_taken", None)  # what is under way has no record yet
+    profile.metadata.update({f"{HEALTH}{name}": text for name, text in said.items()})
 
 
 def _trial_name(db: ProfileDB, trial_id: int) -> str:
