@@ -21,6 +21,10 @@ _FACTS: Final = {
     "warpSize": ("Threads per warp", ""),
 }
 
+OURS: Final = ("application", "experiment", "trial", "uuid")
+LAID_OUT: Final = "laid out"
+"""With `OURS`, what our own traces say under `otherData`, before the trial's metadata."""
+
 _SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")
 
 
@@ -63,6 +67,7 @@ def describe(header: dict[str, Any], path: Path) -> Header:
         for key in ("rank", "world_size", "backend", "nccl_version"):
             if isinstance(job.get(key), (str, int)):
                 found.metadata[f"distributed {key}"] = str(job[key])[:1000]
+    _take_ours(found, header.get("otherData"))
     for key, value in header.items():
         if isinstance(value, (str, int)) and key not in ("baseTimeNanoseconds",):
             found.metadata[f"trace {key}"] = str(value)[:10_000]
@@ -72,6 +77,17 @@ def describe(header: dict[str, Any], path: Path) -> Header:
         if ordinal is not None and 0 <= ordinal < 1 << 16:
             found.gpus[ordinal] = one
     return found
+
+
+def _take_ours(found: Header, facts: Any) -> None:
+    """What a trace that we have written says of its trial; of others' traces nothing."""
+    if not isinstance(facts, dict) or not {"application", "uuid", LAID_OUT} <= facts.keys():
+        return
+    if isinstance(facts["application"], str) and facts["application"]:
+        found.application = facts["application"][:1000]
+    for key, value in facts.items():
+        if isinstance(value, str) and key not in OURS:
+            found.metadata[key[:1000]] = value[:10_000]
 
 
 def _device(node: int, ordinal: int, row: dict[str, Any]) -> Device:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from taupy.errors import FormatError, UsageError
+from taupy.formats.limits import gzip_fault
 from taupy.formats.progress import Progress
 from taupy.model.profile import Profile
 
@@ -161,11 +162,29 @@ def recognised(path: Path) -> Format:
         raise FormatError(
             f"{path}: this is a trial database of taupy's; `taupy merge` brings its trials"
         )
+    if (cut := _cut_off(path)) is not None:
+        raise FormatError(f"{path}: {cut}")
     names = ", ".join([*(one.name for one in readers()), "files *.taupy-run"])
     raise FormatError(
         f"{path}: not recognised as any format that taupy reads ({names}); "
         "--format NAME says which it is"
     )
+
+
+def _cut_off(path: Path) -> str | None:
+    """Why so little of a packed file can be unpacked that nobody could know it; None: it can."""
+    if path.is_dir():
+        return None
+    with open(path, "rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            return None
+        file.seek(0)
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                unpacked.read(FIRST_BYTES)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            return gzip_fault(path, problem)
+    return None
 
 
 def first_bytes(path: Path) -> bytes:
@@ -182,6 +201,8 @@ def first_bytes(path: Path) -> bytes:
             raise FormatError(f"{path}: neither a file nor a folder; only those are imported")
         with open(path, "rb") as file:
             data = file.read(FIRST_BYTES)
+            if not data:
+                raise FormatError(f"{path}: the file is empty")
             if not data.startswith(b"\x1f\x8b"):
                 return data
             file.seek(0)

@@ -101,6 +101,8 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             raise pieces.refusal("no profiles in it")
         ours = facts.get("speedscope exporter") == EXPORTER
         made = _made(source, profiles, frames, pieces, ours)
+    if ours and facts.get("speedscope name", "").count("/") >= 2:
+        made.application = facts["speedscope name"].rsplit("/", 2)[0]
     made.metadata |= {name: value for name, value in facts.items() if value}
     yield made
 

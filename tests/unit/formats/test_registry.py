@@ -37,13 +37,46 @@ def test_packed_files_are_recognised_by_what_is_in_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"hello\n", b"\0" * 100, b"{", b"\x1f\x8b", b"PK\x03\x04"]
+    "content", [b"hello\n", b"\0" * 100, b"{", b"\x1f", gzip.compress(b"hello\n"), b"PK\x03\x04"]
 )
 def test_unknown_files_are_refused_with_the_list_of_formats(tmp_path, content):
     file = tmp_path / "unknown"
     file.write_bytes(content)
     with pytest.raises(FormatError, match=r"tau, tau-packed.*--format NAME"):
         registry.recognised(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty"),
+        *((gzip.compress(b"main;f 1\n" * 99)[:size], f"at byte {size}: the file is cut off")
+          for size in (2, 9, 10, 17)),
+        (b"\x1f\x8b" + b"\xff" * 99, "damaged gzip data"),
+    ],
+)  # fmt: skip
+def test_a_file_cut_off_before_it_could_be_known_is_said_to_be_so(tmp_path, content, said):
+    file = tmp_path / "trace.json.gz"
+    file.write_bytes(content)
+    with pytest.raises(FormatError) as refusal:
+        registry.recognised(file)
+    assert str(refusal.value).startswith(f"{file}: ") and said in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["chrome", "speedscope"])
+def test_a_file_of_ours_says_which_application_it_is_of(tmp_path, name):
+    profile = gpu_profile()
+    profile.application, profile.metadata["CPU Cores"] = "deep/learning", "12"
+    format = registry.reader(name)
+    target = tmp_path / f"other{format.suffixes[0]}"
+    format.write(profile, target, SILENT)
+    (back,) = format.read(target, SILENT)
+    assert back.application == "deep/learning"
+    if name == "chrome":
+        assert back.metadata["CPU Cores"] == "12"
+    target.write_text(target.read_text().replace("taupy", "others").replace('"uuid"', '"id"'))
+    (back,) = format.read(target, SILENT)
+    assert back.application == "other"
 
 
 def test_only_files_and_folders_are_looked_at(tmp_path):
