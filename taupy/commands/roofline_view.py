@@ -144,7 +144,12 @@ def roof_lines(placements: Sequence[Placement]) -> list[str]:
             f"{name} {prefixed(found.value, found.unit)} ({found.source})"
             for name, found in [*roofs.compute.items(), *roofs.bandwidth.items()]
             if name in roofs.bandwidth
-            or any(roofs.peak(one) is found for each in placements for one in each.point.flop)
+            or any(
+                roofs.peak(one) is found
+                for each in placements
+                for one, flop in each.point.flop.items()
+                if flop > 0
+            )
         ]
         if roofs.launch is not None:
             launch = roofs.launch

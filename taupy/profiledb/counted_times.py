@@ -36,16 +36,19 @@ WRAPPERS = re.compile(
     r"[{/\\](_compile\.py|_dynamo[/\\]eval_frame\.py|utils[/\\]_python_dispatch\.py)}"
 )
 _DISPATCH = "Counting.__torch_dispatch__ ["
+# What runs the operator that was dispatched; its time is the operator's, however deep.
+_OPERATORS = re.compile(r"[{/\\]torch[/\\]_ops\.py}")
 
 
 class _Kind:
-    PROGRAM, PASSES_ON, DISPATCH, NOTES, WRAPS = range(5)
+    PROGRAM, PASSES_ON, DISPATCH, NOTES, WRAPS, RUNS = range(6)
 
 
 def _kind(name: str) -> int:
     if not HELPERS.search(name):
-        wraps = "torch" in name and WRAPPERS.search(name)
-        return _Kind.WRAPS if wraps else _Kind.PROGRAM
+        if "torch" in name and WRAPPERS.search(name):
+            return _Kind.WRAPS
+        return _Kind.RUNS if _OPERATORS.search(name) else _Kind.PROGRAM
     if _DISPATCH in name:
         return _Kind.DISPATCH
     return _Kind.PASSES_ON if _PASSES_ON.match(name) else _Kind.NOTES
@@ -91,8 +94,10 @@ def _add_thread(
         kind = kinds.get(timer, _Kind.PROGRAM)
         if parent >= 0:
             noting = kinds.get(rows[parent][2]) == _Kind.DISPATCH
-            if owner[parent] < 0 or noting:
+            if owner[parent] < 0 or (noting and kind != _Kind.RUNS):
                 continue  # beneath what notes
+            if kind == _Kind.RUNS and not noting:
+                kind = _Kind.PROGRAM
             if kind == _Kind.NOTES:
                 continue
             above[number] = owner[parent]

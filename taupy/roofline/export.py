@@ -16,14 +16,21 @@ _INSTRUCTIONS = {
     "fp16": "sm__sass_thread_inst_executed_op_h",
 }
 _TENSOR = {
-    "tensor": "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
-    "tensor fp64": "sm__ops_path_tensor_src_fp64.sum",
-    "tensor tf32": "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
-    "tensor fp16": "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
-    "tensor bf16": "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
-    "tensor fp8": "sm__ops_path_tensor_src_fp8_dst_fp32.sum",
-    "tensor int8": "sm__ops_path_tensor_src_int8.sum",
+    "tensor": "fp16_dst_fp32",
+    "tensor fp64": "fp64",
+    "tensor tf32": "tf32_dst_fp32",
+    "tensor fp16": "fp16_dst_fp32",
+    "tensor bf16": "bf16_dst_fp32",
+    "tensor fp8": "fp8_dst_fp32",
+    "tensor fp4": "fp4_dst_fp32",
+    "tensor int8": "int8",
 }
+# A sum over all types is known only where each of them was counted, be it none.
+_TENSOR_PATHS = (
+    *("fp64", "tf32_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "bf16_dst_fp32"),
+    *("fp8_dst_fp16", "fp8_dst_fp32", "fp4_fp6_dst_fp16", "fp4_fp6_dst_fp32", "fp4_dst_fp32"),
+    "int8",
+)
 _BYTES = {"L1": "l1tex__t_bytes.sum", "L2": "lts__t_bytes.sum", "DRAM": "dram__bytes.sum"}
 _NCU_COLUMNS = (
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"),
@@ -111,12 +118,12 @@ def _metrics(point: Point) -> Iterable[tuple[str, str, float]]:
             yield f"{stem}add_pred_on.sum", "inst", point.flop[precision] / packed
             yield f"{stem}mul_pred_on.sum", "inst", 0
             yield f"{stem}fma_pred_on.sum", "inst", 0
-        tensor: dict[str, float] = {}
-        for precision, metric in _TENSOR.items():
-            if point.flop.get(precision):
-                tensor[metric] = tensor.get(metric, 0.0) + point.flop[precision]
-        for metric, flop in tensor.items():
-            yield metric, "", flop
+        if any(precision in point.flop for precision in _TENSOR):
+            paths = dict.fromkeys(_TENSOR_PATHS, 0.0)
+            for precision, path in _TENSOR.items():
+                paths[path] += point.flop.get(precision, 0.0)
+            for path, flop in paths.items():
+                yield f"sm__ops_path_tensor_src_{path}.sum", "", flop
     for level, metric in _BYTES.items():
         if level in point.bytes:
             yield metric, "byte", point.bytes[level]

@@ -164,6 +164,19 @@ def test_what_nsight_form_says_comes_back_through_import(folder, capsys):
     assert gemm["intensity_DRAM"] == 120
 
 
+@pytest.mark.parametrize("precision", ["", "_fp64", "_tf32", "_fp16", "_bf16", "_fp8", "_int8"])
+def test_tensor_flop_come_back_through_nsights_form(folder, capsys, precision):
+    values = {f"flop_tensor{precision}": 8e9, "flop_fp32": 1e6, "bytes_dram": 1e7}
+    with ProfileDB.open(folder / "taupy.db", readonly=False) as db:
+        add_profile(db, gpu_trial(Kernel("mma", 2, 1000_000, values), number=9))
+    taupy(capsys, "latest", "--export", "ncu-csv", "n.csv")
+    assert main(["import", "--db", "other.db", "n.csv"]) == 0
+    capsys.readouterr()
+    (row,) = json.loads(taupy(capsys, "--db", "other.db", "--json").out)["rows"]
+    assert row["flop"] == 8e9 + 1e6
+    assert row[f"flop_tensor{precision or '_fp16'}"] == 8e9
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

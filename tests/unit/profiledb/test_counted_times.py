@@ -60,3 +60,19 @@ def test_what_pytorch_puts_around_a_dispatch_mode_costs_nobody_anything(db):
     outer = call(Timer("_disable_dynamo.inner", "torch/_compile.py", 1), 1, 700, [inner])
     found = times_of(db, host(call(ROOT_TIMER, 1, 1, [call("linear", 1, 5, [outer])])))
     assert found == {"linear": (45, 45), ROOT_TIMER: (46, 1)}
+
+
+def test_an_operator_that_pytorch_runs_through_python_keeps_its_time(db):
+    name = "watch.<locals>.Counting.__torch_dispatch__"
+    own = call(Timer("my_operator", "model.py", 9), 1, 7)
+    run = call(Timer("OpOverload.__call__", "torch/_ops.py", 1), 1, 1000, [own])
+    dispatch = helper(name, 40, [run, call("tree_leaves", 2, 300)], TORCH)
+    plain = call(Timer("OpOverload.__call__", "torch/_ops.py", 1), 1, 11)
+    linear = call("linear", 1, 5, [dispatch, plain])
+    found = times_of(db, host(call(ROOT_TIMER, 1, 1, [linear])))
+    assert found == {
+        "linear": (5 + 40 + 1000 + 7 + 11, 5 + 40 + 1000),
+        "my_operator": (7, 7),
+        "OpOverload.__call__": (11, 11),
+        ROOT_TIMER: (1064, 1),
+    }

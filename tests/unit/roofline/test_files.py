@@ -130,6 +130,12 @@ def test_the_csv_beside_a_chart_holds_every_number():
     assert second["name"] == "'=cmd()"  # no formula for a spreadsheet
 
 
+NO_TENSOR_WORK = (
+    *("fp64", "tf32_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "int8", "fp8_dst_fp16"),
+    *("fp8_dst_fp32", "fp4_fp6_dst_fp16", "fp4_fp6_dst_fp32", "fp4_dst_fp32"),
+)
+
+
 def test_kernels_as_nsight_compute_prints_them():
     made = point({"fp32": 8e9, "fp16": 4.0, "tensor bf16": 6.0}, {"DRAM": 1e9, "L1": 2e9}, 1e-3)
     rows = list(csv.DictReader(io.StringIO(export.ncu_csv([made]))))
@@ -145,6 +151,7 @@ def test_kernels_as_nsight_compute_prints_them():
         "sm__ops_path_tensor_src_bf16_dst_fp32.sum": 6,
         "dram__bytes.sum": 1e9,
         "l1tex__t_bytes.sum": 2e9,
+        **{f"sm__ops_path_tensor_src_{path}.sum": 0 for path in NO_TENSOR_WORK},
     }
     assert {row["Kernel Name"] for row in rows} == {"kernel"}
 
