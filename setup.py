@@ -81,7 +81,7 @@ EXTENSIONS = [
     native("blas", ["blas.c"]),
     # No module for Python: the CUDA driver loads it in a process that uses a GPU.
     native("cupti", ["cupti.c", "part.c"], "-fvisibility=hidden", "-Wno-format-truncation"),
-    native("cupti_python", ["cupti_python.c"], "-fvisibility=hidden"),
+    native("cupti_python", ["cupti_python.c", "part.c"], "-fvisibility=hidden"),
 ]
 if platform.machine() in ("x86_64", "aarch64"):
     EXTENSIONS.append(native("micro", ["micro.c"]))

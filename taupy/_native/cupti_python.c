@@ -1,24 +1,162 @@
-/* The start and the end of the debugging GPU collector (`taupy run --cupti-backend python`).
+/* The native half of the debugging GPU collector (`taupy run --cupti-backend python`).
  *
- * The CUDA driver loads this library in place of the native collector (cupti.c). It only takes
- * the GIL and runs collectors/cupti_python_start.py: what is recorded there comes from NVIDIA's
- * cupti-python. NVTX's ranges go to the native collector, whichever backend is used. */
+ * The CUDA driver loads this library in place of the native collector (cupti.c). It takes the
+ * GIL and runs collectors/cupti_python_start.py; what is recorded there comes from NVIDIA's
+ * cupti-python. The functions that cupti-python calls back are here: a Python function would
+ * let signal handlers raise in the midst of a CUDA call, and be seen by the engine. Call
+ * paths are noted as by the native collector (cupti_calls.h); records are only passed on. */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include "cupti_calls.h"
 #include <dlfcn.h>
-#include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define START "collectors/cupti_python_start.py"
-#define END_FUNCTION "end"
+#define BUFFER_BYTES (2u << 20)
+#define TABLES_AT_MOST 24
 
-static int begun;           /* once a process */
-static PyObject *namespace; /* in which the start has run */
+static int begun; /* once a process; -1: in a forked child of one that had begun */
+static GpuHost *host;
+static GpuCounters counters;
+static CallTable tables[TABLES_AT_MOST]; /* the last is the newest */
+static int table_count;
+static uint64_t buffers;
+static PyObject *put_records, *end_function, *start_thread, *work_function;
 
+/* ---------------------------------------------------------------- what cupti-python calls */
+
+static uint64_t number_of(PyObject *data, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(data, name);
+    uint64_t number = value != NULL ? PyLong_AsUnsignedLongLongMask(value) : 0;
+    Py_XDECREF(value);
+    return number;
+}
+
+/* (user data, domain, callback id, data) */
+static PyObject *on_call(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    (void)module;
+    int saved = errno;
+    if (n == 4 && !calls_closed) {
+        int domain = (int)PyLong_AsLong(args[1]);
+        uint32_t id = (uint32_t)PyLong_AsUnsignedLongMask(args[2]);
+        if (domain == DOMAIN_RESOURCE) {
+            ResourceData resource = {(void *)(uintptr_t)number_of(args[3], "context")};
+            on_callback(NULL, domain, id, &resource);
+        } else {
+            CallbackData call = {.site = (int)number_of(args[3], "callback_site"),
+                                 .correlation = (uint32_t)number_of(args[3], "correlation_id")};
+            on_callback(NULL, domain, id, &call);
+        }
+        PyErr_Clear();
+    }
+    errno = saved;
+    Py_RETURN_NONE;
+}
+
+/* () -> (bytes, number of records: as many as fit) */
+static PyObject *on_request(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return Py_BuildValue("Ii", BUFFER_BYTES, 0);
+}
+
+/* (list of records): to the worker, whatever thread CUPTI calls this in */
+static PyObject *on_records(PyObject *module, PyObject *records)
+{
+    (void)module;
+    if (begun == 1) {
+        counters.told = __atomic_load_n(&counters.launches, __ATOMIC_RELAXED);
+        buffers++;
+        Py_XDECREF(PyObject_CallOneArg(put_records, records));
+        PyErr_Clear();
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---------------------------------------------------------------- for collectors/cupti_python.py */
+
+/* With the first call of CUDA's API, in the thread that makes it. */
+static void begin_worker(void)
+{
+    sigset_t all, before;
+    worker_begun = 1; /* under the GIL */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* the program's signals are not for it */
+    Py_XDECREF(PyObject_CallFunction(start_thread, "O()", work_function));
+    PyErr_Clear();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static int add_table(uint64_t size)
+{
+    GpuCall *memory = table_count < TABLES_AT_MOST ? calloc(size, sizeof *memory) : NULL;
+    if (memory == NULL)
+        return -1;
+    tables[table_count] = (CallTable){.mask = size - 1, .calls = memory};
+    __atomic_store_n(&calls.table, &tables[table_count++], __ATOMIC_RELEASE);
+    return 0;
+}
+
+static GpuHost *find_host(const char *engine_path)
+{
+    void *engine = dlopen(engine_path, RTLD_NOW | RTLD_NOLOAD);
+    GpuHost *found = engine != NULL ? dlsym(engine, GPU_HOST_SYMBOL) : NULL;
+    return found != NULL && found->version == GPU_HOST_VERSION && found->enabled ? found : NULL;
+}
+
+/* (path of the engine) -> what it wants, as a dict; None: it wants nothing */
+static PyObject *prepare(PyObject *module, PyObject *engine_path)
+{
+    (void)module;
+    const char *path = PyUnicode_AsUTF8(engine_path);
+    if (path == NULL)
+        return NULL;
+    if ((host = find_host(path)) == NULL)
+        Py_RETURN_NONE;
+    host->tried = 1;
+    clock_choose();
+    void *ring = mmap(NULL, 8ull << RING_BITS, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    calls.threads = calloc(GPU_THREADS_AT_MOST, sizeof *calls.threads);
+    if (ring == MAP_FAILED || calls.threads == NULL || add_table(FIRST_TABLE) != 0)
+        return PyErr_NoMemory();
+    calls.ring = ring;
+    calls.host = host;
+    calls.counters = &counters;
+    PyObject *libraries = PyList_New(0);
+    for (char **at = host->libraries; libraries != NULL && at != NULL && *at != NULL; at++) {
+        PyObject *item = PyUnicode_DecodeFSDefault(*at);
+        if (item == NULL || PyList_Append(libraries, item) != 0)
+            Py_CLEAR(libraries);
+        Py_XDECREF(item);
+    }
+    return Py_BuildValue("{sysNsOsIsI}", "run_folder", host->run_folder, "libraries", libraries,
+                         "trace", host->trace ? Py_True : Py_False, "flush_ms", host->flush_ms,
+                         "end_ms", host->end_ms);
+}
+
+/* (domain, name) -> 0: of no interest; it starts work: & 2 */
+static PyObject *interest(PyObject *module, PyObject *args)
+{
+    int domain, id, found;
+    const char *name;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "iis", &domain, &id, &name))
+        return NULL;
+    found = interest_in(domain, name);
+    if (domain > 0 && domain < 3 && id > 0 && id < IDS_AT_MOST)
+        calls.interest[domain][id] = (uint8_t)found;
+    return PyLong_FromLong(found);
+}
+
+/* The engine calls these: see gpu_host.h. */
 static int python_lives(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -27,6 +165,156 @@ static int python_lives(void)
     return Py_IsInitialized() && !_Py_IsFinalizing();
 #endif
 }
+
+/* With the GIL, and with the thread's own exception as it was. What is no error of ours, such
+ * as a Ctrl-C, is raised again when the thread is back in its own code. */
+static void with_python(void (*run)(int), int value)
+{
+    PyObject *type, *problem, *trace;
+    int saved = errno;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyErr_Fetch(&type, &problem, &trace);
+    run(value);
+    PyObject *raised = PyErr_Occurred(); /* borrowed */
+    if (raised != NULL && !PyErr_GivenExceptionMatches(raised, PyExc_Exception))
+        PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), raised);
+    PyErr_Restore(type, problem, trace);
+    PyGILState_Release(state);
+    errno = saved;
+}
+
+static void call_end(int last)
+{
+    Py_XDECREF(PyObject_CallFunction(end_function, "i", last));
+}
+
+/* Without the GIL or with it. Where Python has ended, its exit function has been called. */
+static void python_end(int last)
+{
+    if (begun == 1 && python_lives())
+        with_python(call_end, last);
+}
+
+/* In a forked child, where the GIL may be nobody's. */
+static void python_forked(void)
+{
+    calls_closed = 1;
+    begun = -1;
+}
+
+/* (function for records, for the end, of the worker, start_new_thread): callbacks count now */
+static PyObject *connect_host(PyObject *module, PyObject *args)
+{
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOOO", &put_records, &end_function, &work_function, &start_thread))
+        return NULL;
+    Py_INCREF(put_records), Py_INCREF(end_function); /* for ever */
+    Py_INCREF(work_function), Py_INCREF(start_thread);
+    host->end = python_end;
+    host->forked = python_forked;
+    calls_closed = 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *close_calls(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    calls_closed = 1;
+    Py_RETURN_NONE;
+}
+
+/* The calling thread's calls of CUDA's API are not the program's. */
+static PyObject *be_ours(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    open_call.ours = 1;
+    prctl(PR_SET_NAME, "taupy-gpu");
+    Py_RETURN_NONE;
+}
+
+/* (correlation id) -> address of the call path, 0: it has none; None: nobody saw the launch */
+static PyObject *node_of(PyObject *module, PyObject *correlation)
+{
+    (void)module;
+    int known;
+    uint64_t node = ring_get((uint32_t)PyLong_AsUnsignedLongMask(correlation), &known);
+    if (!known)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(node);
+}
+
+/* A larger table, where the newest is half full. */
+static PyObject *make_room(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    if (__atomic_load_n(&calls.table->used, __ATOMIC_RELAXED) * 2 > calls.table->mask)
+        add_table((calls.table->mask + 1) * 2);
+    Py_RETURN_NONE;
+}
+
+static PyObject *bytes_of(const void *memory, size_t size)
+{
+    return PyBytes_FromStringAndSize(memory, (Py_ssize_t)size);
+}
+
+/* What callbacks have counted so far, in the layouts of gpu_part.h */
+static PyObject *counted(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    PyObject *all = PyList_New(0);
+    for (int i = 0; all != NULL && i < table_count; i++) {
+        PyObject *one = bytes_of(tables[i].calls, (tables[i].mask + 1) * sizeof(GpuCall));
+        if (one == NULL || PyList_Append(all, one) != 0)
+            Py_CLEAR(all);
+        Py_XDECREF(one);
+    }
+    PyObject *threads = calls.thread_count
+                            ? bytes_of(calls.threads, GPU_THREADS_AT_MOST * sizeof *calls.threads)
+                            : bytes_of("", 0);
+    PyObject *contexts = PyList_New(0);
+    for (size_t i = 0; contexts != NULL && i < sizeof calls.contexts / sizeof *calls.contexts; i++) {
+        void *context = __atomic_load_n(&calls.contexts[i], __ATOMIC_ACQUIRE);
+        PyObject *one = context != NULL ? PyLong_FromVoidPtr(context) : NULL;
+        if (one != NULL)
+            PyList_Append(contexts, one);
+        Py_XDECREF(one);
+    }
+    return Py_BuildValue("{sNsNsNsisKsKsKsKsK}", "calls", all, "threads", threads, "contexts",
+                         contexts, "worker", worker_begun, "launches", counters.launches, "calls_lost", counters.calls_lost,
+                         "told", counters.told, "buffers", buffers, "start_ticks",
+                         host->part_start());
+}
+
+static PyMethodDef methods[] = {
+    {"on_call", (PyCFunction)(void *)on_call, METH_FASTCALL, NULL},
+    {"on_request", on_request, METH_NOARGS, NULL},
+    {"on_records", on_records, METH_O, NULL},
+    {"prepare", prepare, METH_O, NULL},
+    {"interest", interest, METH_VARARGS, NULL},
+    {"connect", connect_host, METH_VARARGS, NULL},
+    {"close", close_calls, METH_NOARGS, NULL},
+    {"be_ours", be_ours, METH_NOARGS, NULL},
+    {"node_of", node_of, METH_O, NULL},
+    {"make_room", make_room, METH_NOARGS, NULL},
+    {"counted", counted, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "taupy._native.cupti_python", "The debugging GPU collector's native half.",
+    0, methods, slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_cupti_python(void) { return PyModuleDef_Init(&definition); }
+
+/* ---------------------------------------------------------------- who loads it */
 
 /* The path of a file of the package; `name` begins in its folder. 0 if there is no room. */
 static int path_in_package(const char *name, char *path, size_t room)
@@ -39,36 +327,18 @@ static int path_in_package(const char *name, char *path, size_t room)
                                    here.dli_fname, name) < (int)room;
 }
 
-static void run_start(void)
-{
-    char path[PATH_MAX];
-    FILE *file = path_in_package(START, path, sizeof path) ? fopen(path, "rbe") : NULL;
-    if (file == NULL)
-        return;
-    if ((namespace = PyDict_New()) != NULL &&
-        PyDict_SetItemString(namespace, "__builtins__", PyEval_GetBuiltins()) == 0)
-        Py_XDECREF(PyRun_FileExFlags(file, path, Py_file_input, namespace, namespace, 0, NULL));
-    PyErr_Clear();
-    fclose(file);
-}
-
-/* With the GIL, and with the thread's own exception as it was. */
-static void with_python(void (*run)(int), int value)
-{
-    PyObject *type, *problem, *trace;
-    int saved = errno;
-    PyGILState_STATE state = PyGILState_Ensure();
-    PyErr_Fetch(&type, &problem, &trace);
-    run(value);
-    PyErr_Restore(type, problem, trace);
-    PyGILState_Release(state);
-    errno = saved;
-}
-
-static void start(int unused)
+static void run_start(int unused)
 {
     (void)unused;
-    run_start();
+    char path[PATH_MAX];
+    FILE *file = path_in_package(START, path, sizeof path) ? fopen(path, "rbe") : NULL;
+    PyObject *namespace = file != NULL ? PyDict_New() : NULL;
+    if (namespace != NULL &&
+        PyDict_SetItemString(namespace, "__builtins__", PyEval_GetBuiltins()) == 0)
+        Py_XDECREF(PyRun_FileExFlags(file, path, Py_file_input, namespace, namespace, 0, NULL));
+    Py_XDECREF(namespace);
+    if (file != NULL)
+        fclose(file);
 }
 
 static void begin(void)
@@ -76,28 +346,8 @@ static void begin(void)
     int expected = 0;
     if (python_lives() && __atomic_compare_exchange_n(&begun, &expected, 1, 0, __ATOMIC_ACQ_REL,
                                                       __ATOMIC_RELAXED))
-        with_python(start, 0);
+        with_python(run_start, 0);
 }
-
-static void call_end(int last)
-{
-    PyObject *function = PyDict_GetItemString(namespace, END_FUNCTION); /* borrowed */
-    if (function != NULL)
-        Py_XDECREF(PyObject_CallFunction(function, "i", last));
-    PyErr_Clear();
-}
-
-/* Of GpuHost: called by the engine, without the GIL or with it. Where Python has ended, its
- * exit function has delivered everything before. */
-EXPORT void taupy_python_end(int last)
-{
-    if (namespace != NULL && python_lives())
-        with_python(call_end, last);
-}
-
-/* Of GpuHost: in a forked child, where the GIL may be nobody's. The child's own exit function
- * knows that it is one. */
-EXPORT void taupy_python_forked(void) { begun = -1; }
 
 /* The driver calls this from the program's first cuInit: the program goes on whatever happens. */
 EXPORT int InitializeInjection(void)
@@ -113,17 +363,18 @@ EXPORT void taupy_gpu_begin(void *asking)
     begin();
 }
 
-/* NVTX calls this at the program's first range. 0: no injection, ranges do nothing. */
+/* NVTX calls this at the program's first range; ranges are the native collector's business with
+ * either backend. 0: no injection, ranges do nothing. */
 EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
 {
     Dl_info here;
     char path[PATH_MAX];
-    const char *name = dladdr((void *)path_in_package, &here) && here.dli_fname != NULL
-                           ? strstr(here.dli_fname, "/cupti_python.")
-                           : NULL;
+    static const char ours[] = "/cupti_python.";
+    if (dladdr((void *)path_in_package, &here) == 0 || here.dli_fname == NULL)
+        return 0;
+    const char *name = strstr(here.dli_fname, ours);
     if (name == NULL || snprintf(path, sizeof path, "%.*s/cupti.%s", (int)(name - here.dli_fname),
-                                 here.dli_fname, name + strlen("/cupti_python.")) >=
-                            (int)sizeof path)
+                                 here.dli_fname, name + sizeof ours - 1) >= (int)sizeof path)
         return 0;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     int (*ranges)(const void *(*)(uint32_t)) =

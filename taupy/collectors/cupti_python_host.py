@@ -1,64 +1,13 @@
-"""What the debugging collector and the engine know of each other, and which libcupti is used.
+"""The CUDA driver and the libcupti that are in the process, as the debugging collector finds them.
 
-The structures are those of `_native/gpu_host.h`, reached through ctypes.
+Its native counterpart is `_native/cupti_library.h`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import re
 from typing import Any
-
-HOST_VERSION = 1
-PYTHON_END, PYTHON_FORKED = "taupy_python_end", "taupy_python_forked"
-
-
-class Place(ctypes.Structure):
-    """Addresses of the call paths that a call of the API, and what it launches, belong to."""
-
-    _fields_ = (("host", ctypes.c_uint64), ("launch", ctypes.c_uint64))
-
-
-PlaceFunction = ctypes.PYFUNCTYPE(Place)  # with the GIL: it takes no lock
-TicksFunction = ctypes.PYFUNCTYPE(ctypes.c_uint64)
-
-
-class GpuHost(ctypes.Structure):
-    """`GpuHost` of gpu_host.h, version 1."""
-
-    _fields_ = (
-        ("version", ctypes.c_uint32),
-        ("enabled", ctypes.c_uint32),
-        ("run_folder", ctypes.c_char_p),
-        ("libraries", ctypes.POINTER(ctypes.c_char_p)),
-        ("save_folder", ctypes.c_char_p),
-        ("trace", ctypes.c_uint32),
-        ("flush_ms", ctypes.c_uint32),
-        ("end_ms", ctypes.c_uint32),
-        ("place", PlaceFunction),
-        ("part_start", TicksFunction),
-        ("range_push", ctypes.c_void_p),
-        ("range_pop", ctypes.c_void_p),
-        ("tried", ctypes.c_uint32),
-        ("end", ctypes.c_void_p),
-        ("forked", ctypes.c_void_p),
-        ("region", ctypes.c_void_p),
-    )
-
-
-def find_host(engine_path: str) -> GpuHost | None:
-    """The engine's side, if it is of a version that is known here and wants a collector."""
-    host = GpuHost.in_dll(ctypes.CDLL(engine_path), "taupy_gpu_host")
-    return host if host.version == HOST_VERSION and host.enabled else None
-
-
-def connect(host: GpuHost, engine_path: str) -> None:
-    """Have the engine call the collector at the end, and in forked children."""
-    folder, name = os.path.split(engine_path)
-    shim = ctypes.CDLL(os.path.join(folder, name.replace("engine", "cupti_python", 1)))
-    host.end = ctypes.cast(shim[PYTHON_END], ctypes.c_void_p).value
-    host.forked = ctypes.cast(shim[PYTHON_FORKED], ctypes.c_void_p).value
 
 
 def mapped(prefix: str) -> str:
@@ -104,7 +53,7 @@ class Library:
     """The libcupti that cupti-python is to use.
 
     Args:
-        host: names libraries of wheels and toolkits, best first.
+        paths: of libraries in wheels and toolkits, best first.
         major: of the CUDA that cupti-python is made for.
         driver: what cuDriverGetVersion tells; 0: not known.
 
@@ -112,10 +61,9 @@ class Library:
         path, version: of the library; problem: why there is none, else "".
     """
 
-    def __init__(self, host: GpuHost, major: int, driver: int) -> None:
+    def __init__(self, paths: list[str], major: int, driver: int) -> None:
         self.path, self.version, self.problem = mapped("libcupti.so"), 0, ""
-        self.dropped: Any = None
-        library: Any = ctypes.CDLL(self.path) if self.path else self._open(host, major, driver)
+        library: Any = ctypes.CDLL(self.path) if self.path else self._open(paths, major, driver)
         if library is None:
             return
         self.path = self.path or mapped("libcupti.so")
@@ -129,12 +77,7 @@ class Library:
                 f"that is installed is for CUDA {major}"
             )
 
-    def _open(self, host: GpuHost, major: int, driver: int) -> Any:
-        at = 0
-        paths = []
-        while host.libraries and host.libraries[at] is not None:
-            paths.append(os.fsdecode(host.libraries[at]))
-            at += 1
+    def _open(self, paths: list[str], major: int, driver: int) -> Any:
         for path in [*paths, f"libcupti.so.{major}"]:
             found = re.search(r"libcupti\.so\.(\d+)", path)
             number = int(found[1]) if found else major

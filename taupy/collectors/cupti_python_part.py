@@ -21,7 +21,7 @@ _HEADER_BYTES = 384
 
 _BLOCK = struct.Struct("<IIQ48x")
 _SIZES = struct.Struct("<QQ")
-_THREADS_AT_MOST, _LIVE_AT_MOST = 1000, 128
+_LIVE_AT_MOST = 128
 
 
 class PartWriter:
@@ -66,20 +66,14 @@ class PartWriter:
         data = text.encode("utf-8", "replace")
         self._block(kind, _SIZES.pack(number, len(data)) + data + b"\0")
 
-    def calls(self, calls: dict[int, tuple[int, int]]) -> None:
-        """Key of `GpuCall` -> (calls, ticks)."""
-        pack = cupti_part._CALL.pack
-        payload = b"".join([pack(key, n, ticks, 0) for key, (n, ticks) in calls.items()])
-        if payload:
-            self._block(cupti_part._CALLS, payload)
+    def calls(self, table: bytes) -> None:
+        """A table of `GpuCall`, as callbacks have filled it."""
+        self._block(cupti_part._CALLS, table)
 
-    def threads(self, threads: dict[int, tuple[int, str]]) -> None:
-        """Number -> (native id, name) of threads without routines."""
-        pack = cupti_part._THREAD.pack
-        rows = [threads.get(number, (0, "")) for number in range(_THREADS_AT_MOST)]
+    def threads(self, threads: bytes) -> None:
+        """The table of `GpuThread`, if there is one."""
         if threads:
-            payload = b"".join([pack(native, name.encode()[:23]) for native, name in rows])
-            self._block(cupti_part._THREADS, payload)
+            self._block(cupti_part._THREADS, threads)
 
     def device(self, facts: DeviceFacts) -> None:
         name = facts.name.encode("utf-8", "replace")[:127]

@@ -3,7 +3,7 @@
 Run, not imported, by `_native/cupti_python.c` at the program's first cuInit, with the GIL.
 What is imported here is imported into the program: that is what `--cupti-backend python`
 says it does. It happens in a timer of its own, so that no routine of the program is charged
-with it, and its routines are not recorded. The name `end` is what the engine calls at the end.
+with it, and its routines are not recorded.
 (Nothing is imported by a statement before the engine is found: that would be recorded.)
 """
 
@@ -11,29 +11,29 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 TIMER, GROUP = "(cupti-python begins)", "TAUPY"
 
 
-def _engine(folder: str) -> "Any":
-    """The engine that records this process: a module of it, without the import machinery."""
+def _module(folder: str, name: str) -> "Any":
+    """A compiled module of ours that is in this process, without the import machinery."""
     imp, posix = sys.modules["_imp"], sys.modules["posix"]
-    suffixes = ["engine" + suffix for suffix in imp.extension_suffixes()]
-    name = next(name for name in suffixes if name in posix.listdir(folder))
+    files = [name + suffix for suffix in imp.extension_suffixes()]
+    file = next(file for file in files if file in posix.listdir(folder))
     namespace: Any = type(sys.implementation)
-    spec = namespace(name="taupy._native.engine", origin=folder + name)
+    spec = namespace(name="taupy._native." + name, origin=folder + file)
     module = imp.create_dynamic(spec)
     imp.exec_dynamic(module)
     module.__file__ = spec.origin
     return module
 
 
-def _begin(path: str) -> "Callable[[int], None] | None":
+def _begin(path: str) -> None:
     package = path[: -len("collectors/cupti_python_start.py")]
     root = package[: -len("taupy/")]
-    engine = _engine(package + "_native/")
+    engine = _module(package + "_native/", "engine")
+    native = _module(package + "_native/", "cupti_python")
     engine.timer_enter(TIMER, GROUP)
     engine.set_group("PYTHON", False)
     modules = sys.modules
@@ -43,11 +43,10 @@ def _begin(path: str) -> "Callable[[int], None] | None":
     try:
         from taupy.collectors import cupti_python
 
-        return cupti_python.begin(engine)
+        cupti_python.begin(engine, native)
     except Exception as problem:  # the program goes on
         text = f"GPU work was not recorded: {type(problem).__name__}: {problem}"
         engine.set_metadata("taupy.health.gpu_start", text)
-        return None
     finally:
         if root in sys.path:
             sys.path.remove(root)
@@ -58,4 +57,4 @@ def _begin(path: str) -> "Callable[[int], None] | None":
         engine.timer_leave(TIMER, GROUP)
 
 
-end = _begin(sys._getframe().f_code.co_filename)
+_begin(sys._getframe().f_code.co_filename)

@@ -11,6 +11,7 @@ in place of named tuples' own).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from taupy.collectors.cupti_part import DRIVER, IN_GRAPH, KERNEL, MEMORY, RUNTIME, DeviceFacts, Live
@@ -22,7 +23,6 @@ _PASSED_OVER = (CONTEXT, OVERHEAD, STREAM, EXTERNAL)
 _POOL_SIZE, _POOL_USED = 100, 101
 _NEVER = (1 << 64) - 1
 _NO_CONFIGURATION = (0,) * 12
-CORRELATIONS_AT_MOST = 1 << 21
 
 Key = tuple[int, ...]
 """node, kind, name, device, context, stream, peers, then grid, block, registers, static,
@@ -32,8 +32,12 @@ dynamic, local and executed shared memory, launch type: 19 numbers."""
 class Sums:
     """What the records of a process amount to.
 
+    Args:
+        node_of: correlation id -> address of the call path that launched, 0 where it has
+            none; None where nobody saw the launch.
+        trace: keep single activities.
+
     Attributes:
-        nodes: correlation id -> address of the call path that launched; filled by callbacks.
         rows: key -> [number, count, untimed, time, minimum, maximum, bytes, squares, first,
             last, flags, slot, least bytes, most bytes, squares of bytes].
         names: text of a kernel's name -> its id.
@@ -41,8 +45,8 @@ class Sums:
         counters: of `GpuCounters`, those that records tell.
     """
 
-    def __init__(self, trace: bool) -> None:
-        self.nodes: dict[int, int] = {}
+    def __init__(self, node_of: Callable[[int], int | None], trace: bool) -> None:
+        self.node_of = node_of
         self.rows: dict[Key, list[Any]] = {}
         self.names: dict[str, int] = {}
         self.slots: dict[tuple[int, ...], int] = {}  # of (device, context, stream)
@@ -50,13 +54,6 @@ class Sums:
         self.devices: list[DeviceFacts] = []
         self.memory: dict[tuple[int, int, int], list[int]] = {}
         self.counters = dict.fromkeys(("records", "kernels", "untimed", "lost", "unknown"), 0)
-
-    def launched(self, correlation: int, node: int) -> None:
-        """A call began that may start work: remember its place, of the latest calls only."""
-        nodes = self.nodes
-        nodes[correlation] = node
-        if len(nodes) > CORRELATIONS_AT_MOST:
-            nodes.pop(next(iter(nodes)), None)
 
     def add(self, record: Any) -> None:
         """Take in one record of cupti-python's."""
@@ -67,11 +64,11 @@ class Sums:
         elif kind in (MEMCPY, MEMCPY_PEER, MEMSET):
             self._copy(record, kind)
         elif kind in (RUNTIME, DRIVER):
-            node = self.nodes.get(record.correlation_id, 0)
+            node = self.node_of(record.correlation_id) or 0
             if node:
                 self._span((node, kind, record.cbid, 0, 0, 0, 0, *_NO_CONFIGURATION), record)
         elif kind == SYNCHRONIZATION:
-            node = self.nodes.get(record.correlation_id, 0)
+            node = self.node_of(record.correlation_id) or 0
             stream = (0, record.context_id, record.stream_id)
             self._span((node, kind, record.type, *stream, 0, *_NO_CONFIGURATION), record)
         elif kind == MEMORY:
@@ -104,7 +101,7 @@ class Sums:
         return spans
 
     def _node(self, record: Any) -> int:
-        node = self.nodes.get(record.correlation_id)
+        node = self.node_of(record.correlation_id)
         if node is None:
             self.counters["lost"] += 1
             return 0
@@ -186,7 +183,7 @@ class Sums:
         row[12] = 0
 
     def _memory(self, record: Any) -> None:
-        node = self.nodes.get(record.correlation_id, 0)
+        node = self.node_of(record.correlation_id) or 0
         operation = record.memory_operation_type
         pool = record.memory_pool_config.memory_pool_type & 0xFF
         name = record.memory_kind | operation << 8 | pool << 16

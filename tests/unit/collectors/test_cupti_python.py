@@ -1,0 +1,409 @@
+"""`taupy run --cupti-backend python`: cupti-python in place of the native collector.
+
+Where NVIDIA's package is installed, the same programs run with both collectors, on the driver
+and the CUPTI of our own making, and must give the same kernels, times and call paths; its enums
+are held against our constants. Elsewhere records of our own stand in for its, at the seam where
+it hands them over.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from taupy.collectors import cupti_errors, cupti_part, cupti_profile, cupti_python_check
+from taupy.collectors.cupti_part import DeviceFacts, Live, Trace, read_gpu_part
+from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
+from taupy.collectors.cupti_python_sums import Sums
+from taupy.model.profile import Profile
+from tests.fake_gpu import build, compiler
+from tests.unit.collectors.test_cupti_live import BACKWARD, NVTX, STEPS, Gpu, health, path_of
+
+SLOW = pytest.mark.slow
+NATIVE = Path(cupti_part.__file__).parent.parent / "_native"
+
+installed = pytest.mark.skipif(
+    bool(cupti_python_check.problem()), reason=cupti_python_check.problem() or "installed"
+)
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if compiler() is None:
+        pytest.skip("no C compiler to build the fake GPU with")
+    return build(tmp_path_factory.mktemp("fake_gpu"))
+
+
+# --------------------------------------------------------------------- both, side by side
+
+
+def picture(profile: Profile) -> dict[str, Any]:
+    """All that a trial says of CUDA, without what differs from run to run."""
+    own = [timer for timer in profile.timers if timer.groups == ("TAUPY",)]
+    seen: dict[str, Any] = {"devices": profile.devices, "calls": {}, "host": {}}
+    for one in profile.threads:
+        where = f"{one.thread.context}.{one.thread.thread} {one.thread.kind} {one.thread.name}"
+        seen[where, "launches"] = sorted(
+            (path_of(profile, one, launch.row), repr(replace(launch, row=0)))
+            for launch in one.launches
+        )
+        seen[where, "events"] = sorted(
+            (event.name, event.count, event.minimum, event.maximum, event.mean)
+            for event in one.user_events
+            if "GPU" in event.name or "Bytes" in event.name or "Unified" in event.name
+        )
+        seen[where, "activities"] = sorted(
+            (activity.kind, activity.bytes or 0, path_of(profile, one, activity.row))
+            for activity in one.activities
+        )
+        for row, timer in enumerate(one.tree.timer):
+            place = f"{where}: {path_of(profile, one, row)}"
+            if "CUDA_API" in profile.timers[timer].groups:
+                seen["calls"][place] = one.tree.calls[row]
+            elif one.thread.kind == "host" and profile.timers[timer] not in own:
+                seen["host"][place] = one.tree.calls[row]
+    return seen
+
+
+def outside(seen: dict[str, Any]) -> dict[str, Any]:
+    """Without routines at the interpreter's end, where imported modules clean up."""
+    host = {place: n for place, n in seen["host"].items() if ": <module>" in place}
+    return {**seen, "host": host}
+
+
+def run_with(backend: str, folder: Path, fakes: Path, source: str, *options: str) -> Gpu:
+    gpu = Gpu(folder / backend, fakes)
+    gpu.folder.mkdir()
+    gpu.profile = gpu.run(source, "--cupti-backend", backend, *options)  # type: ignore[attr-defined]
+    return gpu
+
+
+MEMORY = """
+init()
+def alloc():
+    cuda.fake_alloc(0, ctypes.c_uint64(1000), 0)
+alloc(); alloc()
+cuda.fake_alloc(1, ctypes.c_uint64(1000), 0)
+alloc()
+copy(2, 300); copy(8, 100)
+cuda.fake_memset(ctypes.c_uint64(64), 0, 7, ctypes.c_uint64(30))
+cuda.fake_migrate(1, ctypes.c_uint64(65536)); cuda.fake_migrate(4, ctypes.c_uint64(3))
+cuda.fake_silent_launch(text('unseen'), 0, 7, ctypes.c_uint64(70))
+launch('no time', took=0)
+def replay():
+    cuda.fake_graph_launch(text('node'), 5, 0, 9, ctypes.c_uint64(100))
+replay(); replay()
+"""
+THREADS = """
+init()
+def one():
+    for i in range(50): launch('k1', 0, 7)
+def two():
+    for i in range(70): launch('k2', 0, 8)
+for f in (one, two):
+    t = threading.Thread(target=f); t.start(); t.join()
+"""
+
+
+@installed
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        pytest.param(STEPS, ("--trace",), id="steps"),
+        pytest.param(MEMORY, (), id="memory"),
+        pytest.param(BACKWARD, (), id="backward", marks=SLOW),
+        pytest.param(STEPS, ("--c-calls", "--cpu-time"), id="c-calls", marks=SLOW),
+        pytest.param(THREADS, (), id="threads", marks=SLOW),
+        pytest.param(
+            NVTX + "init()\nwith scope('step'):\n    launch('k')\nos._exit(0)\n",
+            (),
+            id="nvtx",
+            marks=SLOW,
+        ),
+    ],
+)
+def test_both_backends_give_the_same_trial(tmp_path, fakes, source, options):
+    native = run_with("native", tmp_path, fakes, source, *options)
+    python = run_with("python", tmp_path, fakes, source, *options)
+    assert outside(picture(python.profile)) == outside(picture(native.profile))
+    assert any(name[-1] == "launches" and found for name, found in picture(native.profile).items())
+    assert "debugging aid: slower" in health(python.profile, "gpu_backend")
+    assert "imported into the program" in python.said
+    assert "cupti-python" in python.profile.metadata["taupy.option.cupti_backend"]
+    assert health(native.profile, "gpu_backend") == ""
+    for gpu in (native, python):
+        facts = gpu.profile.node_metadata[0]
+        assert facts["CUPTI Library"] == str(fakes / "libcupti.so.13")
+
+
+@installed
+def test_a_signal_handlers_exception_reaches_the_program_and_no_call_is_lost(tmp_path, fakes):
+    gpu = run_with(
+        "python",
+        tmp_path,
+        fakes,
+        "import signal\ninit()\nn = 0\nraised = []\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "for i in range(100):\n"
+        "    try:\n"
+        "        signal.setitimer(signal.ITIMER_REAL, 0.0005)\n"
+        "        for j in range(1000): launch('k')\n"
+        "        time.sleep(1)\n"
+        "    except BaseException as problem: raised.append(type(problem).__name__)\n"
+        "print(len(raised), *set(raised))\n",
+    )
+    assert gpu.printed == "100 KeyboardInterrupt\n"
+    seen = picture(gpu.profile)
+    calls = sum(seen["calls"].values())
+    launches = [found for name, found in seen.items() if name[-1] == "launches" and found]
+    assert re.search(rf"count={calls}\b", launches[0][0][1])
+
+
+@installed
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"FAKE_SUBSCRIBE": "39"}, "another CUPTI client is at work"),
+        pytest.param({"FAKE_ENABLE": "35"}, "NVreg_RestrictProfilingToAdminUsers=0", marks=SLOW),
+        pytest.param({"FAKE_CUPTI": "1208"}, "is for CUDA 13", marks=SLOW),
+    ],
+)
+def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(
+    tmp_path, fakes, told, says
+):
+    gpu = Gpu(tmp_path, fakes, told)
+    profile = gpu.run("init()\nlaunch('k')\n", "--cupti-backend", "python")
+    assert says in health(profile, "gpu")
+    assert "GPU work was not recorded" in gpu.said
+    assert "launch" in {timer.name for timer in profile.timers}
+
+
+@installed
+@SLOW
+def test_without_a_gpu_nothing_is_imported(tmp_path, fakes):
+    gpu = Gpu(tmp_path, fakes)
+    profile = gpu.run("print('cupti' in sys.modules)\n", "--cupti-backend", "python", "--gpu")
+    assert gpu.printed == "False\n"
+    assert "GPU work was asked for (--gpu)" in health(profile, "gpu")
+
+
+def test_without_the_package_the_remedy_is_named_before_the_program_starts(tmp_path):
+    hidden = (
+        "import importlib.metadata as m, sys\n"
+        "def version(name, real=m.version):\n"
+        "    if name == 'cupti-python': raise m.PackageNotFoundError(name)\n"
+        "    return real(name)\n"
+        "m.version = version\n"
+        "from taupy.commands import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, "run", "--cupti-backend", "python", "-c", "print('ran')"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr == (
+        "taupy: --cupti-backend python: cupti-python is not installed: "
+        "pip install 'taupy-profiler[gpu]'\n"
+    )
+
+
+# --------------------------------------------------------------------- names and enums
+
+
+def record_kinds() -> dict[str, int]:
+    """`enum RecordKind` of cupti_records.h."""
+    text = (NATIVE / "cupti_records.h").read_text("utf-8")
+    return {name: int(n) for name, n in re.findall(r"^    RECORD_(\w+) = (\d+),", text, re.M)}
+
+
+@installed
+def test_our_constants_are_those_of_cupti_python():
+    cupti = pytest.importorskip("cupti.cupti")
+    kinds = record_kinds()
+    other_names = {"UNIFIED_MEMORY": "UNIFIED_MEMORY_COUNTER", "EXTERNAL": "EXTERNAL_CORRELATION"}
+    assert len(kinds) > 12
+    for name, number in kinds.items():
+        assert cupti.ActivityKind[other_names.get(name, name)] == number, name
+    for name in ("MEMCPY", "MEMSET", "DRIVER", "RUNTIME", "SYNCHRONIZATION"):
+        assert getattr(cupti_part, name) == cupti.ActivityKind[name]
+    assert cupti.ActivityKind.CONCURRENT_KERNEL == cupti_part.KERNEL
+    assert cupti.ActivityKind.MEMCPY2 == cupti_part.MEMCPY_PEER
+    assert cupti.ActivityKind.MEMORY2 == cupti_part.MEMORY
+    assert cupti.ActivityKind.UNIFIED_MEMORY_COUNTER == cupti_part.UNIFIED_MEMORY
+    ways = {kind.name: kind.value for kind in cupti.ActivityMemcpyKind}
+    for number, way in cupti_profile._WAYS.items():
+        assert ways[way.upper()] == number
+    memory = {kind.value: kind.name for kind in cupti.ActivityMemoryKind}
+    for number, name in cupti_profile._MEMORY.items():
+        assert memory[number] == name.replace("static", "STATIC").replace(" ", "_").upper()
+    unified = cupti.ActivityUnifiedMemoryCounterKind
+    assert sorted(cupti_profile._UNIFIED) == [
+        unified.BYTES_TRANSFER_HTOD, unified.BYTES_TRANSFER_DTOH, unified.CPU_PAGE_FAULT_COUNT,
+        unified.GPU_PAGE_FAULT, unified.BYTES_TRANSFER_DTOD,
+    ]  # fmt: skip
+    assert cupti.ActivityMemoryOperationType.ALLOCATION == 1
+    assert cupti.ApiCallbackSite.API_ENTER == 0
+    domains = cupti.CallbackDomain
+    assert (domains.DRIVER_API, domains.RUNTIME_API, domains.RESOURCE) == (1, 2, 3)
+    resources = cupti.CallbackIdResource
+    assert (resources.CONTEXT_CREATED, resources.CONTEXT_DESTROY_STARTING) == (1, 2)
+
+
+@installed
+def test_our_error_codes_are_those_of_cupti_python():
+    cupti = pytest.importorskip("cupti.cupti")
+    names = {code.value: code.name.removeprefix("ERROR_") for code in cupti.Result}
+    expected = {
+        1: "INVALID_PARAMETER", 2: "INVALID_DEVICE", 12: "MAX_LIMIT_REACHED",
+        15: "NOT_INITIALIZED", 26: "HARDWARE_BUSY", 33: "VIRTUALIZED_DEVICE_NOT_SUPPORTED",
+        35: "INSUFFICIENT_PRIVILEGES", 38: "LEGACY_PROFILER_NOT_SUPPORTED",
+        39: "MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED", 40: "VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES",
+        41: "CONFIDENTIAL_COMPUTING_NOT_SUPPORTED", 42: "CMP_DEVICE_NOT_SUPPORTED",
+        43: "MIG_DEVICE_NOT_SUPPORTED", 44: "SLI_DEVICE_NOT_SUPPORTED",
+        45: "WSL_DEVICE_NOT_SUPPORTED", 46: "INVALID_CHIP_NAME", 999: "UNKNOWN",
+    }  # fmt: skip
+    assert {code: names[code] for code in expected} == expected
+    assert {*cupti_errors._CAUSES, *cupti_errors._FEATURES} <= {*expected}
+
+
+@installed
+def test_call_names_of_cupti_python_are_of_the_kinds_that_we_know():
+    """Its enums name every function of the API; those that launch are recorded as such."""
+    cupti = pytest.importorskip("cupti.cupti")
+    runtime = {member.name for member in cupti.RuntimeApiTraceCbid}
+    driver = {member.name for member in cupti.DriverApiTraceCbid}
+    for name in ("cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaGraphLaunch_v10000"):
+        assert name in runtime
+        assert cupti_profile.api_name(name) == name.partition("_v")[0]
+    assert {"cuLaunchKernel", "cuLaunchKernelEx", "cuGraphLaunch"} <= driver
+
+
+# --------------------------------------------------------------------- records of our own
+
+
+def kernel(correlation: int, start: int, end: int, **more: Any) -> SimpleNamespace:
+    fields = dict(
+        kind=10, correlation_id=correlation, start=start, end=end, name="_Z3addPf",
+        device_id=0, context_id=1, stream_id=7, grid_x=4, grid_y=2, grid_z=1, block_x=128,
+        block_y=1, block_z=1, registers_per_thread=32, static_shared_memory=16,
+        dynamic_shared_memory=8, local_memory_per_thread=0, shared_memory_executed=1024,
+        launch_type=0, graph_node_id=0, graph_id=0,
+    )  # fmt: skip
+    return SimpleNamespace(**{**fields, **more})
+
+
+def copy(kind: int, correlation: int, size: int, **more: Any) -> SimpleNamespace:
+    fields = dict(
+        kind=kind, correlation_id=correlation, start=50, end=60, bytes=size, device_id=0,
+        context_id=1, stream_id=7, copy_kind=1, src_kind=1, dst_kind=3, memory_kind=3, flags_=1,
+        graph_node_id=0, graph_id=0, src_device_id=0, dst_device_id=1,
+    )  # fmt: skip
+    return SimpleNamespace(**{**fields, **more})
+
+
+def test_records_become_a_part_that_the_reader_takes(tmp_path):
+    nodes = {1: 0x1000, 2: 0x1000, 3: 0x2000, 4: 0}
+    sums = Sums(nodes.get, trace=True)
+    for record in (
+        kernel(1, 100, 110),
+        kernel(2, 120, 150),
+        kernel(2, 0, 0),
+        kernel(9, 200, 201, graph_id=3, graph_node_id=77),
+        kernel(4, 300, 302, name=None),
+        copy(1, 3, 4096),
+        copy(1, 3, 1024),
+        copy(22, 3, 8),
+        copy(2, 3, 64),
+        SimpleNamespace(kind=5, correlation_id=1, start=90, end=95, cbid=211),
+        SimpleNamespace(kind=37),
+        SimpleNamespace(kind=200),
+        *(
+            SimpleNamespace(
+                kind=49, correlation_id=3, memory_kind=3, memory_operation_type=operation,
+                memory_pool_config=SimpleNamespace(memory_pool_type=0), device_id=0,
+                bytes=size, timestamp=5,
+            )
+            for operation, size in ((1, 100), (1, 50), (2, 100))
+        ),
+        SimpleNamespace(
+            kind=25, counter_kind=1, src_id=0, dst_id=1, value=65536, start=7, correlation_id=0
+        ),
+    ):  # fmt: skip
+        sums.add(record)
+    part = PartWriter(12, 345)
+    part.counters({**sums.counters, "launches": 5})
+    part.notes({"cupti.version": "130001"})
+    part.call_names({(2, 211): "cudaLaunchKernel_v7000"})
+    part.device(DeviceFacts(0, 9, 0, *range(16), bytes(16), 0, "Fake"))
+    part.live(sums.live())
+    part.work(sums.work())
+    part.names(sums.names)
+    path = tmp_path / "12-1.gpu"
+    trace = TraceWriter(bytes(path) + b"trace")
+    trace.write(sums.take_spans())
+    assert part.write(bytes(path))
+
+    found = read_gpu_part(path)
+    assert found is not None
+    assert (found.pid, found.start_ticks, found.counters["launches"]) == (12, 345, 5)
+    assert found.counters["records"] == 16
+    assert (found.counters["kernels"], found.counters["untimed"]) == (5, 1)
+    assert (found.counters["lost"], found.counters["unknown"]) == (1, 1)
+    assert found.names == {1: "_Z3addPf"}
+    assert found.devices[0].name == "Fake"
+    assert found.live == [Live(0, 3, 0, 50, 150)]
+    assert found.call_names == {(2, 211): "cudaLaunchKernel_v7000"}
+    rows = {(work.kind, work.node, work.name): work for work in found.work}
+    one = rows[10, 0x1000, 1]
+    assert (one.launches, one.untimed, one.time) == (3, 1, 40)
+    assert (one.minimum, one.maximum, one.squares) == (10, 30, 1000.0)
+    assert (one.grid, one.block, one.registers) == ((4, 2, 1), (128, 1, 1), 32)
+    assert (one.static_shared, one.dynamic_shared, one.first, one.last) == (16, 8, 100, 150)
+    assert rows[10, 0, 1].flags == cupti_part.IN_GRAPH
+    assert rows[10, 0, 0].launches == 1
+    moved = rows[1, 0x2000, 1 | 1 << 8 | 3 << 16 | 1 << 24]
+    assert (moved.launches, moved.bytes, moved.least_bytes, moved.most_bytes) == (
+        2,
+        5120,
+        1024,
+        4096,
+    )
+    assert rows[22, 0x2000, moved.name].peers == 1
+    assert rows[2, 0x2000, 3 << 8 | 1 << 24].bytes == 64
+    assert rows[5, 0x1000, 211].time == 5
+    assert rows[25, 0, 1].time == 65536
+    assert found.trace is not None
+    spans = list(Trace(found.trace).spans({work.slot for work in found.work}))
+    assert sorted(span.start for span in spans) == [50, 50, 50, 50, 90, 100, 120, 200, 300]
+    assert {span.graph_node for span in spans} == {0, 77}
+
+
+def test_a_part_of_one_that_was_refused_says_why(tmp_path):
+    part = PartWriter(12, 0)
+    part.counters({"state": cupti_part.FAILED})
+    part.notes({"error.step": "import", "error.code": "0", "error.text": "ImportError: no numpy"})
+    assert part.write(bytes(tmp_path / "12-1.gpu"))
+    found = read_gpu_part(tmp_path / "12-1.gpu")
+    assert found is not None
+    said = cupti_errors.verdict("auto", [found], set())
+    assert said is not None
+    assert "cupti-python could not be imported (ImportError: no numpy)" in said
+
+
+def test_what_is_installed_is_told(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "13.4.0")
+    assert cupti_python_check.installed() == "cupti-python 13.4.0"
+    assert cupti_python_check.made_for() == 13
