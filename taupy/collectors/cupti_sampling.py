@@ -10,6 +10,7 @@ Layouts are from cupti_pmsampling.h of CUDA 13.0, compared with it in the tests.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ctypes import c_char_p, c_double, c_int, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
@@ -87,6 +88,7 @@ class Sampling:
     Attributes:
         interval: as CUPTI was told, in `unit`: "ns", or "cycles" of the system clock.
         overflows: how often the hardware's buffer was full.
+        behind: there were more samples than there was time to read.
         notes: what had to be done otherwise than asked.
     """
 
@@ -99,6 +101,7 @@ class Sampling:
         """
         self.chip = host.device_chip(ordinal)
         self.overflows = 0
+        self.behind = False
         self.notes: list[str] = []
         self.unit = "ns"
         self.interval = interval_ns
@@ -160,8 +163,11 @@ class Sampling:
                 if number == len(tries) or problem.code not in (_OUT_OF_MEMORY, _NOT_SUPPORTED):
                     raise
 
-    def drain(self) -> Iterator[Sample]:
+    def drain(self, seconds: float) -> Iterator[Sample]:
         """Samples that are complete and were not given before, oldest first.
+
+        Args:
+            seconds: about how long it may take; what is left then comes with the next call.
 
         Raises:
             CuptiError: sampling has ended: CUPTI refuses to go on.
@@ -170,8 +176,9 @@ class Sampling:
             "pCounterDataImage": ctypes.cast(self._data, c_void_p),
             "counterDataImageSize": len(self._data),
         }
+        until = time.monotonic() + seconds
         full = True
-        while full:
+        while full and time.monotonic() < until:
             self._host.ask(
                 "cuptiPmSamplingCounterDataImageInitialize",
                 DataInitialize(
@@ -200,16 +207,17 @@ class Sampling:
                 self._do("Stop")
                 self._do("Start")
             full = decoded.decodeStopReason == _IMAGE_FULL and info.numCompletedSamples > 0
+        self.behind = full
 
-    def stop(self) -> Iterator[Sample]:
-        """End it; gives what is left.
+    def stop(self, seconds: float) -> Iterator[Sample]:
+        """End it; gives what is left, as far as the time goes.
 
         Raises:
             CuptiError: CUPTI refuses.
         """
         try:
             self._do("Stop")
-            yield from self.drain()
+            yield from self.drain(seconds)
         finally:
             self._end("Disable")
 

@@ -42,6 +42,8 @@ _RUNS = "sampling.runs"  # pid and start of the sampler, gone when all is writte
 MOST_POINTS = 32_768
 
 _PAUSE_S = 0.05
+_LOOK_S = 0.5  # for one GPU, so that none waits long for another
+_REST_S = 2.0  # the same when all ends
 _SAVE_EVERY_S = 10.0
 _BEGIN_S = 20.0
 _END_S = 20.0
@@ -332,13 +334,14 @@ class Sampled:
         if self.sampling is None:
             return
         try:
-            for sample in self.sampling.stop() if last else self.sampling.drain():
+            found = self.sampling.stop(_REST_S) if last else self.sampling.drain(_LOOK_S)
+            for sample in found:
                 self._add(sample)
         except CuptiError as problem:
             self.said.append(f"sampling ended early: {problem_of(self.facts[0], problem)}")
             last = True
         if last:
-            self._judge(self.sampling.overflows)
+            self._judge(self.sampling.overflows, self.sampling.behind)
             self.sampling = None
 
     def _add(self, sample: Sample) -> None:
@@ -354,8 +357,10 @@ class Sampled:
         if end > start and (not self.points.end or start >= self.points.end[-1]):
             self.points.add(start, end, values)
 
-    def _judge(self, overflows: int) -> None:
+    def _judge(self, overflows: int, behind: bool) -> None:
         points = self.points
+        if behind:
+            self.said.append("the last samples were too many to be read: take a longer interval")
         if overflows:
             self.said.append(
                 f"the hardware's buffer of samples was full {overflows} times: take a longer "

@@ -101,7 +101,7 @@ def sampled(given: Sequence[str] | None, project: Mapping[str, object]) -> Sampl
 
 
 _TIMES_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_LEAST_INTERVAL_NS = 10_000
+_LEAST_INTERVAL_NS = 50_000  # reading a sample takes some 20 us
 
 
 def interval_ns(text: object) -> int:
@@ -116,7 +116,7 @@ def interval_ns(text: object) -> int:
     unit = found[2].replace("\u00b5", "u") or "ms"
     value = round(float(found[1]) * _TIMES_NS[unit])
     if not _LEAST_INTERVAL_NS <= value <= 60 * _TIMES_NS["s"]:
-        raise UsageError(f"--pm-interval is from 10us to 60s, got {text}")
+        raise UsageError(f"--pm-interval is from 50us to 60s, got {text}")
     return value
 
 

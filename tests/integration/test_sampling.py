@@ -8,6 +8,7 @@ import importlib.util
 import json
 import shutil
 import subprocess
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -187,6 +188,16 @@ def test_a_full_buffer_is_said_with_the_time_that_is_missing(gpu):
 
 
 @pytest.mark.slow
+def test_a_gpu_that_samples_faster_than_can_be_read_ends_nevertheless(gpu):
+    gpu.environment["FAKE_PM"] = "fast"  # a thousand times as fast as was asked for
+    began = time.monotonic()
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    assert time.monotonic() - began < 20
+    assert "too many to be read" in gpu.metadata("taupy.health.sampling")
+    assert gpu.one("SELECT max(points) FROM (SELECT count(*) AS points FROM sample)") <= 32768
+
+
+@pytest.mark.slow
 def test_a_context_is_made_where_one_is_needed_and_that_is_said(gpu):
     gpu.environment["FAKE_PM"] = "context"
     done = gpu.run(PROGRAM, "--pm-sampling", "sm_active")
@@ -243,7 +254,7 @@ def test_sampling_and_counting_of_kernels_are_two_runs(gpu):
     assert done.returncode == 0  # a number alone is milliseconds
     for options, said in (
         (("--pm-interval", "1ms"), "name what to sample with it"),
-        (("--pm-sampling", "sm_active", "--pm-interval", "1us"), "from 10us to 60s"),
+        (("--pm-sampling", "sm_active", "--pm-interval", "1us"), "from 50us to 60s"),
         (("--pm-sampling", "sm_active", "--pm-interval", "fast"), "such as 1ms or 100us"),
     ):
         done = gpu.run("print(1)", *options)
