@@ -134,6 +134,8 @@ def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
 
 def _rename(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     which, name = _two(words, "taupy trials rename TRIAL NAME")
+    if not name.strip():
+        raise UsageError("a trial's name is a text that is not empty")
     trials = selector.many(db, [which])
     if len(trials) > 1:
         raise UsageError(

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from taupy.errors import NoSuchTrial
+from taupy.errors import NoSuchTrial, UsageError
 from taupy.model.rows import TrialRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown, storable
@@ -72,9 +72,12 @@ def many(db: ProfileDB, texts: Iterable[str]) -> list[TrialRow]:
 
     Raises:
         NoSuchTrial: one of the texts names none; the message lists what there is.
+        UsageError: one is empty, as of a shell's variable that is not set: that is no wish.
     """
     found: dict[int, TrialRow] = {}
     for text in texts:
+        if not text:
+            raise UsageError("an empty text names no trial; `latest` is the last one")
         matches = _matches(db, text)
         if not matches and "," in text:
             # A name may hold commas itself, so the text as a whole comes first.
@@ -126,7 +129,7 @@ def _last(trials: Sequence[TrialRow], text: str) -> list[TrialRow]:
 
 
 def _matches(db: ProfileDB, text: str) -> list[TrialRow]:
-    if text in (LATEST, ""):
+    if text == LATEST:
         latest = db.latest()
         return [] if latest is None else [latest]
     if _LATEST.fullmatch(text):

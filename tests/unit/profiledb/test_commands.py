@@ -107,6 +107,8 @@ def test_rename_tag_and_untag(taupy):
     [
         (["trials", "rename", "mnist", "x"], 2, "names 2 trials"),
         (["trials", "rename", "1"], 2, "write: taupy trials rename TRIAL NAME"),
+        (["trials", "rename", "1", ""], 2, "a text that is not empty"),
+        (["trials", "delete", "", "--yes"], 2, "an empty text names no trial"),
         (["trials", "tag", "1", " "], 2, "a tag is a word"),
         (["trials", "untag", "1", "x"], 1, r"has no tag 'x' (tags: none)"),
         (["trials", "show", "1", "2"], 2, "one trial at a time"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.errors import NoSuchTrial
+from taupy.errors import NoSuchTrial, UsageError
 from taupy.profiledb import selector
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, gpu_profile, host, profile_of
@@ -42,7 +42,6 @@ def trials(db):
         ("latest", [5]),
         ("latest~0", [5]),
         ("latest~2", [3]),
-        ("", [5]),
         ("3", [3]),
         ("mnist/lr/2", [2]),
         ("mnist/lr", [1, 2]),
@@ -82,6 +81,12 @@ def trials(db):
 def test_a_text_names_trials(trials, text, expected):
     assert [trial.id for trial in selector.many(trials, [text])] == expected
     assert selector.one(trials, text).id == expected[-1]
+
+
+@pytest.mark.parametrize("texts", [[""], ["1", ""], [","]])
+def test_an_empty_text_is_no_wish_for_the_last_trial(trials, texts):
+    with pytest.raises(UsageError, match="an empty text names no trial; `latest`"):
+        selector.many(trials, texts)
 
 
 def test_several_texts_name_each_trial_once(trials):
