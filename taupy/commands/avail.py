@@ -19,12 +19,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from taupy.catalog import architectures, spelling
+from taupy.catalog import architectures, spelling, timeline
 from taupy.catalog.architectures import Chip
 from taupy.catalog.counters import BY_NAME, COUNTERS, Counter
 from taupy.catalog.ratios import RATIOS, Ratio
 from taupy.catalog.sets import CounterSet, expanded, of_ratio, sets
-from taupy.commands import avail_sampling, metric_sources, options
+from taupy.commands import avail_sampling, metric_sources, options, run_metrics
 from taupy.commands.metric_sources import MetricSource
 from taupy.errors import UsageError
 from taupy.model.project import project_settings
@@ -78,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     if args.chips:
         terminal.show_all([_chips()], form=args.form)
         return 0
+    if args.check and not _split(args.check):
+        raise UsageError("-c checks a list of names, and there is none: taupy avail -c tau,ipc")
     found = metric_sources.chips(args.chip)
     missing = False
     views: list[View] = []
@@ -149,6 +151,10 @@ def _listed(chips: Sequence[MetricSource], search: str | None, with_cpu: bool) -
     ratio = next((one for one in RATIOS if search in (one.name, *one.legacy)), None)
     if ratio is not None:
         return [_ratio(ratio, chips)]
+    if search in _all_sets():
+        return [_sets(chip, search) for chip in chips] or [_sets(None, search)]
+    if search in (*timeline.BY_NAME, timeline.TIMELINE):
+        return avail_sampling.listed(chips, search)
     counters = _matching(search or "")
     views = [_counters(chip, counters) for chip in chips if counters]
     cpu = _cpu(search) if with_cpu else None
@@ -282,10 +288,10 @@ def _all_sets() -> dict[str, CounterSet]:
     return sets(table)
 
 
-def _sets(chip: MetricSource | None) -> View:
+def _sets(chip: MetricSource | None, name: str | None = None) -> View:
     known = _all_sets()
     rows = []
-    for one in known.values():
+    for one in known.values() if name is None else [known[name]]:
         counters = expanded([one.name], {n: list(s.counters) for n, s in known.items() if s.user})
         passes = None
         if chip is not None:
@@ -398,16 +404,36 @@ def _near(name: str) -> str:
 
 
 def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
-    """Where there is no GPU, counters of the CPU are there, and no others."""
+    """Where there is no GPU: what `taupy run --metrics` makes of each name here."""
     cpu = {one.name: one for one in metric_sources.cpu_counters()}
+    project = project_settings()
     rows: list[tuple[Cell, ...]] = []
     bad = False
     for name in names:
-        own = cpu.get(name)
-        status = "no counter of this machine; --chip CHIP checks for a GPU that is not here"
-        if own is not None:
-            status = "" if own.status == "ok" else own.status
+        try:
+            wanted = run_metrics.wanted([name], "--check", project, False)
+        except UsageError as problem:
+            text = str(problem).removeprefix("--check: ").removesuffix(_SEE_AVAIL)
+            rows.append(("cpu", name, None, None, None, None, text))
+            bad = True
+            continue
+        # A raw event needs what `instructions` does.
+        states = {one: cpu.get(one, cpu["instructions"]).status for one in wanted.cpu}
+        lacks = [f"{one}: {state}" for one, state in states.items() if state != "ok"]
+        means, asked, status = [f"{one} of the CPU" for one in wanted.cpu], "perf_event_open", ""
+        if wanted.analytic == "always" or (wanted.analytic and lacks):
+            means, asked, lacks = ["operations and bytes of BLAS calls"], "their shapes", []
+        elif wanted.cpu_time or not (wanted.cpu or wanted.notes):
+            means, asked = ["measured in every run" if not wanted.cpu_time else "CPU time"], ""
+        if not means:
+            status = "NVIDIA GPUs have it, and there is none here; --chip CHIP checks for one"
+        elif lacks:
+            status = lacks[0] if len(wanted.cpu) > 1 else lacks[0].partition(": ")[2]
         bad |= bool(status)
-        rows.append(("cpu", name, "of the CPU" if own else None, own.unit if own else None, None,
-                     "perf_event_open" if own else None, status))  # fmt: skip
+        unit = cpu[wanted.cpu[0]].unit if len(wanted.cpu) == 1 and wanted.cpu[0] in cpu else None
+        rows.append(("cpu", name, ", ".join(means) or None, unit, None, asked if means else None,
+                     status))  # fmt: skip
     return View("CHECKED FOR THIS MACHINE:", _CHECK_COLUMNS, rows), bad
+
+
+_SEE_AVAIL = "; `taupy avail` lists what there is"
