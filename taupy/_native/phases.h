@@ -102,29 +102,33 @@ static void phase_close(size_t at)
 {
     OpenPhase phase = phases[at];
     Thread *thread = this_thread;
-    if (thread != NULL && phase.thread == NULL && thread->cursor != &thread->hidden)
-        for (Node *node = thread->cursor; node->parent != NULL && phase.node == NULL;
+    if (thread != NULL && phase.thread == NULL)
+        for (Node *node = visible(thread); node->parent != NULL && phase.node == NULL;
              node = node->parent)
             if (phase_at(thread, node) == &phases[at])
                 phase = phases[at];
     memmove(&phases[at], &phases[at + 1], (--phases_open - at) * sizeof *phases);
     Py_XDECREF(phase.reference);
-    if (!active || thread == NULL || phase.thread != thread || phase.node == NULL ||
-        thread->cursor == &thread->hidden)
+    if (!active || thread == NULL || phase.thread != thread || phase.node == NULL)
         return; /* it ends with the routine that it is in */
-    Node *inner = thread->cursor, *node = inner;
+    uint64_t hidden = thread->cursor == &thread->hidden ? thread->hide : 0;
+    Node *inner = visible(thread), *node = inner;
     for (int frames = 0; node != phase.node && node->parent != NULL && frames < RANGE_FRAMES;
          frames++)
         node = node->parent;
     if (node != phase.node)
         return;
     region_boundary();
-    if (node == inner)
+    if (node == inner && !hidden)
         leave(node->key, 1);
     else {
         uint64_t now = clock_ticks();
         close_down_to(thread, node, now);
         go_on(thread, inner, node, 0, now);
+        if (hidden) { /* what is not recorded goes on, too */
+            hide(thread);
+            thread->hide = hidden;
+        }
     }
 }
 

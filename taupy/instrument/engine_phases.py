@@ -18,6 +18,7 @@ import sys
 from builtins import (  # noqa: UP029
     AttributeError,
     TypeError,
+    any,
     dict,
     id,
     issubclass,
@@ -205,7 +206,8 @@ class Phases:
             if child < 0:
                 stack.append((owner, row, {"c": -2, "timer": TIMER}.get(kind, -1)))
                 continue
-            if group == GROUP and calls[old] > 0 and not thread.children[old]:
+            called = any(below >= 0 for below in thread.children[old].values())
+            if group == GROUP and calls[old] > 0 and not called:
                 calls[old] -= 1
                 calls[child] += 1
             else:
