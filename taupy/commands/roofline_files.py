@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -45,19 +45,17 @@ class Drawing:
     equal_decades: bool = False
 
     def chart(self, kind: charts.Kind, level: str) -> Chart:
-        return replace(self._chart(kind, level), equal_decades=self.equal_decades)
-
-    def _chart(self, kind: charts.Kind, level: str) -> Chart:
+        placed, top, equal = self.placements, self.top, self.equal_decades
         if kind == "hierarchical":
-            return classic.hierarchical(self.placements, self.top, self.also)
+            return classic.hierarchical(placed, top, self.also, equal)
         if kind == "classic":
-            return classic.classic(self.placements, level, self.top, self.also)
+            return classic.classic(placed, level, top, self.also, equal)
         build = {
             "complexity": timebased.complexity,
             "time": timebased.time_plane,
             "combined": timebased.combined,
         }[kind]
-        return build(self.placements, level, self.top)
+        return build(placed, level, top, equal)
 
     def first_level(self) -> str:
         """The level asked for, else DRAM, else the furthest that was measured."""

@@ -35,6 +35,7 @@ _NEAR = 30.0
 _LEAST, _MOST = 1e-40, 1e40
 _WHOLE_AREA = 0.1  # of many points that share the time evenly none is large
 MARKERS = 10
+SHAPE = 1.55  # of a plane: width over height
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +236,18 @@ def span(values: Iterable[float], below: float, above: float) -> tuple[float, fl
         middle = math.sqrt(low * high)
         low, high = middle / 5.5, middle * 5.5
     return low, high
+
+
+def widened(
+    x: tuple[float, float], y: tuple[float, float]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Limits of two axes, one of them wider, so that equal decades fill a plane of our shape."""
+    across, up = (math.log10(high / low) for low, high in (x, y))
+    if across < SHAPE * up:
+        by = 10 ** ((SHAPE * up - across) / 2)
+        return (x[0] / by, x[1] * by), y
+    by = 10 ** ((across / SHAPE - up) / 2)
+    return x, (y[0] / by, y[1] * by)
 
 
 def in_view(

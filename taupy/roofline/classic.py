@@ -24,7 +24,11 @@ def levels_in(placements: Sequence[Placement]) -> list[str]:
 
 
 def classic(
-    placements: Sequence[Placement], level: str, top: int = 10, also: Sequence[Roofs] = ()
+    placements: Sequence[Placement],
+    level: str,
+    top: int = 10,
+    also: Sequence[Roofs] = (),
+    equal_decades: bool = False,
 ) -> Chart:
     """Performance over the intensity at one level; one symbol a point.
 
@@ -33,11 +37,14 @@ def classic(
     """
     style = look(placements, top)
     symbols = _symbols(placements, [level], style)
-    return _chart("classic", placements, [level], style, symbols, style.legend, also)
+    return _chart("classic", placements, [level], style, symbols, style.legend, also, equal_decades)
 
 
 def hierarchical(
-    placements: Sequence[Placement], top: int = 10, also: Sequence[Roofs] = ()
+    placements: Sequence[Placement],
+    top: int = 10,
+    also: Sequence[Roofs] = (),
+    equal_decades: bool = False,
 ) -> Chart:
     """One symbol a point and level: a colour for each level, a marker for each point."""
     levels = levels_in(placements)
@@ -59,7 +66,9 @@ def hierarchical(
         legend.append(Entry(f"others ({len(placements) - top})  {share} %", "ink", top))
     by_level = Look({}, markers, style.groups, tuple(legend))
     symbols = _symbols(placements, levels, by_level)
-    return _chart("hierarchical", placements, levels, by_level, symbols, tuple(legend), also)
+    return _chart(
+        "hierarchical", placements, levels, by_level, symbols, tuple(legend), also, equal_decades
+    )
 
 
 def _symbols(placements: Sequence[Placement], levels: Sequence[str], style: Look) -> list[Symbol]:
@@ -96,6 +105,7 @@ def _chart(
     symbols: list[Symbol],
     legend: tuple[Entry, ...],
     also: Sequence[Roofs],
+    equal_decades: bool,
 ) -> Chart:
     symbols, hidden = chart.in_view(symbols, placements)
     found_machines = machines(placements)
@@ -116,9 +126,12 @@ def _chart(
     heights = [symbol.y for symbol in symbols] + tops
     heights += _launch_height(placements, heights)
     bottom, top = chart.span(heights, 3, 2.5)
+    if equal_decades:
+        (low, high), (bottom, top) = chart.widened((low, high), (bottom, top))
     several = len(found_machines) > 1
     limits = (low, high)
     lines = []
+    further: list[str] = []
     for roofs, peaks in drawn:
         color = processor_color(roofs, placements, style) if several else "ink"
         name = f"{processor_name(roofs.processor)}: " if several else ""
@@ -127,6 +140,7 @@ def _chart(
         name = f"{processor_name(roofs.processor)}: "
         dashed = _roofs(roofs, peaks, levels, limits, bottom, name, "muted")
         lines += [replace(line, style="dashed", color="muted") for line in dashed]
+        further.append(f"dashed: {', '.join(line.label for line in dashed)}")
     launch, note = _launch_ceiling(placements, (low, high), (bottom, top))
     lines += launch
     lines += _trajectories(placements, symbols, style)
@@ -160,10 +174,17 @@ def _chart(
         marks_label=f"no flop: {len(zero)}, {share} % of time" if zero else "",
         legend=legend,
         notes=tuple(
-            [*chart.remarks(placements), *hidden, *note, *_missing_roofs(found_machines, levels)]
+            [
+                *chart.remarks(placements),
+                *hidden,
+                *note,
+                *further,
+                *_missing_roofs(found_machines, levels),
+            ]
         ),
         warnings=tuple(chart.warnings(placements)),
         points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
+        equal_decades=equal_decades,
     )
 
 

@@ -236,7 +236,7 @@ function drawLines(chart, box, X, Y, plane, words) {
   const spots = chart.symbols.filter(symbol => shown(symbol.point)).map(symbol => [X(symbol.x), Y(symbol.y)]);
   const highest = line => Math.max(...line.points.map(point => point[1]));
   const roofs = chart.lines.filter(line => ['compute', 'bandwidth', 'balance', 'launch'].includes(line.role));
-  const late = line => line.role !== 'isochrone';
+  const late = line => line.role === 'isochrone' ? 0 : line.style === 'dashed' ? 2 : 1;
   const order = [...chart.lines].sort((one, other) => late(one) - late(other) || highest(other) - highest(one));
   for (const line of order) {
     if (!line.label || line.role === 'trajectory' || line.role === 'pair') continue;
@@ -248,6 +248,7 @@ function drawLines(chart, box, X, Y, plane, words) {
     }
     const others = roofs.filter(other => other !== line).map(other => [other.points[0], other.points[other.points.length-1]].map(([x, y]) => [X(x), Y(y)]));
     const best = labelPlace(line.role, points[0], points[points.length-1], long, taken, spots, others);
+    if (best.clashes && line.style === 'dashed') continue;  // the notes have it
     taken.push(best.place);
     el('text', {transform:`translate(${best.x} ${best.y}) rotate(${best.angle}) translate(0 ${best.side > 0 ? -5 : 13})`, class:'halo',
       'text-anchor':'middle', style:`fill:${color(line.color)}`}, words, line.label);
@@ -259,8 +260,8 @@ function labelPlace(role, a, b, long, taken, spots, others) {
   const first = role === 'bandwidth' ? .14 : role === 'balance' ? .8 : .99, half = long/2/whole;
   const middle = first + (first < .2 ? half : first > .9 ? -half : 0);
   let best = null;
-  for (let step = 0; step < 4; step++) for (const side of role === 'balance' ? [-1, 1] : [1, -1]) {
-    const along = middle + (first < .2 ? .22 : -.22)*step;
+  for (let step = 0; step < 8; step++) for (const side of role === 'balance' ? [-1, 1] : [1, -1]) {
+    const along = middle + (first < .2 ? .1 : -.1)*step;
     // Within the line; of one that is too short, from its beginning or up to its end.
     const at = first > .2 ? Math.min(Math.max(along, half), 1-half) : Math.max(Math.min(along, 1-half), half);
     const x = a[0]+whole*at*cos, y = a[1]+whole*at*sin, tx = x+9*side*sin, ty = y-9*side*cos;
@@ -269,7 +270,7 @@ function labelPlace(role, a, b, long, taken, spots, others) {
     const hidden = spots.filter(p => Math.abs((p[1]-ty)*cos-(p[0]-tx)*sin) < 13
       && Math.abs((p[0]-tx)*cos+(p[1]-ty)*sin) < long/2+5).length + 2 * others.filter(ends => crosses(place, ends)).length;
     if (!best || clashes < best.clashes || clashes === best.clashes && hidden < best.hidden)
-      best = {clashes, hidden, x, y, side, place, angle:Math.atan2(sin, cos)*180/Math.PI};
+      best = {clashes, hidden, x, y, side, place, angle:Number((Math.atan2(sin, cos)*180/Math.PI).toFixed(3))};
   }
   return best;
 }

@@ -272,7 +272,11 @@ def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
     # What isochrones are called stands at their corners, wherever the others are.
     for line in sorted(
         chart.lines,
-        key=lambda each: (each.role != "isochrone", -max(y for _, y in each.points)),
+        key=lambda each: (
+            each.role != "isochrone",
+            each.style == "dashed",
+            -max(y for _, y in each.points),
+        ),
     ):
         if line.label and line.role not in ("trajectory", "pair"):
             others = [ends for name, ends in roofs if name is not line]
@@ -312,11 +316,11 @@ def _line_label(
     first = {"compute": 0.985, "launch": 0.985, "bandwidth": 0.14, "balance": 0.80}[line.role]
     half = long / 2 / whole  # of the line
     middle = first + (half if first < 0.2 else -half if first > 0.9 else 0.0)
-    move = 0.22 if first < 0.2 else -0.22
+    move = 0.1 if first < 0.2 else -0.1
     # What isochrones are called stands above the balance.
     sides = (-1, 1) if line.role == "balance" else (1, -1)
     best: tuple[tuple[int, int], float, int, Spread] | None = None
-    for step in range(4):
+    for step in range(8):
         along = middle + move * step
         # Within the line; of one that is too short, from its beginning or up to its end.
         along = min(max(along, half), 1 - half) if first > 0.2 else max(min(along, 1 - half), half)
@@ -334,7 +338,9 @@ def _line_label(
             if best is None or (clashes, hidden) < best[0]:
                 best = ((clashes, hidden), along, side, place)
     assert best is not None
-    _, along, side, place = best
+    (clashes, _), along, side, place = best
+    if clashes and line.style == "dashed":
+        return  # the notes have it
     taken.append(place)
     axes.annotate(
         line.label,

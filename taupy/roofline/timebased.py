@@ -63,19 +63,25 @@ def spots(placements: Sequence[Placement], level: str, per_launch: bool) -> list
     return found
 
 
-def complexity(placements: Sequence[Placement], level: str, top: int = 10) -> Chart:
+def complexity(
+    placements: Sequence[Placement], level: str, top: int = 10, equal_decades: bool = False
+) -> Chart:
     """Bytes and flop of each point, whatever time it took."""
-    return _chart("complexity", placements, level, top)
+    return _chart("complexity", placements, level, top, equal_decades)
 
 
-def time_plane(placements: Sequence[Placement], level: str, top: int = 10) -> Chart:
+def time_plane(
+    placements: Sequence[Placement], level: str, top: int = 10, equal_decades: bool = False
+) -> Chart:
     """Bandwidth time and compute time of each point."""
-    return _chart("time", placements, level, top)
+    return _chart("time", placements, level, top, equal_decades)
 
 
-def combined(placements: Sequence[Placement], level: str, top: int = 10) -> Chart:
+def combined(
+    placements: Sequence[Placement], level: str, top: int = 10, equal_decades: bool = False
+) -> Chart:
     """Both at once: closed symbols for complexity, open ones for time."""
-    return _chart("combined", placements, level, top)
+    return _chart("combined", placements, level, top, equal_decades)
 
 
 def _reference(placements: Sequence[Placement]) -> tuple[float, str] | None:
@@ -97,7 +103,13 @@ def _reference(placements: Sequence[Placement]) -> tuple[float, str] | None:
     return None
 
 
-def _chart(kind: chart.Kind, placements: Sequence[Placement], level: str, top: int) -> Chart:
+def _chart(
+    kind: chart.Kind,
+    placements: Sequence[Placement],
+    level: str,
+    top: int,
+    equal_decades: bool,
+) -> Chart:
     per_launch = any(each.point.of == "kernel" for each in placements)
     style = look(placements, top)
     found = spots(placements, level, per_launch)
@@ -113,6 +125,8 @@ def _chart(kind: chart.Kind, placements: Sequence[Placement], level: str, top: i
     if in_time:  # one scale, so that the diagonal is one
         x_low = y_low = min(x_low, y_low)
         x_high = y_high = max(x_high, y_high)
+    elif equal_decades:
+        (x_low, x_high), (y_low, y_high) = chart.widened((x_low, x_high), (y_low, y_high))
     limits = ((x_low, x_high), (y_low, y_high))
     lines = [*pairs, *_balances(placements, level, limits, in_time, style)]
     if in_time or (kind == "combined" and alone and reference):
@@ -154,6 +168,7 @@ def _chart(kind: chart.Kind, placements: Sequence[Placement], level: str, top: i
         ),
         warnings=tuple(chart.warnings(placements)),
         points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
+        equal_decades=equal_decades,
     )
 
 

@@ -24,13 +24,13 @@ from tests.unit.roofline.test_placement import point, roofs
 ALL = ("classic", "hierarchical", "complexity", "time", "combined")
 
 
-def build(kind, placed, level="DRAM"):
+def build(kind, placed, level="DRAM", **how):
     return {
-        "classic": lambda: classic.classic(placed, level),
-        "hierarchical": lambda: classic.hierarchical(placed),
-        "complexity": lambda: timebased.complexity(placed, level),
-        "time": lambda: timebased.time_plane(placed, level),
-        "combined": lambda: timebased.combined(placed, level),
+        "classic": lambda: classic.classic(placed, level, **how),
+        "hierarchical": lambda: classic.hierarchical(placed, **how),
+        "complexity": lambda: timebased.complexity(placed, level, **how),
+        "time": lambda: timebased.time_plane(placed, level, **how),
+        "combined": lambda: timebased.combined(placed, level, **how),
     }[kind]()
 
 
@@ -349,3 +349,17 @@ def test_what_nobody_counted_is_said():
     whole = place(point({"fp32": 1e9}, {"DRAM": 1e9}, covered=1.0, **counted), roofs())
     assert not any("UNKNOWN" in note for note in build("classic", [whole]).notes)
     assert "unknown" not in verdict([whole])[-1]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_equal_decades_only_widen_the_axes(kind):
+    plain, equal = build(kind, many(12)), build(kind, many(12), equal_decades=True)
+    assert (plain.equal_decades, equal.equal_decades) == (False, True)
+    assert equal.symbols == plain.symbols
+    for before, after in ((plain.x, equal.x), (plain.y, equal.y)):
+        assert after.low <= before.low * 1.0001
+        assert after.high >= before.high * 0.9999
+    if kind == "time":
+        assert (equal.x.low, equal.x.high) == (equal.y.low, equal.y.high)
+    else:
+        assert equal.x.decades / equal.y.decades == pytest.approx(charts.SHAPE)

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -176,9 +175,8 @@ def test_text_of_a_picture_stays_text(tmp_path):
 @pytest.mark.parametrize("kind", ["classic", "complexity", "combined"])
 def test_in_equal_decades_roofs_and_balances_rise_at_45_degrees(tmp_path, kind):
     path = tmp_path / "roof.svg"
-    made = build(kind, many(12))
     for equal in (False, True):
-        write_picture(replace(made, equal_decades=equal), path)
+        write_picture(build(kind, many(12), equal_decades=equal), path)
         words = r"DRAM 829|balance"
         turned = re.findall(rf"rotate\((-?[\d.]+)[^>]*>(?:{words})", path.read_text("utf-8"))
         assert turned
