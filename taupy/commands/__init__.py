@@ -132,7 +132,8 @@ def _run(arguments: list[str]) -> int:
     )
     module.add_arguments(parser)
     parse = getattr(module, "parse", None)
-    parsed = parse(parser, arguments[1:]) if parse else parser.parse_args(arguments[1:])
+    # Options may stand between what is named: taupy compare 3 --metric flop 4.
+    parsed = parse(parser, arguments[1:]) if parse else parser.parse_intermixed_args(arguments[1:])
     if name != "run":
         import gc
 

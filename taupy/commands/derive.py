@@ -25,6 +25,7 @@ from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES
 from taupy.commands import options
 from taupy.errors import MissingMetric, NoSuchTrial, TaupyError, UsageError
 from taupy.model import expression
+from taupy.model.formula import bound
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import derived, derived_sql, metrics, selector
@@ -121,6 +122,7 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     name, text = words
     _refuse_measured(db, name)
     before = derived.definitions(db).get(name)
+    _refuse_units(db, text, args.unit)
     one = derived.define(db, name, text, args.unit, args.description)
     trial = _trial(db, args.trial)
     said = f"{one.name} = {one.expression}"
@@ -140,6 +142,40 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if before is not None:
         _say(f"it takes the place of {before.expression} ({before.source})")
     return 0
+
+
+def _refuse_units(db: ProfileDB, text: str, unit: str) -> None:
+    """Units that do not fit, also where no trial has the metrics yet: counters' are known.
+
+    Raises:
+        UsageError: different units are added or compared, or the wanted one does not fit.
+    """
+    known = {"time": "ns", "cpu_time": "ns", **metrics.COUNTS}
+    known |= dict.fromkeys(cpu_events.NAMES, "count")
+    known |= {"flop": "flop", "bytes_dram_read": "B"}
+    known |= {one.name: one.unit for one in BY_NAME.values()}
+    definitions = derived.definitions(db)
+
+    def expanded(node: expression.Node, level: int) -> expression.Node:
+        def meant(name: expression.Name) -> expression.Node:
+            if name.name in known:
+                return name
+            found = definitions.get(name.name)
+            if found is None or level > _DEEPEST:
+                raise LookupError(name.name)  # a trial will tell
+            return expanded(expression.parse(found.expression), level + 1)
+
+        return expression.replaced(node, meant)
+
+    try:
+        tree = expanded(expression.parse(text), 0)
+    except LookupError:
+        return
+    if not any(f"{one}(" in expression.written(tree) for one in expression.LENIENT):
+        bound(tree, known, unit)
+
+
+_DEEPEST = 20
 
 
 def _refuse_measured(db: ProfileDB, name: str) -> None:

@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from taupy.catalog import cpu_events, spelling
 from taupy.errors import MissingMetric, TaupyError, UsageError
 from taupy.model import expression
 from taupy.model.dimension import dimension, spelled
@@ -298,8 +299,7 @@ class _Trial:
             raise MissingMetric(
                 f"trial {self.id} has no metric '{shown(node.name)}', from which "
                 f"'{shown(inside[0])}' is derived (it has: "
-                f"{', '.join(map(shown, self.units)) or 'none'}); measure it with: "
-                f"taupy run --metrics {shown(node.name)} SCRIPT"
+                f"{', '.join(map(shown, self.units)) or 'none'}); {_how_to_measure(node.name)}"
             )
         if node.name in inside:
             circle = " -> ".join((*inside[inside.index(node.name) :], node.name))
@@ -354,6 +354,12 @@ class _Trial:
         if isinstance(node, Function) and node.function not in LENIENT:
             return Function(node.function, tuple(map(self._swapped, node.arguments)))
         return node
+
+
+def _how_to_measure(name: str) -> str:
+    if spelling.canonical(name) or spelling.is_perfworks(name) or cpu_events.is_name(name):
+        return f"measure it with: taupy run --metrics {shown(name)} SCRIPT"
+    return "`taupy avail` lists what can be measured, `taupy derive` what is derived"
 
 
 # --- values ------------------------------------------------------------------

@@ -176,3 +176,28 @@ def test_what_a_chip_can_sample_is_listed_and_a_list_checked(source, avail, caps
 
 def test_without_a_chip_the_names_of_the_timeline_are_listed(source, avail):
     assert "sm_active" in avail("--sampling")
+
+
+def test_sets_and_sampled_names_are_words_too(source, avail):
+    assert rows(avail("tau", "--chip", "A100", "--json"))[0]["passes"] == 2
+    assert "inst_executed, inst_issued" in avail("tau")
+    assert "time in which SMs held a warp" in avail("sm_active")
+
+
+def test_without_a_gpu_each_name_is_what_a_run_makes_of_it(source, avail, capsys, monkeypatch):
+    if CuptiHost.open().has_driver if source == "library" else False:
+        pytest.skip("there is a GPU here")
+    lacking = [one._replace(status="no PMU") if one.name != "page_faults" else one
+               for one in perf_events.available()]  # fmt: skip
+    monkeypatch.setattr(perf_events, "available", lambda: lacking)
+    asked = "time,roofline,PAPI_FP_OPS,page_faults,r1f03,gld,nonsense"
+    found = {row["name"]: row for row in rows(avail("-c", asked, "--json", code=1))}
+    assert (
+        found["time"]["status"] == "" and found["page_faults"]["means"] == "page_faults of the CPU"
+    )
+    assert found["roofline"]["means"] == "operations and bytes of BLAS calls"
+    assert found["PAPI_FP_OPS"]["status"] == found["r1f03"]["status"] == "no PMU"
+    assert "NVIDIA GPUs have it" in found["gld"]["status"]
+    assert "no metric or set 'nonsense'" in found["nonsense"]["status"]
+    assert main(["avail", "-c", " , "]) == 2
+    assert "there is none" in capsys.readouterr().err

@@ -60,7 +60,18 @@ def test_a_definition_is_made_shown_used_and_deleted(taupy, database):
 def test_what_is_replaced_or_missing_is_said(taupy):
     assert "in place" not in taupy("derive", "add", "a", "gld * 2").err
     assert "it takes the place of gld * 2 (database)" in taupy("derive", "add", "a", "gld * 3").err
-    assert "note: trial 1 has no metric 'nix'" in taupy("derive", "add", "b", "nix * 2").err
+    said = taupy("derive", "add", "b", "nix * 2").err
+    assert "note: trial 1 has no metric 'nix'" in said and "--metrics nix" not in said
+    said = taupy("derive", "add", "c", "bytes_l2 / calls").err
+    assert "measure it with: taupy run --metrics bytes_l2 SCRIPT" in said
+
+
+def test_options_may_stand_before_the_name(taupy):
+    taupy(
+        "derive", "add", "--unit", "us/call", "--description", "a call takes", "d", "time / calls"
+    )
+    text = taupy("derive", "show", "d").out
+    assert "us/call" in text and "a call takes" in text
 
 
 @pytest.mark.parametrize(
@@ -68,6 +79,9 @@ def test_what_is_replaced_or_missing_is_said(taupy):
     [
         (["add", "a", "gld +"], 2, "at character 6 stands the end"),
         (["add", "a", "gld + time"], 2, "mixes units: gld is in inst, time in ns"),
+        (["add", "a", "bytes_dram + inst_executed"], 2, "mixes units: bytes_dram is in B"),
+        (["add", "a", "flop_fp32 / cycles_active + ipc"], 2, "mixes units"),
+        (["add", "--unit", "B", "a", "bytes_dram / calls"], 2, "is in B/call, which is no B"),
         (["add", "a b", "gld"], 2, "'a b' cannot name a metric"),
         (["add", "a", "gld", "--unit", "s"], 2, "is in inst, which is no s"),
         (["add", "time", "calls"], 2, "'time' is the name of a measured metric of this database"),
