@@ -301,7 +301,6 @@ def _tree(
                     add(again, row)
                     row_of[row] = again
                     continue
-                went_on[row] = went_on[up]
             if fold and under > 0 and timers.library[what] and timers.library[kept_timer[under]]:
                 row_of[row] = under
                 continue
