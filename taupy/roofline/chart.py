@@ -354,9 +354,7 @@ def warnings(placements: Sequence[Placement]) -> list[str]:
     named = zip(placements, labels(placements, 60), strict=True)
     found = [(each, label) for each, label in named if each.above_roof]
     return [
-        f"{label} is above its roof "
-        f"({percent(100 * (each.roof_share or 0))} %): "
-        "a clock above the roof's, another processor's roof, or a wrong count"
+        f"{label} is above its roof ({percent(100 * (each.roof_share or 0))} %): {each.why_above}"
         for each, label in found[:3]
     ] + ([f"... and {len(found) - 3} more above their roofs"] if len(found) > 3 else [])
 

@@ -61,6 +61,14 @@ class Placement:
     def above_roof(self) -> bool:
         return self.roof_share is not None and self.roof_share > ABOVE
 
+    @property
+    def why_above(self) -> str:
+        """What may be behind a point above its roof."""
+        moving = max(self.levels.values(), default=0.0)
+        if self.point.bytes_tier == "analytic" and moving >= (self.compute or 0.0):
+            return "its bytes are analytic, and may have come from a cache"
+        return "a clock above the roof's, another processor's roof, or a wrong count"
+
     def times(self, level: str) -> model.Times | None:
         """Coordinates in the time plane for one level; None where they are not known."""
         if self.compute is None or level not in self.levels or not self.point.time > 0:

@@ -38,7 +38,7 @@ def sentence(placement: Placement) -> str:
         return "no time measured"
     if placement.above_roof:
         much = percent(100 * (placement.roof_share or 0.0))
-        return f"above its roof ({much} % of it): count or roof is wrong"
+        return f"above its roof ({much} % of it): {placement.why_above}"
     if placement.bound_by == "launch":
         latency, overhead = duration(1e9 * _latency(placement)), placement.overhead or 0.0
         return (

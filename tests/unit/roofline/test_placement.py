@@ -142,3 +142,13 @@ def test_the_verdict_adds_up_idle_kernels_and_launches():
     )
     assert lines[3].startswith("launching: 200 x 4.20 us (event pair, measured) = 840 us, 84.0 % ")
     assert lines[3].endswith("and 42.0 % of the run time 2.00 ms")
+
+
+def test_analytic_bytes_above_the_roof_may_have_come_from_a_cache():
+    moved = place(point({"fp32": 1e3}, {"DRAM": 1e9}, 1e-6, bytes_tier="analytic"), roofs())
+    assert moved.above_roof
+    assert "may have come from a cache" in sentence(moved)
+    counted = place(point({"fp32": 1e3}, {"DRAM": 1e9}, 1e-6), roofs())
+    assert "a wrong count" in sentence(counted)
+    reckoned = place(point({"fp32": 1e12}, {"DRAM": 1e3}, 1e-6, bytes_tier="analytic"), roofs())
+    assert "a wrong count" in sentence(reckoned)
