@@ -142,7 +142,9 @@ def merge_launches(
     all_metrics = sorted({name for values in sums.values() for name in values})
     match.kept = tuple(name for name in all_metrics if name in there)
     match.metrics = tuple(name for name in all_metrics if name not in there)
-    if match.matched < LEAST_SHARE * match.launches or not match.launches:
+    if not match.launches:
+        raise RunsDiffer("the file holds no launch that was counted")
+    if match.matched < LEAST_SHARE * match.launches:
         raise RunsDiffer(
             f"trial {trial} is of another program: {match}, {100 * LEAST_SHARE:.0f} % are needed; "
             f"not in it: {_names(match.unknown)}"

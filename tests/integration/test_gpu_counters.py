@@ -178,6 +178,14 @@ def test_what_keeps_counters_away_is_said_and_the_program_runs(gpu, fault, said)
     assert gpu.calls()["launch"] == 5
 
 
+def test_a_chip_that_cupti_does_not_know_is_said_and_the_program_runs(gpu):
+    gpu.environment["FAKE_RANGE"] = "host=46"
+    done = gpu.run("print('ran')", "--metrics", "gld")
+    assert done.returncode == 0 and done.stdout == "ran\n"
+    assert "nothing is counted on GA100: cuptiProfilerHostInitialize" in done.stderr
+    assert "no GPU here can count them" in done.stderr
+
+
 def test_a_metric_that_cupti_refuses_is_named_and_the_others_are_counted(gpu):
     gpu.environment["FAKE_RANGE"] = "unknown"
     gpu.run(PROGRAM + "launch(DRIVER, b'k')\n", "--metrics", "gld,gst")

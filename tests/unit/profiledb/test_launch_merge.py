@@ -150,6 +150,11 @@ def test_a_file_of_another_program_is_refused_with_the_share(db):
     assert [metric.name for metric in read_profile(db, number).metrics] == ["time"]
 
 
+def test_a_file_without_launches_is_no_other_program(db):
+    with pytest.raises(RunsDiffer, match="holds no launch that was counted"):
+        merge_launches(db, trial(db, [(1, GEMM, 8)]), [], UNITS)
+
+
 def test_another_device_is_another_kernel(db):
     number = trial(db, [(1, GEMM, 8)])
     with pytest.raises(RunsDiffer):
