@@ -120,7 +120,8 @@ def health(engine: "Engine") -> dict[str, str]:
         found["recursion"] = f"{engine.lost_events} events at the recursion limit were not counted"
     if engine.calls_over_limit:
         found["callpaths"] = (
-            f"{engine.calls_over_limit} calls on call paths beyond the limit were folded into "
+            f"{engine.calls_over_limit} calls on call paths beyond the limit, and all calls below "
+            "them, were folded into "
             "their callers; raise it with --max-callpaths"
         )
     if engine.overlaps:

@@ -536,7 +536,8 @@ class _NativePart:
         found = {}
         if count := header["calls_over_limit"]:
             found["callpaths"] = (
-                f"{count} calls on call paths beyond the limit were folded into their callers; "
+                f"{count} calls on call paths beyond the limit, and all calls below them, were "
+                "folded into their callers; "
                 "raise it with --max-callpaths"
             )
         if count := header["overlaps"]:

@@ -198,6 +198,12 @@ def profile_of(
             f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed by others: what "
             "they had counted is here, open routines count up to the last moment that left a trace"
         )
+    wanted = settings.engine_options.get("include")
+    if wanted and len(timers.timers) <= 1:
+        health["taupy.health.include"] = (
+            f"no routine that ran is one of --include {', '.join(wanted)}: nothing was recorded; "
+            "`taupy pprof --list` of a trial without it shows names and files"
+        )
     throttled = sorted(t.full_name for t in timers.timers if "THROTTLED" in t.groups)
     if throttled:
         health["taupy.health.throttled"] = (

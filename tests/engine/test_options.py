@@ -92,6 +92,13 @@ def test_what_is_excluded_counts_as_its_caller_and_its_callees_stay(runner, engi
     assert trial.under("<module>", "one", "three", "four").calls == 2
 
 
+def test_an_include_that_fits_nothing_is_said(runner, engine):
+    trial = runner.run("def f(): pass\nf()\n", engine, "--include", "g", "--include", "file:x*")
+    assert trial.calls() == {".taupy application": 1} or not trial.calls()
+    said = trial.metadata()["taupy.health.include"]
+    assert said.startswith("no routine that ran is one of --include g, file:x*: nothing was")
+
+
 def test_only_what_is_included_is_recorded(runner, engine):
     trial = runner.run(LAYERS, engine, "--include", "name:t*", "--include", "four")
     assert trial.calls() == {".taupy application": 1, "two": 1, "three": 2, "four": 2}
