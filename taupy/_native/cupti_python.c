@@ -26,7 +26,9 @@ static GpuCounters counters;
 static CallTable tables[TABLES_AT_MOST]; /* the last is the newest */
 static int table_count;
 static uint64_t buffers;
-static PyObject *put_records, *end_function, *start_thread, *work_function;
+static PyObject *put_records, *end_function, *snapshot_function, *start_thread, *work_function;
+static __thread const char *snapshot_path;
+static __thread int snapshot_result;
 
 /* ---------------------------------------------------------------- what cupti-python calls */
 
@@ -195,6 +197,25 @@ static void python_end(int last)
         with_python(call_end, last);
 }
 
+static void call_snapshot(int unused)
+{
+    (void)unused;
+    PyObject *result = PyObject_CallFunction(snapshot_function, "y", snapshot_path);
+    snapshot_result = result != NULL && PyObject_IsTrue(result) == 1 ? 0 : -1;
+    Py_XDECREF(result);
+}
+
+static int python_snapshot(const char *path)
+{
+    if (begun != 1 || !python_lives())
+        return -1;
+    if (!worker_begun)
+        return 0; /* nothing was launched */
+    snapshot_path = path;
+    with_python(call_snapshot, 0);
+    return snapshot_result;
+}
+
 /* In a forked child, where the GIL may be nobody's. */
 static void python_forked(void)
 {
@@ -202,15 +223,17 @@ static void python_forked(void)
     begun = -1;
 }
 
-/* (function for records, for the end, of the worker, start_new_thread): callbacks count now */
+/* (functions for records, for the end, for a snapshot, of the worker, start_new_thread): from
+ * now on callbacks count */
 static PyObject *connect_host(PyObject *module, PyObject *args)
 {
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOO", &put_records, &end_function, &work_function, &start_thread))
+    if (!PyArg_ParseTuple(args, "OOOOO", &put_records, &end_function, &snapshot_function,
+                          &work_function, &start_thread))
         return NULL;
-    Py_INCREF(put_records), Py_INCREF(end_function); /* for ever */
-    Py_INCREF(work_function), Py_INCREF(start_thread);
+    Py_INCREF(args); /* and so what is in it, for ever */
     host->end = python_end;
+    host->snapshot = python_snapshot;
     host->forked = python_forked;
     calls_closed = 0;
     Py_RETURN_NONE;

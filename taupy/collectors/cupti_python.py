@@ -71,7 +71,13 @@ def begin(engine: Any, native: Any) -> None:
     except Refused as refused:
         collector.fail(refused)
         return
-    native.connect(collector.asked.put, collector.end, collector.work, _thread.start_new_thread)
+    native.connect(
+        collector.asked.put,
+        collector.end,
+        collector.snapshot,
+        collector.work,
+        _thread.start_new_thread,
+    )
     posix.register_at_fork(after_in_child=collector.forked)
     atexit.register(collector.end, 1)
 
@@ -108,7 +114,7 @@ class Collector:
         self.state = RUNNING
         self.closed = False
         self.worker = 0  # its identity for the system, once it runs
-        self.asked: Any = _queue.SimpleQueue()  # lists of records; 0 or 1: the end
+        self.asked: Any = _queue.SimpleQueue()  # lists of records, snapshots; 0 or 1: the end
         self.answered = _thread.allocate_lock()
         self.answered.acquire()
         self.kinds: list[int] = []
@@ -144,7 +150,11 @@ class Collector:
         except Exception as problem:
             raise Refused("import", problem) from None
         self.cupti = cupti
-        self._say_backend(version, len(sys.modules) - before)
+        self.notes["backend"] = (
+            f"GPU work was recorded by {PACKAGE} {version} (--cupti-backend python), a debugging "
+            f"aid: slower than the native collector; {len(sys.modules) - before} modules were "
+            "imported into the program for it"
+        )
         step = "subscribe"
         try:
             self.subscriber = cupti.subscribe(self.native.on_call, None)
@@ -157,14 +167,6 @@ class Collector:
             if self.subscriber:
                 cupti.unsubscribe(self.subscriber)
             raise Refused(step, problem) from None
-
-    def _say_backend(self, version: str, modules: int) -> None:
-        text = (
-            f"GPU work was recorded by cupti-python {version} (--cupti-backend python), a "
-            f"debugging aid: slower than the native collector; {modules} modules were imported "
-            "into the program for it"
-        )
-        self.engine.set_metadata("taupy.health.gpu_backend", text)
 
     def _choose_callbacks(self) -> None:
         cupti = self.cupti
@@ -249,6 +251,9 @@ class Collector:
                     self.write()
                     written = time.monotonic()
                 continue
+            if isinstance(asked, tuple):
+                self._copy(*asked)
+                continue
             for context in self.native.counted()["contexts"]:
                 self.driver.synchronize(context)
             for forced in (0, 1):
@@ -263,11 +268,26 @@ class Collector:
                 return
 
     def _drain(self) -> None:
+        """Take in all records that have come; what else was asked for keeps its turn."""
+        others = []
         while True:
             try:
-                self._add(self.asked.get_nowait())
+                asked = self.asked.get_nowait()
             except _queue.Empty:
-                return
+                break
+            if isinstance(asked, list):
+                self._add(asked)
+            else:
+                others.append(asked)
+        for asked in others:
+            self.asked.put(asked)
+
+    def _copy(self, path: bytes, done: Any, late: list[bool]) -> None:
+        """The part as it stands, for a snapshot: what is complete on the GPUs."""
+        self._flush(0)
+        self._drain()
+        if not late and self.write(path):
+            done.release()
 
     def _add(self, records: list[Any]) -> None:
         try:
@@ -313,12 +333,25 @@ class Collector:
             self.state = ENDED
             self.write()
 
+    def snapshot(self, path: bytes) -> bool:
+        """Copy the part into a file; False if that could not be done in time."""
+        if self.closed or self.pid != posix.getpid():
+            return False
+        done: Any = _thread.allocate_lock()
+        late: list[bool] = []
+        done.acquire()
+        self.asked.put((path, done, late))
+        if done.acquire(True, max(self.wanted["end_ms"], 1) / 1000):
+            return True
+        late.append(True)
+        return False
+
     def forked(self) -> None:
         """In a forked child, which cannot use its parent's CUDA."""
         self.closed = True
 
-    def write(self) -> None:
-        """The part as it stands."""
+    def write(self, path: bytes = b"") -> bool:
+        """The part as it stands, into its file or, for a snapshot, into another."""
         counted = self.native.counted()
         part = PartWriter(self.pid, counted["start_ticks"])
         own = {
@@ -342,6 +375,6 @@ class Collector:
         part.live(self.sums.live())
         part.work(self.sums.work())
         part.names(self.sums.names.copy())
-        if self.trace is not None:
+        if self.trace is not None and not path:
             self.trace.write(self.sums.take_spans())
-        part.write(self.path)
+        return part.write(path or self.path)

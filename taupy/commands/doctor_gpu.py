@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+from taupy.collectors import cupti_python_check
 from taupy.errors import TaupyError
 
 OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
@@ -21,7 +22,8 @@ def checks() -> list[Check]:
     try:
         major, minor = driver.version()
     except TaupyError as problem:
-        return [("gpu", NOTE, f"{problem}; all that concerns the CPU works")]
+        without = ("gpu", NOTE, f"{problem}; all that concerns the CPU works")
+        return [without, _cupti_python(0)] if cupti_python_check.installed() else [without]
     found: list[Check | None] = [_driver(major, minor), *_gpus(), _nvml(), _cupti(major), _nvrtc()]
     found += [_cupti_python(major), _permission()]
     return [check for check in found if check is not None]
@@ -85,16 +87,14 @@ def _cupti(cuda: int) -> Check:
 
 
 def _cupti_python(cuda: int) -> Check:
-    """Only `taupy run --cupti-backend python` needs it."""
-    from taupy.collectors import cupti_python_check
-
+    """Only `taupy run --cupti-backend python` needs it. `cuda`: the driver's; 0: there is none."""
     name = "cupti-python"
     if problem := cupti_python_check.problem():
         return name, NOTE, f"{problem}; needed for `taupy run --cupti-backend python` only"
-    version = cupti_python_check.installed()
-    if cupti_python_check.made_for() != cuda:
+    version = cupti_python_check.installed().rpartition(" ")[2]
+    if cuda and cupti_python_check.made_for() != cuda:
         return name, NOTE, f"{version} is not for this driver's CUDA {cuda}"
-    return name, OK, f"{version}: `taupy run --cupti-backend python` can be compared with"
+    return name, OK, f"{version}, for `taupy run --cupti-backend python`"
 
 
 def _nvrtc() -> Check:

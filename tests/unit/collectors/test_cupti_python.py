@@ -23,9 +23,19 @@ from taupy.collectors import cupti_errors, cupti_part, cupti_profile, cupti_pyth
 from taupy.collectors.cupti_part import DeviceFacts, Live, Trace, read_gpu_part
 from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
 from taupy.collectors.cupti_python_sums import Sums
+from taupy.commands import doctor_gpu
 from taupy.model.profile import Profile
 from tests.fake_gpu import build, compiler
-from tests.unit.collectors.test_cupti_live import BACKWARD, NVTX, STEPS, Gpu, health, path_of
+from tests.unit.collectors.test_cupti_live import (
+    BACKWARD,
+    NVTX,
+    SNAPSHOTS,
+    STEPS,
+    Gpu,
+    health,
+    path_of,
+    snapshots,
+)
 
 SLOW = pytest.mark.slow
 NATIVE = Path(cupti_part.__file__).parent.parent / "_native"
@@ -74,8 +84,13 @@ def picture(profile: Profile) -> dict[str, Any]:
 
 
 def outside(seen: dict[str, Any]) -> dict[str, Any]:
-    """Without routines at the interpreter's end, where imported modules clean up."""
-    host = {place: n for place, n in seen["host"].items() if ": <module>" in place}
+    """Without what depends on what has been imported: imports and their caches, and routines at
+    the interpreter's end, where imported modules clean up."""
+    host = {
+        place: n
+        for place, n in seen["host"].items()
+        if ": <module>" in place and "_find_and_load" not in place
+    }
     return {**seen, "host": host}
 
 
@@ -165,6 +180,18 @@ def test_a_signal_handlers_exception_reaches_the_program_and_no_call_is_lost(tmp
     calls = sum(seen["calls"].values())
     launches = [found for name, found in seen.items() if name[-1] == "launches" and found]
     assert re.search(rf"count={calls}\b", launches[0][0][1])
+
+
+@installed
+@SLOW
+def test_snapshots_hold_what_the_gpu_had_done_with_either_backend(tmp_path, fakes):
+    seen = []
+    for backend in ("native", "python"):
+        gpu = run_with(backend, tmp_path, fakes, SNAPSHOTS)
+        found = snapshots(gpu)
+        assert set(found) == {"", "warm", "done"}
+        seen.append({name: outside(picture(profile)) for name, profile in found.items()})
+    assert seen[0] == seen[1]
 
 
 @installed
@@ -407,3 +434,11 @@ def test_what_is_installed_is_told(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "13.4.0")
     assert cupti_python_check.installed() == "cupti-python 13.4.0"
     assert cupti_python_check.made_for() == 13
+    monkeypatch.setattr(cupti_python_check, "problem", lambda: "")
+    assert doctor_gpu._cupti_python(13)[1:] == (
+        "ok",
+        "13.4.0, for `taupy run --cupti-backend python`",
+    )
+    assert "is not for this driver's CUDA 12" in doctor_gpu._cupti_python(12)[2]
+    monkeypatch.setattr(cupti_python_check, "problem", lambda: "it is not here")
+    assert doctor_gpu._cupti_python(13)[1] == "note"
