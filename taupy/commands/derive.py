@@ -5,7 +5,7 @@
     taupy derive add misses_per_call "cache_misses / calls"
     taupy derive add --unit us/call --description "a call takes" mean_call "time / calls"
     taupy derive delete misses_per_call
-    taupy derive sql warps_per_inst         the SQL that computes it, for other tools
+    taupy derive sql warps_per_inst [TRIAL] the SQL that computes it, for other tools
 
 A derived metric goes wherever a metric goes: taupy pprof --metric ipc, --where "ipc < 1".
 Values are computed from sums when they are asked for; sums first, then the ratio. Units are
@@ -203,9 +203,9 @@ def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> in
 
 
 def _sql(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
-    if len(words) != 1:
-        raise UsageError("write: taupy derive sql NAME")
-    trial = _trial(db, args.trial)
+    if len(words) not in (1, 2):
+        raise UsageError("write: taupy derive sql NAME [TRIAL]")
+    trial = _trial(db, words[1] if len(words) > 1 else args.trial)
     if trial is None:
         raise NoSuchTrial("the database holds no trial whose metrics' units could be taken")
     print(derived_sql.statement(db, trial, words[0]))

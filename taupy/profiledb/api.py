@@ -249,6 +249,16 @@ class Trial:
         with self._database._opened() as db:
             return frame(query.user_events(db, self.row.id), EventRow._fields)
 
+    def timeline(self) -> pd.DataFrame:
+        """User events over time, a row a point: counters of GPUs, with `--pm-sampling`.
+
+        Columns: node, context, thread, event, unit, start_s, end_s [since the trial's start],
+        mean, minimum, maximum [in the event's unit], count [samples].
+        """
+        columns = query.TIMELINE_COLUMNS
+        with self._database._opened() as db:
+            return frame(query.timeline(db, self.row.id), columns)
+
     def metadata(self) -> pd.DataFrame:
         """Columns: node [missing for facts of the trial as a whole], name, value."""
         with self._database._opened() as db:

@@ -220,6 +220,20 @@ def _tree_rows(
         )
 
 
+TIMELINE_COLUMNS = ("node", "context", "thread", "event", "unit", "start_s", "end_s", "mean",
+                    "minimum", "maximum", "count")  # fmt: skip
+
+
+@of_a_sound_file
+def timeline(db: ProfileDB, trial_id: int) -> list[tuple[Any, ...]]:
+    """User events over time, as `TIMELINE_COLUMNS` names them; by event, in order of time."""
+    columns = ", ".join(TIMELINE_COLUMNS)
+    return db.rows(
+        f"SELECT {columns} FROM timeline WHERE trial_id = ? ORDER BY node, event, unit, start_s",
+        (db.trial(trial_id).id,),
+    )
+
+
 @of_a_sound_file
 def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
     """The trial's user events: by place of the thread, event, call path.

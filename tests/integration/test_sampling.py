@@ -262,6 +262,14 @@ def test_sampling_and_counting_of_kernels_are_two_runs(gpu):
 
 
 @pytest.mark.slow
+def test_of_two_runs_the_timed_one_is_sampled(gpu):
+    done = gpu.run(PROGRAM, "--twice", "--metrics", "page_faults", "--pm-sampling", "sm_active")
+    assert done.returncode == 0 and done.stderr.count("sampled every") == 1
+    assert gpu.one("SELECT count(*) FROM trial") == 1
+    assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
+
+
+@pytest.mark.slow
 def test_one_rank_of_a_machine_samples_for_all(gpu):
     gpu.environment.update(RANK="1", WORLD_SIZE="2", LOCAL_RANK="1", MASTER_PORT="1")
     gpu.run(PROGRAM, "--pm-sampling", "sm_active")

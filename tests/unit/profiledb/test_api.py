@@ -7,7 +7,7 @@ import pytest
 from taupy.errors import DatabaseError, MissingMetric, NoSuchTrial
 from taupy.profiledb import api
 from taupy.profiledb.writer import add_profile
-from tests.builders import deep_profile, small_profile
+from tests.builders import deep_profile, gpu_profile, samples, small_profile
 
 pd = pytest.importorskip("pandas")
 
@@ -83,3 +83,12 @@ def test_nothing_is_held_open_between_questions(database, db):
     db.delete(1)
     with pytest.raises(NoSuchTrial):
         database.trial(1)
+
+
+def test_values_over_time_are_a_frame(db):
+    profile = gpu_profile(2)
+    profile.threads[0].samples = [samples("GPU[0] sm_active", "%", [1.0, float("nan")])]
+    add_profile(db, profile)
+    found = api.open(db.path).trial("latest").timeline()
+    assert list(found["mean"].isna()) == [False, True] and list(found["count"]) == [2, 2]
+    assert list(found["start_s"] < found["end_s"]) == [True, True]

@@ -64,6 +64,7 @@ def test_every_frame_and_its_columns_stand_in_the_docs(stored):
         "kernels()": database.trial(3).kernels(),
         "launches()": database.trial(3).launches(),
         "user_events()": trial.user_events(),
+        "timeline()": trial.timeline(),
         "metadata()": trial.metadata(),
         "threads()": trial.threads(),
         "metrics()": trial.metrics(),
