@@ -132,8 +132,12 @@ def _run(arguments: list[str]) -> int:
     )
     module.add_arguments(parser)
     parse = getattr(module, "parse", None)
-    # Options may stand between what is named: taupy compare 3 --metric flop 4.
-    parsed = parse(parser, arguments[1:]) if parse else parser.parse_intermixed_args(arguments[1:])
+    if parse:
+        parsed = parse(parser, arguments[1:])
+    elif "--" in arguments:  # a trial of `taupy run -c` begins with a dash
+        parsed = parser.parse_args(arguments[1:])
+    else:  # options may stand between what is named: taupy compare 3 --metric flop 4
+        parsed = parser.parse_intermixed_args(arguments[1:])
     if name != "run":
         import gc
 

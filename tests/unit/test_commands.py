@@ -52,6 +52,13 @@ def test_wrong_options_are_refused_in_one_line(line, said, capsys):
     assert answer.err.startswith(f"taupy: {line[0]}: ") and answer.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["pprof", "trials", "compare"])
+def test_behind_two_dashes_a_name_may_begin_with_one(command, capsys, tmp_path):
+    trials = ["-c/default/1", "2"] if command == "compare" else ["-c/default/1"]
+    assert main([command, "--db", str(tmp_path / "none.db"), "--", *trials]) == 1
+    assert "there is no database" in capsys.readouterr().err
+
+
 def test_help_and_version_stay_what_they_are(capsys):
     for line, part in ((["--version"], "taupy "), (["--help"], "COMMAND"), (["-h"], "COMMAND")):
         with pytest.raises(SystemExit) as end:
