@@ -30,6 +30,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
 
 STANDARD_OUTPUT = "-"
+_WITH_TIMELINES = ("perfetto", "chrome", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +59,12 @@ def run(args: argparse.Namespace) -> int:
         trial = selector.one(db, args.trial)
         profile = read_profile(db, trial.id)
     with bar.shown() as progress, _written(target, format) as draft:
-        lost = format.write(profile, draft, progress)
+        lost = list(format.write(profile, draft, progress))
+        if format.name not in _WITH_TIMELINES and any(one.samples for one in profile.threads):
+            lost.append(
+                f"not written: values over time; {', '.join(_WITH_TIMELINES)} and `taupy query` "
+                "have them"
+            )
         if draft.suffix.lower() == ".gz" and not format.folder:
             _pack(draft)
     name = f"{trial.application}/{trial.experiment}/{trial.name}"

@@ -122,8 +122,8 @@ def tracks(profile: Profile) -> Tracks:
     found.counters = list(_counters(profile))
     if found.counters and found.laid_out:
         found.lost.append(
-            "counters are at their real moments, which the call paths are not: with --trace they "
-            "line up"
+            "not written: what ran at which moment of the counters, which stand at theirs: only "
+            "runs with --trace have it"
         )
     if any(count > 1 for one in found.counters for count in one.samples.count):
         found.lost.append("not written: least and largest samples within a point of a counter")

@@ -292,6 +292,9 @@ def test_exports_show_it_as_counters(gpu):
     assert {one["pid"] for one in counters} == {kernel["pid"]}
     stamps = [one["ts"] for one in counters if one["name"] == "sm_active [%]"]
     assert stamps == sorted(stamps) and stamps[0] < kernel["ts"] < stamps[-1]
+    done = gpu.taupy("export", "latest", "--db", str(gpu.database), "--format", "tau",
+                     "-o", str(gpu.folder / "tau"))  # fmt: skip
+    assert "not written: values over time; perfetto, chrome, json and" in done.stderr
 
 
 STRUCTURES = {
