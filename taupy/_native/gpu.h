@@ -64,7 +64,8 @@ static GpuPlace gpu_place(void)
     Thread *hint = __atomic_load_n(&backward_thread, __ATOMIC_RELAXED);
     if (hint != NULL)
         node = backward_of(hint);
-    for (Thread *other = threads; node == NULL && other != NULL; other = other->next)
+    for (Thread *other = __atomic_load_n(&threads, __ATOMIC_ACQUIRE);
+         node == NULL && other != NULL; other = other->next)
         if (other != hint && (node = backward_of(other)) != NULL)
             __atomic_store_n(&backward_thread, other, __ATOMIC_RELAXED);
     place.launch = node != NULL ? (uint64_t)node : place.host;

@@ -127,7 +127,7 @@ static Thread *thread_new(void)
         metrics_enter(thread, &thread->root);
     thread->root.t0 = clock_ticks();
     thread->next = threads;
-    threads = thread;
+    __atomic_store_n(&threads, thread, __ATOMIC_RELEASE); /* gpu_place looks without the GIL */
     if (forked_path != NULL) {
         /* The frames that were open when the parent forked are open here too. */
         for (uint64_t i = 0; i < forked_depth; i++) {
@@ -389,11 +389,13 @@ static void finish(int has_status, int64_t status, uint64_t state)
         counters_finish();
         operations_finish();
         ranges_finish(1);
+        pthread_mutex_lock(&ended_lock); /* whoever has not ended by now stays until then */
         for (Thread *thread = threads; thread != NULL; thread = thread->next) {
             clockid_t clock;
             if (thread->ended_ticks == 0 && pthread_getcpuclockid(thread->pthread, &clock) == 0)
                 thread->cpu_ns = clock_ns(clock);
         }
+        pthread_mutex_unlock(&ended_lock);
         if (sample_ticks && this_thread != NULL)
             sample_resident(this_thread, clock_ticks());
         if (getrusage(RUSAGE_SELF, &usage) == 0) {

@@ -166,17 +166,19 @@ static Thread *range_place(Node **node)
     GpuPlace place = gpu_place();
     Thread *thread = this_thread;
     *node = (Node *)(uintptr_t)place.launch;
-    if (*node != NULL) {
-        Node *root = *node;
-        while (root->parent != NULL)
-            root = root->parent;
-        thread = (Thread *)root; /* its first member */
-        if (*node == root)
-            *node = NULL;
-    }
-    if (thread == NULL)
+    Node *root = *node;
+    while (root != NULL && root->parent != NULL)
+        root = root->parent;
+    if (*node == root) /* the whole thread; or another's node that is not whole yet */
+        *node = NULL;
+    if (root != NULL && (thread == NULL || root != &thread->root))
+        for (thread = threads; thread != NULL && &thread->root != root;)
+            thread = thread->next;
+    if (thread == NULL) {
+        *node = NULL;
         for (thread = threads; thread->next != NULL;)
             thread = thread->next;
+    }
     return thread;
 }
 
