@@ -16,6 +16,7 @@ from __future__ import annotations
 import _queue
 import _thread
 import atexit
+import contextlib
 import ctypes
 import importlib.metadata
 import os
@@ -155,6 +156,7 @@ class Collector:
             f"aid: slower than the native collector; {len(sys.modules) - before} modules were "
             "imported into the program for it"
         )
+        self._check_library(version)
         step = "subscribe"
         try:
             self.subscriber = cupti.subscribe(self.native.on_call, None)
@@ -167,6 +169,18 @@ class Collector:
             if self.subscriber:
                 cupti.unsubscribe(self.subscriber)
             raise Refused(step, problem) from None
+
+    def _check_library(self, version: str) -> None:
+        """Older versions of the package open their wheel's libcupti, whatever is there."""
+        with contextlib.suppress(Exception):
+            self.cupti.get_callback_name(RUNTIME_DOMAIN, 1)  # it opens one with its first call
+        paths = cupti_python_host.all_mapped("libcupti.so")
+        if len(paths) > 1:
+            others = " and ".join(path for path in paths if path != self.notes["cupti.library"])
+            raise Refused(
+                "open",
+                f"{PACKAGE} {version} has loaded {others} beside {self.notes['cupti.library']}",
+            )
 
     def _choose_callbacks(self) -> None:
         cupti = self.cupti

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 from pathlib import Path
 
 PACKAGE = "cupti-python"
-REMEDY = "pip install 'taupy-profiler[gpu]'"
+AT_LEAST = (13, 4)
+"""Earlier ones hand over records that end with the callback, and open a CUPTI of their own."""
+
+REMEDY = "pip install 'cupti-python>=13.4' (it brings CUPTI 13.4 or later along)"
 
 
 def installed() -> str:
@@ -29,8 +33,11 @@ def made_for() -> int:
 
 def problem() -> str:
     """Why it cannot be used, with the remedy; "" if it can."""
-    if not installed() or importlib.util.find_spec("cupti") is None:
+    known = installed()
+    if not known or importlib.util.find_spec("cupti") is None:
         return f"{PACKAGE} is not installed: {REMEDY}"
+    if tuple(int(part) for part in re.findall(r"\d+", known)[:2]) < AT_LEAST:
+        return f"{known} is too old: {REMEDY}"
     native = Path(__file__).parent.parent / "_native"
     if not any(native.glob("cupti_python.*.so")):
         return "the library that starts it was not compiled (`taupy doctor` tells more)"

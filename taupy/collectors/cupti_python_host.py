@@ -10,15 +10,20 @@ import re
 from typing import Any
 
 
-def mapped(prefix: str) -> str:
-    """The path of a library in this process whose file name begins so; "" if there is none."""
+def all_mapped(prefix: str) -> list[str]:
+    """Paths of the libraries in this process whose file names begin so, each once."""
+    found: dict[str, None] = {}
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             path = line.rstrip("\n").partition("/")
-            name = path[2].rpartition("/")[2]
-            if path[1] and name.startswith(prefix):
-                return "/" + path[2]
-    return ""
+            if path[1] and path[2].rpartition("/")[2].startswith(prefix):
+                found["/" + path[2]] = None
+    return list(found)
+
+
+def mapped(prefix: str) -> str:
+    """One of them; "" if there is none."""
+    return next(iter(all_mapped(prefix)), "")
 
 
 class Driver:

@@ -9,6 +9,7 @@ it hands them over.
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import re
 import subprocess
 import sys
@@ -49,7 +50,14 @@ installed = pytest.mark.skipif(
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler() is None:
         pytest.skip("no C compiler to build the fake GPU with")
-    return build(tmp_path_factory.mktemp("fake_gpu"))
+    # As in a wheel: some versions of cupti-python look for CUPTI there and nowhere else.
+    folder = tmp_path_factory.mktemp("fake_gpu") / "nvidia" / "cu13" / "lib"
+    folder.mkdir(parents=True)
+    return build(folder)
+
+
+def on_fakes(folder: Path, fakes: Path, told: dict[str, str] | None = None) -> Gpu:
+    return Gpu(folder, fakes, {"PYTHONPATH": str(fakes.parents[2]), **(told or {})})
 
 
 # --------------------------------------------------------------------- both, side by side
@@ -95,7 +103,7 @@ def outside(seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_with(backend: str, folder: Path, fakes: Path, source: str, *options: str) -> Gpu:
-    gpu = Gpu(folder / backend, fakes)
+    gpu = on_fakes(folder / backend, fakes)
     gpu.folder.mkdir()
     gpu.profile = gpu.run(source, "--cupti-backend", backend, *options)  # type: ignore[attr-defined]
     return gpu
@@ -206,7 +214,7 @@ def test_snapshots_hold_what_the_gpu_had_done_with_either_backend(tmp_path, fake
 def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(
     tmp_path, fakes, told, says
 ):
-    gpu = Gpu(tmp_path, fakes, told)
+    gpu = on_fakes(tmp_path, fakes, told)
     profile = gpu.run("init()\nlaunch('k')\n", "--cupti-backend", "python")
     assert says in health(profile, "gpu")
     assert "GPU work was not recorded" in gpu.said
@@ -216,7 +224,7 @@ def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(
 @installed
 @SLOW
 def test_without_a_gpu_nothing_is_imported(tmp_path, fakes):
-    gpu = Gpu(tmp_path, fakes)
+    gpu = on_fakes(tmp_path, fakes)
     profile = gpu.run("print('cupti' in sys.modules)\n", "--cupti-backend", "python", "--gpu")
     assert gpu.printed == "False\n"
     assert "GPU work was asked for (--gpu)" in health(profile, "gpu")
@@ -243,7 +251,7 @@ def test_without_the_package_the_remedy_is_named_before_the_program_starts(tmp_p
     assert done.stdout == ""
     assert done.stderr == (
         "taupy: --cupti-backend python: cupti-python is not installed: "
-        "pip install 'taupy-profiler[gpu]'\n"
+        f"{cupti_python_check.REMEDY}\n"
     )
 
 
@@ -310,8 +318,9 @@ def test_our_error_codes_are_those_of_cupti_python():
 def test_call_names_of_cupti_python_are_of_the_kinds_that_we_know():
     """Its enums name every function of the API; those that launch are recorded as such."""
     cupti = pytest.importorskip("cupti.cupti")
-    runtime = {member.name for member in cupti.RuntimeApiTraceCbid}
-    driver = {member.name for member in cupti.DriverApiTraceCbid}
+    enums = {name.replace("_", "").lower(): value for name, value in vars(cupti).items()}
+    runtime = {member.name for member in enums["runtimeapitracecbid"]}
+    driver = {member.name for member in enums["driverapitracecbid"]}
     for name in ("cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaGraphLaunch_v10000"):
         assert name in runtime
         assert cupti_profile.api_name(name) == name.partition("_v")[0]
@@ -428,6 +437,12 @@ def test_a_part_of_one_that_was_refused_says_why(tmp_path):
     said = cupti_errors.verdict("auto", [found], set())
     assert said is not None
     assert "cupti-python could not be imported (ImportError: no numpy)" in said
+
+
+def test_a_version_that_hands_over_records_of_the_moment_is_refused(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "13.0.1")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    assert cupti_python_check.problem().startswith("cupti-python 13.0.1 is too old: pip install")
 
 
 def test_what_is_installed_is_told(monkeypatch):
