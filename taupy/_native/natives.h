@@ -351,6 +351,7 @@ static void counters_finish(void)
         metrics_flush(thread);
     if (counter_event_count == 0 || whole_is_open)
         return;
+    pthread_mutex_lock(&ended_lock); /* whoever has not ended by now stays until then */
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
         clockid_t clock;
         if (thread->ended_ticks == 0 && pthread_getcpuclockid(thread->pthread, &clock) == 0)
@@ -358,6 +359,7 @@ static void counters_finish(void)
         else
             known += (uint64_t)thread->cpu_ns;
     }
+    pthread_mutex_unlock(&ended_lock);
     for (Native *native = natives; native != NULL; native = native->next)
         known += native->running_ns;
     uint64_t all = (uint64_t)clock_ns(CLOCK_PROCESS_CPUTIME_ID);

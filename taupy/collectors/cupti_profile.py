@@ -29,7 +29,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.model.streams import Owner, StreamBuilder
+from taupy.model.streams import Owner, StreamBuilder, merged_events
 
 Find = Callable[[int], tuple[ThreadProfile, int] | None]
 """The thread and row of a call path, by its address in the measured process."""
@@ -241,7 +241,7 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
         builder.add_user_events(thread, _bytes_events(work, row))
     streams = builder.threads()
     for measured in streams:
-        measured.user_events = merged(measured.user_events)
+        measured.user_events = merged_events(measured.user_events)
     if part.trace is not None:
         _add_activities(taken, streams, rows)
     return streams
@@ -347,29 +347,6 @@ def _bytes_events(work: Work, row: int) -> list[UserEvent]:
     ]
 
 
-def merged(events: list[UserEvent]) -> list[UserEvent]:
-    """One user event for each name and row."""
-    found: dict[tuple[str, str, int | None], UserEvent] = {}
-    for event in events:
-        key = (event.name, event.unit, event.row)
-        known = found.get(key)
-        if known is None:
-            found[key] = event
-            continue
-        count = known.count + event.count
-        found[key] = UserEvent(
-            event.name,
-            event.unit,
-            count,
-            min(known.minimum, event.minimum),
-            max(known.maximum, event.maximum),
-            (known.mean * known.count + event.mean * event.count) / count,
-            known.sum_squares + event.sum_squares,
-            event.row,
-        )
-    return list(found.values())
-
-
 # --------------------------------------------------------------------- single activities
 
 
@@ -454,7 +431,7 @@ def _add_memory(taken: _Node, streams: list[ThreadProfile]) -> None:
                 _value_event(f"GPU memory {what}, {kind}{pool}", "bytes", work, row or None)
             )
     for measured in hosts:
-        measured.user_events = merged(measured.user_events)
+        measured.user_events = merged_events(measured.user_events)
     for live in part.live:
         on_device = [one for one in streams if one.thread.context == 1 + live.device]
         where = on_device[0] if on_device else hosts[0]

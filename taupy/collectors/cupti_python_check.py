@@ -14,7 +14,7 @@ PACKAGE = "cupti-python"
 AT_LEAST = (13, 4)
 """Earlier ones hand over records that end with the callback, and open a CUPTI of their own."""
 
-REMEDY = "pip install 'cupti-python>=13.4' (it brings CUPTI 13.4 or later along)"
+REMEDY = "pip install 'taupy-profiler[cupti]' (it brings CUPTI 13.4 or later along)"
 
 
 def installed() -> str:

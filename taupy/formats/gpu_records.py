@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from taupy.model.gpu import Activity, ActivityKind, Launch
 from taupy.model.profile import ROOT_TIMER, Thread, ThreadProfile, Timer, UserEvent
-from taupy.model.streams import Owner, StreamBuilder
+from taupy.model.streams import Owner, StreamBuilder, merged_events
 
 NOWHERE: Final = -1
 """Stands for the place of a launch that nobody saw."""
@@ -248,32 +248,8 @@ def stream_threads(
     threads = builder.threads()
     for thread in threads:
         thread.activities = stamps[thread.thread]
-        thread.user_events = merged(thread.user_events)
+        thread.user_events = merged_events(thread.user_events)
     return threads
-
-
-def merged(events: list[UserEvent]) -> list[UserEvent]:
-    """One user event for each name and row: those of several configurations are one."""
-    found: dict[tuple[str, str, int | None], UserEvent] = {}
-    for event in events:
-        key = (event.name, event.unit, event.row)
-        known = found.get(key)
-        if known is None:
-            found[key] = event
-            continue
-        count = known.count + event.count
-        total = known.mean * known.count + event.mean * event.count
-        found[key] = UserEvent(
-            event.name,
-            event.unit,
-            count,
-            min(known.minimum, event.minimum),
-            max(known.maximum, event.maximum),
-            total / count,
-            known.sum_squares + event.sum_squares,
-            event.row,
-        )
-    return list(found.values())
 
 
 def copy_work(way: str) -> Work:

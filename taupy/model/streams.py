@@ -230,3 +230,27 @@ def _added_up(parent: array[int], exclusive: array[int]) -> array[int]:
                 value if inclusive[above] != inclusive[above] else (inclusive[above] + value)
             )
     return inclusive
+
+
+def merged_events(events: list[UserEvent]) -> list[UserEvent]:
+    """One user event for each name and row: those of several configurations are one."""
+    found: dict[tuple[str, str, int | None], UserEvent] = {}
+    for event in events:
+        key = (event.name, event.unit, event.row)
+        known = found.get(key)
+        if known is None:
+            found[key] = event
+            continue
+        count = known.count + event.count
+        total = known.mean * known.count + event.mean * event.count
+        found[key] = UserEvent(
+            event.name,
+            event.unit,
+            count,
+            min(known.minimum, event.minimum),
+            max(known.maximum, event.maximum),
+            total / count,
+            known.sum_squares + event.sum_squares,
+            event.row,
+        )
+    return list(found.values())
