@@ -1,7 +1,6 @@
 """Every program behaves as under plain Python, and its profile is kept.
 
 Variables change what is run:
-TAUPY_FIDELITY_SHARE=1 runs a third of the cases, another one on each Python version;
 TAUPY_FIDELITY_SELFTEST=1 runs plain Python twice, which checks the corpus itself;
 TAUPY_FIDELITY_OPTIONS holds further options of `taupy run`, such as "--c-calls".
 """
@@ -13,7 +12,6 @@ import os
 import sqlite3
 import sys
 import tempfile
-import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -26,7 +24,6 @@ from .harness import TIMED_OUT, Outcome, Sandbox
 from .programs import catalogue
 
 SELFTEST = os.environ.get("TAUPY_FIDELITY_SELFTEST") == "1"
-SHARE = os.environ.get("TAUPY_FIDELITY_SHARE") == "1"
 OPTIONS = tuple(os.environ.get("TAUPY_FIDELITY_OPTIONS", "").split())
 
 
@@ -51,7 +48,6 @@ def verdicts(request):
     [
         pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else [])
         for case in catalogue()
-        if not SHARE or zlib.crc32(case.name.encode()) % 3 == sys.version_info.minor % 3
     ],
 )
 def test_the_program_runs_as_under_plain_python_and_its_profile_is_kept(case, verdicts):

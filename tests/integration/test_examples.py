@@ -219,6 +219,7 @@ def test_a_missing_package_is_told_in_one_line(runs, missing):
 
 
 @needs_digits
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist.py", "torch_cnn.py", "torch_lstm.py", "resnet.py"])
 def test_a_missing_pytorch_is_told_in_one_line(runs, name):
     (runs.folder / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
