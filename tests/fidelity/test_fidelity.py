@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
