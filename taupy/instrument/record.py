@@ -176,7 +176,7 @@ def profile_of(
             "Process ID": str(part.pid),
             "Parent Process ID": str(part.parent_pid),
             "Engine": part.engine,
-            **part.metadata,
+            **{name: text for name, text in part.metadata.items() if not name.startswith(HEALTH)},
         }
         said = {n[len(HEALTH) :]: t for n, t in part.metadata.items() if n.startswith(HEALTH)}
         for name, text in {**part.health, **said}.items():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -430,18 +431,39 @@ def test_ranks_of_one_job_become_one_trial(runs, native):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
+LATE_CHILD = """
+import os, time
+def late():
+    open("begun.new", "w").write(str(os.getpid()))
+    os.rename("begun.new", "begun")
+    while not os.path.exists("may_end"):
+        time.sleep(0.01)
+late()
+"""
+
+
+def goes_on(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def test_child_processes_that_outlive_the_program_are_added_later(runs, native):
     done = runs.run(
-        """
-import subprocess, sys
-subprocess.Popen([sys.executable, "-c", "import time\\ndef late(): time.sleep(1)\\nlate()"],
-                 stderr=subprocess.DEVNULL)
-import time; time.sleep(0.4)
+        f"""
+import os, subprocess, sys, time
+nowhere = subprocess.DEVNULL
+subprocess.Popen([sys.executable, "-c", {LATE_CHILD!r}], stdout=nowhere, stderr=nowhere)
+while not os.path.exists("begun"):
+    time.sleep(0.01)
 """
     )
     assert "still run" in done.stderr
     assert runs.one("SELECT state FROM trial") == "incomplete"
-    time.sleep(1.5)
+    (runs.folder / "may_end").touch()
+    while goes_on((runs.folder / "begun").read_text()):
+        time.sleep(0.01)
     runs.taupy("doctor", "--db", str(runs.database))
     assert runs.one("SELECT count(*) FROM timer WHERE short_name = 'late'") == 1
     assert runs.one("SELECT state FROM trial") == "complete"
