@@ -9,6 +9,7 @@
     flop_tensor < -5%                less is worse
     time of step > +2 ms             a change in the metric's own unit
     time of step > 20 ms             no sign: the value itself, not its change
+    maximum of Resident Memory > +10%  a statistic of a user event
     duration > +5%                   the trial from start to end
 
 A percentage is always a change. Whether runs are enough to tell is `significance.py`'s part.
@@ -32,6 +33,9 @@ Verdict = Literal["fails", "passes", "undecided"]
 COUNTS = ("calls", "subroutines")
 """Quantities that are counted, not timed: where runs agree there is no noise."""
 
+STATISTICS = ("mean", "samples", "minimum", "maximum", "sum")
+"""Of user events: `maximum of EVENT`."""
+
 DURATION = "duration"
 
 FAILED = 3
@@ -50,14 +54,14 @@ _CONDITION = re.compile(
     re.VERBOSE,
 )
 
-_SCALES = {
-    "ns": {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9},
-    "B": {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40},
-}
+_SCALES = (
+    {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9},
+    {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40},
+)
 
 GRAMMAR = (
     "write [total|each] [inclusive|exclusive] METRIC [of ROUTINE] >|< AMOUNT, such as "
-    "'time > +5%', 'time of forward > +2 ms', 'calls of load > +0'"
+    "'time > +5%', 'time of forward > +2 ms', 'calls of load > +0', 'maximum of EVENT > +10%'"
 )
 
 
@@ -69,13 +73,14 @@ class Condition:
         text: as the user wrote it.
         scope: with a pattern always "each".
         value: of routines; None where it was not said.
-        pattern: names of routines and kernels; None for all.
+        pattern: names of routines and kernels, or of user events; None for all.
         rises: True for `>`.
         amount: of a percentage as a factor: 0.05; else in the metric's unit, once
             `in_unit` has been asked.
         percent: the amount is a share of the first side's value.
         change: the amount is a change, not a value.
         unit: as written; empty for none.
+        of_event: `metric` is one of `STATISTICS`, of user events.
     """
 
     text: str
@@ -88,6 +93,12 @@ class Condition:
     value: Value | None = None
     pattern: str | None = None
     unit: str = ""
+    of_event: bool = False
+
+    @property
+    def counted(self) -> bool:
+        """Its values are counts."""
+        return self.metric == "samples" if self.of_event else self.metric in COUNTS
 
     def in_unit(self, unit: str) -> float:
         """The amount in the metric's unit.
@@ -97,9 +108,9 @@ class Condition:
         """
         if self.percent or self.unit == unit:
             return self.amount
-        scales = _SCALES.get(unit, {})
+        scales = next((scales for scales in _SCALES if unit in scales), {})
         if self.unit in scales:
-            return self.amount * scales[self.unit]
+            return self.amount * scales[self.unit] / scales[unit]
         if not self.unit and (self.amount == 0 or not scales):
             return self.amount
         there = ", ".join([*(scales or [unit]), "%"]) if unit else "%"
@@ -130,6 +141,17 @@ def parse(text: str) -> Condition:
     pattern = _unquoted(match["pattern"])
     if pattern is not None and match["scope"] == "total":
         raise UsageError(f"--fail-on '{text}': the total is not of a routine; leave one out")
+    of_event = match["metric"] in STATISTICS and pattern is not None
+    if of_event and match["value"]:
+        raise UsageError(
+            f"--fail-on '{text}': user events are neither inclusive nor exclusive; "
+            f"leave '{match['value']}' out"
+        )
+    if match["metric"] == DURATION and (pattern is not None or match["value"]):
+        raise UsageError(
+            f"--fail-on '{text}': a duration is the trial's, from start to end; of a routine "
+            "judge its time"
+        )
     amount = float(match["amount"])
     percent = match["unit"] == "%"
     signed = match["amount"][0] in "+-"
@@ -154,6 +176,7 @@ def parse(text: str) -> Condition:
         value=values.get(match["value"]),
         pattern=pattern,
         unit="" if percent else match["unit"] or "",
+        of_event=of_event,
     )
 
 
@@ -212,7 +235,7 @@ def judged(
 
     amount = condition.in_unit(unit)
     found = list(rows)
-    counted = condition.metric in COUNTS
+    counted = condition.counted
     to_test = [row for row in found if condition.change and not (counted and _agree(row))]
     p_of: dict[int, float] = {}  # by identity: names need not differ
     level = alpha / families

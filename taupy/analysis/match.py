@@ -10,6 +10,8 @@ is matched by rules, each of which says its name in the result:
     template      kernels that differ in template arguments and parameters only
     architecture  kernels that also differ in what names a GPU or a tile size
 
+How names of kernels are cut is `kernel_cuts.py`'s part.
+
 Nothing here reads names from a database or compares values.
 """
 
@@ -20,6 +22,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fnmatch import translate
 from typing import Literal, NamedTuple, Protocol, get_args
 
+from taupy.analysis import kernel_cuts
 from taupy.errors import UsageError
 from taupy.model.kernel_names import demangled, short_name
 
@@ -30,12 +33,6 @@ Rule = Literal["same", "moved", "table", "demangled", "template", "architecture"
 KERNEL_GROUPS = frozenset({"GPU_KERNEL", "TAU_GPU_KERNEL"})
 
 _PLACE = re.compile(r" \[\{[^{}]*\}\{\d+\}\]\Z")
-_ARCHITECTURE = re.compile(
-    r"(?<![a-z0-9])(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell"
-    r"|sm_?\d{2,3}[af]?(?:_xmma)?|xmma|cutlass_\d{2,3})(?![a-z0-9])_?",
-    re.IGNORECASE,
-)
-_TILES = re.compile(r"_?(?<![a-z0-9])\d+x\d+(?:x\d+)*(?:_\d+x\d+)*(?![a-z0-9])", re.IGNORECASE)
 
 
 class Named(Protocol):
@@ -168,15 +165,6 @@ def without_place(timer: str) -> str:
     return _PLACE.sub("", timer)
 
 
-def architecture_free(name: str) -> str:
-    """A kernel's short name without GPU generations and tile sizes.
-
-    `ampere_sgemm_128x64_tn` and `volta_sgemm_64x64_tn` are both `sgemm_tn`.
-    """
-    bare = _TILES.sub("", _ARCHITECTURE.sub("", short_name(demangled(name))))
-    return bare.strip("_ ") or name
-
-
 # --- the rules -----------------------------------------------------------------
 
 
@@ -264,9 +252,7 @@ def _kernels(
 ) -> None:
     """Names cut shorter and shorter, until a kernel of another side has the same."""
     there = [kernels & side.keys() for side in sides]
-    levels: tuple[Rule, ...] = ("demangled", "template", "architecture")
-    for level in levels:
-        cut = _CUTS[level]
+    for level, cut in _STEPS:
         families: dict[str, list[set[int]]] = {}
         for at, ids in enumerate(there):
             for id in ids:
@@ -296,25 +282,36 @@ def _full(named: Named) -> str:
     return demangled(named.timer)
 
 
-def _template(named: Named) -> str:
-    return short_name(demangled(named.timer))
+def _typed(named: Named) -> str:
+    return kernel_cuts.with_types(named.timer)
+
+
+def _untyped(named: Named) -> str:
+    return kernel_cuts.without_types(named.timer)
 
 
 def _architecture(named: Named) -> str:
-    return architecture_free(named.timer)
+    return kernel_cuts.without_architecture(named.timer)
 
 
 _CUTS: dict[str, Callable[[Named], str]] = {
     "demangled": _full,
-    "template": _template,
+    "template": _untyped,
     "architecture": _architecture,
 }
+
+_STEPS: tuple[tuple[Rule, Callable[[Named], str]], ...] = (
+    ("demangled", _full),
+    ("template", _typed),
+    ("template", _untyped),
+    ("architecture", _architecture),
+)
 
 
 def _cut_key(named: Named, level: str, cut: Callable[[Named], str]) -> Key:
     name = cut(named)
     rule: Rule = "same" if name == named.timer else level  # type: ignore[assignment]
-    short = _template(named) if level == "demangled" else name
+    short = short_name(name) if level == "demangled" else name
     return Key((level, name), name, short, named.file, named.line, named.groups, rule)
 
 

@@ -140,6 +140,14 @@ def short_name(demangled: str) -> str:
     return "".join(kept).strip() or demangled
 
 
+def template_arguments(demangled: str) -> str:
+    """What stands in the brackets after the name itself: `int, 4` of `void f<int, 4>(float*)`."""
+    own = short_name(demangled).rpartition("::")[2]
+    start = demangled.find(own + "<") + len(own)
+    end = _closing_brackets(demangled).get(start) if own and start >= len(own) else None
+    return "" if end is None else demangled[start + 1 : end]
+
+
 def _operator_at(name: str, at: int) -> str | None:
     """The operator that is named here, `operator()` or `operator<<`; None for `operator bool`."""
     if at and (name[at - 1].isalnum() or name[at - 1] == "_"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -45,6 +45,20 @@ class Judgement(NamedTuple):
         return gate.outcome([one.ruling for one in self.judged])
 
 
+class _There(NamedTuple):
+    """The rows that a condition is about.
+
+    Attributes:
+        metric: what their values are; `own`: of rows for which it is another one.
+        left: names of rows that some run lacks.
+    """
+
+    rows: list[Candidate]
+    metric: Metric
+    left: list[str]
+    own: Mapping[str, Metric] = {}
+
+
 def judge(
     db: ProfileDB,
     sides: Sequence[Side],
@@ -62,19 +76,22 @@ def judge(
         UsageError: a pattern names nothing.
         MissingMetric: a trial lacks a condition's metric.
     """
-    families = len(conditions) * (len(sides) - 1)
+    # A limit on the value itself is not tested, and takes no chance of a false alarm.
+    families = max(1, sum(one.change for one in conditions)) * (len(sides) - 1)
     judged: list[Judged] = []
     apart: list[str] = []
     for condition in conditions:
         for at in range(1, len(sides)):
             pair = [sides[0], sides[at]]
-            rows, metric, left = _candidates(db, pair, condition, question, rule)
-            if len(sides) > 2:
-                rows = [row._replace(name=f"{sides[at].letter}: {row.name}") for row in rows]
-            found = gate.judged(condition, rows, metric.unit, rule.alpha, families)
-            judged += [Judged(one, metric) for one in found]
-            if left:
-                apart.append(_left_out(condition, left))
+            find = _of_events if condition.of_event else _candidates
+            there = find(db, pair, condition, question, rule)
+            found = gate.judged(condition, there.rows, there.metric.unit, rule.alpha, families)
+            for one in found:
+                metric = there.own.get(one.name, there.metric)
+                name = one.name if len(sides) == 2 else f"{sides[at].letter}: {one.name}"
+                judged.append(Judged(one._replace(name=name), metric))
+            if there.left:
+                apart.append(_left_out(condition, there.left))
     order = {"fails": 0, "undecided": 1, "passes": 2}
     judged.sort(key=lambda one: order[one.ruling.verdict])
     return Judgement(judged, list(dict.fromkeys(apart)))
@@ -82,10 +99,10 @@ def judge(
 
 def _candidates(
     db: ProfileDB, sides: Sequence[Side], condition: Condition, question: Question, rule: Rule
-) -> tuple[list[Candidate], Metric, list[str]]:
+) -> _There:
     if condition.metric == gate.DURATION:
         runs = [tuple(float(trial.duration_ns) for trial in side.trials) for side in sides]
-        return [Candidate("duration", *runs)], Metric("duration", "ns"), []
+        return _There([Candidate("duration", *runs)], Metric("duration", "ns"), [])
     found = answers(db, sides, _asked(condition, question))
     names: dict[str, tuple[Answer, Row[Hashable]]] = {}
     candidates: list[Candidate] = []
@@ -108,7 +125,7 @@ def _candidates(
                 name = f"{key.timer} ({key.groups})"
             values = [value for side in row.runs for value in side]
             if not all(map(math.isfinite, values)):
-                if (row.values[1] or 0) >= least or test is not None:
+                if max(value or 0 for value in row.values) >= least or test is not None:
                     left.append(name)
                 continue
             if sum(values) / len(values) >= least:
@@ -121,7 +138,42 @@ def _candidates(
             f"--fail-on '{shown(condition.text)}': values of {shown(condition.metric)} do not add "
             "up to a total; name a routine or kernel with `of`"
         )
-    return candidates, found[0].metric, left
+    return _There(candidates, found[0].metric, left)
+
+
+def _of_events(
+    db: ProfileDB, sides: Sequence[Side], condition: Condition, question: Question, rule: Rule
+) -> _There:
+    del rule  # events are no parts of a whole
+    assert condition.pattern is not None
+    asked = replace(question, by="event", value=condition.metric, names=())  # type: ignore[arg-type]
+    (answer,) = answers(db, sides, asked)
+    test = name_test(condition.pattern)
+    rows: list[Candidate] = []
+    left: list[str] = []
+    own: dict[str, Metric] = {}
+    for row in answer.comparison.rows:
+        key = answer.keys[row.key]
+        if not _meant(test, condition.pattern, key.timer, key.timer):
+            continue
+        name, unit = key.timer, key.groups
+        if name in own:
+            name = f"{name} [{unit}]"
+        own[name] = Metric(condition.metric, "count" if condition.counted else unit)
+        if all(math.isfinite(value) for side in row.runs for value in side):
+            rows.append(Candidate(name, *row.runs))
+        else:
+            left.append(name)
+    if not own:
+        raise UsageError(_nothing(condition, [answer]))
+    units = {metric.unit for metric in own.values()}
+    if len(units) > 1 and not condition.percent:
+        raise UsageError(
+            f"--fail-on '{shown(condition.text)}': these user events are in "
+            f"{', '.join(sorted(shown(unit) or 'no unit' for unit in units))}; judge them in %, "
+            "or one by one"
+        )
+    return _There(rows, Metric(condition.metric, units.pop() if len(units) == 1 else ""), left, own)
 
 
 def _asked(condition: Condition, question: Question) -> Question:
@@ -152,8 +204,9 @@ def _least(answer: Answer, rule: Rule) -> float:
 def _nothing(condition: Condition, found: Sequence[Answer]) -> str:
     names = {answer.keys[row.key].short_name for answer in found for row in answer.comparison.rows}
     near = get_close_matches(condition.pattern or "", names, n=3, cutoff=0.4) or sorted(names)[:5]
+    what = "user event" if condition.of_event else "routine or kernel"
     return (
-        f"--fail-on '{shown(condition.text)}': no routine or kernel is called "
+        f"--fail-on '{shown(condition.text)}': no {what} is called "
         f"'{shown(condition.pattern or '')}' (there is: {', '.join(map(shown, near))})"
     )
 

@@ -79,6 +79,6 @@ def quantity(value: float, metric: Metric) -> str:
         return ""
     if metric.unit == "ns":
         return units.duration(value)
-    if metric.unit == "B":
-        return units.size(value)
+    if metric.unit in ("B", "KiB"):
+        return units.size(value * (1024 if metric.unit == "KiB" else 1))
     return units.number(value) if metric.unit == "call" else units.tau_count(value)

@@ -37,6 +37,10 @@ def verdicts(text, rows, unit="ns", **more):
         ('"PAPI L2" of "a > b" > +1%', {"metric": "PAPI L2", "pattern": "a > b"}),
         ("warps/inst of sconv > +3%", {"metric": "warps/inst", "pattern": "sconv"}),
         ("time of /^a|b$/ > +3%", {"pattern": "/^a|b$/"}),
+        ("time of f > +3%", {"of_event": False, "counted": False}),
+        ("maximum of Resident Memory > +10%", {"of_event": True, "pattern": "Resident Memory"}),
+        ("samples of loss > +0", {"of_event": True, "counted": True}),
+        ('"sum" of f > +5%', {"of_event": False, "metric": "sum"}),
     ],
 )
 def test_a_condition_is_read(text, expected):
@@ -66,7 +70,21 @@ def test_the_total_is_of_no_routine():
         parse("total time of f > 5%")
 
 
+@pytest.mark.parametrize("text", ["duration of f > +5%", "inclusive duration > 5%"])
+def test_a_duration_is_of_no_routine(text):
+    with pytest.raises(UsageError, match="a duration is the trial's"):
+        parse(text)
+
+
+def test_user_events_are_neither_inclusive_nor_exclusive():
+    with pytest.raises(UsageError, match="leave 'inclusive' out"):
+        parse("inclusive mean of loss > +5%")
+
+
 def test_amounts_in_units():
+    assert parse("maximum of memory > +2 MiB").in_unit("KiB") == 2048
+    assert parse("mean of wait > 5 ms").in_unit("s") == 0.005
+    assert parse("mean of loss > 0.5").in_unit("nat") == 0.5
     assert parse("time > +2 ms").in_unit("ns") == 2e6
     assert parse("bytes_dram > +1 GiB").in_unit("B") == 2**30
     assert parse("inst > +7").in_unit("inst") == 7

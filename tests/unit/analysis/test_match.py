@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from taupy.analysis.match import Table, architecture_free, matched, without_place
+from taupy.analysis.kernel_cuts import without_architecture
+from taupy.analysis.match import Table, matched, without_place
 from taupy.errors import UsageError
 
 
@@ -127,15 +128,64 @@ def test_names_of_gpu_generations_and_tiles_are_the_last_to_go():
     ("name", "bare"),
     [
         ("ampere_sgemm_128x64_tn", "sgemm_tn"),
-        ("sm80_xmma_gemm_f16f16_f32_tn_n_stage4", "gemm_f16f16_f32_tn_n_stage4"),
+        ("sm80_xmma_gemm_f16f16_f32_tn_n_tilesize64x32x8_stage4", "gemm_f16f16_f32_tn_n"),
+        ("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn", "fp16_sgemm_fp16_ldg8_f2f_tn"),
+        (
+            "ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x5_tn",
+            "fp16_sgemm_fp16_ldg8_f2f_tn",
+        ),
+        ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT", "nvjet_hsh_NNT"),
+        ("volta_scudnn_128x64_relu_interior_nn_v1", "scudnn_relu_interior_nn"),
+        ("my_kernel_v2", "my_kernel_v2"),  # versions of ours are other kernels
+        ("triton_poi_fused_add_relu_3", "triton_poi_fused_add_relu"),
         ("maxwell_scudnn_128x32_relu_small_nn", "scudnn_relu_small_nn"),
-        ("void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn>(int)", "cutlass::Kernel"),
+        (
+            "void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn>(int)",
+            "cutlass::Kernel<cutlass_simt_sgemm_nn>",
+        ),
         ("adaptive_pool", "adaptive_pool"),  # begins with `ada`
         ("hopper", "hopper"),  # nothing would be left
     ],
 )
 def test_what_is_left_of_a_kernels_name_without_its_architecture(name, bare):
-    assert architecture_free(name) == bare
+    assert without_architecture(name) == bare
+
+
+ELEMENTWISE = (
+    "void at::native::vectorized_elementwise_kernel<{}, at::native::{}, {}<char*, {}> >(int)"
+)
+ADD, MULTIPLY = "CUDAFunctor_add<{}>", "BinaryFunctor<{0}, {0}, at::native::MulFunctor<{0}> >"
+
+
+def test_kernels_that_do_what_their_arguments_say_are_told_apart_by_these():
+    add = kernel(ELEMENTWISE.format(4, ADD.format("float"), "at::detail::Array", 3))
+    half = kernel(ELEMENTWISE.format(4, ADD.format("c10::Half"), "at::detail::Array", 3))
+    wide = kernel(ELEMENTWISE.format(8, ADD.format("float"), "std::array", "3ul"))
+    multiply = kernel(ELEMENTWISE.format(4, MULTIPLY.format("float"), "at::detail::Array", 3))
+    name = "at::native::vectorized_elementwise_kernel<CUDAFunctor_add{}>"
+    assert rows(side(add), side(multiply)) == {
+        (add.timer, "same"): [[add.timer], []],
+        (multiply.timer, "same"): [[], [multiply.timer]],
+    }
+    assert rows(side(add, half), side(wide))[name.format(", float"), "template"] == [
+        [add.timer], [wide.timer],
+    ]  # fmt: skip
+    assert rows(side(half), side(wide)) == {
+        (name.format(""), "template"): [[half.timer], [wide.timer]]
+    }
+
+
+def test_products_of_cutlass_are_told_apart_by_what_they_multiply():
+    name = "void cutlass::Kernel2<{0}>({0}::Params)"
+    tensor = kernel(name.format("cutlass_80_tensorop_s16816gemm_f16_128x128_32x4_nn_align8"))
+    older = kernel(name.format("cutlass_70_tensorop_s884gemm_f16_128x128_nn_align8"))
+    plain = kernel(name.format("cutlass_80_simt_sgemm_128x128_8x4_nn_align1"))
+    assert rows(side(tensor), side(older, plain)) == {
+        ("cutlass::Kernel2<cutlass_tensorop_sgemm_f16_nn_align8>", "architecture"): [
+            [tensor.timer], [older.timer],
+        ],
+        (plain.timer, "same"): [[], [plain.timer]],
+    }  # fmt: skip
 
 
 def test_a_level_cuts_all_kernels_alike_and_no_routine():

@@ -14,7 +14,7 @@ from taupy.commands import main
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, gpu_profile, host, profile_of
+from tests.builders import call, event, gpu_profile, host, profile_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UUID = "01900000-0000-7000-8000-{:012d}"
@@ -247,6 +247,56 @@ def test_a_busier_machine_undecides_times_and_not_counts(run):
     assert "other machine: CPU time over elapsed time was 1.00, is 0.50" in out
     assert run("compare", "app/x", "app/y", "--fail-on", "calls > +0")[0] == 0
     assert run("compare", "app/x", "app/y", "--fail-on", "time > +5%", "--allow", "machine")[0] == 0
+
+
+def with_memory(experiment, seed, *values, **more):
+    """Five runs, each with these user events: name, unit and the runs' values."""
+    made = runs(experiment, 5, seed, routines=2)
+    for name, unit, numbers in values:
+        for profile, number in zip(made, numbers, strict=True):
+            profile.threads[0].user_events.append(event(name, [number / 2, number], unit))
+    return made
+
+
+def test_user_events_have_conditions_too(run):
+    before, after = [100, 101, 102, 99, 100], [130, 131, 129, 132, 130]
+    store(
+        *with_memory("x", 1, ("held", "KiB", before), ("loss", "", before)),
+        *with_memory("y", 2, ("held", "KiB", after), ("loss", "", before)),
+    )
+    arguments = ("compare", "app/x", "app/y", "--fail-on")
+    code, out, _ = run(*arguments, "maximum of held > +10%")
+    assert code == 3
+    assert "GATE FAILED: maximum of held > +10%" in out
+    assert "100.0 KiB 130.0 KiB" in out
+    assert run(*arguments, "maximum of held > +31 KiB")[0] == 0
+    assert run(*arguments, "mean of held > 90 KiB")[0] == 3
+    assert run(*arguments, "samples of held > +0")[0] == 0
+    assert run(*arguments, "maximum of loss > +10%")[0] == 0
+    code, out, _ = run(*arguments, "maximum of * > +10%", "--json")
+    gate = next(view for view in json.loads(out) if view["title"].startswith("GATE"))
+    assert [(row["name"], row["verdict"], row["unit"]) for row in gate["rows"]] == [
+        ("held", "FAILED", "KiB"),
+        ("loss", "passed", ""),
+    ]
+    code, _, err = run(*arguments, "maximum of hold > +10%")
+    assert (code, "no user event is called 'hold' (there is: held" in err) == (2, True)
+    code, _, err = run(*arguments, "maximum of * > +10 KiB")
+    assert (code, "these user events are in KiB, no unit" in err) == (2, True)
+
+
+def test_limits_take_no_chance_of_a_false_alarm(run, repeated):
+    """0.05 / 7 would be out of reach of five runs a side."""
+    limits = [word for at in range(6) for word in ("--fail-on", f"time of r{at} > 1 min")]
+    code, out, _ = run("compare", "app/base", "app/slow", "--fail-on", "time > +5%", *limits)
+    assert (code, "1 failed, 0 undecided" in out) == (3, True)
+
+
+def test_what_is_gone_is_named(run):
+    profiles = [*runs("x", 5, 1, routines=3), *runs("y", 5, 2, routines=2)]
+    store(*profiles)
+    _, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time < -50%")
+    assert "does not judge what is not in every run: r2" in out
 
 
 def test_a_trial_against_itself_is_no_gate(run):

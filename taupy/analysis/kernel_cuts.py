@@ -1,0 +1,109 @@
+"""Names of kernels cut shorter, step by step, so that those of other GPUs find their partners.
+
+Some kernels do what their template arguments say: `vectorized_elementwise_kernel` adds or
+multiplies, `cutlass::Kernel2` is any product. Such *wrappers* keep what tells them apart, and
+lose numbers, containers, then types; all other kernels lose their arguments as a whole. The last
+step takes away what names a GPU's generation, a tile or an instruction's shape.
+
+Which names are then the same thing is `match.py`'s part.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from taupy.model.kernel_names import demangled, short_name, template_arguments
+
+_WRAPPER = re.compile(
+    r"elementwise_kernel|(?<![A-Za-z])reduce_kernel|multi_tensor_apply|grid_stride_kernel|index_kernel"
+    r"|\bcutlass\w*::(?:\w+::)*(?:Kernel2?|device_kernel)\b|\bcub::|\bthrust::|_kernel_agent"
+    r"|EigenMetaKernel|cuda_parallel_launch|parallel_for|forall|\braja::|\bRAJA::"
+)
+
+_ARCHITECTURE = re.compile(
+    r"(?<![a-z0-9])(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell"
+    r"|sm_?\d{2,3}[af]?(?:_xmma)?|xmma)(?![a-z0-9])_?|(?<=cutlass)_\d{2,3}(?=_)|Sm\d{2,3}\b",
+    re.IGNORECASE,
+)
+_TILES = re.compile(
+    r"_?(?<![a-z0-9])(?:tilesize|warpsize|warpgroupsize|tensor|sliced)?\d+x\d+(?:x\d+)*"
+    r"(?:_\d+x\d+)*(?![a-z0-9])",
+    re.IGNORECASE,
+)
+_STAGES = re.compile(r"_?(?<![a-z0-9])stages?(?:_?\d+)?(?![a-z0-9])", re.IGNORECASE)
+# `s16816gemm`: an mma of 16 x 8 x 16, summed in single precision.
+_MMA = re.compile(
+    r"(?<![a-z0-9])([shdif])(?:884|1684|1688|16816|16832|8816|8832|161616|64\d{4,6})"
+    r"(?=gemm|fprop|dgrad|wgrad)"
+)
+_NVJET = re.compile(r"(nvjet(?:_sm\d+)?_[a-z]+)_\w*_([NT]{2,3})")
+_TRITON = re.compile(r"(triton_[a-z]\w*?)_\d+")
+_CUDNN_VERSION = re.compile(r"(\w*cudnn\w*)_v\d+")
+
+_WORDS = re.compile(
+    r"(?<!\w)[A-Za-z_]\w*(?:(?:::(?:\(anonymous namespace\)|<unnamed>))?::[A-Za-z_]\w*)*"
+)
+_CONTAINER = re.compile(r"\b(?:std|at::detail)::[aA]rray<[^<>]*>")
+_TYPES = re.compile(
+    r"bool|(un)?signed|char|short|int|long|float|double|half|void|size_t|complex|u?int\d+_t"
+    r"|(__)?half2?|half_t|Half|BFloat16|bfloat16_t|(__)?nv_bfloat162?|tfloat32_t|Float8_\w+"
+    r"|__nv_fp8_\w+|(float|double|int)[234]"
+)
+# What carries arguments and says nothing of the work, and goes by other names in other versions.
+_CARRIERS = re.compile(
+    r"const|volatile|true|false|tuple|pair|integral_constant|enable_if|type|Params|lambda|instance"
+    r"|operator|TensorIterator(Base)?|TensorListMetadata|(Trivial)?OffsetCalculator"
+    r"|make_offset_calculator|(Load|Store)With(out)?Cast|gpu_kernel_impl(_nocast(_templated)?)?"
+)
+
+
+def is_wrapper(name: str) -> bool:
+    """Does this kernel do what its template arguments say?"""
+    return _WRAPPER.search(_short(name)) is not None
+
+
+def with_types(name: str) -> str:
+    """The short name, of wrappers with the words of their template arguments."""
+    return _told(name, types=True)
+
+
+def without_types(name: str) -> str:
+    """The same without types: an addition of half and one of single precision are one."""
+    return _told(name, types=False)
+
+
+def without_architecture(name: str) -> str:
+    """Also without GPU generations, tile sizes and the shapes of matrix instructions.
+
+    `ampere_sgemm_128x64_tn` and `volta_sgemm_64x64_tn` are both `sgemm_tn`, `s884gemm` of a V100
+    and `s16816gemm` of an A100 both `sgemm` of their types.
+    """
+    found = without_types(name)
+    for whole in (_TRITON, _CUDNN_VERSION):
+        if match := whole.fullmatch(found):
+            found = match[1]
+    if match := _NVJET.fullmatch(found):
+        found = f"{match[1]}_{match[2]}"
+    for pattern in (_ARCHITECTURE, _TILES, _STAGES):
+        found = pattern.sub("", found)
+    found = _MMA.sub(r"\1", found).strip("_ ")
+    return found or name
+
+
+@lru_cache(maxsize=4096)
+def _short(name: str) -> str:
+    return short_name(demangled(name))
+
+
+@lru_cache(maxsize=4096)
+def _told(name: str, types: bool) -> str:
+    short = _short(name)
+    if not is_wrapper(name):
+        return short
+    words: dict[str, None] = {}
+    for found in _WORDS.findall(_CONTAINER.sub("", template_arguments(demangled(name)))):
+        word = found.rpartition("::")[2]
+        if not _CARRIERS.fullmatch(word) and (types or not _TYPES.fullmatch(word)):
+            words[word] = None
+    return f"{short}<{', '.join(words)}>" if words else short
