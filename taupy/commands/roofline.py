@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import get_args
@@ -140,6 +141,8 @@ def run(args: argparse.Namespace) -> int:
         trials = selector.many(db, args.trials or ["latest"])
         work = [trial_work(db, trial) for trial in trials]
         timing = trial_work(db, selector.one(db, args.timing)) if args.timing else None
+        if timing is not None:  # of other clocks than those that the counts' own roofs hold at
+            work = [replace(one, ceilings=()) for one in work]
         there = stored.ceilings(db)
     found = _points(args, work, timing)
     wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
@@ -150,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         args.level,
         args.theme,
         args.top,
-        also(args.also, placements, there),
+        also(args.also, placements, [*there, *(own for one in work for own in one.ceilings)]),
         args.equal_decades,
     )
     write(args.output, drawing)

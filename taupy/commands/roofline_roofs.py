@@ -1,7 +1,8 @@
 """Which ceilings the points of `taupy roofline` and `taupy candidates` are held against.
 
-Those of the trial's processor in the database, a datasheet, or what --ceilings names; files
-and datasheets are read here, the choice among sources is `profiledb.ceilings`'.
+Those that the trial brought along, those of its processor in the database, a datasheet, or
+what --ceilings names; files and datasheets are read here, the choice among sources is
+`profiledb.ceilings`'.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import os
 import re
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
+from taupy import units
 from taupy.catalog import datasheets
-from taupy.errors import UsageError
-from taupy.model.machine import Ceiling, CeilingSource
+from taupy.errors import FormatError, UsageError
+from taupy.formats import ncu_csv, ncu_rep, registry
+from taupy.formats.progress import SILENT
+from taupy.model.machine import Ceiling, CeilingKind, CeilingSource, reported
 from taupy.model.rows import TrialRow
 from taupy.model.work import TrialWork
 from taupy.profiledb import ceilings as stored
@@ -76,13 +81,15 @@ def placed(
         there: the ceilings of the database.
     """
     chosen = _chosen(wishes.asked, there)
-    hosts = {one.trial_id: one.metadata.get("Hostname", "") for one in work}
-    known: dict[tuple[str, str], Roofs] = {}
+    of = {one.trial_id: one for one in work}
+    known: dict[tuple[str, str, tuple[Ceiling, ...]], Roofs] = {}
     placements = []
     for point in found:
-        key = (point.processor, hosts[point.trial])
+        trial = of[point.trial]
+        key = (point.processor, trial.metadata.get("Hostname", ""), trial.ceilings)
         if key not in known:
-            known[key] = _roofs(wishes, point.processor, _of_host(there, key[1]), chosen)
+            pool = _of_host(there, key[1])
+            known[key] = _roofs(wishes, point.processor, pool, chosen, trial.ceilings)
         placements.append(place(point, known[key]))
     return placements
 
@@ -125,17 +132,26 @@ def _roofs(
     processor: str,
     there: Sequence[Ceiling],
     chosen: _Chosen,
+    own: Sequence[Ceiling],
 ) -> Roofs:
+    """What the trial itself brought along (`own`) holds at its own clock: it comes first, and
+    the processor is named with that clock."""
     given = chosen.of(processor)
     if given is not None:
-        name, pool = given
+        own, (name, pool) = [], given
     else:
+        own = _kept(processor, own, chosen.sources)
         name, pool = processor, _pool(processor, there, chosen.sources)
+        if own and own[0].clock_hz:
+            name += f" at {units.prefixed(own[0].clock_hz, 'Hz')}"
     if wishes.threads is not None:
         pool = [one for one in pool if one.threads in (0, wishes.threads)]
 
+    def best(kind: CeilingKind, ceiling: str) -> Ceiling | None:
+        return stored.best_of(own, kind, ceiling) or stored.best_of(pool, kind, ceiling)
+
     latency = _latency(wishes.latency, pool)
-    return roofs_of(name, partial(stored.best_of, pool), rule=wishes.peak, latency=latency)
+    return roofs_of(name, best, rule=wishes.peak, latency=latency)
 
 
 def _pool(
@@ -146,12 +162,20 @@ def _pool(
     Published rates come in only where asked for, but for the launch latency, of which
     datasheets are silent.
     """
-    wanted = processor.strip().lower()
-    pool = [one for one in there if one.processor.strip().lower() == wanted]
+    pool = _kept(processor, there, sources)
     sheet = datasheets.datasheet(processor)
-    if sheet is not None:
-        pool += _of_sheet(sheet, sources)
-    return [one for one in pool if not sources or one.source in sources]
+    return pool if sheet is None else [*pool, *_of_sheet(sheet, sources)]
+
+
+def _kept(
+    processor: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
+) -> list[Ceiling]:
+    wanted = processor.strip().lower()
+    return [
+        one
+        for one in there
+        if one.processor.strip().lower() == wanted and (not sources or one.source in sources)
+    ]
 
 
 def _of_sheet(sheet: datasheets.Datasheet, sources: Sequence[CeilingSource]) -> list[Ceiling]:
@@ -203,7 +227,7 @@ def _given(
     text: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
 ) -> tuple[str, list[Ceiling]]:
     if os.path.isfile(text):
-        found = read_ceilings(text)
+        found = _of_report(Path(text)) or read_ceilings(text)
         return found[0].processor, found
     kept = [one.processor for one in there if one.processor.lower() == text.lower()]
     if kept:
@@ -218,6 +242,19 @@ def _given(
         names = ", ".join(f"'{sheet.gpu}'" for sheet in sheets)
         raise UsageError(f"--ceilings: '{text}' may be {names}; say which")
     return sheets[0].gpu, _of_sheet(sheets[0], sources)
+
+
+def _of_report(path: Path) -> list[Ceiling]:
+    """The peaks in a file of Nsight Compute; none where it is another's file."""
+    first = registry.first_bytes(path)
+    reads = next((one.read for one in (ncu_rep, ncu_csv) if one.recognises(path, first)), None)
+    if reads is None:
+        return []
+    devices = [one for profile in reads(path, SILENT) for one in profile.devices]
+    found = [one for each in devices for one in reported(each.name, each.facts, path.name)]
+    if not found:
+        raise FormatError(f"{path} holds no peaks: `ncu --set roofline` takes them")
+    return found
 
 
 _TIME = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(ns|us|µs|ms|s)?\s*")

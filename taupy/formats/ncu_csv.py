@@ -47,6 +47,25 @@ _LABELS: Final = {
     "Waves Per SM": "launch__waves_per_multiprocessor",
     "SM Frequency": "smsp__cycles_elapsed.avg.per_second",
     "DRAM Bandwidth": "dram__bytes.sum.per_second",
+    "DRAM Frequency": "dram__cycles_elapsed.avg.per_second",
+    "L2 Cache Frequency": "lts__cycles_elapsed.avg.per_second",
+    "Theoretical DRAM Bytes Accessible": "dram__bytes.sum.peak_sustained",
+    "Theoretical L2 Cache Bytes Accessible": "derived__lts__lts2xbar_bytes.sum.peak_sustained",
+    "Theoretical L1/TEX Cache Bytes Accessible": (
+        "derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained"
+    ),
+    **{
+        f"Theoretical Predicated-On {name}FMA Operations": (
+            f"derived__sm__sass_thread_inst_executed_op_{name.lower()}fma_pred_on_x{factor}"
+        )
+        for name, factor in (("D", 2), ("F", 2), ("H", 4))
+    },
+    **{
+        f"Theoretical Predicated-On {name}FMA Thread Instructions Executed": (
+            f"sm__sass_thread_inst_executed_op_{name.lower()}fma_pred_on.sum.peak_sustained"
+        )
+        for name in "DFH"
+    },
     **{
         f"Predicated-On {name} Thread Instructions Executed Per Cycle": (
             f"smsp__sass_thread_inst_executed_op_{name.lower()}_pred_on.sum.per_cycle_elapsed"

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from taupy.catalog import spelling
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES, COUNTERS
 from taupy.formats.gpu_records import kernel_timer
+from taupy.formats.ncu_peaks import Peaks
 from taupy.formats.slices import LONGEST_NS
 from taupy.model.gpu import Device, Extent, Launch
 from taupy.model.launch_counts import LaunchCounts
@@ -27,12 +28,26 @@ from taupy.model.streams import StreamBuilder
 _DURATION: Final = "gpu__time_duration.sum"
 _CYCLES: Final = "sm__cycles_elapsed.avg"
 
-_DRAM: Final = (
-    (("dram__bytes_read.sum", 1), ("dram__bytes_write.sum", 1)),
-    (("dram__bytes_op_read.sum", 1), ("dram__bytes_op_write.sum", 1)),
-    (("dram__sectors_read.sum", 32), ("dram__sectors_write.sum", 32)),
-    (("dram__sectors_op_read.sum", 32), ("dram__sectors_op_write.sum", 32)),
-)
+# Bytes of a level where they were not counted as such: the first sum that the file has.
+_BYTES: Final = {
+    "bytes_dram": (
+        (("dram__bytes_read.sum", 1), ("dram__bytes_write.sum", 1)),
+        (("dram__bytes_op_read.sum", 1), ("dram__bytes_op_write.sum", 1)),
+        (("dram__sectors_read.sum", 32), ("dram__sectors_write.sum", 32)),
+        (("dram__sectors_op_read.sum", 32), ("dram__sectors_op_write.sum", 32)),
+    ),
+    "bytes_l2": ((("lts__t_sectors.sum", 32),),),
+    "bytes_l1": ((("l1tex__t_sectors.sum", 32),),),
+}
+
+# What NVIDIA's hierarchical rooflines take instead: what the caches hand out.
+_HANDED_OUT: Final = {
+    "bytes_l2": ("derived__lts__lts2xbar_bytes.sum",),
+    "bytes_l1": (
+        "derived__l1tex__lsu_writeback_bytes_mem_lg.sum",
+        "derived__l1tex__lsu_writeback_bytes_mem_lgds.sum",
+    ),
+}
 
 _RATE: Final = re.compile(
     r"(?P<unit>\w+?)__(?P<rest>[^.]+)\.sum\.(?P<per>per_second|per_cycle_elapsed)"
@@ -109,12 +124,14 @@ class CountedLaunches:
         self._events: dict[tuple[Thread, int, str], _Values] = {}
         self._units: dict[str, str] = {}
         self._devices: dict[tuple[int, int], tuple[str, str]] = {}
+        self._peaks: dict[tuple[int, int], Peaks] = {}
         self._like_ampere = False
         self.count = 0
         self.failed = 0
         self.untimed = 0
         self.tensor_by_instructions = 0
         self.by_rates = 0
+        self.handed_out = 0
         self.left_out = 0
 
     def add(self, one: Counted) -> None:
@@ -185,11 +202,19 @@ class CountedLaunches:
             counted = {**derived, **counted}
             known, found = found, _measured(counted)
             self.by_rates += len(found) > len(known)
-        if "bytes_dram" not in found:
-            for parts in _DRAM:
+        for level, ways in _BYTES.items():
+            for parts in ways if level not in found else ():
                 if all(name in counted for name, _ in parts):
-                    found["bytes_dram"] = sum(counted[name] * weight for name, weight in parts)
+                    found[level] = sum(counted[name] * weight for name, weight in parts)
                     break
+        handed_out = {
+            level: counted[name]
+            for level, names in _HANDED_OUT.items()
+            for name in names
+            if level not in found and name in counted
+        }
+        found |= handed_out
+        self.handed_out += bool(handed_out)
         if "flop_tensor" not in found:
             flop = self._tensor_flop(one, counted)
             if flop is not None:
@@ -260,6 +285,7 @@ class CountedLaunches:
         key = (thread.node, thread.context - 1)
         known = self._devices.get(key, ("", ""))
         self._devices[key] = (known[0] or name, known[1] or one.capability)
+        self._peaks.setdefault(key, Peaks()).add(one.values)
 
     def profile(self, application: str, metadata: dict[str, str], when: float) -> Profile:
         """All launches, summed up by kernel and configuration.
@@ -289,7 +315,11 @@ class CountedLaunches:
             metadata={**facts, **metadata},
             node_metadata={n: {"PID": pid} for pid, n in self._nodes.items() if pid},
             devices=[
-                Device(node, ordinal, name or f"GPU {ordinal}", compute_capability=capability)
+                Device(
+                    *(node, ordinal, name or f"GPU {ordinal}"),
+                    compute_capability=capability,
+                    facts=self._peaks[node, ordinal].facts(),
+                )
                 for (node, ordinal), (name, capability) in sorted(self._devices.items())
             ],
         )
@@ -311,6 +341,11 @@ class CountedLaunches:
             )
         if self.by_rates:
             found.append(f"sums of {self.by_rates} launches were made of rates and the duration")
+        if self.handed_out:
+            found.append(
+                f"bytes_l1 and bytes_l2 of {self.handed_out} launches: what the caches handed out, "
+                "as in NVIDIA's rooflines, for lack of what was asked of them"
+            )
         if self.tensor_by_instructions:
             found.append(
                 f"flop_tensor of {self.tensor_by_instructions} launches: instructions of the "

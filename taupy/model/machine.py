@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from taupy.model.gpu import Fact
 
 CeilingKind = Literal["compute", "bandwidth", "latency"]
 CeilingSource = Literal["measured", "datasheet", "report", "user"]
@@ -48,3 +51,25 @@ class Ceiling:
     bytes: int | None = None
     reference: str = ""
     measured_at: str = ""
+
+
+ROOF_FACT = "Roof "
+CLOCK_FACT = "Clock of the Roofs"
+"""Facts of a device: "Roof fp64" in flop/s, "Roof L2" in B/s, and the clock they hold at."""
+
+
+def reported(processor: str, facts: Iterable[Fact], reference: str) -> list[Ceiling]:
+    """The ceilings that an imported report gives of a device, from the device's facts."""
+    known = {fact.name: fact for fact in facts if isinstance(fact.value, int | float)}
+    clock = known.get(CLOCK_FACT)
+    return [
+        Ceiling(
+            *("report", "", processor, "", "bandwidth" if fact.unit == "B/s" else "compute"),
+            *(name.removeprefix(ROOF_FACT), "peak at its clock", 0, float(fact.value), fact.unit),
+            source="report",
+            clock_hz=None if clock is None else float(clock.value),
+            reference=reference,
+        )
+        for name, fact in known.items()
+        if name.startswith(ROOF_FACT) and float(fact.value) > 0
+    ]

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from taupy.model.machine import Ceiling
+
 Tier = Literal["measured", "analytic", "unknown"]
 """Where a number comes from: counted by hardware, worked out from shapes, or nowhere."""
 
@@ -121,6 +123,7 @@ class TrialWork:
         metrics: names of the metrics that the trial has.
         gpus: names of the GPUs that ran kernels; `processor`: the CPU's model.
         wall_ns: of the longest host thread; 0 where no host thread was timed.
+        ceilings: that the trial itself brought along, at the clocks it ran at.
     """
 
     trial_id: int
@@ -136,3 +139,4 @@ class TrialWork:
     routines: tuple[RoutineWork, ...] = ()
     noted: tuple[NotedWork, ...] = ()
     health: tuple[str, ...] = field(default_factory=tuple)
+    ceilings: tuple[Ceiling, ...] = ()

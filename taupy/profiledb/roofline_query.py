@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from taupy.model.machine import Ceiling, reported
 from taupy.model.rows import TrialRow
 from taupy.model.work import (
     COUNTED_OPERATIONS,
@@ -21,6 +22,7 @@ from taupy.model.work import (
 )
 from taupy.profiledb.counted_times import HELPERS, WRAPPERS, counted_times
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.gpu_query import devices
 
 _METRICS = """
     SELECT id, name FROM metric
@@ -143,7 +145,13 @@ def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
             _noted(db, trial.id, paths, [name for _, name, *_ in timers], _BLAS in metadata)
         ),
         health=tuple(value for name, value in metadata.items() if name.startswith("taupy.health.")),
+        ceilings=tuple(_ceilings(db, trial)),
     )
+
+
+def _ceilings(db: ProfileDB, trial: TrialRow) -> Iterable[Ceiling]:
+    for device in devices(db, trial.id):
+        yield from reported(device.name, device.facts, trial.source)
 
 
 def _wall_ns(

@@ -9,12 +9,15 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import taupy as taupy_package
 from taupy.commands import main
+from taupy.model.gpu import Fact
+from taupy.model.machine import Ceiling
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -277,6 +280,59 @@ def test_levels_of_a_double_precision_kernel_on_an_rtx_4060(folder, capsys):
     assert rate == pytest.approx(85.16e9, rel=1e-4)
     assert rate / row["intensity_L2"] == pytest.approx(21.02e9, rel=1e-3)
     assert rate / row["intensity_L1"] == pytest.approx(42.26e9, rel=1e-3)
+
+
+def of_a_report(folder):
+    """A trial with the roofs of its own launches, on a GPU that was also measured."""
+    slow = {
+        "Roof fp32": (3e12, "flop/s"),
+        "Roof DRAM": (1e11, "B/s"),
+        "Clock of the Roofs": (1e9, "Hz"),
+    }
+    trial = gpu_trial(Kernel("gemm", 10, 20_000_000, GEMM), gpu="Tesla V100-SXM2-16GB", number=9)
+    facts = tuple(Fact(name, *value) for name, value in slow.items())
+    trial.devices = [replace(one, facts=facts) for one in trial.devices]
+    fast = [
+        Ceiling("m", "host", "Tesla V100-SXM2-16GB", "GPU-1", kind, name, "", 0, value, unit,
+                "measured")
+        for kind, name, value, unit in (
+            ("compute", "fp32", 1.4e13, "flop/s"), ("bandwidth", "L2", 3e12, "B/s"),
+            ("bandwidth", "DRAM", 8e11, "B/s"),
+        )
+    ]  # fmt: skip
+    with ProfileDB.open(folder / "taupy.db", readonly=False) as db:
+        add_profile(db, trial)
+        add_ceilings(db, fast)
+
+
+def roofs_named(shown):
+    return next(line for line in shown.out.splitlines() if line.startswith("note: roofs of"))
+
+
+def test_roofs_that_came_with_the_counts_come_first(folder, capsys):
+    """They hold at the clocks at which the counting tool locked the GPU."""
+    of_a_report(folder)
+    named = roofs_named(taupy(capsys, "latest"))
+    assert "at 1.00 GHz: fp32 3.00 Tflop/s (report)" in named and "DRAM 100 GB/s (report)" in named
+    assert "L2 3.00 TB/s (measured)" in named
+    assert "(report)" not in roofs_named(taupy(capsys, "1"))  # another trial of that GPU
+    named = roofs_named(taupy(capsys, "latest", "--ceilings", "measured"))
+    assert "fp32 14.0 Tflop/s (measured)" in named and "report" not in named
+    named = roofs_named(taupy(capsys, "latest", "--timing", "1"))
+    assert "fp32 14.0 Tflop/s (measured)" in named
+
+
+@needs_data
+def test_a_report_of_an_rtx_4060_is_held_against_its_own_roofs(folder, capsys):
+    """NVIDIA's own roofline: 48 fp64 units at 1.62 GHz, 32 B x 7.993 GHz of DRAM."""
+    path = SHARED / "rtx4060_gpp_step1.ncu-rep"
+    (row,) = imported(capsys, path.name)
+    roof = 2 * 48 * 1.62e9
+    assert row["roof_share"] == pytest.approx(85.16e9 / roof, rel=1e-3)
+    shown = taupy(capsys, "--db", "real.db", "--ceilings", str(path))
+    assert "DRAM 256 GB/s (report)" in roofs_named(shown)
+    csv_file = str(path).replace(".ncu-rep", ".ncu.csv")
+    assert "holds no peaks" in refused(capsys, "--db", "real.db", "--ceilings", csv_file)
 
 
 @needs_data

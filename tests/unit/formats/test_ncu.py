@@ -15,6 +15,7 @@ from taupy.formats import ncu_csv, ncu_rep, ncu_units
 from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants
+from taupy.model.machine import reported
 from tests.unit.formats import ncu_files as made
 
 SHARED = os.environ.get("TAUPY_SHARED_DATA")
@@ -172,7 +173,7 @@ def test_the_details_page_has_labels_and_rules(tmp_path):
     path.write_text("\n".join(rows))
     profile = read(path)
     assert counted(profile)["time"] == 23_420
-    assert events(profile)["DRAM Frequency"].mean == 13.77e9
+    assert events(profile)["dram__cycles_elapsed.avg.per_second"].mean == 13.77e9
     assert events(profile)["Elapsed Cycles"].unit == "cycle"
 
 
@@ -260,6 +261,55 @@ def test_a_report_is_read_without_software_of_nvidia(tmp_path, monkeypatch):
     assert "1 of 2 launches failed" in profile.metadata[IMPORT_NOTES]
 
 
+PEAKS = {
+    "gpu__time_duration.sum": 1000.0,
+    "device__attribute_display_name": "NVIDIA H200",
+    "sm__cycles_elapsed.avg.per_second": 1.5e9,
+    "lts__cycles_elapsed.avg.per_second": 1.6e9,
+    "dram__cycles_elapsed.avg.per_second": 6.5e9,
+    "sm__sass_thread_inst_executed_op_dfma_pred_on.sum.peak_sustained": 8448,
+    "derived__sm__sass_thread_inst_executed_op_ffma_pred_on_x2": 33792,
+    "sm__ops_path_tensor_src_fp16_dst_fp16_sparsity_off.sum.peak_sustained": 540_672,
+    "sm__ops_path_tensor_src_fp16_dst_fp32_sparsity_off.sum.peak_sustained": 270_336,
+    "sm__ops_path_tensor_src_fp16_dst_fp32_sparsity_on.sum.peak_sustained": 1_081_344,
+    "sm__ops_path_tensor_src_int8.sum.peak_sustained_elapsed.per_second": 1.9e15,
+    "derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained": 16_896,
+    "lts__lts2xbar_cycles_active.sum.peak_sustained": 160,
+    "dram__bytes.sum.peak_sustained": 640,
+    "derived__lts__lts2xbar_bytes.sum.per_second": 2e9,
+    "l1tex__t_sectors.sum": 100,
+}
+
+
+def test_a_report_brings_the_roofs_at_the_clocks_of_its_launches(tmp_path, monkeypatch):
+    monkeypatch.setattr(ncu_rep, "find_spec", lambda name: None)
+    slower = {**PEAKS, "sm__cycles_elapsed.avg.per_second": 1.1e9}
+    launches = [("f", (8, 1, 1), (128, 1, 1), one) for one in (slower, PEAKS, slower)]
+    profile = read(made.report(tmp_path / "r.ncu-rep", launches))
+    (device,) = profile.devices
+    found = {one.name: one for one in reported(device.name, device.facts, "r.ncu-rep")}
+    assert {name: (one.value, one.unit) for name, one in found.items()} == {
+        "fp64": (2 * 8448 * 1.5e9, "flop/s"),
+        "fp32": (33792 * 1.5e9, "flop/s"),
+        "tensor fp16": (540_672 * 1.5e9, "flop/s"),
+        "tensor int8": (1.9e15, "op/s"),
+        "L1": (16_896 * 1.5e9, "B/s"),
+        "L2": (160 * 32 * 1.6e9, "B/s"),
+        "DRAM": (640 * 6.5e9, "B/s"),
+    }
+    assert {one.clock_hz for one in found.values()} == {1.5e9}
+    assert {(one.processor, one.source) for one in found.values()} == {("NVIDIA H200", "report")}
+    values = counted(profile)
+    assert (values["bytes_l1"], values["bytes_l2"]) == (3 * 32 * 100, 3 * 2000)
+    assert "bytes_l2 of 3 launches: what the caches handed out" in profile.metadata[IMPORT_NOTES]
+
+
+def test_a_file_without_peaks_brings_no_roofs(tmp_path, monkeypatch):
+    monkeypatch.setattr(ncu_rep, "find_spec", lambda name: None)
+    profile = read(made.report(tmp_path / "r.ncu-rep", [("f", (8, 1, 1), (1, 1, 1), METRICS)]))
+    assert profile.devices[0].facts == ()
+
+
 def test_reports_that_lie_are_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(ncu_rep, "find_spec", lambda name: None)
     launches = [("f", (8, 2, 1), (128, 1, 1), METRICS)]
@@ -323,6 +373,16 @@ def test_a_tensor_kernel_shows_little_single_precision_work():
     )
     assert per_cycle * rate["smsp__cycles_elapsed.avg.per_second"] == pytest.approx(
         79.9e9, rel=1e-3
+    )
+
+
+@shared
+def test_the_details_page_of_the_roofline_section_holds_the_roofs():
+    """RTX 5090 at 2.01 GHz: 21,760 FP32 units, 128 B a cycle at 13.77 GHz."""
+    profile = read(Path(SHARED, "gpu/rtx5090_dsocr/kernel_0003.roofline.csv"))
+    found = {one.name: one.value for one in reported("", profile.devices[0].facts, "")}
+    assert found == pytest.approx(
+        {"fp64": 680 * 2.01e9, "fp32": 2 * 21_760 * 2.01e9, "DRAM": 128 * 13.77e9}, rel=1e-9
     )
 
 
