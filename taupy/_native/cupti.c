@@ -20,14 +20,15 @@
 #define EXPORT __attribute__((visibility("default")))
 
 #define BUFFER_BYTES (2u << 20)
-#define BUFFER_HEAD 4096
 #define BUFFERS_AT_MOST 256
+#define BUFFERS_OF_OLD 4096 /* before CUDA 12.9 CUPTI may crash where a buffer is refused */
+#define MAY_BE_REFUSED 27 /* as cuptiGetVersion tells */
 #define WORK_AT_MOST (1u << 18)
 
 enum BufferState { BUFFER_NONE, BUFFER_FREE, BUFFER_HELD, BUFFER_FULL };
 
 typedef struct Buffer {
-    uint8_t *memory; /* the head tells which buffer it is; records follow after a page */
+    uint8_t *memory;
     uint32_t state;
     int32_t next; /* in the queue */
     size_t valid;
@@ -38,7 +39,7 @@ static Sums sums;
 static PartHeader *part;
 static const GpuHost *host;
 static void *subscriber;
-static Buffer buffers[BUFFERS_AT_MOST];
+static Buffer buffers[BUFFERS_OF_OLD];
 static int32_t queue_head = -1; /* newest first */
 static sem_t wake, ended;
 static int end_asked, end_last, worker_gone; /* atomically */
@@ -50,7 +51,7 @@ static pthread_mutex_t copy_lock = PTHREAD_MUTEX_INITIALIZER; /* of those who as
 static pthread_t worker;
 static int worker_problem; /* errno of its creation */
 static int began;
-static uint32_t asked_kinds[16], asked_count;
+static int unified_problem; /* what CUPTI answered, atomically; 0: nothing to say */
 
 /* ---------------------------------------------------------------- buffers */
 
@@ -59,7 +60,9 @@ static void on_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_reco
     *max_records = 0;
     *buffer = NULL;
     *size = 0;
-    for (int i = 0; i < BUFFERS_AT_MOST; i++) {
+    int most = cupti.version != 0 && cupti.version < MAY_BE_REFUSED ? BUFFERS_OF_OLD
+                                                                    : BUFFERS_AT_MOST;
+    for (int i = 0; i < most; i++) {
         uint32_t state = __atomic_load_n(&buffers[i].state, __ATOMIC_RELAXED);
         if ((state != BUFFER_FREE && state != BUFFER_NONE) ||
             !__atomic_compare_exchange_n(&buffers[i].state, &state, BUFFER_HELD, 0,
@@ -67,22 +70,32 @@ static void on_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_reco
             continue;
         if (buffers[i].memory == NULL) {
             int saved = errno;
-            void *memory = mmap(NULL, BUFFER_HEAD + BUFFER_BYTES, PROT_READ | PROT_WRITE,
+            void *memory = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             errno = saved;
             if (memory == MAP_FAILED) {
                 __atomic_store_n(&buffers[i].state, BUFFER_NONE, __ATOMIC_RELEASE);
                 break;
             }
-            *(int32_t *)memory = i;
-            buffers[i].memory = memory;
+            __atomic_store_n(&buffers[i].memory, memory, __ATOMIC_RELEASE);
         }
-        *buffer = buffers[i].memory + BUFFER_HEAD;
+        *buffer = buffers[i].memory;
         *size = BUFFER_BYTES;
         return;
     }
     if (sums.counters != NULL)
         __atomic_add_fetch(&sums.counters->refused, 1, __ATOMIC_RELAXED);
+}
+
+/* Which buffer it is; -1: none of ours, as where another client's callbacks stood before. */
+static int buffer_number(const uint8_t *memory)
+{
+    for (int i = 0; i < BUFFERS_OF_OLD; i++) {
+        const uint8_t *ours = __atomic_load_n(&buffers[i].memory, __ATOMIC_ACQUIRE);
+        if (ours == memory)
+            return __atomic_load_n(&buffers[i].state, __ATOMIC_RELAXED) == BUFFER_HELD ? i : -1;
+    }
+    return -1;
 }
 
 static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size,
@@ -91,9 +104,11 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
     (void)context, (void)stream, (void)size;
     if (buffer == NULL || began < 0) /* a fork's child, whose parent goes on with it */
         return;
-    int32_t number = *(int32_t *)(buffer - BUFFER_HEAD);
+    int32_t number = buffer_number(buffer);
+    if (number < 0)
+        return;
     Buffer *done = &buffers[number];
-    done->valid = valid;
+    done->valid = valid < BUFFER_BYTES ? valid : BUFFER_BYTES;
     __atomic_store_n(&sums.counters->told,
                      __atomic_load_n(&sums.counters->launches, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     __atomic_store_n(&done->state, BUFFER_FULL, __ATOMIC_RELEASE);
@@ -167,13 +182,28 @@ static void drain(void)
         while (first >= 0) {
             Buffer *buffer = &buffers[first];
             first = buffer->next;
-            walk(buffer->memory + BUFFER_HEAD, buffer->valid);
+            walk(buffer->memory, buffer->valid);
             __atomic_store_n(&buffer->state, BUFFER_FREE, __ATOMIC_RELEASE);
         }
     }
 }
 
 /* ---------------------------------------------------------------- the worker */
+
+static const char *result_text(int result)
+{
+    const char *text = NULL;
+    if (cupti.result_string == NULL || cupti.result_string(result, &text) != 0 || text == NULL)
+        text = "";
+    return text;
+}
+
+static void note_result(const char *name, const char *what, int result)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s: %d %s", what, result, result_text(result));
+    note(part, name, text);
+}
 
 static CallTable *table_new(uint64_t size)
 {
@@ -200,6 +230,9 @@ static void housekeeping(void)
     }
     if (cupti.dropped_records(NULL, 0, &dropped) == 0)
         sums.counters->dropped += dropped;
+    int unified = __atomic_exchange_n(&unified_problem, 0, __ATOMIC_ACQ_REL);
+    if (unified != 0)
+        note_result("records.missing", "unified memory", unified);
     part->start_ticks = host->part_start();
     sums.counters->realtime_end = clock_ns(CLOCK_REALTIME);
     sums.counters->monotonic_end = clock_ns(CLOCK_MONOTONIC);
@@ -396,14 +429,6 @@ static void forked(void)
 
 /* ---------------------------------------------------------------- the beginning */
 
-static const char *result_text(int result)
-{
-    const char *text = NULL;
-    if (cupti.result_string == NULL || cupti.result_string(result, &text) != 0 || text == NULL)
-        text = "";
-    return text;
-}
-
 static void facts(void)
 {
     char text[64];
@@ -414,9 +439,10 @@ static void facts(void)
     note(part, "driver.cuda", text);
 }
 
+/* The calls to hear of. One that CUPTI refuses is left out. */
 static int choose_callbacks(void)
 {
-    int chosen = 0, result = 0;
+    int chosen = 0, refused = 0, noted = 0, result;
     for (int domain = DOMAIN_DRIVER; domain <= DOMAIN_RUNTIME; domain++) {
         int missing = 0;
         for (uint32_t id = 1; id < IDS_AT_MOST && missing < 64; id++) {
@@ -430,15 +456,20 @@ static int choose_callbacks(void)
             calls.interest[domain][id] = (uint8_t)interest;
             if (!interest)
                 continue;
-            if ((result = cupti.enable_callback(1, subscriber, domain, id)) != 0)
-                return result;
+            if ((result = cupti.enable_callback(1, subscriber, domain, id)) != 0) {
+                calls.interest[domain][id] = 0;
+                refused = refused ? refused : result;
+                if (!noted++)
+                    note_result("callbacks.missing", name, result);
+                continue;
+            }
             text_block(part, GPU_CALL_NAME, (uint64_t)domain << 12 | id, name);
             chosen++;
         }
     }
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_CREATED);
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_DESTROY);
-    return chosen ? 0 : -1;
+    return chosen ? 0 : refused ? refused : -1;
 }
 
 /* The kinds of records; only kernels and copies are indispensable. */
@@ -458,28 +489,34 @@ static int choose_records(void)
         if (kinds[i].trace && !host->trace)
             continue;
         int result = cupti.enable(kinds[i].kind);
-        if (result == 0)
-            asked_kinds[asked_count++] = kinds[i].kind;
-        else if (kinds[i].needed)
+        if (result != 0 && kinds[i].needed)
             return result;
-        else {
-            char text[256];
-            snprintf(text, sizeof text, "kind %u: %d %s", kinds[i].kind, result,
-                     result_text(result));
-            note(part, "records.missing", text);
+        if (result != 0) {
+            char what[32];
+            snprintf(what, sizeof what, "kind %u", kinds[i].kind);
+            note_result("records.missing", what, result);
         }
     }
-    if (cupti.configure_unified_memory != NULL) {
-        struct {
-            uint32_t scope, kind, device, enable;
-        } wanted[4];
-        for (uint32_t i = 0; i < 4; i++)
-            wanted[i] = (typeof(wanted[0])){2, i + 1, 0, 1}; /* all devices of the process */
-        if (cupti.configure_unified_memory(wanted, 4) == 0 &&
-            cupti.enable(RECORD_UNIFIED_MEMORY) == 0)
-            asked_kinds[asked_count++] = RECORD_UNIFIED_MEMORY;
-    }
     return 0;
+}
+
+/* What unified memory moves. CUPTI must be asked when the driver is ready, which it is not yet
+ * when it loads this library, and most programs have none: at the first allocation of such
+ * memory. What CUPTI refuses is noted by the worker, which the part belongs to. */
+static void begin_unified_memory(void)
+{
+    static int once;
+    struct {
+        uint32_t scope, kind, device, enable;
+    } wanted[4];
+    if (cupti.configure_unified_memory == NULL || __atomic_exchange_n(&once, 1, __ATOMIC_ACQ_REL))
+        return;
+    for (uint32_t i = 0; i < 4; i++)
+        wanted[i] = (typeof(wanted[0])){2, i + 1, 0, 1}; /* all devices of the process */
+    int result = cupti.configure_unified_memory(wanted, 4);
+    if (result == 0)
+        result = cupti.enable(RECORD_UNIFIED_MEMORY);
+    __atomic_store_n(&unified_problem, result, __ATOMIC_RELEASE);
 }
 
 /* CUPTI holds pointers into this library for the rest of the process. */

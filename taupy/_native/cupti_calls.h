@@ -28,7 +28,7 @@
 #define PROBES 64
 #define IDS_AT_MOST 4096
 
-enum { CALL_OF_INTEREST = 1, CALL_LAUNCHES = 2 };
+enum { CALL_OF_INTEREST = 1, CALL_LAUNCHES = 2, CALL_MANAGED = 4 };
 
 typedef struct CallTable {
     uint64_t mask;
@@ -58,6 +58,7 @@ static Calls calls;
 static volatile int calls_closed = 1; /* callbacks do nothing */
 static int worker_begun; /* the thread that sums up */
 static void begin_worker(void);
+static void begin_unified_memory(void);
 static __thread OpenCall open_call __attribute__((tls_model("initial-exec")));
 
 static inline void ring_put(uint64_t *ring, uint32_t correlation, uint64_t node)
@@ -143,6 +144,11 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     if (call->site == 0) {
         GpuPlace place = calls.host->place();
         ring_put(calls.ring, call->correlation, place.launch);
+        if (calls.interest[domain][id] & CALL_MANAGED) {
+            open->ours = 1; /* what CUPTI calls for it */
+            begin_unified_memory();
+            open->ours = 0;
+        }
         if (open->depth++ == 0) { /* else the runtime calls the driver */
             if (calls.interest[domain][id] & CALL_LAUNCHES)
                 __atomic_add_fetch(&calls.counters->launches, 1, __ATOMIC_RELAXED);
@@ -171,7 +177,7 @@ static const char *const idle_calls[] = {
 /* Of the driver, which runtime calls go through, only what a program calls itself. */
 static const char *const driver_calls[] = {
     "cuLaunch", "cuMemcpy", "cuMemset", "cuGraph", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc",
-    "cuMemPrefetch", "cuStreamSynchronize", "cuStreamWait", "cuCtxSynchronize",
+    "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemPrefetch", "cuStreamSynchronize", "cuStreamWait", "cuCtxSynchronize",
     "cuEventSynchronize", "cuEventRecord", "cuModuleLoad", "cuLibraryLoad", "cuModuleUnload",
     "cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxRetain", "cuStreamCreate",
     "cuStreamDestroy", "cuLink",
@@ -198,8 +204,10 @@ static int interest_in(int domain, const char *name)
         contains(name, WORDS(idle_calls), 0) ||
         (domain == DOMAIN_DRIVER && !contains(name, WORDS(driver_calls), 1)))
         return 0;
-    int launches = contains(name, WORDS(launching_calls), 0) && strstr(name, "LaunchHostFunc") == NULL;
-    return CALL_OF_INTEREST | (launches ? CALL_LAUNCHES : 0);
+    int launches = contains(name, WORDS(launching_calls), 0) &&
+                   strstr(name, "LaunchHostFunc") == NULL && strstr(name, "Node") == NULL;
+    return CALL_OF_INTEREST | (launches ? CALL_LAUNCHES : 0) |
+           (strstr(name, "llocManaged") != NULL ? CALL_MANAGED : 0);
 #undef WORDS
 }
 

@@ -84,6 +84,8 @@ static PyObject *on_records(PyObject *module, PyObject *records)
 
 /* ---------------------------------------------------------------- for collectors/cupti_python.py */
 
+static void begin_unified_memory(void) {} /* cupti-python is asked for it at the beginning */
+
 /* With the first call of CUDA's API, in the thread that makes it. */
 static void begin_worker(void)
 {

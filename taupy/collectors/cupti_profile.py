@@ -516,5 +516,10 @@ def _health(taken: _Node) -> dict[str, str]:
     say("gpu_trace", get("trace_lost", 0), f"{get('trace_lost')} activities could not be written")
     say("gpu_walk", get("walk_errors", 0), f"{get('walk_errors')} buffers could not be read whole")
     say("gpu_backend", "backend" in notes, notes.get("backend", ""))
+    say(
+        "gpu_callbacks",
+        "callbacks.missing" in notes,
+        f"CUPTI refuses to tell of some calls of the API ({notes.get('callbacks.missing')} ...)",
+    )
     say("gpu_kinds", "records.missing" in notes, f"not recorded: {notes.get('records.missing')}")
     return said

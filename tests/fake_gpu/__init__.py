@@ -19,8 +19,8 @@ PRELUDE = """
 import ctypes, os, sys, threading, time
 cuda = ctypes.CDLL("libcuda.so.1")
 for name in ("fake_launch", "fake_driver_launch", "fake_silent_launch", "fake_graph_launch",
-             "fake_copy", "fake_memset", "fake_alloc", "fake_synchronize", "fake_migrate",
-             "fake_launch_in_thread", "fake_get_device"):
+             "fake_copy", "fake_memset", "fake_alloc", "fake_synchronize", "fake_managed",
+             "fake_migrate", "fake_launch_in_thread", "fake_get_device"):
     getattr(cuda, name).restype = None
 names = {}
 def text(name):

@@ -15,7 +15,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 static FakeHooks *hooks;
-static int initialised;
+static int initialised, ready;
 static uint32_t correlations;
 static uint64_t stream_end[8][64];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,8 +54,12 @@ EXPORT int cuInit(unsigned flags)
         if (begin == NULL || begin() != 1)
             return 304;
     }
+    ready = 1;
     return 0;
 }
+
+/* Is cuInit done? What a tool may ask before that is little. */
+EXPORT int fake_ready(void) { return ready; }
 
 EXPORT int cuDeviceGetCount(int *count)
 {
@@ -273,6 +277,13 @@ EXPORT void fake_alloc(int release, uint64_t bytes, int device)
     it.record.correlation = correlation;
     put(&it);
     leave(DOMAIN_RUNTIME, id, name, correlation);
+}
+
+EXPORT void fake_managed(int device)
+{
+    use(device);
+    uint32_t correlation = enter(DOMAIN_RUNTIME, 216, "cudaMallocManaged");
+    leave(DOMAIN_RUNTIME, 216, "cudaMallocManaged", correlation);
 }
 
 EXPORT void fake_migrate(int counter, uint64_t value)

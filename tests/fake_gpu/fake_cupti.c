@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define ENABLED_AT_MOST 64
@@ -30,6 +31,7 @@ static int kinds[ENABLED_AT_MOST];
 static uint8_t *buffer;
 static size_t size, used, dropped;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int unified_configured;
 
 static struct {
     uint8_t *buffer;
@@ -165,6 +167,8 @@ EXPORT int cuptiUnsubscribe(void *subscriber)
 EXPORT int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t id)
 {
     (void)subscriber;
+    if (setting("FAKE_REFUSED_CALL", -1) == (int)id)
+        return 1;
     if (domain < 3)
         enabled[domain][id] = (uint8_t)enable;
     return 0;
@@ -181,7 +185,7 @@ EXPORT int cuptiGetCallbackName(int domain, uint32_t id, const char **name)
         {2, 17, "cudaGetDevice_v3020"},       {2, 20, "cudaMalloc_v3020"},
         {2, 22, "cudaFree_v3020"},            {2, 41, "cudaMemcpyAsync_v3020"},
         {2, 51, "cudaMemsetAsync_v3020"},     {2, 131, "cudaStreamSynchronize_v3020"},
-        {2, 311, "cudaGraphLaunch_v10000"},
+        {2, 216, "cudaMallocManaged_v6000"},  {2, 311, "cudaGraphLaunch_v10000"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].domain == domain && names[i].id == id) {
@@ -230,6 +234,8 @@ EXPORT void fake_other_client(void)
 EXPORT int cuptiActivityEnable(uint32_t kind)
 {
     int result = setting("FAKE_ENABLE", 0);
+    if (kind == RECORD_UNIFIED_MEMORY && !unified_configured)
+        result = 15;
     if (result != 0)
         return result;
     if (kind < ENABLED_AT_MOST)
@@ -266,6 +272,11 @@ EXPORT int cuptiActivityFlushAll(uint32_t flag)
     uint8_t *done;
     size_t done_size, done_used;
     (void)flag;
+    if (setting("FAKE_FOREIGN", 0)) { /* what a client before this one had been asked for */
+        uint8_t *foreign = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mprotect(foreign, 4096, PROT_NONE);
+        completed(NULL, 0, foreign + 4096, 4096, 64);
+    }
     if (setting("FAKE_FLUSH_HANGS", 0))
         for (;;)
             sem_wait(&wake);
@@ -317,6 +328,12 @@ EXPORT int cuptiActivityGetNumDroppedRecords(void *where, uint32_t stream, size_
 
 EXPORT int cuptiActivityConfigureUnifiedMemoryCounter(void *configuration, uint32_t count)
 {
+    /* "The API should be called after CUDA driver initialization." */
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*is_ready)(void) = (int (*)(void))dlsym(driver, "fake_ready");
     (void)configuration, (void)count;
-    return 0;
+    if (setting("FAKE_UNIFIED", 0))
+        return setting("FAKE_UNIFIED", 0);
+    unified_configured = is_ready();
+    return unified_configured ? 0 : 15;
 }

@@ -349,6 +349,7 @@ def test_memory_is_told_by_user_events(gpu):
     profile = gpu.run(
         "init()\ndef alloc():\n    cuda.fake_alloc(0, ctypes.c_uint64(1000), 0)\n"
         "alloc(); alloc()\ncuda.fake_alloc(1, ctypes.c_uint64(1000), 0)\nalloc()\nlaunch('k')\n"
+        "cuda.fake_migrate(1, ctypes.c_uint64(1)); cuda.fake_managed(0)\n"
         "cuda.fake_migrate(1, ctypes.c_uint64(65536)); cuda.fake_migrate(4, ctypes.c_uint64(3))\n"
     )
     events = {}
@@ -783,6 +784,29 @@ def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(gpu, t
     assert says in gpu.said
     assert not streams(profile)
     assert "launch" in {timer.name for timer in profile.timers}
+
+
+def test_a_buffer_of_another_client_is_left_alone(gpu):
+    gpu.told["FAKE_FOREIGN"] = "1"
+    assert work(gpu.run("init()\nlaunch('k')\n")) == {"<module> / launch / k": 1}
+    assert health(gpu.stored(), "gpu_walk") == ""
+
+
+def test_a_call_that_cupti_does_not_tell_of_costs_no_more_than_that_call(gpu):
+    gpu.told["FAKE_REFUSED_CALL"] = "20"
+    profile = gpu.run("init()\ncuda.fake_alloc(0, ctypes.c_uint64(1000), 0)\nlaunch('k')\n")
+    assert work(profile) == {"<module> / launch / k": 1}
+    assert set(host_calls(profile)) == {"<module> / launch / cudaLaunchKernel"}
+    assert "cudaMalloc_v3020: 1" in health(profile, "gpu_callbacks")
+
+
+def test_unified_memory_that_cannot_be_watched_is_said_where_there_is_some(gpu):
+    gpu.told["FAKE_UNIFIED"] = "27"
+    profile = gpu.run("init()\nlaunch('k')\n")
+    assert health(profile, "gpu_kinds") == ""
+    profile = gpu.run("init()\ncuda.fake_managed(0)\nlaunch('k')\n")
+    assert "unified memory: 27" in health(profile, "gpu_kinds")
+    assert work(profile) == {"<module> / launch / k": 1}
 
 
 def test_another_client_that_takes_the_records_is_noticed(gpu):

@@ -333,3 +333,21 @@ def test_memory_stays_bounded_when_every_launch_is_another(collector, tmp_path):
 )
 def test_api_names_are_those_that_programmers_know(full, plain):
     assert api_name(full) == plain
+
+
+@pytest.mark.parametrize(
+    ("domain", "name", "interest"),
+    [
+        (2, "cudaLaunchKernel_ptsz_v7000", 3), (2, "cudaLaunchKernelExC_v11060", 3),
+        (2, "__cudaLaunchKernel_v12080", 3), (1, "cuLaunchKernelEx", 3), (1, "cuGraphLaunch", 3),
+        (2, "cudaGraphAddMemcpyNode1D_v11010", 1), (1, "cuGraphMemsetNodeSetParams", 1),
+        (2, "cudaLaunchHostFunc_v10000", 1), (2, "cudaMallocManaged_v6000", 5),
+        (1, "cuMemAllocManaged", 5), (2, "__cudaRegisterManagedVar_v3020", 1),
+        (1, "cuMemCreate", 1), (1, "cuMemMap", 1), (2, "cudaGetDevice_v3020", 0),
+        (1, "cuCtxGetCurrent", 0), (2, "cuLaunchKernel", 0),
+    ],
+)  # fmt: skip
+def test_calls_of_the_api_are_told_apart_by_their_names(domain, name, interest):
+    """1: a row of its own; & 2: work on a GPU begins; & 4: memory that both sides use."""
+    python = pytest.importorskip("taupy._native.cupti_python", reason="it is not built")
+    assert python.interest(domain, 0, name) == interest
