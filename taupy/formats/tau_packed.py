@@ -4,6 +4,7 @@ Gzip of Java's DataOutputStream, big-endian. After the six bytes "PPK" (16-bit l
 version and lowest compatible version come, each table with its size before it: metadata
 of trial and threads, metrics, groups, functions with their groups, user events, then the
 values of each thread. Strings are 16-bit lengths and Java's modified UTF-8.
+`tau_packed_write.py` writes it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from taupy.formats import limits, tau_names, tau_thread
 from taupy.formats.limits import refusal
 from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.registry import Format
+from taupy.formats.tau_packed_write import MAGIC, write
 from taupy.formats.tau_rows import Rows
 from taupy.formats.tau_text import Event
 from taupy.formats.tau_thread import Place
 from taupy.formats.tau_tree import Timers
 from taupy.model.profile import Metric, Profile, ThreadProfile
 
-MAGIC = "PPK".encode("utf-16-be")
 NEWEST_COMPATIBLE = 2
 _CHUNK = 1 << 20
 _INT = Struct(">i")
@@ -141,7 +142,7 @@ def _profiles(data: _Data) -> Iterator[Profile]:
     common, metadata = _metadata(data) if version >= 2 else ({}, {})
     if version < 2:
         data.skip(data.count("bytes of header"))
-    metrics = {name: tau_names.metric(name) for name in data.names("metrics")}
+    metrics = _metrics(data.names("metrics"), common.pop(tau_thread.METRIC, ""))
     groups = data.names("groups")
     functions = _functions(data, groups)
     events = data.names("user events")
@@ -200,6 +201,15 @@ def _metadata(data: _Data) -> tuple[dict[str, str], dict[Place, dict[str, str]]]
     return common, threads
 
 
+def _metrics(names: list[str], ours: str) -> dict[str, Metric]:
+    """By their names in the file; `ours`: names and units that our own export wrote."""
+    lines = ours.split("\n")
+    if len(lines) != len(names) or not all(one.endswith("]") and " [" in one for one in lines):
+        return {name: tau_names.metric(name) for name in names}
+    made = [Metric(*one[:-1].rsplit(" [", 1)) for one in lines]
+    return dict(zip(names, made, strict=True))
+
+
 def _functions(data: _Data, groups: list[str]) -> list[tuple[str, str]]:
     """Names and groups."""
     found: dict[str, str] = {}
@@ -251,4 +261,5 @@ FORMAT = Format(
     suffixes=(".ppk",),
     recognises=recognises,
     read=read,
+    write=write,
 )

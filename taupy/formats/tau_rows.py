@@ -136,8 +136,10 @@ class Rows:
             measured = _real(measured)
         if not isfinite(measured):
             raise ValueError
-        self.rounded = self.rounded or not measured.is_integer()
-        return round(measured * MICROSECOND_NS)
+        nanoseconds = round(measured * MICROSECOND_NS)
+        # 0.001 microseconds are no double, but the one next to it means that nanosecond.
+        self.rounded = self.rounded or nanoseconds / MICROSECOND_NS != measured
+        return nanoseconds
 
     def _number(self, measured: str | float) -> Number:
         if isinstance(measured, str):

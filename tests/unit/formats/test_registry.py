@@ -110,7 +110,7 @@ def test_names_of_formats_are_known_or_listed():
     with pytest.raises(UsageError, match="no format that can be read; there are: tau"):
         registry.reader("csv")
     with pytest.raises(UsageError, match="no format that can be written"):
-        registry.writer("tau-packed")
+        registry.writer("tau-sqlite")
 
 
 def test_lines_of_packed_and_plain_files_are_the_same(tmp_path):

@@ -1,0 +1,242 @@
+"""A profile of ours in TAU's terms: routines, call paths, events and metadata of each thread.
+
+What `tau_export.py` (text files) and `tau_packed_write.py` (ParaProf's packed file) have in
+common, and the account of what neither of them can carry.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from dataclasses import dataclass
+
+from taupy.formats import tau_names, tau_thread
+from taupy.formats.tau_names import ARROW, CUT
+from taupy.formats.tau_text import Event
+from taupy.model.forest import outermost
+from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile, Timer
+
+_LONGEST_PATH = 60_000  # bytes; pprof reads lines of 64 KiB, packed names have 16-bit lengths
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+
+def size(text: str) -> int:
+    """Bytes that a text takes at most, in UTF-8 and in Java's, which has two for NUL and
+    six beyond 16 bits."""
+    if text.isascii():
+        return len(text) + text.count("\0")
+    plain = len(text.encode("utf-8", "surrogatepass"))
+    return plain + text.count("\0") + 2 * sum(char > "\uffff" for char in text)
+
+
+def metrics(profile: Profile) -> list[Metric]:
+    """The metrics that some thread has."""
+    return [
+        metric
+        for metric in profile.metrics
+        if any(metric.name in one.tree.inclusive for one in profile.threads)
+    ]
+
+
+@dataclass(slots=True)
+class Lost:
+    """What TAU's files cannot carry."""
+
+    names: int = 0
+    paths: int = 0
+    launches: int = 0
+    devices: int = 0
+    mixed_events: int = 0
+    no_metric: int = 0
+    unmeasured: int = 0
+    arrows: int = 0
+    mixed_groups: int = 0
+    long_texts: int = 0
+    many_samples: int = 0
+
+    def lines(self) -> list[str]:
+        said = [
+            (
+                self.names,
+                "names with line breaks or control characters; they are written as escapes",
+            ),
+            (self.paths, "call paths too long for TAU's readers; their routines' sums are there"),
+            (self.launches, "launch configurations (grid, block, registers, occupancy)"),
+            (self.devices, "descriptions of GPUs, but for their names in the metadata"),
+            (self.mixed_events, "sums of user events that stand with and without call paths"),
+            (self.no_metric, "threads without any metric"),
+            (self.unmeasured, "values that were not measured; the file has 0 there"),
+            (self.arrows, "names with `=>`, which means call paths; `->` stands there"),
+            (self.mixed_groups, "functions that threads have in different groups; all stand"),
+            (self.long_texts, "texts beyond 65,535 bytes; they are cut"),
+            (self.many_samples, "user events of more than 2,147,483,647 samples; that stands"),
+        ]
+        return [f"not written: {count} {what}" for count, what in said if count]
+
+
+class Flat:
+    """A thread's rows in TAU's terms: which are routines, which are paths, and their names."""
+
+    def __init__(
+        self, tree: CallTree, timers: list[Timer], names: list[str], *, stream: bool
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.groups = [tau_names.tau_groups(timer.groups) for timer in timers]
+        self.stream = stream
+        cuts = {n for n, one in enumerate(timers) if one.name == CUT.name and one.file is None}
+        self.cuts = {n for n in cuts if timers[n].groups == CUT.groups}
+        self.below_cut = bytearray(len(tree))
+        for row, above in enumerate(tree.parent):
+            self.below_cut[row] = above >= 0 and (
+                self.below_cut[above] or tree.timer[above] in self.cuts
+            )
+        # One routine may be several timers of ours, in different groups.
+        self.routine = [names[timer] for timer in tree.timer]
+        self.size = array("q")  # bytes of a row's path
+        sizes = list(map(size, names))
+        for row, above in enumerate(tree.parent):
+            whole = above < 0 or tree.timer[above] in self.cuts
+            self.size.append((0 if whole else self.size[above]) + sizes[tree.timer[row]] + 4)
+        self.paths = [row for row in range(len(tree)) if self.is_path(row) and self.listed(row)]
+        self.too_long = sum(self.size[row] > _LONGEST_PATH for row in self.paths)
+        self.paths = [row for row in self.paths if self.size[row] <= _LONGEST_PATH]
+        ids: dict[str, int] = {}
+        self.outermost = outermost(
+            tree.parent, [ids.setdefault(name, len(ids)) for name in self.routine]
+        )
+
+    def is_empty(self, row: int) -> bool:
+        tree = self.tree
+        return not (tree.calls[row] or tree.subroutines[row]) and not any(
+            column[row]
+            for columns in (tree.inclusive, tree.exclusive)
+            for column in columns.values()
+        )
+
+    def path(self, row: int) -> str | None:
+        """The row's path as TAU writes it; None where it is too long.
+
+        It begins below the last `(callers not recorded)`.
+        """
+        if self.size[row] > _LONGEST_PATH:
+            return None
+        tree = self.tree
+        routines: list[str] = []
+        while row >= 0 and tree.timer[row] not in self.cuts:
+            routines.append(self.routine[row])
+            row = tree.parent[row]
+        return ARROW.join(reversed(routines))
+
+    def listed(self, row: int) -> bool:
+        """Is the row more than a place under which others stand?"""
+        if self.tree.timer[row] in self.cuts:
+            return False
+        if self.stream:
+            return self.tree.calls[row] > 0
+        return not (self.below_cut[row] and self.is_empty(row))
+
+    def is_path(self, row: int) -> bool:
+        above = self.tree.parent[row]
+        return above >= 0 and self.tree.timer[above] not in self.cuts
+
+
+def routines(
+    tree: CallTree, flat: Flat, inclusive: array[int], exclusive: array[int]
+) -> dict[str, tuple[int, int, float, float, str]]:
+    """Calls, subroutines, exclusive, inclusive, groups; not of what was not measured."""
+    sums: dict[str, list[float]] = {}
+    groups: dict[str, str] = {}
+    measured: set[str] = set()
+    for row in range(len(tree)):
+        if not flat.listed(row):
+            continue
+        name = flat.routine[row]
+        groups.setdefault(name, flat.groups[tree.timer[row]])
+        total = sums.setdefault(name, [0, 0, 0, 0])
+        total[0] += tree.calls[row]
+        total[1] += tree.subroutines[row]
+        if exclusive[row] == exclusive[row]:  # no NaN
+            total[2] += exclusive[row]
+            measured.add(name)
+    for row in flat.outermost:
+        if flat.listed(row) and inclusive[row] == inclusive[row]:
+            sums[flat.routine[row]][3] += inclusive[row]
+            measured.add(flat.routine[row])
+    return {
+        name: (int(calls), int(subroutines), own, whole, groups[name])
+        for name, (calls, subroutines, own, whole) in sums.items()
+        if name in measured
+    }
+
+
+def events(measured: ThreadProfile, flat: Flat, lost: Lost) -> list[Event]:
+    """Each event over all its call paths, then with each, as TAU writes context events."""
+    totals: dict[str, Event] = {}
+    contexts: list[Event] = []
+    plain: dict[str, Event] = {}
+    for one in measured.user_events:
+        name = one_line(tau_names.event_name(one.name, one.unit), lost)
+        event = Event(name, one.count, one.maximum, one.minimum, one.mean, one.sum_squares)
+        path = None if one.row is None else flat.path(one.row)
+        if path is None:
+            plain[name] = event
+        else:
+            contexts.append(event._replace(name=f"{name}{tau_thread.CONTEXT}{path}"))
+            totals[name] = _together(totals[name], event) if name in totals else event
+    lost.mixed_events += len(plain.keys() & totals.keys())
+    return [*{**totals, **plain}.values(), *contexts]
+
+
+def _together(one: Event, other: Event) -> Event:
+    count = one.count + other.count
+    return Event(
+        one.name,
+        count,
+        max(one.maximum, other.maximum),
+        min(one.minimum, other.minimum),
+        (one.mean * one.count + other.mean * other.count) / count if count else math.nan,
+        one.sum_squares + other.sum_squares,
+    )
+
+
+def facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
+    """The metadata that TAU repeats in every file, by name."""
+    node = measured.thread.node
+    facts = {**profile.metadata, **profile.node_metadata.get(node, {})}
+    for name in (tau_thread.CALLPATHS, "taupy.invariants"):
+        facts.pop(name, None)  # remarks on our tree, not on the measurement
+    place = re.compile(r"(.*) \[(\d+\.\d+\.\d+)\]", re.DOTALL)
+    thread = measured.thread
+    here = f"{thread.node}.{thread.context}.{thread.thread}"
+    for name in list(facts):
+        if (match := place.fullmatch(name)) and match[1] in facts:
+            value = facts.pop(name)
+            if match[2] == here:
+                facts[match[1]] = value
+    facts.setdefault("Starting Timestamp", str(round(profile.started_at * 1e6)))
+    facts |= {
+        tau_thread.DURATION: str(profile.duration_ns),
+        tau_thread.APPLICATION: profile.application,
+        tau_thread.EXPERIMENT: profile.experiment,
+    }
+    for device in profile.devices:
+        if device.node == node:
+            facts.setdefault(f"GPU[{device.ordinal}] Name", device.name)
+    if measured.thread.name:
+        facts[tau_thread.THREAD_NAME] = measured.thread.name
+    if measured.thread.native_id:
+        facts[tau_thread.THREAD_ID] = str(measured.thread.native_id)
+    return dict(sorted(facts.items()))
+
+
+def one_line(name: str, lost: Lost) -> str:
+    if not CONTROL.search(name) and "\n" not in name:
+        return name
+    lost.names += 1
+    return CONTROL.sub(_escape, name.replace("\n", "\\n"))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")

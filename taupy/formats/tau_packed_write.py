@@ -1,0 +1,286 @@
+"""Our profile as ParaProf's packed file (.ppk), as `tau_packed.py` describes it.
+
+One file has the threads of all nodes, and each of their rows all metrics, so what one
+thread has not measured can only be written as 0. A file begins with the names of all
+functions; the threads' values wait in a temporary file until these are known.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from struct import Struct, pack
+from typing import IO
+
+from taupy.formats import tau_flat, tau_names, tau_thread
+from taupy.formats.progress import Progress
+from taupy.formats.tau_flat import Flat, Lost
+from taupy.formats.tau_names import CALLPATH_GROUP, MICROSECOND_NS
+from taupy.formats.tau_thread import Place
+from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile
+
+MAGIC = "PPK".encode("utf-16-be")
+_VERSION, _LOWEST_COMPATIBLE = 2, 1
+_LONGEST_TEXT = 0xFFFF  # bytes
+_MOST_SAMPLES = (1 << 31) - 1
+_PLACE = Struct(">iii")
+_EVENT = Struct(">iidddd")
+_ARROW = "=>"
+
+
+def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    """Write the file; return what it cannot carry."""
+    lost = Lost()
+    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    metrics = tau_flat.metrics(profile)
+    functions, events = _Functions(lost), _Texts(lost)
+    names = _routine_names(profile, lost)
+    with tempfile.TemporaryFile(dir=target.parent) as threads:
+        for number in _in_order(profile).values():
+            measured = profile.threads[number]
+            flat = Flat(
+                measured.tree, profile.timers, names, stream=measured.thread.kind == "stream"
+            )
+            _write_thread(threads, measured, flat, metrics, functions, events, lost)
+            progress.advance(len(measured.tree))
+        threads.seek(0)
+        with open(target, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
+            header = _metadata(profile, metrics, lost)
+            out.write(MAGIC + pack(">ii", _VERSION, _LOWEST_COMPATIBLE))
+            out.write(pack(">i", len(header)) + header)
+            out.write(_table(_metric_names(metrics, lost)))
+            functions.write(out)
+            out.write(_table(events.texts) + pack(">i", len(profile.threads)))
+            shutil.copyfileobj(threads, out, 1 << 20)
+    lost.no_metric = sum(not one.tree.inclusive for one in profile.threads)
+    lost.devices = len(profile.devices)
+    lost.launches = sum(len(one.launches) for one in profile.threads)
+    return lost.lines()
+
+
+def _in_order(profile: Profile) -> dict[Place, int]:
+    """The threads by place: those of a node stand together."""
+    places = {
+        (one.thread.node, one.thread.context, one.thread.thread): number
+        for number, one in enumerate(profile.threads)
+    }
+    return dict(sorted(places.items()))
+
+
+def _routine_names(profile: Profile, lost: Lost) -> list[str]:
+    """TAU's names of our timers. To ParaProf an arrow in a name makes a call path of it,
+    whatever its group says, so the arrows of a routine's own name are written as ` -> `."""
+    names = [timer.full_name for timer in profile.timers]
+    others = {name for name in names if _ARROW not in name}
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        if _ARROW in name:
+            spelled = plain = name.replace(_ARROW, "->")
+            number = 2
+            while spelled in others:
+                spelled = f"{plain} ({number})"
+                number += 1
+            others.add(spelled)
+            found[name] = spelled
+    lost.arrows = len(found)
+    return [found.get(name, name) for name in names]
+
+
+class _Texts:
+    """Texts with numbers, each once; one too long for the format is cut."""
+
+    def __init__(self, lost: Lost) -> None:
+        self.texts: list[bytes] = []
+        self._ids: dict[str, int] = {}
+        self._taken: set[bytes] = set()
+        self._lost = lost
+
+    def id(self, text: str) -> int:
+        """The number of a text."""
+        found = self._ids.get(text)
+        if found is None:
+            found = self._ids[text] = len(self.texts)
+            data = self._free(text)
+            self._taken.add(data)
+            self.texts.append(data)
+        return found
+
+    def _free(self, text: str) -> bytes:
+        """The text as the file has it; one that is there already gets a number."""
+        data = _java(text, self._lost)
+        number = 2
+        while data in self._taken:
+            end = f" ({number})"
+            data = _java(text[: _LONGEST_TEXT - len(end)] + end, self._lost)
+            number += 1
+        return data
+
+
+class _Functions:
+    """The functions of all threads: routines and call paths, with the groups they have."""
+
+    def __init__(self, lost: Lost) -> None:
+        self._lost = lost
+        self._names = _Texts(lost)
+        self._groups = _Texts(lost)
+        self._of: list[dict[int, None]] = []  # the groups of each function
+        self._mixed: set[int] = set()
+
+    def id(self, name: str, groups: str) -> int:
+        """The number of a routine or of a call path. It has the groups of all threads."""
+        found = self._names.id(name)
+        these = dict.fromkeys(self._groups.id(one) for one in groups.split("|"))
+        if found == len(self._of):
+            self._of.append(these)
+        elif these.keys() != self._of[found].keys():
+            self._mixed.add(found)
+            self._of[found] |= these
+        self._lost.mixed_groups = len(self._mixed)
+        return found
+
+    def write(self, out: gzip.GzipFile) -> None:
+        out.write(_table(self._groups.texts))
+        out.write(pack(">i", len(self._of)))
+        for name, groups in zip(self._names.texts, self._of, strict=True):
+            out.write(name + pack(f">{len(groups) + 1}i", len(groups), *groups))
+
+
+def _write_thread(
+    out: IO[bytes],
+    measured: ThreadProfile,
+    flat: Flat,
+    metrics: Sequence[Metric],
+    functions: _Functions,
+    events: _Texts,
+    lost: Lost,
+) -> None:
+    thread = measured.thread
+    lost.paths += flat.too_long
+    rows = _function_rows(measured.tree, flat, metrics, functions, lost)
+    layout = Struct(f">idd{2 * len(metrics)}d")
+    out.write(_PLACE.pack(thread.node, thread.context, thread.thread) + pack(">i", len(rows)))
+    for id, values in rows.items():
+        out.write(layout.pack(id, *values))
+    found = tau_flat.events(measured, flat, lost)
+    out.write(pack(">i", len(found)))
+    for event in found:
+        lost.many_samples += event.count > _MOST_SAMPLES
+        count = min(event.count, _MOST_SAMPLES)
+        ordered = (event.minimum, event.maximum, event.mean, event.sum_squares)
+        out.write(_EVENT.pack(events.id(event.name), count, *ordered))
+
+
+def _function_rows(
+    tree: CallTree,
+    flat: Flat,
+    metrics: Sequence[Metric],
+    functions: _Functions,
+    lost: Lost,
+) -> dict[int, list[float]]:
+    """By function: calls, subroutines, then exclusive and inclusive of each metric."""
+    rows: dict[int, list[float]] = {}
+    measured = 0
+    for at, metric in enumerate(metrics):
+        inclusive, exclusive = tree.inclusive.get(metric.name), tree.exclusive.get(metric.name)
+        if inclusive is None or exclusive is None:
+            continue
+        of_metric = _by_function(tree, flat, inclusive, exclusive, functions)
+        measured += len(of_metric)
+        scale = MICROSECOND_NS if metric.unit == "ns" else 1
+        for id, (calls, subroutines, own, whole) in of_metric.items():
+            row = rows.setdefault(id, [calls, subroutines, *[0.0] * (2 * len(metrics))])
+            row[2 + 2 * at : 4 + 2 * at] = own / scale, whole / scale
+    lost.unmeasured += len(rows) * len(metrics) - measured
+    return rows
+
+
+def _by_function(
+    tree: CallTree,
+    flat: Flat,
+    inclusive: array[int],
+    exclusive: array[int],
+    functions: _Functions,
+) -> dict[int, tuple[int, int, float, float]]:
+    """What one metric has: calls, subroutines, exclusive, inclusive of routines and paths."""
+    found: dict[int, tuple[int, int, float, float]] = {}
+    for name, values in tau_flat.routines(tree, flat, inclusive, exclusive).items():
+        found[functions.id(name, values[4])] = values[:4]
+    for row in flat.paths:
+        own, whole = exclusive[row], inclusive[row]
+        if own != own or whole != whole:  # not measured
+            continue
+        groups = f"{CALLPATH_GROUP}|{flat.groups[tree.timer[row]]}"
+        id = functions.id(flat.path(row) or "", groups)
+        # Timers of one name are one routine to TAU, so a path may come twice.
+        calls, subroutines, others, above = found.get(id, (0, 0, 0, 0))
+        calls, subroutines = calls + tree.calls[row], subroutines + tree.subroutines[row]
+        found[id] = (calls, subroutines, others + own, above + whole)
+    return found
+
+
+def _metadata(profile: Profile, metrics: Sequence[Metric], lost: Lost) -> bytes:
+    """What all threads have in common, then what is each one's own."""
+    facts = {
+        place: tau_flat.facts(profile, profile.threads[number])
+        for place, number in _in_order(profile).items()
+    }
+    common = dict(next(iter(facts.values()), {}))
+    for name in (tau_thread.THREAD_NAME, tau_thread.THREAD_ID):
+        common.pop(name, None)
+    for of_thread in facts.values():
+        common = {name: value for name, value in common.items() if of_thread.get(name) == value}
+    ours = "\n".join(f"{one.name} [{one.unit}]" for one in metrics)
+    trial = {tau_thread.METRIC: ours, **common}
+    out = [pack(">i", 0), _pairs(trial.items(), lost), pack(">i", len(facts))]
+    for place, of_thread in facts.items():
+        own = [(name, value) for name, value in of_thread.items() if name not in common]
+        out += [_PLACE.pack(*place), _pairs(own, lost)]
+    return b"".join(out)
+
+
+def _pairs(facts: Iterable[tuple[str, str]], lost: Lost) -> bytes:
+    pairs = [_java(name, lost) + _java(value, lost) for name, value in facts]
+    return pack(">i", len(pairs)) + b"".join(pairs)
+
+
+def _metric_names(metrics: Sequence[Metric], lost: Lost) -> list[bytes]:
+    """TAU's names, each once: a metric of another tool may be called TIME, too."""
+    names: list[str] = []
+    for metric in metrics:
+        name = plain = tau_names.metric_name(metric)
+        number = 2
+        while name in names:
+            name = f"{plain} ({number})"
+            number += 1
+        names.append(name)
+    return [_java(name, lost) for name in names]
+
+
+def _table(texts: Sequence[bytes]) -> bytes:
+    return pack(">i", len(texts)) + b"".join(texts)
+
+
+def _java(text: str, lost: Lost) -> bytes:
+    """A text as Java's `writeUTF` has it: its length in 16 bits, two bytes for NUL, and what
+    is beyond 16 bits as two surrogates of three bytes each."""
+    if tau_flat.size(text) > _LONGEST_TEXT:
+        lost.long_texts += 1
+        while tau_flat.size(text) > _LONGEST_TEXT:
+            text = text[: len(text) * _LONGEST_TEXT // tau_flat.size(text)]
+    if not text.isascii():
+        data = text.encode("utf-16-be", "surrogatepass")
+        text = "".join(map(chr, array("H", _swapped(data))))
+    coded = text.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
+    return pack(">H", len(coded)) + coded
+
+
+def _swapped(data: bytes) -> bytes:
+    """Big-endian 16-bit numbers in the order of this machine."""
+    numbers = array("H", data)
+    if array("H", b"\0\1")[0] != 1:
+        numbers.byteswap()
+    return numbers.tobytes()
