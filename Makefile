@@ -3,7 +3,7 @@
 # make check   lint, format, types, import floors, docs
 # make bench   measure what measuring costs
 # make gpu-check    on a machine with a GPU: its tests, beside torch.profiler
-# make gpu-record   the same, and keep what CUPTI gave in GPU_RECORD=FOLDER, for tests without
+# make gpu-record GPU_RECORD=FOLDER   keep what CUPTI gives of a run there, for tests without
 # make clean   remove what the above made
 #
 # PYTHON=python3.12 chooses the interpreter. The demo lives in .venv, installed as users
@@ -13,6 +13,7 @@ PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 DEMO := .venv
 TEST := .venv-test-$(VERSION)
+GPU := .venv-gpu
 
 PIP_INSTALL = -m pip install --disable-pip-version-check -q
 BUILD_FILES := pyproject.toml setup.py taupy_boot.pth $(wildcard taupy/_native/*.c taupy/_native/*.h)
@@ -21,7 +22,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test check lint types floors docs bench gpu-check gpu-record clean python
+.PHONY: demo test-environment test check lint types floors docs bench gpu-environment gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
@@ -52,14 +53,23 @@ bench: $(TEST)/.installed-bench
 	for what in overhead bias training startup memory store counters ceilings compare formats gpu_records; do \
 	  $(TEST)/bin/python benchmarks/$$what.py || exit 1; done
 
-# PyTorch is taken from the interpreter's own packages: its CUDA must fit the driver.
-gpu-check: python
-	$(PYTHON) -m venv --system-site-packages .venv-gpu
-	.venv-gpu/bin/python $(PIP_INSTALL) -e ".[test,gpu]"
-	.venv-gpu/bin/python -m pytest -v -m gpu tests/gpu
+# PyTorch is taken from the packages of PYTHON: its CUDA must fit the driver. A virtual
+# environment does not see those of another that it was made with: they are named to it. Where
+# nothing can be fetched, what PYTHON has must do.
+gpu-environment: python
+	$(PYTHON) -m venv --without-pip --system-site-packages $(GPU)
+	$(PYTHON) -c 'import site; print(*(f"import site; site.addsitedir({each!r})" for each in \
+	  site.getsitepackages()), sep="\n")' > $(GPU)/lib/python$(VERSION)/site-packages/parent.pth
+	$(PYTHON) -m pip --python $(GPU)/bin/python install --disable-pip-version-check -q \
+	  -e ".[test,gpu]" || \
+	$(PYTHON) -m pip --python $(GPU)/bin/python install --disable-pip-version-check -q \
+	  --no-index --no-deps --no-build-isolation -e .
 
-gpu-record: gpu-check
-	.venv-gpu/bin/python tests/gpu/record.py $(GPU_RECORD)
+gpu-check: gpu-environment
+	$(GPU)/bin/python -m pytest -v -m gpu tests/gpu
+
+gpu-record: gpu-environment
+	$(GPU)/bin/python tests/gpu/record.py $(GPU_RECORD)
 
 clean:
 	rm -rf .venv .venv-gpu .venv-test-* build dist *.egg-info
