@@ -728,6 +728,24 @@ static void wrap(PyObject *module, const char *name, PyCFunction *real, void *ou
     Py_XDECREF(function);
 }
 
+/* A function's hash is its C function's address: sets of functions, such as os.supports_fd,
+ * find those that are wrapped no longer. They are filled once more. */
+static void hash_again(PyObject *modules)
+{
+    PyObject *os = PyDict_GetItemString(modules, "os"), *name, *set;
+    Py_ssize_t at = 0;
+    while (os != NULL && PyModule_Check(os) && PyDict_Next(PyModule_GetDict(os), &at, &name, &set)) {
+        if (!PySet_CheckExact(set))
+            continue;
+        PyObject *members = PySequence_Tuple(set);
+        Py_ssize_t n = members != NULL ? PyTuple_GET_SIZE(members) : 0;
+        if (n > 0 && PySet_Clear(set) == 0)
+            for (Py_ssize_t i = 0; i < n; i++)
+                PySet_Add(set, PyTuple_GET_ITEM(members, i));
+        Py_XDECREF(members);
+    }
+}
+
 static void wrap_functions(void)
 {
     PyObject *posix = PyImport_ImportModule("posix");
@@ -744,6 +762,7 @@ static void wrap_functions(void)
     }
     PyErr_Clear();
     PyObject *modules = PyImport_GetModuleDict();
+    hash_again(modules);
     int known = PyDict_GetItemString(modules, "_posixsubprocess") != NULL;
     PyObject *subprocess = PyImport_ImportModule("_posixsubprocess");
     if (subprocess != NULL) {

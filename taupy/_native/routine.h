@@ -210,6 +210,26 @@ static Routine *routine_revive(const char *name, const char *file, int64_t line)
     return NULL;
 }
 
+/* Note a code object's routine in it, as code_set_extra does. That makes room for everybody
+ * who has asked for some, and whoever came after us is then called (with NULL) for each code
+ * object that is freed, at the interpreter's end, too. Here there is room for us alone. */
+static int code_note(PyObject *code, Routine *routine)
+{
+    struct {
+        Py_ssize_t size;
+        void *extras[];
+    } *room;
+    if (((PyCodeObject *)code)->co_extra != NULL)
+        return code_set_extra(code, code_extra, routine);
+    room = PyMem_Calloc(1, sizeof *room + ((size_t)code_extra + 1) * sizeof *room->extras);
+    if (room == NULL)
+        return -1;
+    room->size = code_extra + 1;
+    room->extras[code_extra] = routine;
+    ((PyCodeObject *)code)->co_extra = room;
+    return 0;
+}
+
 static uint64_t routine_slot(const void *key, uint64_t mask)
 {
     return ((uint64_t)key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & mask;
@@ -351,7 +371,7 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
         }
         routine->flags |= phase_flags(routine->name, routine->file);
         phases_known |= (routine->flags & ROUTINE_PHASE) != 0;
-        if (code_extra < 0 || code_set_extra(key, code_extra, routine) != 0) {
+        if (code_extra < 0 || code_note(key, routine) != 0) {
             PyErr_Clear();
             Py_INCREF((PyObject *)key); /* then it must never be freed */
         }

@@ -4,6 +4,35 @@ from ..cases import WORK, Case
 
 CASES = [
     Case(
+        "its_own_room_in_code_objects",
+        """
+        import ctypes, sys
+        names = "_PyEval_RequestCodeExtraIndex", "_PyCode_SetExtra"
+        if sys.version_info >= (3, 12):
+            names = "PyUnstable_Eval_RequestCodeExtraIndex", "PyUnstable_Code_SetExtra"
+        ask, note = (getattr(ctypes.pythonapi, name) for name in names)
+        note.argtypes = ctypes.py_object, ctypes.c_ssize_t, ctypes.c_void_p
+        freed = []
+        free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(freed.append)
+        index = ask(free)
+        def work(): return 1
+        work()
+        eval("lambda: work()")()  # it never heard of that one
+        print(freed)
+        one = eval("lambda: work()")
+        one()
+        note(one.__code__, index, 100)
+        del one
+        other = eval("lambda: work()")
+        note(other.__code__, index, 200)
+        other()
+        del other
+        print(freed)
+        """,
+        says="[]\n[100, 200]",
+        keeps={"work": 4},
+    ),
+    Case(
         "setprofile",
         """
         import sys

@@ -65,6 +65,13 @@ CASES = [
     _shows("stdio_objects", "import sys\nfor s in (sys.stdin, sys.stdout, sys.stderr):\n    print(s, s.line_buffering, s.write_through, type(s.buffer), s.isatty(), s.newlines)\n"),
     _shows("site", "import site, sys\nprint(site.ENABLE_USER_SITE, site.PREFIXES, [n for n in ('exit', 'quit', 'help', 'copyright') if n in dir(__builtins__)])\n"),
     _shows("import_state", "import importlib, sys\nprint(sys.dont_write_bytecode, sys.pycache_prefix, len(sys.path_hooks))\nimport os; print(os.__file__, os.__spec__.origin)\n"),
+    _shows(
+        "sets_of_functions",
+        "import os\nsets = {name: value for name, value in vars(os).items() if isinstance(value, set)}\n"
+        "for name, found in sorted(sets.items()): print(name, sorted(f.__name__ for f in found), all(f in found for f in found))\n"
+        "print(os.execve in os.supports_fd)\n",
+        says="True",
+    ),
     _shows("inherited_descriptors", "import os\nprint([os.get_inheritable(n) for n in (0, 1, 2)])\n"),
     _shows("no_capabilities_lost", "print([l for l in open('/proc/self/status') if l.startswith(('Cap', 'Uid', 'Gid', 'NoNewPrivs', 'Seccomp'))])\n"),
     Case(
