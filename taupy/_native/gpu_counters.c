@@ -47,7 +47,8 @@ typedef struct Key { /* of launches that are alike */
     char *kernel;
     uint32_t grid[3], block[3];
     int device;
-    uint64_t seen, counted;
+    uint64_t seen, counted; /* launches that were tried, and that went well */
+    uint64_t total;         /* and that could not be tried */
     struct Key *next;
 } Key;
 
@@ -64,8 +65,17 @@ static Context contexts[CONTEXTS_AT_MOST];
 static Key *keys[4096];
 static __thread int depth;
 static __thread int ours; /* we are calling CUPTI: what it launches is not the program's */
-static __thread Context *counting;
+static __thread Context *chosen;   /* of a launch that is to be counted, from its beginning on */
+static __thread Context *counting; /* and whose profiler is started */
 static __thread Key *counted_key;
+static int initialized;            /* cuptiProfilerInitialize was called */
+/* A runtime call launches by a call of the driver: the profiler is started there, as NVIDIA's own
+ * examples do, unless CUPTI turns out to tell nothing of such calls. */
+static int driver_is_silent;
+/* Where a launch's end is too early to stop the profiler, the next launch's beginning does. */
+static int end_is_early;
+static Context *pending;
+static Key *pending_key;
 static int by_region;          /* count regions, not kernels */
 static Context *region_here;   /* of the region that is being counted */
 static pthread_t region_thread;
@@ -225,6 +235,10 @@ static int add_metrics(Context *here, const char *chip, const uint8_t *availabil
 static int context_prepare(Context *here)
 {
     int code;
+    PInitialize initialize = FILLED(PInitialize, reserved, .reserved = NULL);
+    if (!initialized) /* not before the driver is ready, which it is not when it loads us */
+        TRY("initialize", range.initialize(&initialize));
+    initialized = 1;
     PChipName chip = FILLED(PChipName, name, .device = (size_t)here->device);
     PAvailability available = FILLED(PAvailability, image, .context = here->context);
     TRY("chip name", range.chip_name(&chip));
@@ -275,8 +289,12 @@ static int context_prepare(Context *here)
     return 0;
 }
 
+#define GONE ((void *)-1)
+
 static Context *context_of(void *which)
 {
+    if (which == NULL) /* a call that will make one */
+        return NULL;
     for (int i = 0; i < CONTEXTS_AT_MOST; i++) {
         Context *here = &contexts[i];
         if (here->context == which)
@@ -290,6 +308,19 @@ static Context *context_of(void *which)
         }
     }
     return NULL;
+}
+
+/* Its address may be another's soon. */
+static void context_ends(const ResourceData *resource)
+{
+    pthread_mutex_lock(&launching);
+    for (int i = 0; i < CONTEXTS_AT_MOST; i++)
+        if (contexts[i].context == resource->context) {
+            contexts[i].context = GONE;
+            contexts[i].failed = 1;
+            pending = pending == &contexts[i] ? NULL : pending;
+        }
+    pthread_mutex_unlock(&launching);
 }
 
 /* ---------------------------------------------------------------- one launch */
@@ -311,8 +342,10 @@ static int count_begin(Context *here, int what, int replay)
     return 0;
 }
 
-/* `region`: a place in the program instead of a kernel. */
-static int count_end(Context *here, Key *key, uint64_t region)
+enum { COUNTED = 0, NOTHING_YET = 1, NOT_STOPPED = 2 }; /* or -1 */
+
+/* `region`: a place in the program instead of a kernel. `early`: there may be nothing yet. */
+static int count_end(Context *here, Key *key, uint64_t region, int early)
 {
     int code;
     double values[METRICS_AT_MOST];
@@ -323,9 +356,14 @@ static int count_end(Context *here, Key *key, uint64_t region)
         FILLED(PEvaluate, values, .host = here->host, .data = here->data,
                .bytes = here->data_bytes, .names = here->names, .count = here->count,
                .values = values);
-    TRY("stop", range.stop(&stop));
+    code = range.stop(&stop);
+    if (code != 0 && early)
+        return NOT_STOPPED;
+    TRY("stop", code);
     TRY("decode", range.decode(&decode));
     TRY("counter data", range.data_info(&info));
+    if (info.ranges == 0 && early)
+        return NOTHING_YET;
     if (info.ranges != 1 || decode.dropped || !stop.all_passes) {
         if (key != NULL) /* somebody else's kernel, or a pass that is missing */
             write_key("doubtful", key);
@@ -394,11 +432,28 @@ static void refuse(const char *why, const char *kernel)
         say("refused", kernel, why);
 }
 
+static void start_counting(void)
+{
+    if (count_begin(chosen, AUTO_RANGE, KERNEL_REPLAY) == 0)
+        counting = chosen;
+    else
+        chosen->failed = 1;
+}
+
+static void settle(void)
+{
+    Context *here = pending;
+    pending = NULL;
+    if (here != NULL && !here->failed && count_end(here, pending_key, 0, 0) != COUNTED)
+        here->failed = 1;
+}
+
 static void launch_begins(int kind, int domain, const CallbackData *call)
 {
     const char *kernel = call->symbol != NULL ? call->symbol : "(a kernel without a name)";
     pthread_mutex_lock(&launching); /* until it ends */
-    counting = NULL;
+    counting = chosen = NULL;
+    settle();
     if (closed)
         return;
     if (kind == GRAPH || kind == COOPERATIVE) {
@@ -422,27 +477,47 @@ static void launch_begins(int kind, int domain, const CallbackData *call)
     Key *key = key_of(kernel, place.launch, here->device, shape.grid, shape.block);
     if (key == NULL || key->seen++ >= launches_each)
         return;
-    if (count_begin(here, AUTO_RANGE, KERNEL_REPLAY) != 0) {
-        here->failed = 1;
-        return;
-    }
-    counting = here;
+    chosen = here;
     counted_key = key;
+    if (domain == DOMAIN_DRIVER || driver_is_silent)
+        start_counting();
 }
 
 static void launch_ends(void)
 {
     Context *here = counting;
-    counting = NULL;
-    if (here != NULL && count_end(here, counted_key, 0) != 0)
-        here->failed = 1;
+    if (here == NULL && chosen != NULL && !chosen->failed) {
+        driver_is_silent = 1;
+        counted_key->seen--; /* it would have been counted: another is */
+        counted_key->total++;
+    }
+    if (here != NULL && end_is_early) {
+        pending = here;
+        pending_key = counted_key;
+    } else if (here != NULL) {
+        int found = count_end(here, counted_key, 0, 1);
+        end_is_early = found == NOTHING_YET || found == NOT_STOPPED;
+        if (found == NOT_STOPPED) {
+            pending = here;
+            pending_key = counted_key;
+        } else if (found == NOTHING_YET) {
+            counted_key->seen--;
+            counted_key->total++;
+        } else if (found != COUNTED)
+            here->failed = 1;
+    }
+    counting = chosen = NULL;
     pthread_mutex_unlock(&launching);
 }
 
 static void on_callback(void *user, int domain, uint32_t id, const void *data)
 {
     (void)user;
-    if (began != 1 || by_region || ours || (domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
+    if (began != 1 || ours || id >= IDS_AT_MOST)
+        return;
+    if (domain == DOMAIN_RESOURCE && id == RESOURCE_CONTEXT_DESTROY)
+        context_ends(data);
+    if (by_region || (domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME))
         return;
     int kind = interest[domain][id], saved = errno;
     if (kind == NO_LAUNCH)
@@ -450,8 +525,10 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     const CallbackData *call = data;
     ours = 1;
     if (call->site == 0) {
-        if (depth++ == 0) /* else the runtime calls the driver */
+        if (depth++ == 0)
             launch_begins(kind, domain, call);
+        else if (chosen != NULL && counting == NULL && !chosen->failed)
+            start_counting(); /* the runtime calls the driver */
     } else if (depth != 0 && --depth == 0)
         launch_ends();
     ours = 0;
@@ -490,7 +567,7 @@ static int region_ends(void)
         context_synchronize();
     PProfiler pop = FILLED(PProfiler, profiler, .profiler = here->profiler);
     TRY("pop", range.pop(&pop));
-    return count_end(here, NULL, host->place().launch);
+    return count_end(here, NULL, host->place().launch, 0);
 }
 
 /* Of nested regions the outermost is counted, of those of several threads the first. */
@@ -542,6 +619,7 @@ static int choose_callbacks(void)
             if ((code = cupti.enable_callback(1, subscriber, domain, id)) != 0)
                 return code;
         }
+    cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_DESTROY);
     return code;
 }
 
@@ -563,11 +641,14 @@ static void end(int last)
     if (began != 1 || !last)
         return;
     pthread_mutex_lock(&launching);
+    ours = 1;
+    settle();
+    ours = 0;
     closed = 1;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         for (Key *key = keys[i]; key != NULL; key = key->next) {
             write_key("seen", key);
-            fprintf(output, "\t%llu\n", (unsigned long long)key->seen);
+            fprintf(output, "\t%llu\n", (unsigned long long)(key->seen + key->total));
         }
     fprintf(output, "ended\t\t\n");
     fflush(output);
@@ -629,11 +710,8 @@ static void begin(GpuHost *asking)
         stream_capturing = (int (*)(void *, int *))dlsym(driver, "cuStreamIsCapturing");
     }
     read_settings();
-    PInitialize initialize = FILLED(PInitialize, reserved, .reserved = NULL);
     if ((code = cupti.subscribe(&subscriber, on_callback, NULL)) != 0)
         failed("subscribe", code);
-    else if ((code = range.initialize(&initialize)) != 0)
-        failed("initialize", code);
     else if ((code = choose_callbacks()) != 0)
         failed("callbacks", code);
     else {

@@ -23,7 +23,7 @@ typedef struct Config { /* as CUlaunchConfig */
 static void (*callback)(int site, int domain, uint32_t id, const char *kernel, const void *parameters,
                         void *context);
 static void (*executed)(void *context, const char *kernel, uint64_t work);
-static int ready, device;
+static int ready, done, device;
 
 void fake_connect(void *on_callback, void *on_kernel)
 {
@@ -37,8 +37,13 @@ int cuInit(unsigned flags)
     const char *path = ready++ ? NULL : getenv("CUDA_INJECTION64_PATH");
     void *library = path != NULL ? dlopen(path, RTLD_NOW) : NULL;
     int (*begin)(void) = library != NULL ? (int (*)(void))dlsym(library, "InitializeInjection") : NULL;
-    return begin != NULL && begin() != 1 ? 304 : 0;
+    int result = begin != NULL && begin() != 1 ? 304 : 0;
+    done = 1;
+    return result;
 }
+
+/* Is cuInit done? */
+int fake_ready(void) { return done; }
 
 int cuDeviceGetCount(int *count) { return *count = 2, ready ? 0 : 3; }
 int cuDriverGetVersion(int *version) { return *version = 13000, 0; }

@@ -1,7 +1,9 @@
 /* A stand-in for libcupti.so.13 with a Range Profiler: metric number i (from 1) of a kernel
  * of `work` is work * i; gpu__time_duration.sum is 1000 * work. FAKE_RANGE makes it misbehave:
  * enable=CODE, start=CODE, initialize=CODE, host=CODE (that function answers so), twice (two ranges),
- * unknown (it does not know one of the metrics). Each call that adds metrics
+ * unknown (it does not know one of the metrics), silent (it tells nothing of calls of the driver that
+ * the runtime makes), late (a range is there after its launch has ended), busy (nor can the profiler
+ * be stopped before). Like NVIDIA's it is not to be initialized while the driver is not. Each call that adds metrics
  * takes a pass, besides the first; with "one pass" all metrics take one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,7 +22,8 @@ static void *profiled; /* context that is being counted */
 static uint64_t works[16];
 static size_t ranges;
 static const uint8_t *configured;
-static int user_range, pushed;
+static int user_range, pushed, in_runtime, ending;
+static size_t late; /* ranges that are not there yet */
 
 static int asked(const char *what)
 {
@@ -32,8 +35,17 @@ static void on_call(int site, int domain, uint32_t id, const char *kernel, const
                     void *context)
 {
     CallbackData data = {.site = site, .symbol = kernel, .parameters = parameters, .context = context};
+    in_runtime = domain == 2 ? site == 0 : in_runtime;
+    if (domain == 1 && in_runtime && asked("silent"))
+        return;
+    ending = site == 1;
     if (callback != NULL && enabled[domain][id])
         callback(NULL, domain, id, &data);
+    ending = 0;
+    if (site == 1 && !(domain == 1 && in_runtime)) {
+        ranges += late;
+        late = 0;
+    }
 }
 
 static void on_kernel(void *context, const char *kernel, uint64_t work)
@@ -44,8 +56,10 @@ static void on_kernel(void *context, const char *kernel, uint64_t work)
             works[0] += work;
         return;
     }
-    if (context == profiled && ranges < 16)
-        works[ranges++] = work;
+    if (context == profiled && ranges + late < 16) {
+        works[ranges + late] = work;
+        *(asked("late") ? &late : &ranges) += 1;
+    }
     if (context == profiled && asked("twice") && ranges < 16)
         works[ranges++] = work;
 }
@@ -94,7 +108,13 @@ int cuptiActivityGetNumDroppedRecords(void *a, uint32_t b, size_t *c) { return (
     if ((p)->size != offsetof(type, last) + sizeof((p)->last))                                     \
         return 1
 
-int cuptiProfilerInitialize(PInitialize *p) { SIZED(p, PInitialize, reserved); return asked("initialize"); }
+int cuptiProfilerInitialize(PInitialize *p)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*is_ready)(void) = (int (*)(void))dlsym(driver, "fake_ready");
+    SIZED(p, PInitialize, reserved);
+    return is_ready() ? asked("initialize") : 15;
+}
 int cuptiDeviceGetChipName(PChipName *p) { SIZED(p, PChipName, name); return p->name = p->device ? "GH100" : "GA100", p->device > 1; }
 int cuptiProfilerDeviceSupported(PSupported *p) { SIZED(p, PSupported, api); return p->supported = 3, 0; }
 int cuptiProfilerGetCounterAvailability(PAvailability *p)
@@ -148,7 +168,9 @@ int cuptiRangeProfilerSetConfig(PSetConfig *p)
 int cuptiRangeProfilerStart(PProfiler *p)
 {
     SIZED(p, PProfiler, profiler);
-    ranges = 0;
+    if (profiled != NULL)
+        return 7;
+    ranges = late = 0;
     profiled = p->profiler;
     return asked("start");
 }
@@ -163,6 +185,8 @@ int cuptiRangeProfilerPopRange(PProfiler *p) { SIZED(p, PProfiler, profiler); re
 int cuptiRangeProfilerStop(PStop *p)
 {
     SIZED(p, PStop, all_passes);
+    if (ending && asked("busy"))
+        return 7;
     if (profiled != p->profiler)
         return 2;
     profiled = NULL;

@@ -156,6 +156,25 @@ def test_a_kernel_among_others_is_doubtful_and_left_out(gpu):
     assert "k" in gpu.metadata("taupy.health.gpu_doubtful")
 
 
+@pytest.mark.parametrize("how", ["silent", "late", "late busy", "silent late busy"])
+def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
+    """Ranges may be there after the launch only, and a runtime call's own driver call unseen:
+    at most one launch is lost until that is known."""
+    gpu.environment["FAKE_RANGE"] = how
+    source = PROGRAM + (
+        "for n in (1, 2):\n"
+        "    for _ in range(10): launch(RUNTIME, b'runtime', work=5)\n"
+        "    for _ in range(10): launch(DRIVER, b'driver', work=7)\n"
+        "launch(RUNTIME, b'last', work=3)\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "counted_launches") == {
+        "runtime": (3, 20), "driver": (3, 20), "last": (1, 1)
+    }  # fmt: skip
+    assert kernels(gpu, "gld") == {"runtime": (15, 20), "driver": (21, 20), "last": (3, 1)}
+    assert not gpu.sql("SELECT * FROM metadata WHERE name LIKE 'taupy.health.gpu%'")
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
