@@ -55,4 +55,11 @@ def clipped(name: str, longest: int = LONGEST) -> str:
 
 
 def _spaced(name: str) -> str:
-    return " ".join(name.split())
+    """On one line, and with what is not printable as escapes: pictures cannot hold it."""
+    text = " ".join(name.split())
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )

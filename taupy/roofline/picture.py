@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import textwrap
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ _SMALLEST, _LARGEST = 16.0, 300.0  # area in points^2
 _WIDTHS = {"compute": 1.6, "bandwidth": 1.6, "balance": 1.6, "trajectory": 1.4}
 _STRIP = 0.014
 _LETTER = 5.6  # width of a letter of a line's label, in pixels at 100 to the inch
+_CORNER = 14.0  # room at the ends of a slanted label, in such pixels
 _APART = 13.0  # between labels, in such pixels
 
 Spread = list[tuple[float, float]]
@@ -35,6 +37,11 @@ Spread = list[tuple[float, float]]
 _WIDTH, _LEFT, _RIGHT, _RIGHT_OF_TWO = 11.2, 0.84, 7.95, 7.39  # inches
 _NARROWEST = 7.5
 _MOST_NOTES = 14
+_MORE_LETTERS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei"),
+    *("Droid Sans Fallback", "Microsoft YaHei", "PingFang SC", "Yu Gothic", "Malgun Gothic"),
+    *("Arial Unicode MS", "Unifont"),
+)
 
 
 def write_picture(chart: Chart, path: str | os.PathLike[str], theme: Theme = "light") -> None:
@@ -48,9 +55,11 @@ def write_picture(chart: Chart, path: str | os.PathLike[str], theme: Theme = "li
     ending = name.rpartition(".")[2].lower()
     if ending not in FORMATS:
         raise UsageError(f"{name}: pictures end in .{', .'.join(FORMATS)}")
-    figure = _figure(chart, theme)
     try:
-        figure.savefig(name, format=ending, dpi=160, facecolor=figure.get_facecolor())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # letters that its font does not have
+            figure = _figure(chart, theme)
+            figure.savefig(name, format=ending, dpi=160, facecolor=figure.get_facecolor())
     except OSError as problem:
         raise UsageError(f"{name} cannot be written: {problem.strerror or problem}") from None
 
@@ -63,7 +72,8 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
     except ImportError:
         raise UsageError("pictures need matplotlib: pip install matplotlib") from None
     matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
-    matplotlib.rcParams["font.family"] = ["DejaVu Sans"]
+    matplotlib.rcParams["text.parse_math"] = False  # a name with `$` is a name
+    matplotlib.rcParams["font.family"] = ["DejaVu Sans", *_further_fonts()]
     colors = palette(theme)
     above = 1.15 if chart.x2 else 0.72
     right = _RIGHT_OF_TWO if chart.y2 else _RIGHT
@@ -103,6 +113,14 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
             fontsize=7.6,
         )
     return figure
+
+
+def _further_fonts() -> list[str]:
+    """Fonts of this machine with letters that matplotlib's own does not have."""
+    from matplotlib.font_manager import fontManager
+
+    there = {font.name for font in fontManager.ttflist}
+    return [name for name in _MORE_LETTERS if name in there]
 
 
 def _plane(chart: Chart, wide: float, high: float) -> tuple[float, float]:
@@ -300,13 +318,14 @@ def _line_label(
     long = _LETTER * len(line.label)
     if line.role == "isochrone":
         corner = line.points[1]
+        right, up = map(float, axes.transData.transform(corner))
+        side = 1 if up + 14 < axes.bbox.y1 else -1  # above, where there is room
         axes.annotate(
-            line.label, corner, xytext=(-2, 2), textcoords="offset points", ha="right",
-            va="bottom", fontsize=6.8, color=colors["muted"], zorder=5, clip_on=True,
-            bbox=_ground(colors),
+            line.label, corner, xytext=(-2, 2 * side), textcoords="offset points", ha="right",
+            va="bottom" if side > 0 else "top", fontsize=6.8, color=colors["muted"], zorder=5,
+            clip_on=True, bbox=_ground(colors),
         )  # fmt: skip
-        right, up = axes.transData.transform(corner)
-        taken.append(_spread(float(right) - long / 2, float(up) + 6, 1.0, 0.0, long))
+        taken.append(_spread(right - long / 2, up + 6 * side, 1.0, 0.0, long))
         return
     (x1, y1), (x2, y2) = line.points[0], line.points[-1]
     (left, bottom), (right, top) = axes.transData.transform([(x1, y1), (x2, y2)])
@@ -314,7 +333,8 @@ def _line_label(
     whole = math.hypot(across, up) or 1.0
     across, up = across / whole, up / whole
     first = {"compute": 0.985, "launch": 0.985, "bandwidth": 0.14, "balance": 0.80}[line.role]
-    half = long / 2 / whole  # of the line
+    # Of the line; a slanted label needs some room more, since its corners stand out.
+    half = (long / 2 + (_CORNER if abs(up) > 0.05 else 0)) / whole
     middle = first + (half if first < 0.2 else -half if first > 0.9 else 0.0)
     move = 0.1 if first < 0.2 else -0.1
     # What isochrones are called stands above the balance.

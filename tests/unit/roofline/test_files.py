@@ -7,7 +7,9 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -16,7 +18,7 @@ from taupy.roofline import chart as charts
 from taupy.roofline import classic, export, timebased
 from taupy.roofline.ceilings_file import ert_json, read_ceilings
 from taupy.roofline.page import html_page
-from taupy.roofline.picture import tick_label, ticks, write_picture
+from taupy.roofline.picture import _figure, tick_label, ticks, write_picture
 from taupy.roofline.placement import place
 from tests.unit.roofline.test_charts import build, many
 from tests.unit.roofline.test_placement import point, roofs
@@ -170,6 +172,31 @@ def test_text_of_a_picture_stays_text(tmp_path):
     text = path.read_text("utf-8")
     assert "Hierarchical roofline of kernels" in text
     assert "DRAM 829 GB/s (measured)" in text
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_odd_names_are_drawn_as_they_are_and_nothing_is_warned_of(tmp_path, ending):
+    names = ["a $x^{$ b", "_attn_fwd", "卷积<浮点>", "red\x1b[31m\x01"]
+    made = [
+        place(point({"fp32": 1e9}, {"DRAM": 1e6 * at}, name=name, short=name), roofs())
+        for at, name in enumerate(names, 1)
+    ]
+    path = tmp_path / f"roof.{ending}"
+    write_picture(classic.classic(made, "DRAM"), path)
+    if ending == "svg":
+        words = " ".join(ElementTree.parse(path).getroot().itertext())
+        assert all(name in words for name in [*names[:3], r"red\x1b[31m\x01"])
+
+
+def test_labels_stay_within_the_plane():
+    """The balance lies in the lower right corner only, hardly longer than its label."""
+    one = place(point({"fp32": 2.4e9}, {"DRAM": 20e6}, 2e-4), replace(roofs(), launch=None))
+    figure = _figure(timebased.combined([one], "DRAM"), "light")
+    axes = figure.axes[0]
+    (label,) = [text for text in axes.texts if text.get_text().startswith("balance")]
+    inside, box = axes.get_window_extent(), label.get_window_extent()
+    assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0
 
 
 @pytest.mark.parametrize("kind", ["classic", "complexity", "combined"])
