@@ -56,8 +56,8 @@ class Rows:
 
     Attributes:
         names: of routines, by id.
-        rounded: some time was no whole number of nanoseconds; sums may be off by as many
-            nanoseconds as there are rows.
+        rounded: some time was no whole number of nanoseconds; a routine's sum may be off by
+            as many nanoseconds as it has rows.
         tolerance: so much, relatively, sums may be off where the file has few digits.
         flat: the flat rows, by id of their routine.
         leaf, parent: of each trie row, the id of its routine and the row above.

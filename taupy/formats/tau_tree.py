@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from taupy.formats import tau_names
@@ -179,13 +180,16 @@ class _Plan:
     def seen_too_often(self) -> frozenset[int]:
         """Routines of whose inclusive time the tree would show more than their flat row."""
         visible = self._visible()
+        rows_of = Counter(self.leaf)
         return frozenset(
             id
             for id, flat in self.rows.flat.items()
             if id in self._called
             and any(
                 left is not None and left < 0
-                for left in self._left(flat.inclusive, visible.get(id, flat.inclusive))
+                for left in self._left(
+                    flat.inclusive, visible.get(id, flat.inclusive), rows_of[id]
+                )
             )
         )
 
@@ -208,13 +212,14 @@ class _Plan:
         exclusive = _sums((i, v.exclusive) for i, v in zip(self.leaf, self.values, strict=True))
         visible = self._visible()
         nothing: list[Number | None] = [0] * len(self.rows.metrics)
+        rows_of = Counter(self.leaf)
         for id, flat in self.rows.flat.items():
             left = Row(
                 flat.groups,
                 flat.calls - calls.get(id, 0),
                 flat.subroutines - subroutines.get(id, 0),
-                self._left(flat.exclusive, exclusive.get(id, nothing)),
-                self._left(flat.inclusive, visible.get(id, nothing)),
+                self._left(flat.exclusive, exclusive.get(id, nothing), rows_of[id]),
+                self._left(flat.inclusive, visible.get(id, nothing), rows_of[id]),
                 0,
             )
             sums = [left.calls, left.subroutines, *left.exclusive]
@@ -224,8 +229,11 @@ class _Plan:
                 self.values[self._head_of(id)] = left
         return True
 
-    def _left(self, totals: list[Number | None], seen: list[Number | None]) -> list[Number | None]:
-        slack = len(self.leaf) if self.rows.rounded else 0
+    def _left(
+        self, totals: list[Number | None], seen: list[Number | None], summed: int
+    ) -> list[Number | None]:
+        """What a routine has beyond its rows, of which `summed` were added up."""
+        slack = summed + 1 if self.rows.rounded else 0
         tolerance = self.rows.tolerance
         return [
             _left(one, other, slack, tolerance) for one, other in zip(totals, seen, strict=True)

@@ -74,6 +74,21 @@ def test_totals_are_those_of_pstats(dumped):
     assert len([k for k, v in theirs.items() if v[1] or name(k) in ours]) == len(ours)
 
 
+def test_a_recursive_routines_time_is_pstats_in_a_file_of_many_routines(tmp_path):
+    # cProfile's callers of a recursive routine may sum up to more than its total: here 400 ns.
+    def of(number):
+        return ("/x/lib.py", number, f"f{number}")
+
+    stats = {of(n): (1, 1, 1e-6, 1e-6, {}) for n in range(600)}
+    callers = {of(1): (1, 1, 2e-7, 4e-7), of(2): (9, 9, 9.8e-6, 2.528230)}
+    stats["/x/lib.py", 1, "deep"] = (9, 10, 1e-5, 2.528230, callers)
+    file = tmp_path / "many.prof"
+    file.write_bytes(marshal.dumps(stats))
+    profile = one(pstats_, file)
+    found = flat_by_name(profile, profile.threads[0])
+    assert found["deep [{/x/lib.py}{1}]"] == (10, 0, 2_528_230_000, 10_000)
+
+
 def test_callers_are_those_of_pstats(tmp_path):
     profiler = cProfile.Profile()
     names = {"__name__": "x"}
