@@ -187,9 +187,7 @@ class _Plan:
             if id in self._called
             and any(
                 left is not None and left < 0
-                for left in self._left(
-                    flat.inclusive, visible.get(id, flat.inclusive), rows_of[id]
-                )
+                for left in self._left(flat.inclusive, visible.get(id, flat.inclusive), rows_of[id])
             )
         )
 
