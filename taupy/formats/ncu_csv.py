@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from taupy.errors import FormatError
 from taupy.formats import limits, ncu_units
 from taupy.formats.limits import refusal
 from taupy.formats.ncu_metrics import Counted, CountedLaunches
-from taupy.formats.progress import Progress
+from taupy.formats.progress import SILENT, Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import Profile
 
@@ -25,6 +28,8 @@ _ROW: Final = re.compile(r'"?(\d{1,12})"?,')
 _MOST_LOOKED: Final = 64 << 20
 _MOST_JOINED: Final = 1000
 _MOST_COLUMNS: Final = 20_000
+_MOST_SURVEYED: Final = 100_000
+_ENOUGH_MARKS: Final = 50
 
 _KNOWN: Final = frozenset(
     ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context",
@@ -143,6 +148,7 @@ class _Table:
         self._skipped = 0
         self._not_read = 0
         self._units: list[str] = []
+        self._decimal = "."
 
     def notes(self) -> list[str]:
         found = []
@@ -150,10 +156,15 @@ class _Table:
             found.append(
                 f"{self._not_read} lines that begin as rows do have other columns: left out"
             )
+        if self._decimal == ",":
+            found.append(
+                "numbers are read as 1.234,5: points between thousands, comma before tenths"
+            )
         return found
 
     def launches(self, progress: Progress) -> Iterator[tuple[Counted, str]]:
         """Each launch with its process's name, when its last row was seen."""
+        self._decimal = _Table(self.path)._decimal_mark()
         current: Counted | None = None
         key: tuple[str, ...] = ()
         name = ""
@@ -167,20 +178,39 @@ class _Table:
                 if current is not None:
                     yield _whole(current), name
                 current, key, name = self._launch(cell), mine, cell.get("Process Name", "")
-            if self.wide:
-                for column, unit, text in zip(self.columns, self._units, row, strict=True):
-                    if column not in _KNOWN:
-                        _take(current, column, unit, text, "")
-            else:
-                _take(
-                    current,
-                    cell["Metric Name"],
-                    cell.get("Metric Unit", ""),
-                    cell.get("Metric Value", cell.get("Average", "")),
-                    cell.get("Body Item Label", ""),
-                )
+            for metric, unit, text, label in self._values(row, cell):
+                _take(current, metric, unit, ncu_units.number(text, self._decimal), text, label)
         if current is not None:
             yield _whole(current), name
+
+    def _decimal_mark(self) -> str:
+        """What the first values say that can be read in one way only; see `decimal`."""
+        marks: Counter[str] = Counter()
+        try:
+            for row in islice(self._rows(SILENT), _MOST_SURVEYED):
+                cell = dict(zip(self.columns, row, strict=True))
+                for name, unit, text, label in self._values(row, cell):
+                    marks[ncu_units.decimal(_metric_name(name, label), unit, text)] += 1
+                if marks["."] + marks[","] >= _ENOUGH_MARKS:
+                    break
+        except FormatError:
+            pass  # it is told of where the file is read
+        return "," if marks[","] > marks["."] else "."
+
+    def _values(self, row: list[str], cell: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
+        """The metrics of a row: name, unit, value, and the label it stands under."""
+        if self.wide:
+            for column, unit, text in zip(self.columns, self._units, row, strict=True):
+                if column not in _KNOWN:
+                    yield column, unit, text, ""
+        elif "Metric Name" in cell:
+            value = cell.get("Metric Value", cell.get("Average", ""))
+            yield (
+                cell["Metric Name"],
+                cell.get("Metric Unit", ""),
+                value,
+                cell.get("Body Item Label", ""),
+            )
 
     @property
     def wide(self) -> bool:
@@ -279,14 +309,20 @@ def _split(line: str) -> list[str]:
         return []
 
 
-def _take(one: Counted, name: str, unit: str, text: str, label: str) -> None:
-    """Add one metric's value; what is no number is a text, or nothing."""
+def _metric_name(name: str, label: str) -> str:
     name = name.strip()[: limits.LONGEST_NAME]
+    if not name or "__" in name:
+        return name
+    return _LABELS.get(name, f"{label}: {name}" if label else name)
+
+
+def _take(
+    one: Counted, name: str, unit: str, value: int | float | None, text: str, label: str
+) -> None:
+    """Add one metric's value; what is no number is a text, or nothing."""
+    name = _metric_name(name, label)
     if not name:
         return
-    if "__" not in name:
-        name = _LABELS.get(name, f"{label}: {name}" if label else name)
-    value = ncu_units.number(text)
     if value is None:
         if text and text.lower() not in ("nan", "-nan", "inf", "-inf", "n/a"):
             one.texts[name] = text[:1000]

@@ -19,16 +19,57 @@ _TIMES: Final = {
     "ns": 1.0, "nsecond": 1.0,
 }  # fmt: skip
 
+# How a country writes numbers shows where only one way of reading them is possible.
+_WITH_COMMA: Final = re.compile(
+    r"[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,(?:\d{1,2}|\d{4,})|0,\d+"
+    r"|\d{1,3}(?: \d{3})+(?:,\d+)?)"
+)
+_WITH_POINT: Final = re.compile(
+    r"[-+]?(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}|\d+\.(?:\d{1,2}|\d{4,})|0\.\d+)"
+)
+_ONE_POINT: Final = re.compile(r"[-+]?\d{1,3}\.\d{3}")
+_ONE_COMMA: Final = re.compile(r"[-+]?\d{1,3},\d{3}")
+_COUNTED: Final = frozenset(("ns", "nsecond", "byte", *_SCALED))
+_BLANKS: Final = re.compile(r"(?<=\d)[ \u202f\xa0\ufffd'\u2019](?=\d{3}(?!\d))")
+
 _EXTENT: Final = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
 _GROUPED: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _PLAIN: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
+_SWAPPED: Final = str.maketrans(".,", ",.")
+
 LARGEST: Final = 1e30
 
 
-def number(text: str) -> int | float | None:
-    """A value with or without thousands separators; None for `nan` and what is no number."""
-    text = text.strip().replace("\u202f", "").replace("\xa0", "")
+def decimal(name: str, unit: str, text: str) -> str:
+    """The decimal mark that a value shows: "." or ",", else "" where it may be either.
+
+    ncu writes numbers as the country of its system does, 117,344.50 or 117.344,50. It
+    writes 1, 2 or 6 decimals, so three digits behind the only mark are thousands; of
+    whole numbers, such as sums in `ns`, they are that for certain.
+    """
+    text = text.strip().replace("\u202f", " ").replace("\xa0", " ").replace("\ufffd", " ")
+    if _WITH_POINT.fullmatch(text):
+        return "."
+    if _WITH_COMMA.fullmatch(text):
+        return ","
+    if name.endswith(".sum") and unit.strip().lower() in _COUNTED:
+        if _ONE_POINT.fullmatch(text):
+            return ","
+        if _ONE_COMMA.fullmatch(text):
+            return "."
+    return ""
+
+
+def number(text: str, decimal: str = ".") -> int | float | None:
+    """A value with or without thousands separators; None for `nan` and what is no number.
+
+    Args:
+        decimal: the decimal mark; "," has points or blanks between thousands.
+    """
+    text = _BLANKS.sub("", text.strip())
+    if decimal == ",":
+        text = text.translate(_SWAPPED)
     if _GROUPED.fullmatch(text):
         text = text.replace(",", "")
     if not _PLAIN.fullmatch(text) or len(text) > 400:

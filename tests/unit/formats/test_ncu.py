@@ -222,6 +222,55 @@ def test_thousands_separators_do_not_change_a_number(value):
     assert ncu_units.number(f"{value:,}") == value == ncu_units.number(str(value))
 
 
+def of_country(value, country):
+    """A value as ncu writes it there."""
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+    point, comma = country
+    return text.translate(str.maketrans({".": point, ",": comma}))
+
+
+COUNTRIES = {"us": (".", ","), "de": (",", "."), "fr": (",", "\u202f"), "pl": (",", "\xa0"),
+             "ch": (".", "\u2019"), "za": (",", " ")}  # fmt: skip
+
+
+@pytest.mark.parametrize("country", COUNTRIES)
+@pytest.mark.parametrize("page", ["long", "wide"])
+def test_numbers_are_the_same_in_every_country(tmp_path, country, page):
+    values = {"gpu__time_duration.sum": ("ns", 117_344), "dram__bytes.sum": ("byte", 27_595_520),
+              "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("%", 65.77),
+              "launch__registers_per_thread": ("register/thread", 24)}  # fmt: skip
+    written = [
+        (name, unit, of_country(value, COUNTRIES[country]))
+        for name, (unit, value) in values.items()
+    ]
+    if page == "long":
+        file = made.long_csv(tmp_path / "x.csv", made.long_rows(written))
+    else:
+        metrics = [one[:2] for one in written]
+        file = made.wide_csv(
+            tmp_path / "x.csv", metrics, [(made.place(), [one[2] for one in written])]
+        )
+    (launch,) = list(ncu_csv.launches(file, SILENT))
+    assert {name: launch.values[name] for name in values} == {
+        name: value for name, (_, value) in values.items()
+    }
+
+
+def test_sums_alone_tell_the_decimal_mark(tmp_path):
+    rows = made.long_rows([("gpu__time_duration.sum", "ns", "117.344")])
+    (launch,) = list(ncu_csv.launches(made.long_csv(tmp_path / "de.csv", rows), SILENT))
+    assert launch.values["gpu__time_duration.sum"] == 117_344
+    rows = made.long_rows([("gpu__time_duration.sum", "us", "117.344")])
+    (launch,) = list(ncu_csv.launches(made.long_csv(tmp_path / "us.csv", rows), SILENT))
+    assert launch.values["gpu__time_duration.sum"] == pytest.approx(117_344)
+
+
+def test_a_comma_for_the_decimal_mark_is_said(tmp_path):
+    rows = made.long_rows([("gpu__time_duration.sum", "ns", "7.344"), ("a__b.avg", "%", "6,70")])
+    profile = read(made.long_csv(tmp_path / "de.csv", rows))
+    assert "numbers are read as 1.234,5" in profile.metadata[IMPORT_NOTES]
+
+
 @pytest.mark.parametrize(
     ("unit", "expected"),
     [("Gbyte/s", (1e9, "B/s")), ("Kbyte", (1e3, "B")), ("Ghz", (1e9, "Hz")), ("hz", (1, "Hz")),
