@@ -507,7 +507,39 @@ static PyObject *list_kernels(PyObject *module, PyObject *unused) {
     return result;
 }
 
+/* Launches of one kernel (a block of one thread), by functions of CUDA's driver. In C, since a
+ * call through ctypes takes as long as a launch. */
+static PyObject *launches(PyObject *module, PyObject *args) {
+    unsigned long long launch_at, wait_at, record_at, kernel, stream, begin, end;
+    int count, status = 0;
+    if (!PyArg_ParseTuple(args, "KKKKKKKi", &launch_at, &wait_at, &record_at, &kernel, &stream,
+                          &begin, &end, &count))
+        return NULL;
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  void *, void **, void **) = (void *)launch_at;
+    int (*wait)(void *) = (void *)wait_at;
+    int (*record)(void *, void *) = (void *)record_at;
+    struct timespec from, to;
+    Py_BEGIN_ALLOW_THREADS
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    if (record)
+        status = record((void *)begin, (void *)stream);
+    for (int i = 0; i < count && !status; i++)
+        status = launch((void *)kernel, 1, 1, 1, 1, 1, 1, 0, (void *)stream, NULL, NULL);
+    if (record && !status)
+        status = record((void *)end, (void *)stream);
+    if (!status)
+        status = wait((void *)stream);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    Py_END_ALLOW_THREADS
+    return Py_BuildValue("id", status,
+                         (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+}
+
 static PyMethodDef methods[] = {
+    {"launches", launches, METH_VARARGS,
+     "launches(launch, wait, record, kernel, stream, begin, end, count)\n--\n\n"
+     "Launch a kernel without arguments so often, then wait: (status, seconds)."},
     {"measure", measure, METH_VARARGS,
      "measure(kernel, cpus, bytes, seconds, windows, patience)\n--\n\n"
      "Rates of a kernel, one a window: operations or bytes a second, all CPUs together.\n\n"

@@ -235,6 +235,32 @@ class Context:
         block = (c_uint(threads), c_uint(1), c_uint(1))
         call("cuLaunchKernel", kernel, *grid, *block, c_uint(0), self._stream, pointers, None)
 
+    def launched(self, kernel: c_void_p, count: int, *, events: bool = False) -> float | None:
+        """Launch a kernel without arguments so often, one block of one thread each, and wait.
+
+        Returns:
+            Seconds it took here; with events, those between one before and one after on the
+            GPU. None where our compiled kernels are missing: Python is slower than a launch.
+        """
+        try:
+            from taupy._native import micro
+        except ImportError:
+            return None
+        names = ("cuLaunchKernel", "cuStreamSynchronize", "cuEventRecord")
+        launch, wait, record = (
+            ctypes.cast(getattr(_library(), name), c_void_p).value or 0 for name in names
+        )
+        handles = [each.value or 0 for each in (kernel, self._stream, self._begin, self._end)]
+        status, seconds = micro.launches(launch, wait, record if events else 0, *handles, count)
+        if status:
+            raise CudaError(f"cuLaunchKernel: {_name(_library(), status)}")
+        return self._elapsed() if events else seconds
+
+    def _elapsed(self) -> float:
+        milliseconds = c_float()
+        call("cuEventElapsedTime", byref(milliseconds), self._begin, self._end)
+        return milliseconds.value / 1000
+
     def synchronize(self) -> None:
         """Wait for all that was launched."""
         call("cuStreamSynchronize", self._stream)
@@ -247,9 +273,7 @@ class Context:
         """Stop it, wait, and give the seconds between."""
         call("cuEventRecord", self._end, self._stream)
         call("cuEventSynchronize", self._end)
-        milliseconds = c_float()
-        call("cuEventElapsedTime", byref(milliseconds), self._begin, self._end)
-        return milliseconds.value / 1000
+        return self._elapsed()
 
     @contextmanager
     def captured(self) -> Iterator[Graph]:

@@ -3,8 +3,8 @@
 Kernels (`kernels.cu`) are compiled by NVRTC for the very GPU; no toolkit is needed. A
 launch lasts some milliseconds, launches are repeated until the best has not improved for
 a while. `mma.sync` does not reach what Hopper's and Blackwell's tensor cores can do, so
-a library's matrix product (PyTorch's, in a process of its own) is measured beside it; a
-roof is the larger of the two, and each says in its pattern where it comes from.
+a library's matrix product (PyTorch's, in a process of its own) is measured beside it, and its copy
+of large arrays; a roof is the larger, and each says in its pattern where it comes from.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SOURCE = Path(__file__).with_name("kernels.cu")
 _LAUNCH_S = 3e-3
 _MOST_LAUNCHES = 24
 _PATIENCE = 6
+_WARM_S = 0.2
 _THREADS = 256
 _MB = 1 << 20
 _LIBRARY_TIMEOUT_S = 60
@@ -120,11 +121,24 @@ def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Cei
     code = nvrtc.compile(SOURCE.read_text("utf-8"), gpu.capability)
     with gpu.context() as context:
         bench = _Bench(subject, gpu, context, context.load(code), progress)
+        _warm(bench)
         clock = _clock_hz(bench)
         yield from _compute(bench, clock)
         yield from _bandwidth(bench, clock)
         yield from _latency(bench)
     yield from _library(subject, gpu, progress)
+
+
+def _warm(bench: _Bench) -> None:
+    """Work until an idle GPU has raised its clocks."""
+    kernel = bench.module.kernel("fma_fp32")
+    assert kernel is not None
+    out = bench.context.allocate(16)
+    until = time.monotonic() + _WARM_S
+    while time.monotonic() < until:
+        arguments = (c_uint64(out), c_int(1 << 12), c_int(0))
+        bench.context.launch(kernel, bench.multiprocessors * 8, _THREADS, arguments)
+        bench.context.synchronize()
 
 
 def _repeated(once: Callable[[int], float]) -> Windows:
@@ -247,29 +261,18 @@ def _latency(bench: _Bench) -> Iterator[Ceiling]:
     assert kernel is not None
     context = bench.context
 
-    def back_to_back() -> float:
-        start = time.perf_counter()
-        for _ in range(2000):
-            context.launch(kernel, 1, 1)
-        context.synchronize()
-        return (time.perf_counter() - start) / 2000
+    def launched(count: int, events: bool = False) -> Callable[[], float | None]:
+        def once() -> float | None:
+            seconds = context.launched(kernel, count, events=events)
+            return None if seconds is None else seconds / count
 
-    def event_pair() -> float:
-        context.begin()
-        context.launch(kernel, 1, 1)
-        return context.end()
-
-    def launch_and_wait() -> float:
-        start = time.perf_counter()
-        context.launch(kernel, 1, 1)
-        context.synchronize()
-        return time.perf_counter() - start
+        return once
 
     with context.captured() as graph:
         for _ in range(1000):
             context.launch(kernel, 1, 1)
 
-    def by_graph() -> float:
+    def by_graph() -> float | None:
         start = time.perf_counter()
         graph.launch()
         context.synchronize()
@@ -277,13 +280,15 @@ def _latency(bench: _Bench) -> Iterator[Ceiling]:
 
     bench.progress("launch")
     for pattern, once, windows in (
-        ("back-to-back", back_to_back, 5),
-        ("event pair", event_pair, 100),
-        ("launch and wait", launch_and_wait, 100),
+        ("back-to-back", launched(2000), 10),
+        ("event pair", launched(1, events=True), 100),
+        ("launch and wait", launched(1), 100),
         ("graph", by_graph, 10),
     ):
-        once()
-        seen = Windows.of([once() for _ in range(windows)], lowest=True)
+        times = [took for _ in range(windows + 1) if (took := once()) is not None]
+        if not times:
+            continue  # what times them was not compiled
+        seen = Windows.of(times[1:], lowest=True)
         yield bench.subject.ceiling(
             "latency", "launch", pattern, 0, "s", seen, device_uuid=bench.gpu.uuid
         )
@@ -294,20 +299,22 @@ def _latency(bench: _Bench) -> Iterator[Ceiling]:
 _MATMUL = """
 import json, sys, time, torch
 device = torch.device("cuda", int(sys.argv[1]))
+torch.cuda.set_device(device)
 torch.backends.cuda.matmul.allow_tf32 = False
 n = 8192
-def best(work, flop):
+def best(work, amount):
     work(); torch.cuda.synchronize(device)
     rates = []
     for _ in range(12):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in "be")
         begin.record(); work(); end.record(); end.synchronize()
-        rates.append(flop / (begin.elapsed_time(end) / 1000))
+        rates.append(amount / (begin.elapsed_time(end) / 1000))
     return rates
 found = {}
-def attempt(name, make):
+def attempt(name, make, amount=2.0 * n**3):
     try:
-        found[name] = best(make(), 2.0 * n**3)
+        rates = best(make(), amount)
+        found[name] = max(found.get(name, rates), rates, key=max)
     except Exception:
         pass
 def plain(dtype, tf32=False):
@@ -322,22 +329,33 @@ def plain(dtype, tf32=False):
 def int8():
     a, b = (torch.randint(-8, 8, (n, n), device=device, dtype=torch.int8) for _ in "ab")
     return lambda: torch._int_mm(a, b.t())
-def fp8():
-    a, b = (torch.randn(n, n, device=device).to(torch.float8_e4m3fn) for _ in "ab")
-    one = torch.tensor(1.0, device=device)
-    return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+def fp8(fast):
+    def make():
+        a, b = (torch.randn(n, n, device=device).to(torch.float8_e4m3fn) for _ in "ab")
+        one = torch.tensor(1.0, device=device)
+        return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one,
+                                        out_dtype=torch.bfloat16, use_fast_accum=fast)
+    return make
+size = min(1 << 31, torch.cuda.mem_get_info(device)[0] // 4)
+def copy():
+    source = torch.empty(size, dtype=torch.uint8, device=device).random_()
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+attempt("DRAM", copy, 2.0 * size)
 attempt("tensor bf16", plain(torch.bfloat16))
 attempt("tensor fp16", plain(torch.float16))
 attempt("tensor tf32", plain(torch.float32, True))
-attempt("tensor fp8", fp8)
+attempt("tensor fp8", fp8(False))
+attempt("tensor fp8", fp8(True))
 attempt("tensor int8", int8)
 attempt("tensor fp64", plain(torch.float64))
-print(json.dumps({"version": torch.__version__, "rates": found}))
+print(json.dumps({"version": torch.__version__, "bytes": 2 * size, "rates": found}))
 """
 
 
 def _library(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling]:
-    """8192 x 8192 matrix products by PyTorch where it is installed with CUDA."""
+    """8192 x 8192 matrix products and a copy of large arrays by PyTorch, where it is installed
+    with CUDA."""
     if importlib.util.find_spec("torch") is None:
         return
     progress("matrix products by PyTorch")
@@ -352,9 +370,16 @@ def _library(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling
         answer = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return  # PyTorch without CUDA, or for other GPUs: mma.sync's rates stay alone
+    reference = f"PyTorch {answer['version']}"
     for name, rates in answer["rates"].items():
+        if name == "DRAM":
+            yield subject.ceiling(
+                "bandwidth", name, "library copy", 0, "B/s", Windows.of(rates),
+                bytes=answer["bytes"], device_uuid=gpu.uuid, reference=reference,
+            )  # fmt: skip
+            continue
         yield subject.ceiling(
             "compute", name, "library matmul", 0, "op/s" if "int8" in name else "flop/s",
             Windows.of(rates), device_uuid=gpu.uuid,
-            reference=f"PyTorch {answer['version']}, 8192 x 8192 x 8192",
+            reference=f"{reference}, 8192 x 8192 x 8192",
         )  # fmt: skip

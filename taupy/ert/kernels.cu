@@ -13,7 +13,7 @@ typedef unsigned long long u64;
     extern "C" __global__ void name(void *out, int rounds, int impossible) {            \
         T a[8], x = start(0.9999f), y = start(1e-4f);                                    \
         for (int i = 0; i < 8; i++) a[i] = start(0.5f + 0.001f * (threadIdx.x + i));     \
-        for (int r = 0; r < rounds; r++)                                                \
+        _Pragma("unroll 1") for (int r = 0; r < rounds; r++)                            \
             _Pragma("unroll") for (int s = 0; s < 16; s++)                              \
                 _Pragma("unroll") for (int i = 0; i < 8; i++) { step }                  \
         if (impossible)                                                                 \
@@ -51,7 +51,7 @@ FMA_KERNEL(fma_bf16, u32, as_bf16x2,
         u32 a0 = start, a1 = start, a2 = start, a3 = start, b0 = start, b1 = start;     \
         double d0 = 1.0, d1 = 0.5;                                                      \
         if (impossible) { a0 = rounds; b1 = rounds; d0 = rounds; d1 = rounds; }          \
-        for (int r = 0; r < rounds; r++)                                                \
+        _Pragma("unroll 1") for (int r = 0; r < rounds; r++)                            \
             _Pragma("unroll") for (int s = 0; s < 4; s++)                               \
                 _Pragma("unroll") for (int i = 0; i < 8; i++) { step }                  \
         if (impossible)                                                                 \
@@ -72,7 +72,9 @@ FMA_KERNEL(fma_bf16, u32, as_bf16x2,
 #define ONES_INT8 0x01010101u
 #define ONES_E4M3 0x38383838u
 
-#if __CUDA_ARCH__ >= 890
+// Hopper and the data center's Blackwell have no such instruction: NVRTC puts others in its place,
+// and takes all of them out of the loop.
+#if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
 MMA_KERNEL(mma_fp8, float, 4, ONES_E4M3, MMA_16816("m16n8k32.row.col.f32.e4m3.e4m3.f32"))
 #endif
 #if __CUDA_ARCH__ >= 800
@@ -110,70 +112,76 @@ MMA_KERNEL(mma_fp16, float, 8, ONES_F16,
 
 // -------------------------------------------------------------------------- memory
 // 16 bytes a thread and access, in strides of the grid; `bytes` of each array, `rounds` times.
-// `.cg` keeps out of L1, `.ca` goes through it.
+// Four accesses are under way at once where that many are left. `.cg` keeps out of L1.
 
 #define LOAD(how, v, p)                                                                 \
-    asm volatile("ld.global." how ".v4.u32 {%0,%1,%2,%3}, [%4];"                        \
+    asm volatile("ld.global" how ".v4.u32 {%0,%1,%2,%3}, [%4];"                         \
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p))
 #define STORE(p, v)                                                                     \
     asm volatile("st.global.cg.v4.u32 [%0], {%1,%2,%3,%4};"                             \
                  :: "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory")
-#define EACH                                                                            \
-    u64 count = bytes / 16, stride = (u64)gridDim.x * blockDim.x;                        \
-    for (int r = 0; r < rounds; r++)                                                    \
-        _Pragma("unroll 4") for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;    \
-                                 i < count; i += stride)
-
-extern "C" __global__ void read_global(uint4 *a, uint4 *b, uint4 *c, u64 bytes, int rounds,
-                                       int impossible) {
-    u32 sum = 0;
-    EACH {
-        uint4 v;
-        LOAD("cg", v, a + i);
-        sum += v.x ^ v.y ^ v.z ^ v.w;
+#define MEMORY_KERNEL(name)                                                             \
+    extern "C" __global__ void __launch_bounds__(256, 8) name(                          \
+        uint4 *a, uint4 *b, uint4 *c, u64 bytes, int rounds, int impossible)
+#define EACH(n, DO)                                                                     \
+    _Pragma("unroll 1") for (int r = 0; r < rounds; r++) {                              \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                  \
+        _Pragma("unroll 1") for (; i + (n - 1) * stride < count; i += n * stride) DO(n)  \
+        _Pragma("unroll 1") for (; i < count; i += stride) DO(1)                        \
     }
+#define UNROLLED(n) _Pragma("unroll") for (int k = 0; k < n; k++)
+
+#define GRID u32 count = bytes / 16, stride = gridDim.x * blockDim.x
+
+#define READ(n) {                                                                       \
+    uint4 v[n];                                                                         \
+    UNROLLED(n) LOAD(".cg", v[k], a + i + k * stride);                                  \
+    UNROLLED(n) sum += v[k].x ^ v[k].y ^ v[k].z ^ v[k].w; }
+MEMORY_KERNEL(read_global) {
+    GRID;
+    u32 sum = 0;
+    EACH(4, READ)
     if (impossible && sum == 1234567) b[threadIdx.x].x = sum;
 }
 
-extern "C" __global__ void write_global(uint4 *a, uint4 *b, uint4 *c, u64 bytes, int rounds,
-                                        int impossible) {
+#define WRITE(n) { UNROLLED(n) STORE(a + i + k * stride, v); }
+MEMORY_KERNEL(write_global) {
+    GRID;
     uint4 v = make_uint4(rounds, 1, 2, 3);
-    EACH STORE(a + i, v);
+    EACH(4, WRITE)
 }
 
-extern "C" __global__ void copy_global(uint4 *a, uint4 *b, uint4 *c, u64 bytes, int rounds,
-                                       int impossible) {
-    EACH {
-        uint4 v;
-        LOAD("cg", v, a + i);
-        STORE(b + i, v);
-    }
+#define COPY(n) {                                                                       \
+    uint4 v[n];                                                                         \
+    UNROLLED(n) LOAD(".cg", v[k], a + i + k * stride);                                  \
+    UNROLLED(n) STORE(b + i + k * stride, v[k]); }
+MEMORY_KERNEL(copy_global) {
+    GRID;
+    EACH(4, COPY)
 }
 
-extern "C" __global__ void triad_global(uint4 *a, uint4 *b, uint4 *c, u64 bytes, int rounds,
-                                        int impossible) {
-    EACH {
-        uint4 v, w;
-        LOAD("cg", v, a + i);
-        LOAD("cg", w, b + i);
-        v.x = __float_as_uint(__uint_as_float(v.x) + 3.0f * __uint_as_float(w.x));
-        v.y = __float_as_uint(__uint_as_float(v.y) + 3.0f * __uint_as_float(w.y));
-        v.z = __float_as_uint(__uint_as_float(v.z) + 3.0f * __uint_as_float(w.z));
-        v.w = __float_as_uint(__uint_as_float(v.w) + 3.0f * __uint_as_float(w.w));
-        STORE(c + i, v);
-    }
+#define SCALED(f) __float_as_uint(__uint_as_float(v[k].f) + 3.0f * __uint_as_float(w[k].f))
+#define TRIAD(n) {                                                                      \
+    uint4 v[n], w[n];                                                                   \
+    UNROLLED(n) { LOAD(".cg", v[k], a + i + k * stride); LOAD(".cg", w[k], b + i + k * stride); } \
+    UNROLLED(n) {                                                                       \
+        v[k] = make_uint4(SCALED(x), SCALED(y), SCALED(z), SCALED(w));                  \
+        STORE(c + i + k * stride, v[k]);                                                \
+    } }
+MEMORY_KERNEL(triad_global) {
+    GRID;
+    EACH(2, TRIAD)
 }
 
-// Each block reads its own `bytes` again and again: they lie in its L1.
-extern "C" __global__ void read_l1(uint4 *a, uint4 *b, uint4 *c, u64 bytes, int rounds,
-                                   int impossible) {
-    u32 sum = 0;
-    uint4 *own = a + blockIdx.x * (bytes / 16);
-    for (int r = 0; r < rounds; r++)
-        _Pragma("unroll 4") for (u64 i = threadIdx.x; i < bytes / 16; i += blockDim.x) {
-            uint4 v;
-            LOAD("ca", v, own + i);
-            sum += v.x ^ v.y ^ v.z ^ v.w;
+// Each block of 256 reads its own `bytes`, some 16 KiB, again and again: they lie in its L1.
+MEMORY_KERNEL(read_l1) {
+    u32 sum = 0, count = bytes / 16;
+    const uint4 *own = a + blockIdx.x * count + threadIdx.x;
+    _Pragma("unroll 1") for (int r = 0; r < rounds; r++)
+        _Pragma("unroll 1") for (u32 i = 0; i < count; i += 1024) {
+            uint4 v[4];
+            UNROLLED(4) LOAD("", v[k], own + i + k * 256);
+            UNROLLED(4) sum += v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
         }
     if (impossible && sum == 1234567) b[threadIdx.x].x = sum;
 }
