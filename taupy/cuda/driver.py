@@ -250,8 +250,10 @@ class Context:
         launch, wait, record = (
             ctypes.cast(getattr(_library(), name), c_void_p).value or 0 for name in names
         )
-        handles = [each.value or 0 for each in (kernel, self._stream, self._begin, self._end)]
-        status, seconds = micro.launches(launch, wait, record if events else 0, *handles, count)
+        status, seconds = micro.launches(
+            *(launch, wait, record if events else 0, kernel.value or 0, self._stream.value or 0),
+            *(self._begin.value or 0, self._end.value or 0, count),
+        )
         if status:
             raise CudaError(f"cuLaunchKernel: {_name(_library(), status)}")
         return self._elapsed() if events else seconds
