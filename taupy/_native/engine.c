@@ -195,6 +195,7 @@ static PyObject *start(PyObject *module, PyObject *options)
             Py_AtExit(python_ended);
             on_exit(process_exits, NULL);
             wrap_functions();
+            wrap_setprofile();
         }
     }
     Py_RETURN_NONE;

@@ -266,6 +266,28 @@ def test_c_functions_with_c_calls(runs, engine):
     assert names == {"list.append": 7, "builtins.len": 7}
 
 
+OWN_PROFILER = """
+import sys
+seen = []
+def note(frame, event, arg):
+    seen.append((event, frame.f_code.co_name, getattr(arg, "__name__", None)))
+def work():
+    sys.setprofile(note)
+    abs(1)
+    sys.setprofile(sys.getprofile())
+    sys.setprofile(None)
+work()
+work()
+print(seen)
+"""
+
+
+def test_a_programs_own_profiler_sees_what_it_would_see(runs):
+    done = runs.run(OWN_PROFILER, "--c-calls")
+    plain = subprocess.run([sys.executable, "-c", OWN_PROFILER], capture_output=True, text=True)
+    assert done.stdout == plain.stdout != ""
+
+
 SELECTION = """
 def leaf(): pass
 def middle(): leaf(); leaf()
