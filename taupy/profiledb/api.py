@@ -126,7 +126,7 @@ class Database:
         """The answer to one reading statement; `:name` in it is `parameters["name"]`."""
         with self._opened() as db:
             names, rows = run_sql(db, statement, parameters)
-            return frame(list(rows), names)
+            return frame(list(rows), names, documented=False)
 
     def _opened(self) -> ProfileDB:
         return ProfileDB.open(self.path)
@@ -299,23 +299,51 @@ def _html(rows: pd.DataFrame) -> str:
     return str(rows.to_html(index=False, border=0))
 
 
-def frame(rows: Iterable[tuple[Any, ...]], columns: Iterable[str]) -> pd.DataFrame:
-    """Rows as a frame of these columns; whole numbers stay whole, also with gaps."""
+def frame(
+    rows: Iterable[tuple[Any, ...]], columns: Iterable[str], documented: bool = True
+) -> pd.DataFrame:
+    """Rows as a frame of these columns; whole numbers stay whole, also with gaps.
+
+    Args:
+        documented: the columns are those of docs/database.md: one without any value has the
+            type that it has with some.
+    """
     import pandas as pd
 
     names = list(columns)
     cells = [tuple(row) for row in rows]
-    series = {place: _series([row[place] for row in cells]) for place in range(len(names))}
+    series = {
+        place: _series([row[place] for row in cells], name if documented else "")
+        for place, name in enumerate(names)
+    }
     made = pd.DataFrame(series)
     made.columns = pd.Index(names)
     return made
 
 
-def _series(values: list[Any]) -> pd.Series[Any]:
+_WHOLE = frozenset({
+    "id", "duration_ns", "exit_code", "node", "context", "thread", "callpath_id", "parent_id",
+    "depth", "line", "calls", "subroutines", "untimed", "time_ns", "minimum_ns", "maximum_ns",
+    "count", "bytes", "configurations", "routines", "registers", "shared_static_bytes",
+    "shared_dynamic_bytes", "local_bytes",
+})  # fmt: skip
+_REAL = frozenset({
+    "inclusive", "exclusive", "percent", "mean_ns", "stddev_ns", "sum_squares_ns2", "occupancy",
+    "minimum", "maximum", "mean", "stddev", "start_s", "end_s",
+})  # fmt: skip
+_OBJECTS = frozenset({"tags", "grid", "block", "additive"})
+
+
+def _series(values: list[Any], name: str) -> pd.Series[Any]:
     """Whole numbers with gaps are `Int64`: ids must not pass through floats."""
     import pandas as pd
 
     kinds = set(map(type, values))
     if kinds == {int, type(None)}:
         return pd.Series(values, dtype="Int64")
+    if kinds <= {type(None)} and name and name not in _OBJECTS:
+        whole = "Int64" if values else "int64"
+        return pd.Series(
+            values, dtype=whole if name in _WHOLE else "float64" if name in _REAL else "str"
+        )
     return pd.Series(values, dtype=object).infer_objects()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.model.rows import TrialRow
 from taupy.profiledb import selector
+from taupy.profiledb.compare_query import gpu_metadata, gpu_names
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.text import shown
 
@@ -47,7 +48,8 @@ class SweptTrial(NamedTuple):
 
     Attributes:
         place: application and experiment where the trials differ in them; else empty.
-        others: the values of the sweep's other parameters, `lr=0.1`; empty for none.
+        others: the GPU, where the trials differ in it, and the values of the sweep's other
+            parameters, `lr=0.1`; empty for none.
     """
 
     trial: TrialRow
@@ -121,7 +123,11 @@ def swept_trials(
             notes.append(f"{_trials(len(bad))} that failed or are incomplete left out ({numbers})")
             chosen = [trial for trial in chosen if trial not in bad]
     places = _places(chosen)
-    found = [SweptTrial(t, values[t.id], places[t.id], _others(over, facts[t.id])) for t in chosen]
+    gpus = _gpus(db, chosen)
+    found = [
+        SweptTrial(t, values[t.id], places[t.id], _others(over, facts[t.id], gpus[t.id]))
+        for t in chosen
+    ]
     if len({one.value for one in found}) < 2:
         raise UsageError(_one_value(over, found, facts))
     found = _joined(over, found)
@@ -211,10 +217,21 @@ def _places(trials: Sequence[TrialRow]) -> dict[int, str]:
     }
 
 
-def _others(over: str, facts: dict[str, str]) -> str:
+def _gpus(db: ProfileDB, trials: Sequence[TrialRow]) -> dict[int, str]:
+    """The models that each trial ran on; empty where all ran on the same."""
+    models = {
+        trial.id: " + ".join(dict.fromkeys(gpu_names(db, trial.id) or gpu_metadata(db, trial.id)))
+        for trial in trials
+    }
+    if len(set(models.values())) < 2:
+        return dict.fromkeys(models, "")
+    return {trial: model or "no GPU" for trial, model in models.items()}
+
+
+def _others(over: str, facts: dict[str, str], gpu: str) -> str:
     names = [name.strip() for name in facts.get(SWEPT, "").split(",")]
     others = [name for name in names if name and name != over and name in facts]
-    return ", ".join(f"{name}={facts[name]}" for name in others)
+    return ", ".join([*filter(None, [gpu]), *(f"{name}={facts[name]}" for name in others)])
 
 
 def _joined(over: str, found: list[SweptTrial]) -> list[SweptTrial]:

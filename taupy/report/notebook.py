@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from taupy.analysis import gate as conditions
-from taupy.analysis.match import Level, Table
+from taupy.analysis.match import LEVELS, Level, Table
 from taupy.analysis.pivot import Across
 from taupy.analysis.sweep import Scaling
+from taupy.errors import UsageError
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
@@ -94,6 +95,13 @@ class Database(api.Database):
         """
         import pandas as pd
 
+        for what, asked, there in (
+            ("by", by, comparison.BYS),
+            ("match", match, LEVELS),
+            ("over", over, get_args(Over)),
+            ("value", value, (None, *comparison.VALUES, *comparison.STATISTICS)),
+        ):
+            _check(what, asked, there)
         question = Question(
             by=by,
             metric=metric,
@@ -229,6 +237,13 @@ class Database(api.Database):
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as `taupy pivot` says.
         """
+        for what, asked, there in (
+            ("match", match, LEVELS),
+            ("over", over, get_args(Over)),
+            ("value", value, comparison.VALUES),
+            ("across", across, get_args(Across)),
+        ):
+            _check(what, asked, there)
         layout = Layout(
             rows=tuple(rows),
             columns=tuple(columns),
@@ -252,6 +267,12 @@ class Database(api.Database):
             metrics={name: metric.unit for name, metric in made.metrics.items()}, notes=made.notes
         )
         return frame
+
+
+def _check(what: str, asked: object, there: Sequence[object]) -> None:
+    if asked not in there:
+        names = ", ".join(str(one) for one in there if one is not None)
+        raise UsageError(f"{what} is one of {names}, not {asked!r}")
 
 
 def _frame(view: View) -> pd.DataFrame:

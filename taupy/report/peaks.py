@@ -82,8 +82,10 @@ class Peaks:
         sheet = datasheets.datasheet(processor)
         if sheet is None:
             return None
-        known = [*datasheets.ceilings(sheet, "report"), *datasheets.ceilings(sheet)]
-        return ceilings.best_of(known, self.kind, self.name)
+        # As under `taupy roofline`: what was published is for what no datasheet tells.
+        return ceilings.best_of(
+            datasheets.ceilings(sheet), self.kind, self.name
+        ) or ceilings.best_of(datasheets.ceilings(sheet, "report"), self.kind, self.name)
 
 
 def _ceiling_of(metric: str) -> str | None:

@@ -19,6 +19,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from taupy.analysis import comparable
 from taupy.analysis.sweep import (
     SCALINGS,
     Scaled,
@@ -35,7 +36,7 @@ from taupy.model.profile import Metric
 from taupy.model.rows import FlatRow
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.sweeps import OWN, SweptTrial, metric_totals, swept_trials
+from taupy.profiledb.sweeps import OWN, SweptTrial, SweptTrials, metric_totals, swept_trials
 from taupy.profiledb.text import shown
 
 if TYPE_CHECKING:
@@ -164,6 +165,28 @@ class _Measured:
     timers: dict[tuple[Where, str], _Timer]
 
 
+def _mixed(found: SweptTrials) -> list[str]:
+    """A remark where trials of one value are no runs of one thing."""
+    together: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for one in found.trials:
+        together.setdefault((one.series, one.value), []).append(found.facts[one.trial.id])
+    apart: dict[str, set[str]] = {}
+    for facts in together.values():
+        for fact in comparable.within(facts):
+            apart.setdefault(fact.name, set()).update(filter(None, fact.values))
+    if not apart:
+        return []
+    listed = [
+        f"{shown(name)} ({', '.join(map(shown, sorted(values)[:4]))})"
+        for name, values in list(apart.items())[:4]
+    ]
+    more = f" and {len(apart) - 4} more" if len(apart) > 4 else ""
+    return [
+        f"trials of one value of {shown(found.over)} differ in {', '.join(listed)}{more}, and "
+        "count as repeated runs all the same; name those that are meant"
+    ]
+
+
 class Sweep:
     """Trials over a parameter.
 
@@ -197,6 +220,7 @@ class Sweep:
         self.notes = list(found.notes)
         self.scaling: Scaling = scaling or ("strong" if found.counted else "none")
         self._facts = found.facts
+        self.notes += _mixed(found)
         lacking: list[int] = []
         known: Metric | None = None
         additive = True

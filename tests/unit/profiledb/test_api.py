@@ -7,7 +7,7 @@ import pytest
 from taupy.errors import DatabaseError, MissingMetric, NoSuchTrial
 from taupy.profiledb import api
 from taupy.profiledb.writer import add_profile
-from tests.builders import deep_profile, gpu_profile, samples, small_profile
+from tests.builders import call, deep_profile, gpu_profile, host, profile_of, samples, small_profile
 
 pd = pytest.importorskip("pandas")
 
@@ -92,3 +92,12 @@ def test_values_over_time_are_a_frame(db):
     found = api.open(db.path).trial("latest").timeline()
     assert list(found["mean"].isna()) == [False, True] and list(found["count"]) == [2, 2]
     assert list(found["start_s"] < found["end_s"]) == [True, True]
+
+
+def test_columns_without_values_have_the_type_that_they_have_with_some(db):
+    add_profile(db, profile_of(host(call("f", 1, 5))))
+    trial = api.open(db.path).trial()
+    types = {name: str(type) for name, type in trial.user_events().dtypes.items()}
+    assert (types["node"], types["event"], types["mean"]) == ("int64", "str", "float64")
+    assert trial.profile()["line"].dtype == "Int64"
+    assert trial.profile()["file"].dtype == trial.profile()["timer"].dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import taupy
-from taupy.errors import NoSuchTrial, TaupyError
+from taupy.errors import NoSuchTrial, TaupyError, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -86,6 +86,16 @@ def test_a_pivot(db):
     assert frame.columns.tolist() == ["application", "kernel", "1", "2"]
     assert frame["1"].tolist() == [5000, 2000, 800]
     assert frame.attrs["metrics"] == {"time": "ns"}
+
+
+@pytest.mark.parametrize("wrong", [{"by": "x"}, {"value": "x"}, {"match": "x"}, {"over": "x"}])
+def test_a_word_that_is_none_is_refused_and_the_others_are_named(db, wrong):
+    (name,) = wrong
+    with pytest.raises(UsageError, match=f"{name} is one of .*, not 'x'"):
+        db.compare(1, 2, **wrong)
+    if name != "by":
+        with pytest.raises(UsageError, match=f"{name} is one of"):
+            db.pivot(**wrong)
 
 
 def test_the_gate(tmp_path):

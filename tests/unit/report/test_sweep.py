@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 
@@ -212,6 +213,31 @@ def test_trials_of_several_experiments_are_series_of_their_own():
         ("a", "2", 20),
         ("b", "1", 5),
     ]
+
+
+def test_other_gpus_are_series_of_their_own():
+    fill(
+        *(
+            trial(number, 1, [1000 * n], n=n, **{"GPU 0 Name": gpu})
+            for number, (n, gpu) in enumerate(product((1, 2), ("V100", "A100")), 1)
+        )
+    )
+    found = [(row.series, row.value, row.runs) for row in sweep(over="n").totals()]
+    assert sorted(found) == [
+        ("A100", "1", 1), ("A100", "2", 1), ("V100", "1", 1), ("V100", "2", 1),
+    ]  # fmt: skip
+
+
+def test_runs_of_one_value_that_are_of_different_things_are_told():
+    fill(
+        *(
+            trial(number, 1, [1000 * n], n=n, library=library, loss=0.1 * number)
+            for number, (n, library) in enumerate(product((1, 2), ("torch", "jax")), 1)
+        )
+    )
+    (note,) = sweep(over="n").notes
+    assert "trials of one value of n differ in library (jax, torch)" in note
+    assert sweep("meta.library=jax", over="n").notes == []
 
 
 def main_output(*arguments):
