@@ -268,6 +268,8 @@ def _add_gpus(
         asked = "auto"  # these are late children: the run itself has been stored
     if asked != "no" and (text := cupti_errors.verdict(asked, found, missed)):
         profile.metadata[f"{HEALTH}gpu"] = text
+    if text := cupti_errors.shared(profile.timers, found):
+        profile.metadata[f"{HEALTH}gpu_shared"] = text
     return done
 
 

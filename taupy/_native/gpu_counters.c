@@ -25,6 +25,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CONTEXTS_AT_MOST 64
 #define METRICS_AT_MOST 256
+#define FAULTS_AT_MOST 3
 #define IDS_AT_MOST 4096
 
 int clock_uses_tsc; /* of clock.h; not used here */
@@ -34,7 +35,10 @@ enum Interest { NO_LAUNCH, LAUNCH, LAUNCH_BY_CONFIG, COOPERATIVE, GRAPH };
 typedef struct Context {
     void *context;
     int device, failed;
-    RangeProfiler *functions;
+    int faults;  /* launches in a row that could not be counted */
+    int reduced; /* what CUPTI counts by changed code is left out */
+    const char *chip;
+    uint8_t *availability;
     void *profiler, *host;
     uint8_t *config, *data;
     size_t config_bytes, data_bytes;
@@ -232,6 +236,62 @@ static int add_metrics(Context *here, const char *chip, const uint8_t *availabil
         return -1;                                                                                 \
     }
 
+/* What is to be counted becomes a configuration, and room for its results. */
+static int context_configure(Context *here)
+{
+    int code;
+    TRY("metrics", add_metrics(here, here->chip, here->availability));
+    PImageSize size = FILLED(PImageSize, bytes, .host = here->host);
+    TRY("configuration", range.image_size(&size));
+    here->config_bytes = size.bytes;
+    free(here->config);
+    here->config = calloc(1, size.bytes);
+    PImage image = FILLED(PImage, image, .host = here->host, .bytes = size.bytes,
+                          .image = here->config);
+    TRY("configuration", here->config == NULL ? 8 : range.image(&image));
+    PPasses passes =
+        FILLED(PPasses, passes, .bytes = here->config_bytes, .image = here->config);
+    TRY("passes", range.passes(&passes));
+    if (here->profiler == NULL) {
+        PEnable enable = FILLED(PEnable, profiler, .context = here->context);
+        TRY("enable", range.enable(&enable));
+        here->profiler = enable.profiler;
+    }
+    PDataSize data = FILLED(PDataSize, bytes, .profiler = here->profiler, .names = here->names,
+                            .count = here->count, .ranges = 8, .nodes = 8);
+    TRY("counter data", range.data_size(&data));
+    here->data_bytes = data.bytes;
+    free(here->data);
+    here->data = calloc(1, data.bytes);
+    if (here->data == NULL)
+        return -1;
+    fprintf(output, "device\t%d\t%s\t%zu", here->device, here->chip, passes.passes);
+    for (size_t i = 0; i < here->count; i++)
+        fprintf(output, "\t%s", here->names[i]);
+    fputc('\n', output);
+    fflush(output);
+    return 0;
+}
+
+/* Some counters are made by code that CUPTI puts into kernels, all others by the hardware. Where
+ * the profiler does not start with the former, the latter are counted. Anything left? */
+static int context_reduce(Context *here)
+{
+    size_t kept = 0;
+    if (here->reduced || by_region)
+        return 0;
+    here->reduced = 1;
+    for (size_t i = 0; i < here->count; i++)
+        if (strstr(here->names[i], "__sass_") == NULL)
+            here->names[kept++] = here->names[i];
+    if (kept == 0 || kept == here->count)
+        return 0;
+    say("reduced", here->chip, "");
+    here->count = kept;
+    host_close(here);
+    return context_configure(here) == 0;
+}
+
 static int context_prepare(Context *here)
 {
     int code;
@@ -250,43 +310,24 @@ static int context_prepare(Context *here)
                  supported.sli);
         say("unsupported", chip.name, text);
     }
+    here->chip = strdup(chip.name);
     here->names = metrics_of(chip.name, &here->count);
-    if (here->names == NULL || here->count == 0) {
+    if (here->chip == NULL || here->names == NULL || here->count == 0) {
         say("no metrics", chip.name, "");
         return -1;
     }
     TRY("availability", range.availability(&available));
-    available.image = calloc(1, available.size_of_image);
+    available.image = here->availability = calloc(1, available.size_of_image);
     if (available.image == NULL)
         return -1;
     TRY("availability", range.availability(&available));
-    TRY("metrics", add_metrics(here, chip.name, available.image));
-    PImageSize size = FILLED(PImageSize, bytes, .host = here->host);
-    TRY("configuration", range.image_size(&size));
-    here->config_bytes = size.bytes;
-    here->config = calloc(1, size.bytes);
-    PImage image = FILLED(PImage, image, .host = here->host, .bytes = size.bytes,
-                          .image = here->config);
-    TRY("configuration", here->config == NULL ? 8 : range.image(&image));
-    PPasses passes =
-        FILLED(PPasses, passes, .bytes = here->config_bytes, .image = here->config);
-    TRY("passes", range.passes(&passes));
-    PEnable enable = FILLED(PEnable, profiler, .context = here->context);
-    TRY("enable", range.enable(&enable));
-    here->profiler = enable.profiler;
-    PDataSize data = FILLED(PDataSize, bytes, .profiler = here->profiler, .names = here->names,
-                            .count = here->count, .ranges = 8, .nodes = 8);
-    TRY("counter data", range.data_size(&data));
-    here->data_bytes = data.bytes;
-    here->data = calloc(1, data.bytes);
-    if (here->data == NULL)
-        return -1;
-    fprintf(output, "device\t%d\t%s\t%zu", here->device, chip.name, passes.passes);
-    for (size_t i = 0; i < here->count; i++)
-        fprintf(output, "\t%s", here->names[i]);
-    fputc('\n', output);
-    fflush(output);
-    return 0;
+    return context_configure(here);
+}
+
+/* A launch went wrong: the next ones are tried, but not for ever. */
+static void fault(Context *here)
+{
+    here->failed = ++here->faults >= FAULTS_AT_MOST;
 }
 
 #define GONE ((void *)-1)
@@ -383,6 +424,7 @@ static int count_end(Context *here, Key *key, uint64_t region, int early)
     fflush(output);
     if (key != NULL)
         key->counted++;
+    here->faults = 0;
     return 0;
 }
 
@@ -434,10 +476,14 @@ static void refuse(const char *why, const char *kernel)
 
 static void start_counting(void)
 {
-    if (count_begin(chosen, AUTO_RANGE, KERNEL_REPLAY) == 0)
+    if (count_begin(chosen, AUTO_RANGE, KERNEL_REPLAY) == 0 ||
+        (chosen->faults == 0 && context_reduce(chosen) &&
+         count_begin(chosen, AUTO_RANGE, KERNEL_REPLAY) == 0)) {
         counting = chosen;
-    else
-        chosen->failed = 1;
+        return;
+    }
+    fault(chosen);
+    chosen = NULL;
 }
 
 static void settle(void)
@@ -445,7 +491,7 @@ static void settle(void)
     Context *here = pending;
     pending = NULL;
     if (here != NULL && !here->failed && count_end(here, pending_key, 0, 0) != COUNTED)
-        here->failed = 1;
+        fault(here);
 }
 
 static void launch_begins(int kind, int domain, const CallbackData *call)
@@ -504,7 +550,7 @@ static void launch_ends(void)
             counted_key->seen--;
             counted_key->total++;
         } else if (found != COUNTED)
-            here->failed = 1;
+            fault(here);
     }
     counting = chosen = NULL;
     pthread_mutex_unlock(&launching);

@@ -209,6 +209,11 @@ def _take(part: CountPart, cell: list[str]) -> None:
             part.facts["CUPTI API Version"] = cell[2]
         case "missing":
             part.said.append(f"CUPTI does not know {cell[1]}: left out")
+        case "reduced":
+            part.said.append(
+                f"{cell[1]}: CUPTI does not count what takes changed code (`sass` in the metrics' "
+                "names: operations by precision) here: left out"
+            )
         case "unsupported":
             part.said.append(f"CUPTI says that {cell[1]} cannot be profiled fully here ({cell[2]})")
         case "no metrics":

@@ -6,9 +6,10 @@ The codes are CUPTI's (`CUptiResult`); causes and remedies as in docs/gpu.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from taupy.collectors.cupti_part import FAILED, GpuPart
+from taupy.model.profile import Timer
 
 _PERMISSION = (
     "the driver lets only administrators profile: run as root or with CAP_SYS_ADMIN, or load the "
@@ -104,6 +105,22 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
     return (
         "GPU work was asked for (--gpu), but the program never loaded the CUDA driver "
         f"(libcuda.so.1){driver}"
+    )
+
+
+def shared(timers: Iterable[Timer], parts: Sequence[GpuPart]) -> str | None:
+    """What the program's own torch.profiler may lack, since CUPTI serves one client at a time."""
+    begins = ("_prepare_trace", "_start_trace")
+    used = any(
+        (timer.file or "").endswith("torch/autograd/profiler.py") and timer.name.endswith(begins)
+        for timer in timers
+    )
+    if not used or not any(part.counters.get("launches") for part in parts):
+        return None
+    return (
+        "the program used torch.profiler, and only one client at a time can have CUPTI: its own "
+        "trace may lack what the GPU did, or this trial what it took; run with --no-gpu for the "
+        "former, without torch.profiler for the latter"
     )
 
 

@@ -215,6 +215,7 @@ class Context:
         call("cuMemAlloc_v2", byref(address), c_size_t(size))
         self._memory.append(address)
         call("cuMemsetD8_v2", address, 0, c_size_t(size))
+        call("cuCtxSynchronize")  # our stream does not wait for it
         return address.value
 
     def read(self, address: int, size: int) -> bytes:

@@ -3,7 +3,8 @@
  * enable=CODE, start=CODE, initialize=CODE, host=CODE (that function answers so), twice (two ranges),
  * unknown (it does not know one of the metrics), silent (it tells nothing of calls of the driver that
  * the runtime makes), late (a range is there after its launch has ended), busy (nor can the profiler
- * be stopped before). Like NVIDIA's it is not to be initialized while the driver is not. Each call that adds metrics
+ * be stopped before), no sass (nor does it start with metrics of that name), now and then (every other
+ * start fails). Like NVIDIA's it is not to be initialized while the driver is not. Each call that adds metrics
  * takes a pass, besides the first; with "one pass" all metrics take one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,6 +24,7 @@ static uint64_t works[16];
 static size_t ranges;
 static const uint8_t *configured;
 static int user_range, pushed, in_runtime, ending;
+static unsigned starts;
 static size_t late; /* ranges that are not there yet */
 
 static int asked(const char *what)
@@ -170,6 +172,11 @@ int cuptiRangeProfilerStart(PProfiler *p)
     SIZED(p, PProfiler, profiler);
     if (profiled != NULL)
         return 7;
+    for (size_t i = 0; i < name_count; i++)
+        if (asked("no sass") && strstr(names[i], "__sass_") != NULL)
+            return 27;
+    if (asked("now and then") && ++starts % 2)
+        return 999;
     ranges = late = 0;
     profiled = p->profiler;
     return asked("start");

@@ -175,6 +175,22 @@ def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
     assert not gpu.sql("SELECT * FROM metadata WHERE name LIKE 'taupy.health.gpu%'")
 
 
+def test_what_takes_changed_code_is_left_out_where_it_cannot_be_had(gpu):
+    gpu.environment["FAKE_RANGE"] = "no sass"
+    gpu.run(PROGRAM + "for _ in range(5): launch(RUNTIME, b'k')\n", "--metrics", "flop_fp32,gld")
+    assert kernels(gpu, "counted_launches") == {"k": (3, 5)}
+    assert kernels(gpu, "gld")["k"][0] > 0 and not kernels(gpu, "flop_fp32")
+    assert "operations by precision" in gpu.metadata("taupy.health.gpu_counters")
+
+
+def test_a_launch_that_cannot_be_counted_is_not_the_end(gpu):
+    gpu.environment["FAKE_RANGE"] = "now and then"
+    gpu.run(PROGRAM + "for _ in range(20): launch(DRIVER, b'k')\n", "--metrics", "gld",
+            "--gpu-launches", "6")  # fmt: skip
+    assert kernels(gpu, "counted_launches") == {"k": (3, 20)}
+    assert "CUPTI failed without a reason" in gpu.metadata("taupy.health.gpu_counters")
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

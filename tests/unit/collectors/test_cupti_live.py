@@ -786,6 +786,20 @@ def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(gpu, t
     assert "launch" in {timer.name for timer in profile.timers}
 
 
+def test_a_program_with_a_profiler_of_its_own_is_told_that_there_is_one_cupti(gpu):
+    folder = gpu.folder / "torch" / "autograd"
+    folder.mkdir(parents=True)
+    (folder / "profiler.py").write_text(
+        "class profile:\n    def _prepare_trace(self): pass\n"
+        "    def __enter__(self):\n        self._prepare_trace()\n"
+        "    def __exit__(self, *_): pass\n"
+    )
+    source = "from torch.autograd.profiler import profile\ninit()\n"
+    profile = gpu.run(source + "with profile():\n    launch('k')\n")
+    assert "torch.profiler" in health(profile, "gpu_shared") and "--no-gpu" in gpu.said
+    assert health(gpu.run(source + "launch('k')\n"), "gpu_shared") == ""
+
+
 def test_a_buffer_of_another_client_is_left_alone(gpu):
     gpu.told["FAKE_FOREIGN"] = "1"
     assert work(gpu.run("init()\nlaunch('k')\n")) == {"<module> / launch / k": 1}
