@@ -146,11 +146,20 @@ class Trial:
     def _repr_html_(self) -> str:
         """A notebook shows a trial as its facts and its largest routines."""
         row = self.row
-        sums = self.profile().groupby("timer", as_index=False)[["calls", "exclusive"]].sum()
-        largest = sums.nlargest(10, "exclusive")
         title = f"trial {row.id}: {row.application}/{row.experiment}/{row.name}"
         about = f"{row.started_at}, {row.duration_ns / 1e9:.3f} s, {row.state}"
-        return f"<p><b>{escape(title)}</b> {escape(about)}</p>" + _html(largest)
+        head = f"<p><b>{escape(title)}</b> {escape(about)}</p>"
+        there = self.metrics()["name"].tolist()
+        if not there:
+            return head
+        profile = self.profile("time" if "time" in there else there[0])
+        sums = profile.groupby("timer", as_index=False)[["calls", "exclusive"]].sum()
+        largest = sums.nlargest(10, "exclusive")
+        unit = profile.attrs["unit"]
+        if unit == "ns":
+            unit, largest["exclusive"] = "ms", (largest["exclusive"] / 1e6).round(3)
+        metric = profile.attrs["metric"]
+        return head + _html(largest.rename(columns={"exclusive": f"exclusive {metric} [{unit}]"}))
 
     def metrics(self, derived: bool = False) -> pd.DataFrame:
         """Columns: name, unit.

@@ -122,3 +122,11 @@ def test_notebooks_show_databases_and_trials(db):
     shown = db.trial(1)._repr_html_()
     assert "trial 1: train/default/1" in shown
     assert "void gemm&lt;float, 128&gt;" in shown  # names are not markup
+    assert "exclusive time [ms]" in shown
+
+
+def test_a_trial_without_times_is_shown_by_what_it_has(tmp_path):
+    with ProfileDB.open(tmp_path / "counted.db", create=True) as writer:
+        add_profile(writer, profile_of(host(call("f", 1, {"misses": 7}))))
+    shown = taupy.open(tmp_path / "counted.db").trial()._repr_html_()
+    assert "exclusive misses [count]" in shown and ">7<" in shown
