@@ -3,7 +3,8 @@
 `marshal.loads` is not made for files of others: damaged ones can crash the interpreter
 or take all memory. Here sizes are checked against the bytes that are there, and only the
 types that a profile holds are known. `python -m profile` names what it ran by its code
-object; of that its name is taken.
+object; of that its name is taken, in the layout of any Python. Python 2 wrote names as
+bytes, and those that come again as numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 DEEPEST = 20
 _REFERENCE = 0x80
 _INT, _DOUBLE, _SHORT = Struct("<i"), Struct("<d"), Struct("<H")
+_LONG_INT = Struct("<q")
 
 
 class _End:
@@ -42,6 +44,7 @@ class Reader:
         self._data = data
         self._at = 0
         self._references: list[Any] = []
+        self._interned: list[str] = []
 
     def value(self) -> Any:
         """The value.
@@ -87,7 +90,14 @@ class Reader:
         if kind in "aA":
             return self._take(self._size(start)).decode("latin-1")
         if kind in "ut":
-            return self._take(self._size(start)).decode("utf-8", "backslashreplace")
+            text = self._take(self._size(start)).decode("utf-8", "backslashreplace")
+            if kind == "t":
+                self._interned.append(text)
+            return text
+        if kind == "R":
+            return self._referred(self._interned, start)
+        if kind == "I":
+            return self._unpacked(_LONG_INT)
         if kind == ")":
             return tuple([self._item(depth) for _ in range(self._take(1)[0])])
         if kind in "([":
@@ -101,6 +111,8 @@ class Reader:
             return complex(self._unpacked(_DOUBLE), self._unpacked(_DOUBLE))
         if kind in "<>":
             return tuple([self._item(depth) for _ in range(self._size(start))])
+        if kind == ":":
+            return tuple([self._item(depth) for _ in range(3)])
         if kind == "c":
             return self._code(depth)
         raise Damaged(start, f"a value of the type {kind!r}, which no profile holds")
@@ -121,19 +133,47 @@ class Reader:
         return found
 
     def _code(self, depth: int) -> str:
-        """A code object as Python 3.11 and later write it; its name is all that counts."""
-        self._take(5 * _INT.size)
-        *_, name, _ = [self._item(depth) for _ in range(8)]
+        """A code object; its name is all that counts.
+
+        Numbers, code, constants and names come first; then 3.11 and later have the names of
+        variables and their kinds (bytes), before that three tuples of names; then come file,
+        name (two from 3.11 on), line and tables. There are four numbers in Python 2, six in
+        3.8 to 3.10, else five.
+        """
+        numbers = next((n for n in (4, 5, 6) if self._is_bytes_after(n * _INT.size)), 5)
+        self._take(numbers * _INT.size)
+        before = [self._item(depth) for _ in range(5)]
+        if isinstance(before[4], bytes):
+            _, name, _ = [self._item(depth) for _ in range(3)]
+            tables = 2
+        else:
+            *_, name = [self._item(depth) for _ in range(3)]
+            tables = 1
         line = self._unpacked(_INT)
-        for _ in range(2):
+        for _ in range(tables):
             self._item(depth)
         return f"<code object {name}, line {line}>"
 
+    def _is_bytes_after(self, distance: int) -> bool:
+        """Are there bytes, as a code object's code is, so far ahead? They may be a reference."""
+        at = self._at + distance
+        head = self._data[at : at + 1 + _INT.size]
+        if len(head) < 1 + _INT.size:
+            return False
+        number = int(_INT.unpack(head[1:])[0])
+        if head[:1] == b"r":
+            known = self._references
+            return 0 <= number < len(known) and isinstance(known[number], bytes)
+        return chr(head[0] & ~_REFERENCE) == "s" and 0 <= number <= len(self._data) - at
+
     def _reference(self, start: int) -> Any:
+        return self._referred(self._references, start)
+
+    def _referred(self, values: list[Any], start: int) -> Any:
         number = self._unpacked(_INT)
-        if not 0 <= number < len(self._references):
+        if not 0 <= number < len(values):
             raise Damaged(start, f"a reference to value {number}")
-        return self._references[number]
+        return values[number]
 
     def _long(self, start: int) -> int:
         digits = self._unpacked(_INT)

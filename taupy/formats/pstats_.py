@@ -60,6 +60,8 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
     """A marshalled dictionary whose first key is a tuple of three."""
     if first_bytes[:1] not in (b"{", b"\xfb"):
         return False
+    if first_bytes[1:6] == b"(\x03\0\0\0":  # Python 2
+        return True
     return first_bytes[1:2] in (b")", b"\xa9") and first_bytes[2:3] == b"\x03"
 
 
@@ -119,6 +121,11 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
 
 
 def _key(path: Path, where: str, key: Any) -> Key:
+    if isinstance(key, tuple) and any(isinstance(one, bytes) for one in key):  # Python 2
+        key = tuple(
+            one.decode("utf-8", "backslashreplace") if isinstance(one, bytes) else one
+            for one in key
+        )
     if not (
         isinstance(key, tuple)
         and len(key) == 3

@@ -8,6 +8,7 @@ import marshal
 import profile as plain_profile
 import pstats
 import re
+import struct
 
 import pytest
 from hypothesis import given, settings
@@ -176,6 +177,71 @@ def test_what_is_no_pstats_file_is_refused(tmp_path, content, reason):
     with pytest.raises(FormatError, match=reason) as refused:
         read(pstats_, file)
     assert str(refused.value).startswith(f"{file}: ")
+
+
+def m(value):
+    """One value as marshal writes it, without references."""
+    return marshal.dumps(value, 2)
+
+
+def code_object(layout):
+    """One named `<module>` at line 1, as Pythons of these layouts write it."""
+    numbers = {"2": 4, "3.6": 5, "3.8": 6, "3.11": 5}[layout] * [0x73]
+    names = (m(()), m(()), m(())) if layout != "3.11" else (m(("x",)), m(b" "))
+    name = m("<module>") * (2 if layout == "3.11" else 1)
+    parts = [m(b"co\0de"), m((None, 1, "x")), m(("print",)), *names, m("/home/u/p.py"), name]
+    tables = m(b"tab") * (2 if layout == "3.11" else 1)
+    return (
+        b"c"
+        + struct.pack(f"<{len(numbers)}i", *numbers)
+        + b"".join(parts)
+        + (struct.pack("<i", 1) + tables)
+    )
+
+
+def test_code_objects_may_share_their_code():
+    shared = b"\xf3" + struct.pack("<i", 4) + b"code"  # value 0
+    second = code_object("3.8").replace(m(b"co\0de"), b"r" + struct.pack("<i", 0))
+    first = code_object("3.8").replace(m(b"co\0de"), shared)
+    assert Reader(b")\x02" + first + second).value() == ("<code object <module>, line 1>",) * 2
+
+
+@pytest.mark.parametrize("layout", ["2", "3.6", "3.8", "3.11"])
+def test_the_module_profile_of_any_python_names_what_it_ran(tmp_path, layout):
+    # profile.Profile.run has the code object for a name: ('profile', 0, <code object ...>).
+    key = b"(" + struct.pack("<i", 3) + m("profile") + m(0) + code_object(layout)
+    stats = m((1, 1, 0.25, 0.5, {}))
+    file = tmp_path / "any.prof"
+    file.write_bytes(b"{" + key + stats + m(("/p.py", 3, "f")) + m((2, 2, 0.25, 0.25, {})) + b"0")
+    profile = one(pstats_, file)
+    assert flat_by_name(profile, profile.threads[0]) == {
+        "<code object <module>, line 1> [{profile}{0}]": (1, 0, 500_000_000, 250_000_000),
+        "f [{/p.py}{3}]": (2, 0, 250_000_000, 250_000_000),
+    }
+
+
+def test_python_2s_dumps_are_read(tmp_path):
+    def text(value):
+        return b"s" + struct.pack("<i", len(value)) + value
+
+    def interned(value):
+        return b"t" + text(value)[1:]
+
+    def triple(*parts):
+        return b"(" + struct.pack("<i", 3) + b"".join(parts)
+
+    first = triple(interned(b"/x.py"), m(1), text(b"caf\xc3\xa9"))
+    second = triple(b"R" + struct.pack("<i", 0), m(9), interned(b"g"))  # the same file
+    caller = b"{" + first + m((2, 2, 0.1, 0.1)) + b"0"
+    stats = b"(" + struct.pack("<i", 5) + m(2) + m(2) + m(0.1) + m(0.1) + caller
+    file = tmp_path / "two.prof"
+    file.write_bytes(b"{" + first + m((1, 1, 0.2, 0.3, {})) + second + stats + b"0")
+    assert pstats_.recognises(file, file.read_bytes())
+    profile = one(pstats_, file)
+    assert flat_by_name(profile, profile.threads[0]) == {
+        "café [{/x.py}{1}]": (1, 2, 300_000_000, 200_000_000),
+        "g [{/x.py}{9}]": (2, 0, 100_000_000, 100_000_000),
+    }
 
 
 MARSHALLED = st.recursive(
