@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from taupy.cuda import nvrtc
 from taupy.cuda.driver import Context, Gpu, Module
+from taupy.errors import TaupyError
 from taupy.ert.cpu import Progress, Subject
 from taupy.ert.windows import Windows
 from taupy.model.machine import Ceiling
@@ -117,6 +118,18 @@ def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Cei
         CompileError: NVRTC is not there.
         CudaError: the driver refuses something.
     """
+    problem: TaupyError | None = None
+    try:
+        yield from _micro(subject, gpu, progress)
+    except TaupyError as found:
+        problem = found
+    yield from _library(subject, gpu, progress)  # whatever went wrong: a process of its own
+    if problem is not None:
+        raise problem
+
+
+def _micro(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling]:
+    """By kernels of our own."""
     progress("compiling")
     code = nvrtc.compile(SOURCE.read_text("utf-8"), gpu.capability)
     with gpu.context() as context:
@@ -126,7 +139,6 @@ def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Cei
         yield from _compute(bench, clock)
         yield from _bandwidth(bench, clock)
         yield from _latency(bench)
-    yield from _library(subject, gpu, progress)
 
 
 def _warm(bench: _Bench) -> None:

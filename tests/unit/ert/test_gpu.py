@@ -7,6 +7,7 @@ import ctypes
 import pytest
 
 from taupy.cuda import nvrtc
+from taupy.cuda.nvrtc import CompileError
 from taupy.ert import gpu
 
 MB = 1 << 20
@@ -47,6 +48,19 @@ def test_every_gpu_of_the_compiler_has_its_kernels():
         assert all(name.encode() in code for name in wanted)
         # Elsewhere other instructions stand in for it, and its rate would be none.
         assert (b"mma_fp8" in code) == (capability in (89, 120))
+
+
+def test_a_librarys_rates_are_there_whatever_went_wrong_with_ours(monkeypatch):
+    def micro(*_):
+        yield "ours"
+        raise CompileError("no compiler")
+
+    monkeypatch.setattr(gpu, "_micro", micro)
+    monkeypatch.setattr(gpu, "_library", lambda *_: iter(["theirs"]))
+    found = []
+    with pytest.raises(CompileError, match="no compiler"):
+        found += gpu.characterize(None, None, None)
+    assert found == ["ours", "theirs"]
 
 
 def driver_of(log, status=0):
