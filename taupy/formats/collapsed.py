@@ -31,11 +31,12 @@ _MOST_FRAMES = 1_000_000
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
-    """Text of which all lines but the last, which may be cut, end in a number."""
+    """Text of which all lines but comments and the last, which may be cut, end in a number."""
     if b"\0" in first_bytes:
         return False
-    lines = [line for line in first_bytes.split(b"\n") if line.strip()]
+    lines = first_bytes.split(b"\n")
     whole = lines[:-1] if len(first_bytes) >= 65_536 else lines
+    whole = [line for line in whole if line.strip() and not line.startswith(b"#")]
     if not whole or not all(_LINE.fullmatch(line) for line in whole):
         return False
     stacked = any(b";" in line for line in whole)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import shlex
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +58,25 @@ _MODULES = (
     "hatchet",
     "csv_",
     "parquet",
+    "austin",
     "collapsed",
+)
+
+# Files that are often tried and that no module reads: how they begin, and what to do.
+_OF_OTHERS = (
+    (
+        b"version https://git-lfs.github.com/spec/",
+        "a pointer of Git LFS, not the file itself; fetch that with: git lfs pull",
+    ),
+    (
+        b"<profile_xml>",
+        "TAU's profile in XML (TAU_PROFILE_FORMAT=merged or snapshot); make it readable with: "
+        "paraprof --pack profile.ppk {name}",
+    ),
+    (
+        b"PERFILE2",
+        "a recording of perf; make it readable with: perf script -i {name} | stackcollapse-perf.pl",
+    ),
 )
 
 
@@ -155,6 +174,9 @@ def recognised(path: Path) -> Format:
         FormatError: it is not there, no regular file or folder, or in no format we read.
     """
     first = first_bytes(path)
+    for beginning, words in _OF_OTHERS:
+        if first.startswith(beginning):
+            raise FormatError(f"{path}: {words.format(name=shlex.quote(path.name))}")
     for one in readers():
         if one.recognises(path, first):
             return one

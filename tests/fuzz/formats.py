@@ -80,10 +80,13 @@ SPEEDSCOPE = b"""{"$schema": "https://www.speedscope.app/file-format-schema.json
 "endValue": 9, "events": [{"type": "O", "frame": 0, "at": 0}, {"type": "O", "frame": 1, "at": 1.5},
 {"type": "C", "frame": 1, "at": 3}, {"type": "C", "frame": 0, "at": 9}]}]}"""
 
+AUSTIN = b"# austin: 3.4.1\n# mode: wall\nP7;T7;a.py:f:3;b.py:g:1 100\nP8;T0:8 7\n# duration: 9\n"
+
 OTHER_SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "tau": _tau_seeds,
     "tau-packed": _packed_seeds,
     "tau-sqlite": _sqlite_seeds,
+    "austin": lambda: iter([AUSTIN]),
     "collapsed": lambda: iter([b"main;f 10\nmain;f;g 20\nx 1.5\n"]),
     "speedscope": lambda: iter([SPEEDSCOPE]),
 }

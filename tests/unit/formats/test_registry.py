@@ -89,6 +89,28 @@ def test_only_files_and_folders_are_looked_at(tmp_path):
         registry.recognised(tmp_path / "missing")
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "git lfs pull"),
+        (b"<profile_xml>\n<definitions>", "paraprof --pack profile.ppk 'a b.xml'"),
+        (b"PERFILE2\0\0", "perf script -i 'a b.xml'"),
+    ],
+)
+def test_what_is_often_tried_is_refused_with_what_to_do(tmp_path, content, words):
+    file = tmp_path / "a b.xml"
+    file.write_bytes(content)
+    with pytest.raises(FormatError, match=r"a b\.xml: ") as refused:
+        registry.recognised(file)
+    assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_comments_in_collapsed_stacks_are_no_stacks(tmp_path):
+    file = tmp_path / "stacks.txt"
+    file.write_text("# made by a tool\nmain;f 3\n# its end\nmain 1\n")
+    assert registry.recognised(file).name == "collapsed"
+
+
 def test_the_suffix_of_a_target_says_its_format():
     expected = {
         "a.collapsed": "collapsed",

@@ -1,0 +1,105 @@
+"""Austin's samples: collapsed stacks with a header that says what they count.
+
+    # austin: 3.4.0
+    # mode: wall
+    P8374;T8374;<frozen zipimport>:find_spec:61;app.py:main:12 1034
+
+Process and thread stand first; a frame is file, routine and the line it was at, which is
+left out here: a routine is one, wherever it was. Modes wall and cpu give microseconds.
+Those of memory, and of all together (`austin -m`, `-f`), are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from taupy.formats import limits
+from taupy.formats.limits import refusal
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
+from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
+
+CPU_TIME = Metric("cpu_time", "ns")
+
+_HEADER = re.compile(rb"# ([A-Za-z_ -]{1,40}): ?(.*)")
+_LINE = re.compile(rb"(P[^;]*;T[^; ]*)(?:;(.*))? (-?[0-9]{1,17})")
+_FRAME = re.compile(r"(.+):([^:]+):[0-9]+", re.DOTALL)
+_METRICS = {"wall": TIME, "cpu": CPU_TIME}
+_MICROSECOND_NS = 1000
+_MOST_FACTS = 100
+_MOST_FRAMES = 1_000_000
+
+
+def recognises(path: Path, first_bytes: bytes) -> bool:
+    return first_bytes.startswith(b"# austin: ")
+
+
+def read(source: Path, progress: Progress) -> Iterator[Profile]:
+    timers = Timers()
+    threads: dict[str, Stacks] = {}
+    facts: dict[str, str] = {}
+    with closing(limits.lines(source, progress)) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            if line.startswith(b"#"):
+                if (said := _HEADER.fullmatch(line.rstrip())) and len(facts) < _MOST_FACTS:
+                    facts.setdefault(said[1].decode(), said[2].decode("utf-8", "replace"))
+                continue
+            if facts.get("mode") not in _METRICS:
+                raise refusal(source, f"line {number}", _not_read(facts.get("mode", "")))
+            match = _LINE.fullmatch(line.rstrip())
+            if match is None:
+                raise refusal(source, f"line {number}", "no process, thread, stack and number")
+            frames = match[2].decode("utf-8", "backslashreplace").split(";") if match[2] else []
+            if len(frames) > _MOST_FRAMES:
+                raise refusal(source, f"line {number}", f"{len(frames)} frames in one stack")
+            stacks = threads.setdefault(match[1].decode("utf-8", "replace"), Stacks())
+            row = 0
+            for frame in frames or ["(no Python frame)"]:
+                row = stacks.below(row, timers.place(_timer(frame)))
+            stacks.add(row, int(match[3]) * _MICROSECOND_NS)
+    if not threads:
+        raise refusal(source, "", "no stack in it")
+    metric = _METRICS[facts["mode"]]
+    made = [
+        ThreadProfile(thread, stacks.tree(metric, timers))
+        for thread, stacks in zip(_threads(threads), threads.values(), strict=True)
+    ]
+    profile = profile_of(source, timers, made, [metric])
+    profile.metadata |= {f"austin {name}": value for name, value in facts.items()}
+    yield profile
+
+
+def _not_read(mode: str) -> str:
+    return f"mode '{mode[:40]}' of austin is not read; wall and cpu (austin, austin -c) are"
+
+
+def _timer(frame: str) -> Timer:
+    if match := _FRAME.fullmatch(frame):
+        return routine_timer(match[2], match[1])
+    return routine_timer(frame)
+
+
+def _threads(places: dict[str, Stacks]) -> Iterator[Thread]:
+    """Processes are nodes, in order of appearance; a thread's name is what the file calls it."""
+    nodes: dict[str, int] = {}
+    seen: dict[int, int] = {}
+    for place in places:
+        process, _, thread = place.partition(";")
+        node = nodes.setdefault(process, len(nodes))
+        number = seen[node] = seen.get(node, -1) + 1
+        yield Thread(node, 0, number, "host", f"{process} {thread}")
+
+
+FORMAT = Format(
+    name="austin",
+    title="Austin samples",
+    suffixes=(".austin",),
+    recognises=recognises,
+    read=read,
+)
