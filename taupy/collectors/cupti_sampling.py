@@ -106,6 +106,7 @@ class Sampling:
         self.unit = "ns"
         self.interval = interval_ns
         self._host = host
+        self._first = True
         self._names = (c_char_p * len(metrics))(*[name.encode() for name in metrics])
         self._values = (c_double * len(metrics))()
         with host.chip(self.chip, PM_SAMPLING) as known:
@@ -197,6 +198,9 @@ class Sampling:
             self.overflows += bool(lost or decoded.overflow)
             info = self._host.ask("cuptiPmSamplingGetCounterDataInfo", DataInfo(**image))
             for index in range(info.numCompletedSamples):
+                if self._first:  # it may be far off: NVIDIA's advice is to leave it out
+                    self._first = False
+                    continue
                 sample = self._host.ask(
                     "cuptiPmSamplingCounterDataGetSampleInfo",
                     SampleInfo(pPmSamplingObject=self._object, sampleIndex=index, **image),
@@ -206,6 +210,7 @@ class Sampling:
             if lost:  # a buffer that is full takes no more samples
                 self._do("Stop")
                 self._do("Start")
+                self._first = True
             full = decoded.decodeStopReason == _IMAGE_FULL and info.numCompletedSamples > 0
         self.behind = full
 

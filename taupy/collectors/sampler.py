@@ -17,6 +17,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -353,7 +354,8 @@ class Sampled:
                 self.said.append("CUPTI's stamps are of another clock: moments are a guess")
         counted = dict(zip(self.metrics, sample.values, strict=True))
         start, end = sample.start + self.shift_ns, sample.end + self.shift_ns
-        values = [one.value(counted, end - start) for one in self.channels]
+        found = [one.value(counted, end - start) for one in self.channels]
+        values = [value if isfinite(value) else nan for value in found]
         if end > start and (not self.points.end or start >= self.points.end[-1]):
             self.points.add(start, end, values)
 

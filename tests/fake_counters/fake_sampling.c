@@ -2,7 +2,7 @@
  *
  * Samples follow each other from the start on, at the interval asked for (a cycle is a
  * nanosecond). In sample n (from 0), metric number i (from 1) is 10 * i + n % 2; where its name
- * ends in .sum it is 1000 * i. FAKE_PM makes it misbehave: enable=CODE, config=CODE, start=CODE,
+ * ends in .sum it is 1000 * i; sample 0 is far off, as NVIDIA says. FAKE_PM makes it misbehave: enable=CODE, config=CODE, start=CODE,
  * decode=CODE (that function answers so), most=N (N metrics fit into a pass), full (the
  * hardware's buffer is full once, ten samples are lost), clock (stamps count from 0), context
  * (a context is needed), time=27 (a number of nanoseconds is refused), slow (the first answer
@@ -210,7 +210,9 @@ int cuptiProfilerHostEvaluateToGpuValues(PEvaluate *p)
 {
     SIZED(p, PEvaluate, values);
     const Image *image = (const Image *)p->data;
-    for (size_t i = 0; i < p->count; i++) {
+    for (size_t i = 0; i < p->count && image->first + p->range == 0; i++)
+        p->values[i] = 1e15;
+    for (size_t i = 0; i < p->count && image->first + p->range != 0; i++) {
         size_t length = strlen(p->names[i]);
         int sum = length > 4 && strcmp(p->names[i] + length - 4, ".sum") == 0;
         p->values[i] = sum ? 1000.0 * (double)(i + 1)
