@@ -34,6 +34,7 @@ _FREE = frozenset(
     | {"nll_loss_backward", "_local_scalar_dense", "select_backward", "slice_backward", "sort"}
     | {"logical_and", "logical_not", "bitwise_and", "masked_fill", "one_hot", "full", "ones"}
     | {"new_zeros", "new_ones", "new_full", "scalar_tensor", "is_same_size", "equal", "resize"}
+    | {"_unsafe_view", "randint"}
 )
 """Known to do no arithmetic; their bytes count."""
 
@@ -66,11 +67,22 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
     def tensors(tree: Any) -> list[Any]:
         return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+
+    def is_composite(function: Any) -> bool:
+        return function._overloadpacket not in flop_registry and bool(
+            torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), composite)
+        )
+
     class Counting(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
+            if torch.is_inference_mode_enabled() and is_composite(function):
+                # Without autograd nobody has taken it (linear, lstm) apart before.
+                with self:
+                    return function._op_dk(composite, *args, **kwargs)
             result = function(*args, **kwargs)
             returns = function._schema.returns
             if returns and all(r.alias_info and not r.alias_info.is_write for r in returns):

@@ -50,6 +50,22 @@ def test_convolutions_and_recurrent_layers(counted):
     assert unknown == {}
 
 
+def test_without_autograd_the_same_is_counted(counted):
+    """In inference mode, `linear` and `lstm` arrive as a whole."""
+    layers = [torch.nn.Conv2d(8, 16, 3), torch.nn.Linear(32, 8), torch.nn.LSTM(32, 16)]
+    inputs = torch.ones(4, 8, 32, 32), torch.ones(4, 32), torch.ones(10, 4, 32)
+
+    def forward(mode):
+        with mode():
+            for layer, given in zip(layers, inputs, strict=True):
+                layer(given)
+
+    expected = counted(lambda: forward(torch.no_grad))
+    found = counted(lambda: forward(torch.inference_mode))
+    assert found[0] == expected[0]
+    assert found[2] == expected[2] == {}
+
+
 def test_views_move_nothing_and_functions_of_elements_all_they_touch(counted):
     array = torch.ones(10, 20, dtype=torch.float64)
     assert counted(lambda: array.t().reshape(20, 10)[3:])[:2] == ({}, 0)
