@@ -6,6 +6,7 @@ reductions, of which it counts none, by ours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,7 @@ _FREE = frozenset(
     | {"nll_loss_backward", "_local_scalar_dense", "select_backward", "slice_backward", "sort"}
     | {"logical_and", "logical_not", "bitwise_and", "masked_fill", "one_hot", "full", "ones"}
     | {"new_zeros", "new_ones", "new_full", "scalar_tensor", "is_same_size", "equal", "resize"}
-    | {"_unsafe_view", "randint"}
+    | {"_unsafe_view", "randint", "new_empty_strided"}
 )
 """Known to do no arithmetic; their bytes count."""
 
@@ -47,6 +48,28 @@ def _recurrent(inputs: Any, of_input: Any, of_hidden: Any) -> float:
     """Products of one layer, all steps: inputs (steps, batch, features), two weights."""
     cells = float(inputs.shape[0] * inputs.shape[1])
     return 2.0 * cells * float(of_input.numel() + of_hidden.numel())
+
+
+def _attention(query: Any, key: Any, value: Any) -> float:
+    """Two products of every head; also of a causal mask, which may save half of them."""
+    *many, rows, width = query.shape
+    return 2.0 * math.prod(many) * rows * key.shape[-2] * (width + value.shape[-1])
+
+
+# Products that PyTorch's own table lacks; attention's gradient makes five products for two.
+_PRODUCTS: dict[str, Callable[..., float]] = {
+    "mv": lambda matrix, *_: 2.0 * matrix.numel(),
+    "addmv": lambda start, matrix, *_: 2.0 * matrix.numel(),
+    "dot": lambda one, *_: 2.0 * one.numel(),
+    "vdot": lambda one, *_: 2.0 * one.numel(),
+    "addr": lambda start, *_: 2.0 * start.numel(),
+    "_scaled_dot_product_flash_attention_for_cpu": lambda *given: _attention(*given[:3]),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (
+        lambda grad, *given: 2.5 * _attention(*given[:3])
+    ),
+}
+_COMPLEX = 4.0
+"""A product of complex numbers takes four real ones and as many additions."""
 
 
 def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
@@ -99,8 +122,11 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
             packet = function._overloadpacket
             if stem in _RECURRENT:
                 flop = _RECURRENT[stem] * _recurrent(*args[:3])
+            elif stem in _PRODUCTS:
+                flop = _PRODUCTS[stem](*args) * (_COMPLEX if kind.is_complex else 1)
             elif packet in flop_registry:
                 flop = float(flop_registry[packet](*args, **kwargs, out_val=result))
+                flop *= _COMPLEX if kind.is_complex else 1
             elif stem in FLOP_OF_FUNCTION and floating:
                 flop = FLOP_OF_FUNCTION[stem] * sum(each.numel() for each in shown)
             elif stem in REDUCTIONS and floating:

@@ -66,6 +66,26 @@ def test_without_autograd_the_same_is_counted(counted):
     assert found[2] == expected[2] == {}
 
 
+def test_products_that_pytorchs_own_table_lacks(counted):
+    vector, matrix = torch.ones(32), torch.ones(16, 32)
+    assert counted(lambda: matrix @ vector)[0] == {"float32": 2 * 16 * 32}
+    assert counted(lambda: vector @ vector)[0] == {"float32": 2 * 32}
+    turned = torch.ones(8, 16, dtype=torch.complex64), torch.ones(16, 4, dtype=torch.complex64)
+    (flop,) = counted(lambda: turned[0] @ turned[1])[0].values()
+    assert flop == 8 * 8 * 16 * 4
+
+
+def test_attention_and_its_gradient(counted):
+    query = torch.ones(2, 4, 64, 32, requires_grad=True)
+    key = torch.ones(2, 4, 48, 32)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    forward = 2 * 4 * (2 * 64 * 48 * 32 * 2)
+    flop, _, unknown = counted(lambda: attend(query.detach(), key, key))
+    assert (flop["float32"], unknown) == (forward, {})
+    flop, _, unknown = counted(lambda: attend(query, key, key).backward(torch.ones(2, 4, 64, 32)))
+    assert (flop["float32"], unknown) == (3.5 * forward, {})
+
+
 def test_views_move_nothing_and_functions_of_elements_all_they_touch(counted):
     array = torch.ones(10, 20, dtype=torch.float64)
     assert counted(lambda: array.t().reshape(20, 10)[3:])[:2] == ({}, 0)
