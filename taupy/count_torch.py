@@ -53,7 +53,7 @@ def _recurrent(inputs: Any, of_input: Any, of_hidden: Any) -> float:
 def _attention(query: Any, key: Any, value: Any) -> float:
     """Two products of every head; also of a causal mask, which may save half of them."""
     *many, rows, width = query.shape
-    return 2.0 * math.prod(many) * rows * key.shape[-2] * (width + value.shape[-1])
+    return float(2 * math.prod(many) * rows * key.shape[-2] * (width + value.shape[-1]))
 
 
 # Products that PyTorch's own table lacks; attention's gradient makes five products for two.
