@@ -25,6 +25,7 @@ static Thread *backward_thread;
 static int (*gpu_device_count)(int *);
 static uint64_t gpu_adds, gpu_looked;
 static int gpu_other_tool;
+static const char *gpu_problem; /* why the collector could not be loaded */
 static const char *const gpu_variables[] = {GPU_INJECTION, NVTX_INJECTION};
 #define GPU_VARIABLES 2
 static int gpu_named[GPU_VARIABLES]; /* by us */
@@ -94,6 +95,8 @@ static void gpu_begin(void)
     gpu_lookout = 0;
     if (start != NULL)
         start(&taupy_gpu_host);
+    else if ((gpu_problem = dlerror()) != NULL)
+        gpu_problem = strdup(gpu_problem);
 }
 
 static int count_adds(struct dl_phdr_info *info, size_t size, void *data)

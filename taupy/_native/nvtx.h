@@ -37,8 +37,7 @@ _Static_assert(offsetof(NvtxAttributes, message) == 40, "nvtxEventAttributes_v2"
 enum { NVTX_CORE = 1, NVTX_CORE2 = 5 };
 
 typedef struct NvtxStack {
-    uint32_t depth;
-    uint8_t is_phase[NVTX_DEPTH];
+    uint64_t depth, is_phase[NVTX_DEPTH / 64]; /* a bit each: room for threads' data is scarce */
 } NvtxStack;
 
 static const GpuHost *nvtx_host;
@@ -47,10 +46,12 @@ static __thread NvtxStack nvtx_stack __attribute__((tls_model("initial-exec")));
 static int nvtx_push(const char *name)
 {
     NvtxStack *stack = &nvtx_stack;
-    uint32_t depth = stack->depth++;
-    if (depth < NVTX_DEPTH)
-        stack->is_phase[depth] =
-            (uint8_t)(nvtx_host->range_push != NULL && nvtx_host->range_push(name ? name : "") == 0);
+    uint64_t depth = stack->depth++, bit = 1ull << depth % 64;
+    if (depth < NVTX_DEPTH) {
+        stack->is_phase[depth / 64] &= ~bit;
+        if (nvtx_host->range_push != NULL && nvtx_host->range_push(name ? name : "") == 0)
+            stack->is_phase[depth / 64] |= bit;
+    }
     return (int)depth;
 }
 
@@ -59,8 +60,8 @@ static int nvtx_pop(void)
     NvtxStack *stack = &nvtx_stack;
     if (stack->depth == 0)
         return -1;
-    uint32_t depth = --stack->depth;
-    if (depth < NVTX_DEPTH && stack->is_phase[depth])
+    uint64_t depth = --stack->depth;
+    if (depth < NVTX_DEPTH && stack->is_phase[depth / 64] & 1ull << depth % 64)
         nvtx_host->range_pop();
     return (int)depth;
 }

@@ -423,9 +423,13 @@ static void finish(int has_status, int64_t status, uint64_t state)
 /* What GPU measurement has to say at the end of a process in which it did not begin. */
 static void gpu_note(void)
 {
-    if (!active || waiting || part == NULL || !gpu_lookout || taupy_gpu_host.tried)
+    if (!active || waiting || part == NULL || taupy_gpu_host.tried)
         return;
-    if (gpu_driver_works())
+    if (gpu_problem != NULL)
+        metadata_write("taupy.gpu.missed", gpu_problem);
+    else if (!gpu_lookout)
+        return;
+    else if (gpu_driver_works())
         metadata_write("taupy.gpu.missed", gpu_other_tool ? "other tool" : "late");
     else if (gpu_device_count != NULL)
         metadata_write("taupy.gpu.missed", "not initialised");

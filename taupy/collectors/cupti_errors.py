@@ -64,7 +64,8 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
     Args:
         asked: "auto", "yes" (--gpu was given) or "no".
         parts: GPU parts of all processes of the run.
-        missed: what processes without one have noted: "late", "other tool", "not initialised".
+        missed: what processes without one have noted: "late", "other tool", "not initialised",
+            "", or else why the collector could not be loaded.
     """
     for part in parts:
         if part.counters.get("state") == FAILED or "error.step" in part.notes:
@@ -83,6 +84,8 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
             "GPU work was not recorded: another tool (nsys, ncu) had itself loaded into the "
             "CUDA driver (CUDA_INJECTION64_PATH); run without it"
         )
+    if unloaded := sorted(set(missed) - {"", "late", "other tool", "not initialised"}):
+        return f"GPU work was not recorded: taupy's collector could not be loaded ({unloaded[0]})"
     if "late" in missed:
         return (
             "GPU work was not recorded: the CUDA driver did not load taupy's collector, and the "
