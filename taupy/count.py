@@ -47,7 +47,15 @@ _IN_PLACE = {name: in_place for name, _, in_place in _BINARY.values()}
 
 _PRODUCTS = frozenset({"dot", "matmul", "vdot", "inner", "tensordot", "einsum", "outer"})
 _MOVES = frozenset({"copy", "maximum", "minimum", "where", "concatenate", "zeros_like"})
-_COUNTED_CALLS = _PRODUCTS | _MOVES | REDUCTIONS | FLOP_OF_FUNCTION.keys()
+_COUNTED_CALLS = _PRODUCTS | _MOVES | REDUCTIONS.keys() | FLOP_OF_FUNCTION.keys()
+_NAMED_CALLS = frozenset(
+    {"solve", "inv", "pinv", "det", "slogdet", "svd", "eig", "eigh", "eigvals", "eigvalsh", "qr"}
+    | {"cholesky", "lstsq", "matrix_power", "multi_dot", "matvec", "vecmat", "vecdot", "expm"}
+    | {"fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn"}
+    | {"convolve", "correlate", "convolve2d", "fftconvolve", "lu_factor", "lu_solve", "spsolve"}
+    | {"cov", "corrcoef", "kron", "cross", "interp", "polyfit", "polyval", "gradient", "diff"}
+)
+"""They do arithmetic, and no formula of ours counts it: their names are told."""
 
 _FIRST_PARTY: list[str] = []
 _unknown: dict[str, int] = {}
@@ -90,7 +98,7 @@ def _note_numpy(name: str, arguments: Sequence[Any], result: Any) -> None:
     elif name in _PRODUCTS:
         work = _product(name, arguments, arrays, made, read, itemsize)
     elif name in REDUCTIONS:
-        work = operations.reduction(read, made, itemsize)
+        work = operations.reduction(read, made, itemsize, REDUCTIONS[name])
     else:
         work = operations.elementwise(made, read, itemsize, FLOP_OF_FUNCTION.get(name, 0.0))
     _note(operations.Work(work.flop * scale, work.bytes), element_type)
@@ -157,9 +165,13 @@ def call(function: Any, *arguments: Any, **named: Any) -> Any:
     ufunc = getattr(sys.modules["numpy"], "ufunc", ())
     if isinstance(owner, kind):
         arguments = (owner, *arguments)
-    elif not (isinstance(function, ufunc) or module.partition(".")[0] == "numpy"):
+    elif not (isinstance(function, ufunc) or module.partition(".")[0] in ("numpy", "scipy")):
         return result
-    _note_numpy(getattr(function, "__name__", ""), arguments, result)
+    name = getattr(function, "__name__", "")
+    if name in _NAMED_CALLS:
+        _unknown[name] = _unknown.get(name, 0) + 1
+    elif name in _COUNTED_CALLS:
+        _note_numpy(name, arguments, result)
     return result
 
 
@@ -205,7 +217,7 @@ class _Counted(ast.NodeTransformer):
         self.generic_visit(node)
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-        if name not in _COUNTED_CALLS:
+        if name not in _COUNTED_CALLS and name not in _NAMED_CALLS:
             return node
         helper = self._helper("call", function, *node.args)
         helper.keywords = node.keywords

@@ -130,7 +130,7 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
             elif stem in FLOP_OF_FUNCTION and floating:
                 flop = FLOP_OF_FUNCTION[stem] * sum(each.numel() for each in shown)
             elif stem in REDUCTIONS and floating:
-                flop = float(sum(each.numel() for each in inputs))
+                flop = REDUCTIONS[stem] * float(sum(each.numel() for each in inputs))
             else:
                 flop = 0.0
                 if stem not in _FREE:

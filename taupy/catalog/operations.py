@@ -54,9 +54,14 @@ def elementwise(outputs: int, inputs: int, itemsize: int = 4, flop_each: float =
     return Work(flop_each * outputs, float((inputs + outputs) * itemsize))
 
 
-def reduction(inputs: int, outputs: int = 1, itemsize: int = 4) -> Work:
-    """A sum (a mean, a norm) of `inputs` elements into `outputs`."""
-    return Work(float(max(inputs - outputs, 0)), float((inputs + outputs) * itemsize))
+def reduction(inputs: int, outputs: int = 1, itemsize: int = 4, flop_each: float = 1.0) -> Work:
+    """A sum (a mean, a norm) of `inputs` elements into `outputs`.
+
+    Args:
+        flop_each: an element's addition to the sum, and what is done to it before.
+    """
+    flop = max(inputs - outputs, 0) + (flop_each - 1) * inputs
+    return Work(float(flop), float((inputs + outputs) * itemsize))
 
 
 def linear(batch: int, inputs: int, outputs: int, itemsize: int = 4, bias: bool = True) -> Work:
@@ -134,7 +139,16 @@ FLOP_OF_FUNCTION = {
             *("add", "subtract", "sub", "rsub", "multiply", "mul", "divide", "div", "true_divide"),
             *("sqrt", "rsqrt", "square", "reciprocal", "exp", "exp2", "expm1", "log", "log2"),
             *("log10", "log1p", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arctan", "erf"),
-            *("power", "pow", "float_power", "hypot", "floor_divide", "remainder"),
+            *(
+                "power",
+                "pow",
+                "float_power",
+                "hypot",
+                "cumsum",
+                "cumprod",
+                "floor_divide",
+                "remainder",
+            ),
         ),
         1.0,
     ),
@@ -166,8 +180,11 @@ FLOP_OF_FUNCTION = {
 }
 """Flop for each element of the result, by the name of a function, NumPy's or PyTorch's."""
 
-REDUCTIONS = frozenset(
-    {"sum", "mean", "var", "std", "norm", "prod", "cumsum", "cumprod", "trace", "logsumexp"}
-    | {"linalg_vector_norm", "mse_loss", "average", "nansum", "nanmean"}
-)
-"""Functions that take about one flop for each element that they read."""
+REDUCTIONS = {
+    **dict.fromkeys(("sum", "mean", "prod", "trace", "logsumexp"), 1.0),
+    **dict.fromkeys(("average", "nansum", "nanmean"), 1.0),
+    **dict.fromkeys(("norm", "linalg_vector_norm"), 2.0),
+    **dict.fromkeys(("var", "std"), 4.0),
+    "mse_loss": 3.0,
+}
+"""Functions that add up what they read, with the flop for each element of it."""

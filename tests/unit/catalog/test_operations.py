@@ -47,6 +47,7 @@ def test_recurrent_layers_repeat_their_cell():
 
 def test_sums_and_functions_of_elements():
     assert operations.reduction(100, 10, 8) == (90, 880)
+    assert operations.reduction(100, 1, 8, flop_each=2.0) == (199, 808)
     assert operations.elementwise(100, 200) == (100, 1200)
     total = operations.dot(1) + operations.dot(1)
     assert total == (4, 24)

@@ -54,6 +54,8 @@ def run(source, **names):
         ("c = np.einsum('ij,jk->ik', np.ones((2, 3)), np.ones((3, 4)))", 2 * 2 * 3 * 4),
         ("c = np.tensordot(np.ones((2, 3)), np.ones((3, 4)), 1)", 2 * 2 * 3 * 4),
         ("c = np.outer(np.ones(3), np.ones(4))", 12),
+        ("c = np.linalg.norm(np.ones(9))", 17),
+        ("c = np.cumsum(np.ones(9))", 9),
         ("c = np.maximum(np.ones(5), 0.0).copy()", 0),
         ("c = 2 * 3 + len('abc' * 4)", None),
         ("c = np.arange(5) + 1", None),  # integers are no flop
@@ -67,6 +69,13 @@ def test_operations_of_arrays_are_counted(noted, source, flop):
 def test_precisions_and_bytes_follow_the_arrays(noted):
     run("c = np.ones((4, 5), np.float32) @ np.ones((5, 6), np.float32)")
     assert noted.totals == {"flop_fp32": 240, "bytes_dram": 4 * (20 + 30 + 24)}
+
+
+def test_functions_that_no_formula_counts_are_named(noted, monkeypatch):
+    monkeypatch.setattr(count, "_unknown", {})
+    run("a = np.eye(3)\nc = np.linalg.solve(a, np.fft.fft(a).real)\nd = [1].copy()")
+    assert count._unknown == {"solve": 1, "fft": 1}
+    assert noted.totals == {}
 
 
 PROGRAM = """
