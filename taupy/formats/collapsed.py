@@ -1,14 +1,14 @@
 """Collapsed stacks: one line a call path, `main;f;g 417`; what flame graphs are drawn from.
 
 Written is the exclusive time in nanoseconds; above the routines a frame says so and names
-the thread: `thread 0.0.1 worker [ns];main;f 417`. Read is any such file: files of others
-do not say what they count, so that becomes the metric `samples`.
+the thread: `thread 0.0.1 worker [ns];main;f 417`. A trial without times has its samples, or
+its first metric: `[inuse_space B]`. Read is any such file: files of others do not say what
+they count, so that becomes the metric `samples`, which goes out as it came.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Iterator
 from contextlib import closing
 from math import isfinite
@@ -18,14 +18,33 @@ from taupy.formats import limits
 from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
-from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile
+from taupy.formats.stacks import (
+    Stacks,
+    Timers,
+    nothing_to_write,
+    profile_of,
+    routine_timer,
+    unsummed,
+)
+from taupy.model.profile import (
+    ROOT_TIMER,
+    TIME,
+    CallTree,
+    Metric,
+    Profile,
+    Thread,
+    ThreadProfile,
+    Timer,
+)
 
 SAMPLES = Metric("samples", "count")
 
+_ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
+
 _LINE = re.compile(rb"\S.*[ \t]([0-9]{1,18}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*")
 _THREAD = re.compile(
-    r"thread ([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*))? \[ns\]", re.ASCII | re.DOTALL
+    r"thread ([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*))? \[(?:ns|(.+) (\S+))\]",
+    re.ASCII | re.DOTALL,
 )
 _MOST_FRAMES = 1_000_000
 
@@ -68,9 +87,10 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             threads[place].add(row, weight)
     if not threads:
         raise refusal(source, "", "no stack in it")
-    if "" in threads and len(threads) > 1:
+    metrics = {_metric(place) for place in threads}
+    if len(metrics) > 1:
         threads = {"": _merged(threads, timers)}
-    metric = SAMPLES if "" in threads else TIME
+    metric = metrics.pop() if len(metrics) == 1 else SAMPLES
     made = [
         ThreadProfile(_thread(place), stacks.tree(metric, timers))
         for place, stacks in threads.items()
@@ -80,10 +100,17 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
 
 def _merged(threads: dict[str, Stacks], timers: Timers) -> Stacks:
     """Some lines name a thread, some do not: then the names are frames like others."""
-    whole = threads.pop("")
+    whole = threads.pop("", Stacks())
     for place, stacks in threads.items():
         whole.hang(timers.place(routine_timer(place)), stacks)
     return whole
+
+
+def _metric(place: str) -> Metric:
+    match = _THREAD.fullmatch(place)
+    if match is None:
+        return SAMPLES
+    return Metric(match[5], match[6]) if match[5] else TIME
 
 
 def _thread(place: str) -> Thread:
@@ -97,34 +124,61 @@ def _thread(place: str) -> Thread:
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    metric = _shown(profile)
     names = [_frame(timer.full_name) for timer in profile.timers]
-    without = 0
+    unit = "ns" if metric == TIME else _frame(f"{metric.name} {metric.unit or 'count'}")
+    without = lines = 0
     with open(target, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
         for measured in profile.threads:
             tree, thread = measured.tree, measured.thread
-            exclusive = tree.exclusive.get(TIME.name)
+            exclusive = tree.exclusive.get(metric.name)
             if exclusive is None:
                 without += 1
                 continue
             name = f" {_frame(thread.name)}" if thread.name else ""
-            first = f"thread {thread.node}.{thread.context}.{thread.thread}{name} [ns]"
+            first = [f"thread {thread.node}.{thread.context}.{thread.thread}{name} [{unit}]"]
+            top = -1  # the frames of a path are those below this row
+            if metric == SAMPLES and thread == Thread(0, 0, 0) and len(profile.threads) == 1:
+                first = []  # as the file of another tool had it
+                top = 0 if len(tree) and profile.timers[tree.timer[0]] == _ROOT else -1
             for row, value in enumerate(exclusive):
                 if value > 0:
-                    out.write(f"{_stack(tree.timer, tree.parent, row, names, first)} {value:.0f}\n")
+                    stack = _stack(tree, row, top, names, first)
+                    out.write(f"{stack} {_number(value)}\n")
+                    lines += 1
                 progress.advance()
-    lost = ["not written: calls, other metrics, user events (collapsed stacks hold exclusive time)"]
+    if not lines:
+        raise nothing_to_write("collapsed stacks hold values above 0", profile)
+    lost = [
+        f"not written: calls, user events, metrics other than {metric.name} (collapsed stacks hold "
+        "exclusive values)"
+    ]
+    lost += unsummed(profile, metric.name, "exclusive")
     if without:
-        lost.append(f"not written: {without} threads without the metric time")
+        lost.append(f"not written: {without} threads without the metric {metric.name}")
     return lost
 
 
-def _stack(timer: array[int], parent: array[int], row: int, names: list[str], first: str) -> str:
-    frames = []
-    while row >= 0:
-        frames.append(names[timer[row]])
-        row = parent[row]
-    frames.append(first)
-    return ";".join(reversed(frames))
+def _shown(profile: Profile) -> Metric:
+    """`time`; else samples, else the first."""
+    there = {metric.name: metric for metric in profile.metrics}
+    for name in (TIME.name, SAMPLES.name, *there):
+        if name in there:
+            return there[name]
+    raise nothing_to_write("collapsed stacks hold values above 0", profile)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _stack(tree: CallTree, row: int, top: int, names: list[str], first: list[str]) -> str:
+    frames = [names[tree.timer[row]]]
+    row = tree.parent[row]
+    while row > top:
+        frames.append(names[tree.timer[row]])
+        row = tree.parent[row]
+    return ";".join([*first, *reversed(frames)])
 
 
 def _frame(name: str) -> str:

@@ -16,6 +16,7 @@ from taupy.formats import protowire as wire
 from taupy.formats.pprof_read import read
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
+from taupy.formats.stacks import unsummed
 from taupy.model.profile import Metric, Profile, ThreadProfile
 
 _UNITS: Final = {"ns": "nanoseconds", "B": "bytes"}
@@ -200,7 +201,7 @@ def _stack(parent: Any, locations: list[int], row: int) -> bytes:
 
 
 def _lost(profile: Profile, writer: _Writer) -> list[str]:
-    lost = []
+    lost = unsummed(profile, None, "exclusive")
     if writer.rounded:
         lost.append("not written: fractions of values; they are whole numbers")
     if writer.absent:

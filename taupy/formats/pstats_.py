@@ -21,7 +21,7 @@ from taupy.formats.marshal_ import Damaged, Reader
 from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.stacks import Timers as StackTimers
-from taupy.formats.stacks import profile_of
+from taupy.formats.stacks import nothing_to_write, profile_of
 from taupy.formats.tau_names import CUT
 from taupy.formats.tau_rows import Rows
 from taupy.formats.tau_tree import Timers, call_tree
@@ -185,6 +185,8 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     for measured in host:
         _add_thread(totals, measured.tree, keys, cut)
         progress.advance(len(measured.tree))
+    if not totals:
+        raise nothing_to_write("pstats holds times of routines on host threads", profile)
     stats = {
         key: (
             *_seconds(values[:4]),

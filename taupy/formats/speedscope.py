@@ -20,7 +20,7 @@ from taupy.formats import json_pieces
 from taupy.formats.json_pieces import Pieces
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.formats.stacks import Stacks, Timers, joined_tree, profile_of, routine_timer
+from taupy.formats.stacks import Stacks, Timers, joined_tree, profile_of, routine_timer, unsummed
 from taupy.model.gpu import Activity
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
 
@@ -322,6 +322,7 @@ def _from_title(one: _Profile, titles: set[str]) -> tuple[Thread, Metric | None]
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     lost = ["not written: calls, user events (speedscope holds exclusive values of call paths)"]
+    lost += unsummed(profile, None, "exclusive")
     units = {metric.name: metric.unit for metric in profile.metrics}
     progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
     overlapping = 0

@@ -8,6 +8,8 @@ from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
+from taupy.errors import FormatError
+from taupy.model import invariants
 from taupy.model.profile import ROOT_TIMER, CallTree, Metric, Profile, ThreadProfile, Timer
 
 _LARGEST = (1 << 63) - 1
@@ -118,6 +120,36 @@ def joined_tree(parts: Sequence[tuple[Metric, Stacks]], timers: Timers) -> CallT
         for column in inclusive.values():
             column[parent[row]] += column[row]
     return CallTree(timer, parent, calls, subroutines, inclusive, exclusive)
+
+
+def nothing_to_write(what: str, profile: Profile) -> FormatError:
+    """The refusal of a format that can hold nothing of the trial."""
+    there = ", ".join(metric.name for metric in profile.metrics) or "none"
+    return FormatError(
+        f"{what}, and there are none in this trial (its metrics: {there}); json, tau, pprof and "
+        "csv hold any metric"
+    )
+
+
+def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:
+    """What a format loses that keeps one of a call path's two values, a line.
+
+    Args:
+        metric: None for all.
+        kept: exclusive or inclusive; readers make the other of it.
+    """
+    count = sum(
+        invariants.unsummed(one.tree, name)
+        for one in profile.threads
+        for name in one.tree.inclusive
+        if metric in (None, name)
+    )
+    lost = "inclusive" if kept == "exclusive" else "exclusive"
+    how = "the sum of what is below" if kept == "exclusive" else "what is above the sum of callees"
+    return [
+        f"not written: {lost} values of {count} call paths, whose callees are not all known; "
+        f"readers show {how}"
+    ] * bool(count)
 
 
 def _column(values: Sequence[int | float], *, whole: bool) -> array[int]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from taupy import units
+from taupy.formats.stacks import nothing_to_write, unsummed
 from taupy.model.gpu import Activity, ActivityKind, Launch
-from taupy.model.profile import ROOT_TIMER, Profile, Samples, Thread, ThreadProfile
+from taupy.model.profile import ROOT_TIMER, TIME, Profile, Samples, Thread, ThreadProfile
 
 _KINDS: dict[str, ActivityKind] = {"GPU_KERNEL": "kernel", "GPU_COPY": "copy", "GPU_SYNC": "sync"}
 
@@ -101,6 +102,8 @@ def tracks(profile: Profile) -> Tracks:
     without = [one for one in profile.threads if not _has(found, one)]
     left_out = [one for one in without if len(one.tree) > _is_program(one, profile)]
     if not found.tracks:
+        if not any(TIME.name in one.tree.inclusive for one in profile.threads):
+            raise nothing_to_write("a timeline holds times", profile)
         found.laid_out = True
         found.tracks = [Track(one, 0, _laid_out(one, profile)) for one in left_out]
         found.lost.append(
@@ -111,6 +114,7 @@ def tracks(profile: Profile) -> Tracks:
             "not written: single calls; each call path is one slice, their number is among its "
             "arguments"
         )
+        found.lost += unsummed(profile, TIME.name, "inclusive")
         own = sum(_own_of_root(one, profile) for one in without)
         if own:
             found.lost.append(f"not written: {units.duration(own)} that {ROOT_TIMER} spent itself")

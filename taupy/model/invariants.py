@@ -86,6 +86,18 @@ def mended(profile: Profile) -> Profile:
     return replace(profile, timers=[*profile.timers, UNKNOWN_TIMER], threads=threads)
 
 
+def unsummed(tree: CallTree, metric: str) -> int:
+    """How many rows have another inclusive than their exclusive plus the children's inclusive.
+
+    So have trees of profiles that do not tell all callers: of pstats, of TAU without call paths.
+    """
+    exclusive = _measured(tree.exclusive[metric])
+    inclusive = _passed_on(tree.parent, tree.inclusive[metric])
+    expected = _sums_over_children(tree.parent, inclusive, exclusive)
+    pairs = zip(expected, inclusive.tolist(), strict=True)
+    return sum(one != other and not _nearly(one, other) for one, other in pairs)
+
+
 def _place(measured: ThreadProfile) -> str:
     thread = measured.thread
     return f"{thread.node}.{thread.context}.{thread.thread}"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats import collapsed, speedscope
+from taupy.formats import chrome, collapsed, perfetto, pprof_proto, pstats_, speedscope, tau
 from taupy.formats.progress import SILENT
 from taupy.model import invariants
 from taupy.model.profile import Metric, Timer
@@ -127,6 +127,43 @@ def test_names_that_would_part_frames_or_lines_are_changed(tmp_path):
     target = tmp_path / "out"
     collapsed.write(profile, target, SILENT)
     assert target.read_text() == "thread 0.0.0 [ns];a:b\\nc [{None}] 5\n".replace(" [{None}]", "")
+
+
+@pytest.mark.parametrize("text", ["main;f 10\nmain;f;g 20\n", "a 1\nb;c 2.5\n"])
+def test_stacks_of_others_go_out_as_they_came(tmp_path, text):
+    profile = one(collapsed, collapsed_file(tmp_path, text))
+    collapsed.write(profile, tmp_path / "out.folded", SILENT)
+    assert (tmp_path / "out.folded").read_text() == text
+
+
+def test_a_trial_without_times_has_its_first_metric_in_collapsed_stacks(tmp_path):
+    heap = [Metric("inuse_space", "B"), Metric("objects", "count")]
+    root = call("main", 0, {"inuse_space": 3, "objects": 1}, [call("f", 0, {"inuse_space": 8})])
+    profile = profile_of(host(root), metrics=heap)
+    lost = collapsed.write(profile, tmp_path / "heap.folded", SILENT)
+    assert "metrics other than inuse_space" in lost[0]
+    back = one(collapsed, tmp_path / "heap.folded")
+    assert back.metrics == heap[:1]
+    assert weights(back, "inuse_space") == {("main",): 3, ("main", "f"): 8}
+
+
+@pytest.mark.parametrize("format", [chrome, perfetto, pstats_])
+def test_a_format_of_times_refuses_a_trial_without_any(tmp_path, format):
+    profile = one(collapsed, collapsed_file(tmp_path, "main;f 10\n"))
+    with pytest.raises(FormatError, match=r"there are none in this trial \(its metrics: samples"):
+        format.FORMAT.write(profile, tmp_path / "out", SILENT)
+
+
+@pytest.mark.parametrize("format", [collapsed, speedscope, pprof_proto, chrome, perfetto])
+def test_what_readers_reckon_themselves_and_the_trial_has_otherwise_is_said(tmp_path, format):
+    whole = profile_of(host(call("main", 1, 5, [call("f", 1, 7)])))
+    words = "whose callees are not all known"
+    assert not any(words in one for one in format.FORMAT.write(whole, tmp_path / "a", SILENT))
+    rows = ['"main" 1 1 5 12 0 GROUP="TAU_USER" ', '"f" 1 0 7 7 0 GROUP="TAU_USER" ']
+    text = "2 templated_functions_MULTI_TIME\n# Name Calls Subrs Excl Incl ProfileCalls\n"
+    (tmp_path / "profile.0.0.0").write_text(text + "\n".join(rows) + "\n0 aggregates\n")
+    flat = one(tau, tmp_path)
+    assert any(words in one for one in format.FORMAT.write(flat, tmp_path / "b", SILENT))
 
 
 def test_collapsed_is_recognised_by_content(tmp_path):
