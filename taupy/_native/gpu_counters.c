@@ -351,17 +351,14 @@ static Context *context_of(void *which)
     return NULL;
 }
 
-/* Its address may be another's soon. */
+/* Its address may be another's soon. CUPTI may hold locks of its own: none of ours is taken. */
 static void context_ends(const ResourceData *resource)
 {
-    pthread_mutex_lock(&launching);
     for (int i = 0; i < CONTEXTS_AT_MOST; i++)
-        if (contexts[i].context == resource->context) {
-            contexts[i].context = GONE;
-            contexts[i].failed = 1;
-            pending = pending == &contexts[i] ? NULL : pending;
+        if (__atomic_load_n(&contexts[i].context, __ATOMIC_ACQUIRE) == resource->context) {
+            __atomic_store_n(&contexts[i].failed, 1, __ATOMIC_RELEASE);
+            __atomic_store_n(&contexts[i].context, GONE, __ATOMIC_RELEASE);
         }
-    pthread_mutex_unlock(&launching);
 }
 
 /* ---------------------------------------------------------------- one launch */

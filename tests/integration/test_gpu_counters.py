@@ -175,6 +175,17 @@ def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
     assert not gpu.sql("SELECT * FROM metadata WHERE name LIKE 'taupy.health.gpu%'")
 
 
+def test_a_context_at_the_address_of_one_that_is_gone_is_another(gpu):
+    source = PROGRAM + (
+        "launch(DRIVER, b'k', work=5)\n"
+        "ctypes.CDLL('libcupti.so.13').fake_context_ends(ctypes.c_void_p(0x100))\n"
+        "launch(DRIVER, b'k2', work=7)\n"
+    )
+    done = gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "gld") == {"k": (5, 1), "k2": (7, 1)}
+    assert done.stderr.count("enabled") == 2
+
+
 def test_what_takes_changed_code_is_left_out_where_it_cannot_be_had(gpu):
     gpu.environment["FAKE_RANGE"] = "no sass"
     gpu.run(PROGRAM + "for _ in range(5): launch(RUNTIME, b'k')\n", "--metrics", "flop_fp32,gld")
