@@ -32,6 +32,7 @@ from taupy.roofline.gathering import (
 )
 from taupy.roofline.point import Of, Point
 from taupy.roofline.retiming import UNTIMED, kernel_timings, retimed, routine_timings
+from taupy.units import duration
 
 __all__ = ["REMEDY", "Of", "Point", "has_host_work", "points", "require", "runs_on_gpu"]
 
@@ -166,7 +167,16 @@ def _point(work: TrialWork, of: Of, one: Sum, processor: str) -> Point:
         # Threads work side by side: the longest one's time is the time it took.
         run = seconds = max(one.thread_ns.values(), default=0.0) / 1e9
         if len(one.thread_ns) > 1:
-            notes.append(f"on {len(one.thread_ns)} threads; the time is the longest one's")
+            whole = sum(one.thread_ns.values())
+            note = (
+                f"{one.place.short}: on {len(one.thread_ns)} threads; the time is the longest one's"
+            )
+            if run > 0:
+                note += (
+                    f", as if all ran side by side; one after another they took {duration(whole)}, "
+                    f"and its rates were {whole / 1e9 / run:.3g}x lower"
+                )
+            notes.append(note)
     values = one.values
     flop_metrics = [name for name in values if name in PRECISION_OF]
     byte_metrics = [name for name in values if name in LEVEL_OF]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.profile import UserEvent
+from taupy.model.profile import TIME, Metric, Timer, UserEvent
 from taupy.roofline import points as module
 from taupy.roofline.points import points
+from tests.builders import call, host, profile_of
 from tests.unit.roofline.build import Kernel, cpu_trial, gpu_trial, phases_trial
 
 
@@ -229,6 +230,19 @@ def test_analytic_trials_tell_what_share_of_the_time_was_counted(work, of):
         )
     for point in points(work(profile), of):
         assert point.covered == pytest.approx(0.25)
+
+
+def test_threads_may_have_run_one_after_another(work):
+    def step(number, seconds):
+        work = {"flop_fp32": 10**9, "bytes_dram": 10**8, "time": round(seconds * 1e9)}
+        return host(call("root", 1, 0, [call(Timer("step"), 1, work)]), thread=number)
+
+    metrics = [TIME, Metric("flop_fp32", "flop"), Metric("bytes_dram", "B")]
+    profile = profile_of(step(0, 0.3), step(1, 0.1), step(2, 0.2), metrics=metrics)
+    (point,) = [one for one in points(work(profile), "routine") if one.name == "step"]
+    assert (point.total_flop, point.time) == (3e9, 0.3)
+    assert point.notes[0].startswith("step: on 3 threads; the time is the longest one's")
+    assert "one after another they took 600 ms, and its rates were 2x lower" in point.notes[0]
 
 
 def test_what_counters_counted_is_all_there_is(work):
