@@ -58,6 +58,27 @@ _CARRIERS = re.compile(
 )
 
 
+_SPELLINGS = (
+    (re.compile(r"\(bool\)1\b"), "true"),
+    (re.compile(r"\(bool\)0\b"), "false"),
+    (re.compile(r"\((?:(?:un)?signed )?(?:char|short|int|long|long long)\)(?=-?\d)"), ""),
+    (re.compile(r"(?<=\d)[uUlL]{1,3}\b"), ""),
+    (re.compile(r"<unnamed>(?=::)|\(anonymous\)(?=::)"), "(anonymous namespace)"),
+    (re.compile(r"\bconst ([\w:]+(?:<[^<>]*>)?) ?(?=[*&])"), r"\1 const"),
+    (re.compile(r" (?=[>*&])|(?<=[*&,]) "), ""),
+)
+
+
+def one_spelling(name: str) -> str:
+    """A C++ name as one demangler writes it: `f<(int)4, (bool)1>` is `f<4,true>`.
+
+    Nsight Compute and CUPTI write numbers, truth values and `const` differently.
+    """
+    for pattern, written in _SPELLINGS:
+        name = pattern.sub(written, name)
+    return name
+
+
 def is_wrapper(name: str) -> bool:
     """Does this kernel do what its template arguments say?"""
     return _WRAPPER.search(_short(name)) is not None

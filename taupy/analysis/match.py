@@ -279,7 +279,7 @@ def _kernels(
 
 
 def _full(named: Named) -> str:
-    return demangled(named.timer)
+    return kernel_cuts.one_spelling(demangled(named.timer))
 
 
 def _typed(named: Named) -> str:
@@ -310,9 +310,10 @@ _STEPS: tuple[tuple[Rule, Callable[[Named], str]], ...] = (
 
 def _cut_key(named: Named, level: str, cut: Callable[[Named], str]) -> Key:
     name = cut(named)
-    rule: Rule = "same" if name == named.timer else level  # type: ignore[assignment]
-    short = short_name(name) if level == "demangled" else name
-    return Key((level, name), name, short, named.file, named.line, named.groups, rule)
+    full = demangled(named.timer) if level == "demangled" else name
+    rule: Rule = "same" if full == named.timer else level  # type: ignore[assignment]
+    short = short_name(full) if level == "demangled" else name
+    return Key((level, name), full, short, named.file, named.line, named.groups, rule)
 
 
 def _key(identity: int, named: Named, rule: Rule) -> Key:

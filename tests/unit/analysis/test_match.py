@@ -104,6 +104,26 @@ def test_a_mangled_name_is_the_same_as_the_demangled_one():
     }
 
 
+def test_two_demanglers_spellings_are_one_name():
+    wide, narrow = (
+        kernel(f"void <unnamed>::gemv<(int){size}, float, (bool)1>(const float *, int)")
+        for size in (128, 64)
+    )
+    plain = kernel("void (anonymous namespace)::gemv<128, float, true>(float const*, int)")
+    other = kernel("void (anonymous namespace)::gemv<64, float, true>(float const*, int)")
+    found = rows(side(wide, narrow), side(plain, other))
+    assert sorted(map(len, found.values())) == [2, 2]
+    assert all(len(there) == 1 for both in found.values() for there in both)
+    assert {rule for _, rule in found} == {"demangled"}
+    pairs = [both[0][0] for both in found.values() if both[1] == [plain.timer]]
+    assert pairs == [wide.timer]
+
+
+def test_the_same_name_is_shown_as_it_is():
+    one = kernel("void f<std::array<char*, 3ul> >(const int *)")
+    assert rows(side(one), side(one)) == {(one.timer, "same"): [[one.timer], [one.timer]]}
+
+
 def test_kernels_are_shortened_only_as_far_as_it_takes():
     one, two, three = (kernel(f"void gemm<{size}>(float*)") for size in (64, 128, 256))
     assert rows(side(one, two), side(two, three)) == {
