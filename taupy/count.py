@@ -91,7 +91,7 @@ def _note_numpy(name: str, arguments: Sequence[Any], result: Any) -> None:
     element_type, itemsize = given.dtype.name, given.dtype.itemsize
     read = sum(each.size for each in arrays)
     made = int(getattr(result, "size", 1))
-    scale = 4.0 if element_type.startswith("complex") else 1.0
+    scale = operations.complex_factor(name) if element_type.startswith("complex") else 1.0
     if name in ("matmul", "dot") and len(arrays) == 2 and all(each.ndim for each in arrays):
         m, n, k, batch = operations.matmul_of_shapes(arrays[0].shape, arrays[1].shape)
         work = operations.matmul(m, n, k, itemsize, batch)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from taupy.catalog.operations import FLOP_OF_FUNCTION, REDUCTIONS, Work
+from taupy.catalog.operations import FLOP_OF_FUNCTION, REDUCTIONS, Work, complex_factor
 
 _FREE = frozenset(
     {"detach", "empty", "empty_like", "empty_strided", "new_empty", "lift_fresh", "_to_copy"}
@@ -68,8 +68,6 @@ _PRODUCTS: dict[str, Callable[..., float]] = {
         lambda grad, *given: 2.5 * _attention(*given[:3])
     ),
 }
-_COMPLEX = 4.0
-"""A product of complex numbers takes four real ones and as many additions."""
 
 
 def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
@@ -114,7 +112,11 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
             shown = outputs or inputs
             if not shown:
                 return result
-            floating = [each for each in (*outputs, *inputs) if each.dtype.is_floating_point]
+            floating = [
+                each
+                for each in (*outputs, *inputs)
+                if each.dtype.is_floating_point or each.dtype.is_complex
+            ]
             kind = (floating or shown)[0].dtype
             moved = sum(each.numel() * each.element_size() for each in (*inputs, *outputs))
             name = function._schema.name.partition("::")[2]
@@ -123,10 +125,9 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
             if stem in _RECURRENT:
                 flop = _RECURRENT[stem] * _recurrent(*args[:3])
             elif stem in _PRODUCTS:
-                flop = _PRODUCTS[stem](*args) * (_COMPLEX if kind.is_complex else 1)
+                flop = _PRODUCTS[stem](*args)
             elif packet in flop_registry:
                 flop = float(flop_registry[packet](*args, **kwargs, out_val=result))
-                flop *= _COMPLEX if kind.is_complex else 1
             elif stem in FLOP_OF_FUNCTION and floating:
                 flop = FLOP_OF_FUNCTION[stem] * sum(each.numel() for each in shown)
             elif stem in REDUCTIONS and floating:
@@ -135,6 +136,8 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
                 flop = 0.0
                 if stem not in _FREE:
                     unknown[name] = unknown.get(name, 0) + 1
+            if kind.is_complex:
+                flop *= complex_factor(stem)
             note(Work(flop, float(moved)), str(kind).removeprefix("torch."))
             return result
 

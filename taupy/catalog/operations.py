@@ -133,6 +133,17 @@ def matmul_of_shapes(left: Sequence[int], right: Sequence[int]) -> tuple[int, in
     return rows, columns, left[-1], max(batches, default=1)
 
 
+def complex_factor(name: str) -> float:
+    """How many real flop an operation on complex numbers takes for one on real ones.
+
+    An addition is two, a multiplication four and two additions, one of a product's terms
+    (a multiplication and an addition) eight for two.
+    """
+    if name in ("add", "subtract", "sub", "rsub", "_foreach_add", "cumsum") or name in REDUCTIONS:
+        return 2.0
+    return 6.0 if name in ("multiply", "mul", "square", "outer", "_foreach_mul") else 4.0
+
+
 FLOP_OF_FUNCTION = {
     **dict.fromkeys(
         (

@@ -73,6 +73,8 @@ def test_products_that_pytorchs_own_table_lacks(counted):
     turned = torch.ones(8, 16, dtype=torch.complex64), torch.ones(16, 4, dtype=torch.complex64)
     (flop,) = counted(lambda: turned[0] @ turned[1])[0].values()
     assert flop == 8 * 8 * 16 * 4
+    (flop,) = counted(lambda: turned[0] * turned[0])[0].values()
+    assert flop == 6 * 8 * 16
 
 
 def test_attention_and_its_gradient(counted):
