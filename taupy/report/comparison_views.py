@@ -149,7 +149,8 @@ def rows_view(
     if rest and answer.sums:
         cells.append(layout.others(rest))
     elif rest:
-        left.insert(0, f"{units.count(len(rest))} more rows: --limit N or --all shows them")
+        rows_word = "row" if len(rest) == 1 else "rows"
+        left.insert(0, f"{units.count(len(rest))} more {rows_word}: --limit N or --all shows them")
     title = _TITLES[answer.by, answer.where]
     return View(f"{title}: {_what(answer)}, {_order(answer, shown)}", layout.columns, cells, left)
 

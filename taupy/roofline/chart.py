@@ -324,12 +324,16 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
     ]
     if idle and zero and all(each.point.of == "kernel" for each in zero):
         notes.append(f"{len(zero)} without flop: {share(zero)} % of the time")
-    for covered in {each.point.trial: each.point.covered for each in placements}.values():
-        if covered is not None and covered < _ALL:
-            notes.append(
-                f"counted routines take {percent(100 * covered)} % of the run time; what the "
-                "others did is UNKNOWN"
-            )
+    shares = [
+        covered
+        for covered in {each.point.trial: each.point.covered for each in placements}.values()
+        if covered is not None and covered < _ALL
+    ]
+    if shares:
+        of = " to ".join(dict.fromkeys(percent(100 * one) for one in (min(shares), max(shares))))
+        notes.append(
+            f"counted routines take {of} % of the run time; what the others did is UNKNOWN"
+        )
     unknown = [each for each in placements if not each.point.known]
     if unknown:
         notes.append(f"{len(unknown)} not counted, not drawn: {share(unknown)} % of the time")

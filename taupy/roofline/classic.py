@@ -360,7 +360,8 @@ def subtitle(placements: Sequence[Placement]) -> str:
         for each in placements
     ]
     found = list(dict.fromkeys(names))
-    more = f" and {len(found) - 3} more trials" if len(found) > 3 else ""
+    others = len(found) - 3
+    more = f" and {others} more trial{'s' if others > 1 else ''}" if others > 0 else ""
     return "; ".join(clipped(name, 90) for name in found[:3]) + more
 
 

@@ -351,6 +351,17 @@ def test_what_nobody_counted_is_said():
     assert "unknown" not in verdict([whole])[-1]
 
 
+def test_what_nobody_counted_in_several_trials_is_one_remark():
+    made = [
+        place(point({"fp32": 1e9}, {"DRAM": 1e6}, trial=trial, covered=covered), roofs())
+        for trial, covered in ((1, 0.25), (2, 0.5), (3, 0.4))
+    ]
+    said = [text for text in charts.remarks(made) if text.startswith("counted routines")]
+    assert said == [
+        "counted routines take 25.0 to 50.0 % of the run time; what the others did is UNKNOWN"
+    ]
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_equal_decades_only_widen_the_axes(kind):
     plain, equal = build(kind, many(12)), build(kind, many(12), equal_decades=True)
