@@ -355,8 +355,10 @@ def _frames(timers: list[Timer]) -> Iterator[str]:
     between = "\n"
     for timer in timers:
         frame: dict[str, str | int] = {"name": timer.name}
+        if timer.file is not None:
+            frame["file"] = timer.file
         if timer.file is not None and timer.line is not None:
-            frame |= {"file": timer.file, "line": timer.line}
+            frame["line"] = timer.line
         yield between + _json(frame)
         between = ",\n"
 

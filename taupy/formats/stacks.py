@@ -124,7 +124,9 @@ def joined_tree(parts: Sequence[tuple[Metric, Stacks]], timers: Timers) -> CallT
 
 def nothing_to_write(what: str, profile: Profile) -> FormatError:
     """The refusal of a format that can hold nothing of the trial."""
-    there = ", ".join(metric.name for metric in profile.metrics) or "none"
+    names = [metric.name for metric in profile.metrics]
+    more = [f"{len(names) - 5} more"] if len(names) > 6 else []
+    there = ", ".join(names[:5] + more if more else names) or "none"
     return FormatError(
         f"{what}, and there are none in this trial (its metrics: {there}); json, tau, pprof and "
         "csv hold any metric"

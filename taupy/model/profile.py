@@ -54,7 +54,8 @@ class Timer:
         """TAU's spelling, `Net.forward [{mnist.py}{42}]`; unique within a trial."""
         if self.file is None:
             return self.name
-        return f"{self.name} [{{{self.file}}}{{{self.line}}}]"
+        line = "" if self.line is None else f"{{{self.line}}}"
+        return f"{self.name} [{{{self.file}}}{line}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,16 @@ def test_what_readers_reckon_themselves_and_the_trial_has_otherwise_is_said(tmp_
     assert any(words in one for one in format.FORMAT.write(flat, tmp_path / "b", SILENT))
 
 
+@pytest.mark.parametrize("format", [speedscope, pprof_proto, tau, collapsed])
+def test_a_routine_whose_line_nobody_knows_is_named_by_its_file(tmp_path, format):
+    timer = Timer("runtime.mcall", "/go/src/asm_arm64.s", None, ("SAMPLE",))
+    assert timer.full_name == "runtime.mcall [{/go/src/asm_arm64.s}]"
+    profile = profile_of(host(call("main", 0, 1, [call(timer, 0, 7)])))
+    format.FORMAT.write(profile, tmp_path / "out", SILENT)
+    back = one(format, tmp_path / "out")
+    assert weights(back)["main", timer.full_name] == 7
+
+
 def test_collapsed_is_recognised_by_content(tmp_path):
     assert collapsed.recognises(tmp_path / "x", b"a;b 1\na;c 2\n")
     assert not collapsed.recognises(tmp_path / "x", b"a;b 1\nhello\n")
