@@ -108,7 +108,7 @@ def health(engine: "Engine") -> dict[str, str]:
         )
     if engine.threads_replaced:
         found["threading_hook"] = (
-            "the program called threading.setprofile: threads that it started afterwards "
+            "the program called threading.setprofile: threads that it started meanwhile "
             "are missing (the compiled engine does not need that hook)"
         )
     if engine.unseen_threads:

@@ -269,8 +269,14 @@ class Engine:
                 engine_guard.set_again_when_removed(self)
         elif function in _STARTERS:
             # `threading` is the one that starts threads for all others.
-            if frame.f_globals is not _attributes(sys.modules.get("threading")):
+            threading = _attributes(sys.modules.get("threading"))
+            hook = threading.get("_profile_hook")
+            if frame.f_globals is not threading:
                 self.unseen_threads += 1
+            elif hook is None and self.running:  # the program has taken its own away again
+                threading["_profile_hook"] = self.begin_thread
+            elif hook != self.begin_thread:
+                self.threads_replaced = True
         elif function is _set_handler:
             engine_guard.set_again_when_removed(self)
         elif self.running and function in _EXECS:

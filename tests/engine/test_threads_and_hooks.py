@@ -82,6 +82,30 @@ lock.acquire()
         assert trial.metadata()["taupy.health.threads"].startswith("1 threads")
 
 
+def test_threads_under_a_programs_own_hook_are_measured_or_missed_aloud(runner, engine):
+    trial = runner.run(
+        """
+import threading
+def before(): pass
+def meanwhile(): pass
+def after(): pass
+def start(target):
+    thread = threading.Thread(target=target)
+    thread.start(); thread.join()
+start(before)
+threading.setprofile(lambda *event: None)
+start(meanwhile)
+threading.setprofile(None)
+start(after)
+""",
+        engine,
+    )
+    calls = trial.calls()
+    assert (calls["before"], calls["after"]) == (1, 1)
+    if "meanwhile" not in calls:
+        assert "taupy.health.threading_hook" in trial.metadata()
+
+
 def test_a_programs_own_profile_function_works_and_is_told(runner, engine):
     trial = runner.run(
         """
