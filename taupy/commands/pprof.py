@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from taupy.commands import options
 from taupy.errors import TaupyError, UsageError
-from taupy.model.profile import Metric
+from taupy.model.profile import TIME, Metric
 from taupy.model.rows import FlatRow, ThreadRow, TreeRow
 from taupy.pprof import (
     beside,
@@ -315,9 +315,19 @@ class Asked:
         return found if self.additive else [figures.without_shares(view) for view in found]
 
     def _usual_metric(self) -> str:
-        """`time`; a trial that has one other metric only, such as samples, is shown by that."""
+        """`time`; a trial that has one other metric only, such as samples, is shown by that.
+
+        Raises:
+            UsageError: it has several, and no time.
+        """
         there = [metric.name for metric in query.metrics(self.db, self.trial_id)]
-        return there[0] if len(there) == 1 else "time"
+        if len(there) > 1 and TIME.name not in there:
+            names = ", ".join(map(visible, there))
+            raise UsageError(
+                f"trial {self.trial_id} has no metric 'time'; say which one to show: "
+                f"--metric NAME, of {names}"
+            )
+        return there[0] if len(there) == 1 else TIME.name
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[beside.Beside]:
         """The metrics of --also, with their rows."""

@@ -315,6 +315,21 @@ def test_samples_without_times_are_shown_unless_time_is_asked_for(state, capsys)
     assert "has no metric 'time' (it has: samples)" in capsys.readouterr().err
 
 
+def test_of_several_metrics_without_time_pprof_asks_which(state, capsys):
+    names = ("PAPI_TOT_CYC", "PAPI_FP_INS")
+    files = {
+        f"MULTI__{name}/profile.0.0.0": tau_files.text([row("f", 1, 0, 5, 5)], metric=name)
+        for name in names
+    }
+    assert main(["import", str(tau_files.write(state / "raw", files))]) == 0
+    capsys.readouterr()
+    assert main(["pprof"]) != 0
+    said = capsys.readouterr().err
+    assert "has no metric 'time'; say which one to show: --metric NAME, of PAPI_FP_INS" in said
+    assert main(["pprof", "--metric", "PAPI_TOT_CYC"]) == 0
+    assert "(metric PAPI_TOT_CYC)" in capsys.readouterr().out
+
+
 # --- the bar -------------------------------------------------------------------
 
 
