@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from taupy import __version__
 from taupy.commands import options
@@ -33,12 +33,15 @@ COMMANDS = {
     "merge": "bring the trials of several databases together",
     "ceilings": "measure what this machine can do at most",
     "doctor": "say what works on this machine, and what to do about what does not",
+    "completion": "print a script that completes taupy's commands and options in a shell",
+    "help": "show the options of a command",
 }
-_MODULES = {"import": "import_"}
-_OWN_OPTIONS = ("-h", "--help", "--version")
+_MODULES = {"import": "import_", "help": "help_"}
+_WITHOUT_DATABASE = ("run", "completion", "help")
+_OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 
-class _CommandLine(argparse.ArgumentParser):
+class CommandLine(argparse.ArgumentParser):
     """A command's options. What is wrong with them is said in one line, like all else."""
 
     def error(self, message: str) -> NoReturn:
@@ -53,17 +56,44 @@ class _CommandLine(argparse.ArgumentParser):
         raise UsageError(f"{self.prog.removeprefix('taupy ')}: {message}; {advice}")
 
 
-def _parser() -> argparse.ArgumentParser:
+def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
+    """The parser of `taupy` itself, and its (still empty) table of commands."""
     parser = argparse.ArgumentParser(
         prog="taupy",
         description="Exact profiles of Python programs, kept as trials in one SQLite file.",
-        epilog="`taupy COMMAND --help` tells more about a command.",
+        epilog="`taupy help COMMAND` shows the options of a command.",
     )
-    parser.add_argument("--version", action="version", version=f"taupy {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, text in COMMANDS.items():
-        commands.add_parser(name, help=text, add_help=False)
+    parser.add_argument("-V", "--version", action="version", version=f"taupy {__version__}")
+    return parser, parser.add_subparsers(dest="command", metavar="COMMAND")
+
+
+def command_module(name: str) -> Any:
+    """The module of a command: `add_arguments(parser)`, `run(args)`, maybe `parse`."""
+    return importlib.import_module(f"taupy.commands.{_MODULES.get(name, name)}")
+
+
+def command_parser(name: str) -> CommandLine:
+    """The parser of one command, with its options."""
+    module = command_module(name)
+    parser = CommandLine(
+        prog=f"taupy {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
     return parser
+
+
+def check_command(name: str) -> None:
+    """
+    Raises:
+        UsageError: there is no such command; suggests the nearest.
+    """
+    if name in COMMANDS:
+        return
+    near = difflib.get_close_matches(name, COMMANDS, 1)
+    advice = f"did you mean `taupy {near[0]}`?" if near else "`taupy --help` lists all"
+    raise UsageError(f"there is no command '{name}': {advice}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,11 +126,10 @@ def _refuse(arguments: list[str]) -> None:
     if first in _OWN_OPTIONS:
         return
     if not first.startswith("-"):
-        near = difflib.get_close_matches(first, COMMANDS, 1)
-        advice = f"did you mean `taupy {near[0]}`?" if near else "`taupy --help` lists all"
-        if not near and os.path.exists(first):
-            advice = f"to profile a program write {shlex.join(['taupy', 'run', *arguments])}"
-        raise UsageError(f"there is no command '{first}': {advice}")
+        if os.path.exists(first) and not difflib.get_close_matches(first, COMMANDS, 1):
+            line = shlex.join(["taupy", "run", *arguments])
+            raise UsageError(f"there is no command '{first}': to profile a program write {line}")
+        check_command(first)
     at = next((at for at, word in enumerate(arguments) if word in COMMANDS), None)
     if at is None:
         raise UsageError(
@@ -115,22 +144,20 @@ def _refuse(arguments: list[str]) -> None:
 def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in COMMANDS:
         _refuse(arguments)
-        parsed = _parser().parse_args(arguments)
+        parser, commands = top_level_parser()
+        for command, summary in COMMANDS.items():
+            commands.add_parser(command, help=summary, add_help=False)
+        parsed = parser.parse_args(arguments)
         if parsed.command is None:
-            _parser().print_help(sys.stderr)
+            parser.print_help(sys.stderr)
         return 2
     name = arguments[0]
     if name == "run":
         import warnings
 
         warnings.simplefilter("ignore")  # what -W asks for is meant for the program
-    module = importlib.import_module(f"taupy.commands.{_MODULES.get(name, name)}")
-    parser = _CommandLine(
-        prog=f"taupy {name}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(parser)
+    module = command_module(name)
+    parser = command_parser(name)
     parse = getattr(module, "parse", None)
     if parse:
         parsed = parse(parser, arguments[1:])
@@ -138,7 +165,7 @@ def _run(arguments: list[str]) -> int:
         parsed = parser.parse_args(arguments[1:])
     else:  # options may stand between what is named: taupy compare 3 --metric flop 4
         parsed = parser.parse_intermixed_args(arguments[1:])
-    if name != "run":
+    if name not in _WITHOUT_DATABASE:
         import gc
 
         gc.disable()  # a short life with many rows: collecting costs more than it brings

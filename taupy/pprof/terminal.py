@@ -2,7 +2,8 @@
 
 The one place that writes results. It knows nothing of what the views hold.
 
-- On a terminal text has colour and no line is longer than the window; in a pipe
+- On a terminal text has colour, no line is longer than the window, and what does not
+  fit the window goes through a pager (`pager.py`); in a pipe
   there is neither colour nor truncation. NO_COLOR and FORCE_COLOR are honoured.
 - Names may hold anything. Control characters, newlines, terminal escapes and
   bidirectional overrides are always shown as escapes.
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Literal
 
-from taupy.pprof import forms, table
+from taupy.pprof import forms, pager, table
 from taupy.pprof.view import View
 
 _PATIENCE_SECONDS = 0.7
@@ -59,9 +60,7 @@ def show_all(
 
 def _write(stream: IO[str] | None, lines: Callable[[IO[str]], Iterator[str]]) -> None:
     out = sys.stdout if stream is None else stream
-    for line in lines(out):
-        out.write(line)
-    out.flush()  # a reader that is gone is seen here, not when the interpreter ends
+    pager.write(lines(out), out)
 
 
 def _lines(

@@ -1,5 +1,7 @@
 """What `taupy` says to a command line that begins with no command."""
 
+import subprocess
+
 import pytest
 
 from taupy.commands import main
@@ -60,10 +62,50 @@ def test_behind_two_dashes_a_name_may_begin_with_one(command, capsys, tmp_path):
 
 
 def test_help_and_version_stay_what_they_are(capsys):
-    for line, part in ((["--version"], "taupy "), (["--help"], "COMMAND"), (["-h"], "COMMAND")):
+    for line, part in (
+        (["--version"], "taupy "),
+        (["-V"], "taupy "),
+        (["--help"], "COMMAND"),
+        (["-h"], "COMMAND"),
+    ):
         with pytest.raises(SystemExit) as end:
             main(line)
         assert end.value.code == 0
         assert part in capsys.readouterr().out
     assert main([]) == 2
     assert "COMMAND" in capsys.readouterr().err
+
+
+def test_help_of_a_command_is_its_own_help(capsys):
+    assert main(["help", "kernel"]) == 0
+    shown = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["kernel", "--help"])
+    assert capsys.readouterr().out == shown
+    assert shown.startswith("usage: taupy kernel")
+
+
+def test_help_of_an_unknown_command_suggests_the_nearest(capsys):
+    assert main(["help", "pproff"]) == 2
+    assert capsys.readouterr().err == (
+        "taupy: there is no command 'pproff': did you mean `taupy pprof`?\n"
+    )
+
+
+def test_bash_completes_commands_and_options(capsys, tmp_path):
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "taupy.bash"
+    script.write_text(capsys.readouterr().out)
+
+    def completed(*words):
+        line = " ".join(words)
+        ask = (
+            f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
+            f"_shtab_taupy taupy '{words[-1]}' '{words[-2]}'; echo ${{COMPREPLY[@]}}"
+        )
+        output = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
+        return output.stdout.split()
+
+    assert completed("taupy", "pp") == ["pprof"]
+    assert completed("taupy", "pprof", "--so") == ["--sort"]
+    assert completed("taupy", "completion", "t") == ["tcsh"]

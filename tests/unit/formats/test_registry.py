@@ -37,7 +37,8 @@ def test_packed_files_are_recognised_by_what_is_in_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"hello\n", b"\0" * 100, b"{", b"\x1f", gzip.compress(b"hello\n", mtime=0), b"PK\x03\x04"]
+    "content",
+    [b"hello\n", b"\0" * 100, b"{", b"\x1f", gzip.compress(b"hello\n", mtime=0), b"PK\x03\x04"],
 )
 def test_unknown_files_are_refused_with_the_list_of_formats(tmp_path, content):
     file = tmp_path / "unknown"
@@ -50,8 +51,8 @@ def test_unknown_files_are_refused_with_the_list_of_formats(tmp_path, content):
     ("content", "said"),
     [
         (b"", "the file is empty"),
-        *((gzip.compress(b"main;f 1\n" * 99, mtime=0)[:size], f"at byte {size}: the file is cut off")
-          for size in (2, 9, 10, 17)),
+        *((gzip.compress(b"main;f 1\n" * 99, mtime=0)[:size],
+           f"at byte {size}: the file is cut off") for size in (2, 9, 10, 17)),
         (b"\x1f\x8b" + b"\xff" * 99, "damaged gzip data"),
     ],
 )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Show long text on a terminal in a pager, and everything else directly.
+
+A pager is used only where a person can scroll: standard output and input are the terminal,
+and the text is longer than its window. `PAGER` chooses another one than `less`; an empty
+`PAGER` or `PAGER=cat` means none.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import IO
+
+
+def write(lines: Iterator[str], out: IO[str]) -> None:
+    """Write the lines to `out`, or to a pager if they do not fit its window."""
+    height = _window_height(out)
+    head = list(islice(lines, height)) if height else []
+    if height and sum(line.count("\n") for line in head) >= height:
+        pager = _start_pager()
+        if pager is not None:
+            _feed(pager, chain(head, lines))
+            return
+    for line in chain(head, lines):
+        out.write(line)
+    out.flush()  # a reader that has gone is noticed here, not when the interpreter ends
+
+
+def _window_height(out: IO[str]) -> int:
+    """Lines of the window; 0 where there is no person to scroll."""
+    if out is not sys.stdout or os.environ.get("TERM", "") in ("", "dumb"):
+        return 0
+    try:
+        if not (out.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+            return 0
+        return os.get_terminal_size(out.fileno()).lines
+    except (OSError, ValueError):
+        return 0
+
+
+def _start_pager() -> subprocess.Popen[str] | None:
+    command = shlex.split(os.environ.get("PAGER", "less"))
+    if not command or command == ["cat"]:
+        return None
+    # Colours are kept; a screen that is not full ends at once; long lines are cut, not folded.
+    environment = {"LESS": "FRSX", **os.environ}
+    try:
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, env=environment, encoding="utf-8", errors="replace"
+        )
+    except OSError:
+        return None
+
+
+def _feed(pager: subprocess.Popen[str], lines: Iterator[str]) -> None:
+    assert pager.stdin is not None
+    try:
+        pager.stdin.writelines(lines)
+        pager.stdin.close()
+    except BrokenPipeError:
+        pass  # the reader has seen enough
+    while True:
+        try:
+            pager.wait()
+            return
+        except KeyboardInterrupt:
+            continue  # Ctrl-C stops a search in the pager; q ends it
