@@ -2,22 +2,20 @@
 
 The *sampler* (`begin`, `watch`) is a process beside the program, not its child, that asks
 power, clocks, temperature and utilisation some times a second until the program is gone,
-and keeps sums in the file `nvml` of the run folder. libnvidia-ml comes with the driver;
-where it is missing nothing is sampled.
+and keeps sums in the file `nvml` of the run folder. libnvidia-ml comes with the driver and is
+asked through nvidia-ml-py; where either is missing nothing is sampled.
 """
 
 from __future__ import annotations
 
-import ctypes
 import marshal
 import os
 import sys
 import time
-from collections.abc import Sequence
-from ctypes import byref, c_char_p, c_uint, c_ulonglong, c_void_p
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from taupy.collectors import beside
 from taupy.model.gpu import Fact
@@ -33,18 +31,10 @@ _SAVE_EVERY = 5
 Sums = dict[tuple[str, str], tuple[int, float, float, float, float]]
 
 
-class _Utilization(ctypes.Structure):
-    _fields_ = (("gpu", c_uint), ("memory", c_uint))
-
-
-class _Memory(ctypes.Structure):
-    _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
-
-
 class _Reading(NamedTuple):
-    """A value that NVML gives as one unsigned number.
+    """A value that one function of pynvml gives.
 
-    `arguments` stand between the device and the result; `scale` makes it `unit`.
+    `arguments` follow the device; `scale` makes the value `unit`.
     """
 
     name: str
@@ -54,114 +44,92 @@ class _Reading(NamedTuple):
     scale: float = 1.0
 
 
-_GRAPHICS, _SM, _MEM = 0, 1, 2  # nvmlClockType_t
+_SM, _MEMORY = 1, 2  # nvmlClockType_t
 
 _SAMPLED = (
     _Reading("Power", "W", "nvmlDeviceGetPowerUsage", scale=1e-3),
     _Reading("SM Clock", "Hz", "nvmlDeviceGetClockInfo", (_SM,), 1e6),
-    _Reading("Memory Clock", "Hz", "nvmlDeviceGetClockInfo", (_MEM,), 1e6),
+    _Reading("Memory Clock", "Hz", "nvmlDeviceGetClockInfo", (_MEMORY,), 1e6),
     _Reading("Temperature", "C", "nvmlDeviceGetTemperature", (0,)),
 )
 
 _FACTS = (
     _Reading("Power Limit", "W", "nvmlDeviceGetEnforcedPowerLimit", scale=1e-3),
     _Reading("Max SM Clock", "Hz", "nvmlDeviceGetMaxClockInfo", (_SM,), 1e6),
-    _Reading("Max Memory Clock", "Hz", "nvmlDeviceGetMaxClockInfo", (_MEM,), 1e6),
+    _Reading("Max Memory Clock", "Hz", "nvmlDeviceGetMaxClockInfo", (_MEMORY,), 1e6),
     _Reading("PCIe Generation", "", "nvmlDeviceGetCurrPcieLinkGeneration"),
     _Reading("PCIe Width", "", "nvmlDeviceGetCurrPcieLinkWidth"),
 )
 
-_MODES = (("ECC Mode", "nvmlDeviceGetEccMode"), ("MIG Mode", "nvmlDeviceGetMigMode"))
 _MOST_LINKS = 18
-_CONTROL = "/dev/nvidiactl"  # there wherever NVIDIA's driver is
+_MODES = (("ECC Mode", "nvmlDeviceGetEccMode"), ("MIG Mode", "nvmlDeviceGetMigMode"))
+_CONTROL = "/dev/nvidiactl"  # exists wherever NVIDIA's driver is
 
 
 @cache
-def _library() -> ctypes.CDLL | None:
+def problem() -> str | None:
+    """Why NVML cannot be asked on this machine; None if it can."""
     try:
-        library = ctypes.CDLL("libnvidia-ml.so.1")
-        return library if library.nvmlInit_v2() == 0 else None
-    except (OSError, AttributeError):
+        import pynvml
+    except ImportError:
+        return "the package nvidia-ml-py cannot be imported"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return f"libnvidia-ml: {error}"
+    return None
+
+
+def _asked(function: str, *arguments: Any) -> Any:
+    """What a function of pynvml answers; None where NVML cannot be asked or refuses."""
+    if problem() is not None:
         return None
+    import pynvml
 
-
-def is_there() -> bool:
-    """Can NVML be asked on this machine?"""
-    return _library() is not None
+    try:
+        return getattr(pynvml, function)(*arguments)
+    except pynvml.NVMLError:
+        return None
 
 
 def driver_version() -> str | None:
     """NVIDIA's own number of the driver: "580.65.06"."""
-    library = _library()
-    text = ctypes.create_string_buffer(96)
-    if library is None or library.nvmlSystemGetDriverVersion(text, c_uint(96)):
-        return None
-    return text.value.decode("utf-8", "replace")
+    version: str | None = _asked("nvmlSystemGetDriverVersion")
+    return version
 
 
 def uuids() -> list[str]:
     """The UUIDs of all GPUs that NVML sees, which may be more than CUDA may use."""
-    library = _library()
-    count = c_uint()
-    if library is None or library.nvmlDeviceGetCount_v2(byref(count)):
-        return []
-    found = []
-    for index in range(count.value):
-        handle, text = c_void_p(), ctypes.create_string_buffer(96)
-        if library.nvmlDeviceGetHandleByIndex_v2(c_uint(index), byref(handle)):
-            continue
-        if library.nvmlDeviceGetUUID(handle, text, c_uint(96)) == 0:
-            found.append(text.value.decode("ascii", "replace"))
-    return found
+    handles = (
+        _asked("nvmlDeviceGetHandleByIndex", index)
+        for index in range(_asked("nvmlDeviceGetCount") or 0)
+    )
+    return [uuid for handle in handles if handle and (uuid := _asked("nvmlDeviceGetUUID", handle))]
 
 
-def _handle(uuid: str) -> c_void_p | None:
-    library = _library()
-    handle = c_void_p()
-    if library is None:
-        return None
-    if library.nvmlDeviceGetHandleByUUID(c_char_p(uuid.encode()), byref(handle)):
-        return None
-    return handle
-
-
-def _read(handle: c_void_p, reading: _Reading) -> float | None:
-    function = getattr(_library(), reading.function, None)
-    value = c_uint()
-    if function is None or function(handle, *map(c_uint, reading.arguments), byref(value)):
-        return None
-    return value.value * reading.scale
+def _read(handle: Any, readings: Iterable[_Reading]) -> Iterator[tuple[_Reading, float]]:
+    for reading in readings:
+        value = _asked(reading.function, handle, *reading.arguments)
+        if value is not None:
+            yield reading, value * reading.scale
 
 
 def facts(uuid: str) -> list[Fact]:
     """What NVML tells of a GPU; empty where it tells nothing."""
-    library, handle = _library(), _handle(uuid)
-    if library is None or handle is None:
+    handle = _asked("nvmlDeviceGetHandleByUUID", uuid)
+    if handle is None:
         return []
-    found = []
-    if version := driver_version():
-        found.append(Fact("Driver Version", version))
-    for reading in _FACTS:
-        value = _read(handle, reading)
-        if value is not None:
-            found.append(Fact(reading.name, _whole(value), reading.unit))
-    for name, function in (
-        ("ECC Mode", "nvmlDeviceGetEccMode"),
-        ("MIG Mode", "nvmlDeviceGetMigMode"),
-    ):
-        current, pending = c_uint(), c_uint()
-        entry = getattr(library, function, None)
-        if entry is not None and entry(handle, byref(current), byref(pending)) == 0:
-            found.append(Fact(name, "on" if current.value else "off"))
-    active = c_uint()
-    links = [
-        active.value
-        for link in range(_MOST_LINKS)
-        if library.nvmlDeviceGetNvLinkState(handle, c_uint(link), byref(active)) == 0
-    ]
-    if links:
-        found.append(Fact("NVLink Links", sum(links)))
-    return found
+    version = driver_version()
+    facts = [Fact("Driver Version", version)] if version else []
+    for reading, value in _read(handle, _FACTS):
+        facts.append(Fact(reading.name, _whole(value), reading.unit))
+    for name, function in _MODES:
+        if (modes := _asked(function, handle)) is not None:
+            facts.append(Fact(name, "on" if modes[0] else "off"))
+    links = [_asked("nvmlDeviceGetNvLinkState", handle, link) for link in range(_MOST_LINKS)]
+    if any(state is not None for state in links):
+        facts.append(Fact("NVLink Links", sum(filter(None, links))))
+    return facts
 
 
 def _whole(value: float) -> float | int:
@@ -170,22 +138,16 @@ def _whole(value: float) -> float | int:
 
 def sample(uuid: str) -> dict[tuple[str, str], float]:
     """One look at a GPU: (name, unit) -> value, of what can be read now."""
-    library, handle = _library(), _handle(uuid)
-    if library is None or handle is None:
+    handle = _asked("nvmlDeviceGetHandleByUUID", uuid)
+    if handle is None:
         return {}
-    found = {}
-    for reading in _SAMPLED:
-        value = _read(handle, reading)
-        if value is not None:
-            found[reading.name, reading.unit] = value
-    rates = _Utilization()
-    if library.nvmlDeviceGetUtilizationRates(handle, byref(rates)) == 0:
-        found["Utilization", "%"] = float(rates.gpu)
-        found["Memory Utilization", "%"] = float(rates.memory)
-    memory = _Memory()
-    if library.nvmlDeviceGetMemoryInfo(handle, byref(memory)) == 0:
-        found["Memory Used", "B"] = float(memory.used)
-    return found
+    values = {(reading.name, reading.unit): value for reading, value in _read(handle, _SAMPLED)}
+    if rates := _asked("nvmlDeviceGetUtilizationRates", handle):
+        values["Utilization", "%"] = float(rates.gpu)
+        values["Memory Utilization", "%"] = float(rates.memory)
+    if memory := _asked("nvmlDeviceGetMemoryInfo", handle):
+        values["Memory Used", "B"] = float(memory.used)
+    return values
 
 
 def added(sums: Sums, values: dict[tuple[str, str], float]) -> None:
@@ -218,12 +180,11 @@ def user_events(folder: Path, ordinals: dict[str, int]) -> list[UserEvent]:
 
 def watch(folder: Path, pid: int, start: int, interval_s: float = INTERVAL_S) -> None:
     """Sample all GPUs until the process is gone or the run folder is."""
-    found = uuids()
-    kept: dict[str, Sums] = {uuid: {} for uuid in found}
+    kept: dict[str, Sums] = {uuid: {} for uuid in uuids()}
     looks = 0
-    while found and folder.is_dir():
-        for uuid in found:
-            added(kept[uuid], sample(uuid))
+    while kept and folder.is_dir():
+        for uuid, sums in kept.items():
+            added(sums, sample(uuid))
         looks += 1
         alive = is_alive(pid, start)
         if looks % _SAVE_EVERY == 1 or not alive:

@@ -65,9 +65,10 @@ def _gpus() -> list[Check]:
 def _nvml() -> Check:
     from taupy.collectors import nvml
 
-    if nvml.is_there():
+    problem = nvml.problem()
+    if problem is None:
         return "nvml", OK, "power, clocks and temperature are sampled"
-    return "nvml", NOTE, "libnvidia-ml cannot be loaded: no power, clocks and temperature"
+    return "nvml", NOTE, f"{problem}: no power, clocks and temperature"
 
 
 def _cupti(cuda: int) -> Check:

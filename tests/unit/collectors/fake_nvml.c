@@ -5,7 +5,7 @@ typedef unsigned int u32;
 static const char *uuids[] = {"GPU-aaaa", "GPU-bbbb"};
 static int looks;
 
-int nvmlInit_v2(void) { return 0; }
+int nvmlInitWithFlags(u32 flags) { return 0; }
 int nvmlSystemGetDriverVersion(char *text, u32 size) { strncpy(text, "580.1", size); return 0; }
 int nvmlDeviceGetCount_v2(u32 *count) { *count = 2; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(u32 index, const char **handle) { *handle = uuids[index]; return 0; }

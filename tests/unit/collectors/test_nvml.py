@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from taupy.collectors import nvml
@@ -32,9 +33,11 @@ def played(tmp_path_factory):
 
 @pytest.fixture
 def library(played, monkeypatch):
-    loaded = ctypes.CDLL(str(played))
-    monkeypatch.setattr(nvml, "_library", lambda: loaded)
-    return loaded
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(played)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    nvml.problem.cache_clear()
+    yield
+    nvml.problem.cache_clear()
 
 
 @pytest.mark.usefixtures("library")
@@ -64,8 +67,7 @@ def test_what_a_gpu_does_not_tell_is_left_out():
 
 
 def test_without_nvml_there_is_nothing(monkeypatch):
-    monkeypatch.setattr(nvml, "_library", lambda: None)
-    assert not nvml.is_there()
+    monkeypatch.setattr(nvml, "problem", lambda: "there is no libnvidia-ml")
     assert nvml.uuids() == []
     assert nvml.facts("GPU-aaaa") == []
     assert nvml.driver_version() is None
@@ -126,3 +128,13 @@ while not (folder / nvml.SAMPLES).exists() and time.monotonic() < deadline:
     assert done.stdout == "no child\n", done.stderr
     events = nvml.user_events(tmp_path, {"GPU-aaaa": 0, "GPU-bbbb": 1})
     assert {event.name for event in events} >= {"GPU[0] Power", "GPU[1] Power"}
+
+
+def test_a_missing_package_is_the_reason_that_doctor_gives(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    nvml.problem.cache_clear()
+    try:
+        assert nvml.problem() == "the package nvidia-ml-py cannot be imported"
+        assert nvml.uuids() == [] and nvml.driver_version() is None
+    finally:
+        nvml.problem.cache_clear()
