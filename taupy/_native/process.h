@@ -561,50 +561,46 @@ static PyObject *wrapped_exit(PyObject *module, PyObject *const *args, Py_ssize_
     return ((FastCall)(void *)real_exit)(module, args, n, names);
 }
 
-/* Is this path, bytes or text, that of a Python interpreter? Others get the environment
- * exactly as the program made it. */
-static int is_python(PyObject *path)
+/* Is our variable to be added to the environment that the program gives a child? Where we are
+ * reached through PYTHONPATH (no .pth is installed), the child would not be. */
+static int variable_is_needed(void)
 {
-    const char *text = NULL;
-    if (path != NULL && PyBytes_Check(path))
-        text = PyBytes_AS_STRING(path);
-    else if (path != NULL && PyUnicode_Check(path))
-        text = PyUnicode_AsUTF8(path);
-    if (text == NULL) {
-        PyErr_Clear();
-        return 0;
-    }
-    const char *name = strrchr(text, '/');
-    return strncmp(name != NULL ? name + 1 : text, "python", 6) == 0;
+    return active && run_folder != NULL && getenv("TAUPY_PYTHONPATH") == NULL;
 }
 
-/* A copy of the mapping with our variable, or NULL if it is to stay as it is. */
-static PyObject *mapping_with_variable(PyObject *path, PyObject *environment)
+/* A copy of the mapping with our variable, or NULL if it is to stay as it is. What the program's
+ * own mapping computes is asked for as the real function asks, and once only. */
+static PyObject *mapping_with_variable(PyObject *environment)
 {
-    PyObject *copy = NULL;
-    if (!active || run_folder == NULL || !is_python(path) || environment == Py_None ||
-        !PyMapping_Check(environment))
+    if (!variable_is_needed() || environment == Py_None || !PyMapping_Check(environment))
         return NULL;
-    if ((copy = PyDict_New()) != NULL) {
-        PyObject *folder = PyUnicode_DecodeFSDefault(run_folder);
-        if (folder == NULL || PyDict_Update(copy, environment) != 0 || PyDict_GET_SIZE(copy) == 0 ||
-            PyDict_SetItemString(copy, BOOT_VARIABLE, folder) != 0)
-            Py_CLEAR(copy); /* the real function reports what is wrong with it */
-        Py_XDECREF(folder);
-    }
+    PyObject *copy = PyDict_New(), *keys = NULL, *values = NULL;
+    PyObject *name = PyUnicode_FromString(BOOT_VARIABLE);
+    PyObject *folder = PyUnicode_DecodeFSDefault(run_folder);
+    int failed = copy == NULL || name == NULL || folder == NULL || PyMapping_Size(environment) < 0 ||
+                 (keys = PyMapping_Keys(environment)) == NULL ||
+                 (values = PyMapping_Values(environment)) == NULL ||
+                 PyList_GET_SIZE(keys) != PyList_GET_SIZE(values);
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(keys); i++)
+        failed = PyDict_SetItem(copy, PyList_GET_ITEM(keys, i), PyList_GET_ITEM(values, i)) != 0;
+    if (failed || PyDict_SetDefault(copy, name, folder) == NULL)
+        Py_CLEAR(copy); /* the real function reports what is wrong with it */
+    Py_XDECREF(keys);
+    Py_XDECREF(values);
+    Py_XDECREF(name);
+    Py_XDECREF(folder);
     PyErr_Clear();
     return copy;
 }
 
-static PyObject *list_with_variable(PyObject *paths, PyObject *environment, PyObject *preexec)
+static PyObject *list_with_variable(PyObject *environment, PyObject *preexec)
 {
     /* It inherits ours, which the GPU's variable is in; but not what a preexec_fn changes. */
     if (active && environment == Py_None && preexec == Py_None)
         return gpu_environment();
-    if (!active || run_folder == NULL || !PyList_Check(environment) ||
-        PyList_GET_SIZE(environment) == 0 || !PyTuple_Check(paths) || PyTuple_GET_SIZE(paths) == 0 ||
-        !is_python(PyTuple_GET_ITEM(paths, 0)))
+    if (!variable_is_needed() || !PyList_Check(environment))
         return NULL;
+    /* Where a name stands twice, the first counts: one that the program has given stays. */
     PyObject *copy = PyList_GetSlice(environment, 0, PyList_GET_SIZE(environment));
     PyObject *item = PyBytes_FromFormat(BOOT_VARIABLE "=%s", run_folder);
     if (copy == NULL || item == NULL || PyList_Append(copy, item) != 0)
@@ -612,6 +608,17 @@ static PyObject *list_with_variable(PyObject *paths, PyObject *environment, PyOb
     Py_XDECREF(item);
     PyErr_Clear();
     return copy;
+}
+
+/* Where the argument `env` of posix.execve and its like stands, the third of them; -1: nowhere. */
+static Py_ssize_t environment_at(Py_ssize_t n, PyObject *names)
+{
+    if (n > 2)
+        return 2;
+    for (Py_ssize_t i = 0; names != NULL && i < PyTuple_GET_SIZE(names); i++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "env") == 0)
+            return n + i;
+    return -1;
 }
 
 static PyObject *call_with(PyCFunction real, PyObject *module, PyObject *const *args, Py_ssize_t n,
@@ -630,13 +637,13 @@ static PyObject *call_with(PyCFunction real, PyObject *module, PyObject *const *
 }
 
 static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *args, Py_ssize_t n,
-                           PyObject *names, PyObject *environment)
+                           PyObject *names, Py_ssize_t at, PyObject *environment)
 {
     pid_t root = root_pid;
     gpu_end_released(0);
     finish(0, 0, PART_EXEC);
     int hidden = gpu_hide();
-    PyObject *result = call_with(real, module, args, n, names, 2, environment);
+    PyObject *result = call_with(real, module, args, n, names, at, environment);
     root_pid = root; /* still here: it failed */
     gpu_show(hidden);
     if (active && part != NULL)
@@ -646,13 +653,14 @@ static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *
 
 static PyObject *wrapped_execv(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    return exec_with(real_execv, module, args, n, NULL, NULL); /* it takes no keywords */
+    return exec_with(real_execv, module, args, n, NULL, -1, NULL); /* it takes no keywords */
 }
 
 static PyObject *wrapped_execve(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    return exec_with(real_execve, module, args, n, names,
-                     n >= 3 ? mapping_with_variable(args[0], args[2]) : NULL);
+    Py_ssize_t at = environment_at(n, names);
+    PyObject *environment = at >= 0 ? mapping_with_variable(args[at]) : NULL;
+    return exec_with(real_execve, module, args, n, names, at, environment);
 }
 
 static PyObject *wrapped_system(PyObject *module, PyObject *const *args, Py_ssize_t n,
@@ -664,29 +672,39 @@ static PyObject *wrapped_system(PyObject *module, PyObject *const *args, Py_ssiz
     return result;
 }
 
+/* The environment is inherited if it is None, as it may be from 3.13 on. */
+static PyObject *spawn_with(PyCFunction real, PyObject *module, PyObject *const *args, Py_ssize_t n,
+                            PyObject *names)
+{
+    Py_ssize_t at = environment_at(n, names);
+    PyObject *environment = at >= 0 ? mapping_with_variable(args[at]) : NULL;
+    int hidden = gpu_hide();
+    PyObject *result = call_with(real, module, args, n, names, at, environment);
+    gpu_show(hidden);
+    return result;
+}
+
 static PyObject *wrapped_spawn(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    return call_with(real_spawn, module, args, n, names, 2,
-                     n >= 3 ? mapping_with_variable(args[0], args[2]) : NULL);
+    return spawn_with(real_spawn, module, args, n, names);
 }
 
 static PyObject *wrapped_spawnp(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    return call_with(real_spawnp, module, args, n, names, 2,
-                     n >= 3 ? mapping_with_variable(args[0], args[2]) : NULL);
+    return spawn_with(real_spawnp, module, args, n, names);
 }
 
-/* args, executables, close_fds, pass_fds, cwd, env, ..., preexec_fn, allow_vfork */
+/* args, executables, close_fds, pass_fds, cwd, env, ..., umask, preexec_fn; up to 3.13 allow_vfork */
 #define ENVIRONMENT_OF_FORK_EXEC 5
+#define PREEXEC_OF_FORK_EXEC 21
 
 #if PY_VERSION_HEX < 0x030C0000
 static PyObject *wrapped_fork_exec(PyObject *module, PyObject *args)
 {
     PyObject *changed = NULL, *result;
-    if (PyTuple_Check(args) && PyTuple_GET_SIZE(args) > ENVIRONMENT_OF_FORK_EXEC)
-        changed = list_with_variable(PyTuple_GET_ITEM(args, 1),
-                                     PyTuple_GET_ITEM(args, ENVIRONMENT_OF_FORK_EXEC),
-                                     PyTuple_GET_ITEM(args, PyTuple_GET_SIZE(args) - 2));
+    if (PyTuple_Check(args) && PyTuple_GET_SIZE(args) > PREEXEC_OF_FORK_EXEC)
+        changed = list_with_variable(PyTuple_GET_ITEM(args, ENVIRONMENT_OF_FORK_EXEC),
+                                     PyTuple_GET_ITEM(args, PREEXEC_OF_FORK_EXEC));
     if (changed == NULL)
         return real_fork_exec(module, args);
     PyObject *with = PyTuple_GetSlice(args, 0, PyTuple_GET_SIZE(args));
@@ -709,8 +727,9 @@ static PyObject *wrapped_fork_exec(PyObject *module, PyObject *args)
 #else
 static PyObject *wrapped_fork_exec(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    PyObject *changed = n > ENVIRONMENT_OF_FORK_EXEC
-                            ? list_with_variable(args[1], args[ENVIRONMENT_OF_FORK_EXEC], args[n - 2])
+    PyObject *changed = n > PREEXEC_OF_FORK_EXEC
+                            ? list_with_variable(args[ENVIRONMENT_OF_FORK_EXEC],
+                                                 args[PREEXEC_OF_FORK_EXEC])
                             : NULL;
     return call_with(real_fork_exec, module, args, n, NULL, ENVIRONMENT_OF_FORK_EXEC, changed);
 }

@@ -100,4 +100,52 @@ CASES = [
         WORK + "import subprocess\nsubprocess.run(['env', '-u', 'TAUPY_BOOT'])\n",
         says="HOME=",
     ),
+    Case(
+        "children_see_the_environment_they_are_given",
+        WORK
+        + """
+import os, subprocess, sys
+code = "import os; print(sorted(os.environ.items())); print(sorted(os.environb.items()))"
+again = "import subprocess, sys; subprocess.run([sys.executable, '-c', " + repr(code) + "])"
+python = sys.executable
+for env in ({}, {"A": "1"}, {**os.environ, "A": "1"}, {b"B": b"\\xff"}):
+    for command in ([python, "-c", code], [python, "-c", again], ["nice", python, "-c", code]):
+        if "PATH" in env or command[0] == python:
+            print(subprocess.run(command, env=env, capture_output=True))
+    pid = os.posix_spawn(python, [python, "-c", code], env)
+    print(os.waitpid(pid, 0)[1], flush=True)
+    if not os.fork():
+        os.execve(python, [python, "-c", code], env)
+    os.wait()
+    for wrong in ({"A": 1}, {1: "A"}, {"A=B": "1"}, {"A": "\\0"}, {"": "1"}, 5, [("A", "1")]):
+        for start in (os.posix_spawn, os.execve):
+            try:
+                start(python, [python, "-c", "print(7)"], wrong)
+            except (TypeError, ValueError, AttributeError) as error:
+                print(start.__name__, wrong, type(error), error)
+        try:
+            print(subprocess.run([python, "-c", "print(7)"], env=wrong))
+        except (TypeError, ValueError, AttributeError) as error:
+            print(wrong, type(error), error)
+""",
+        says="A",
+        state=None,
+    ),
+    Case(
+        "mappings_are_asked_as_often_as_ever",
+        WORK
+        + """
+import os, sys
+class Mine(dict):
+    def asked(self): pass
+    def __len__(self): self.asked(); return super().__len__()
+    def __getitem__(self, key): self.asked(); return super().__getitem__(key)
+    def keys(self): self.asked(); return super().keys()
+    def values(self): self.asked(); return super().values()
+    def items(self): self.asked(); return super().items()
+print(os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", ""], Mine(A="1")), 0)[1])
+""",
+        says="0",
+        keeps={"Mine.asked": 3},
+    ),
 ]
