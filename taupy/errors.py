@@ -6,11 +6,20 @@ A message says what was asked, what is there, and what to do next, in one line.
 
 from __future__ import annotations
 
+from taupy.escaping import visible
+
 
 class TaupyError(Exception):
-    """Anything that taupy refuses; the message is for the user."""
+    """Anything that taupy refuses; the message is for the user.
+
+    Args:
+        message: may quote names and files, whatever those hold: it is escaped here.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 class UsageError(TaupyError):

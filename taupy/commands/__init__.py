@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from taupy import __version__
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 
 COMMANDS = {
@@ -102,9 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except TaupyError as problem:
-        from taupy.profiledb.text import shown
-
-        print(f"taupy: {shown(str(problem))}", file=sys.stderr)
+        say(str(problem))
         return problem.exit_code
     except KeyboardInterrupt:
         return 130

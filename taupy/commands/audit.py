@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
+from taupy.commands.messages import tell
 from taupy.errors import DatabaseError, TaupyError
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
 from taupy.profiledb import files, migrations
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 
 if TYPE_CHECKING:
     from taupy.profiledb.audit import Finding
@@ -70,7 +70,7 @@ def _audited(path: str) -> tuple[View, bool]:
     if problems:
         summary = _advice(path, findings, problems)
     rows = [(path, *one[:3], WORDS[one.check], one.text) for one in findings]
-    return View(f"DATABASE {shown(path)}", _COLUMNS, rows, (summary,)), bool(problems)
+    return View(f"DATABASE {path}", _COLUMNS, rows, (summary,)), bool(problems)
 
 
 def _advice(path: str, findings: list[Finding], problems: int) -> str:
@@ -82,7 +82,7 @@ def _advice(path: str, findings: list[Finding], problems: int) -> str:
     numbers = ", ".join(str(trial) for trial in sorted({finding.trial or 0 for finding in wrong}))
     return (
         f"{text}, all of trial {numbers}; the other trials are whole, and "
-        f"`taupy trials delete TRIAL --db {shown(path)}` takes one out"
+        f"`taupy trials delete TRIAL --db {path}` takes one out"
     )
 
 
@@ -115,10 +115,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield lambda text: None
         return
 
-    def tell(text: str) -> None:
-        print(f"\rtaupy: looking at {text}\x1b[K", end="", file=sys.stderr, flush=True)
-
     try:
-        yield tell
+        yield lambda text: tell(f"taupy: looking at {text}", end="\x1b[K\r")
     finally:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        tell("", end="\x1b[K")

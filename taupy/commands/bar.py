@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from taupy.escaping import visible
 from taupy.formats.progress import SILENT, Progress
 
 _PATIENCE_SECONDS = 0.5
@@ -42,7 +43,7 @@ class _Bar:
     def begin(self, what: str, total: int | None = None) -> None:
         self._what, self._total, self._done = what, total, 0
         if self._rich is not None:
-            self._rich.reset(self._task, description=_plain(what), total=total)
+            self._rich.reset(self._task, description=visible(what), total=total)
 
     def advance(self, amount: int = 1) -> None:
         self._done += amount
@@ -69,15 +70,9 @@ class _Bar:
             transient=True,
             auto_refresh=False,
         )
-        self._task = self._rich.add_task(_plain(self._what), total=self._total)
+        self._task = self._rich.add_task(visible(self._what), total=self._total)
         self._rich.start()
 
     def close(self) -> None:
         if self._rich is not None:
             self._rich.stop()
-
-
-def _plain(text: str) -> str:
-    from taupy.profiledb.text import shown as escaped
-
-    return escaped(text)

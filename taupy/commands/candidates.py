@@ -30,7 +30,6 @@ from taupy.pprof import terminal
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
 from taupy.profiledb import gpu_query, metrics, query, selector
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 
 HELP = "rank routines by what tuning them could bring"
 
@@ -103,7 +102,7 @@ def _by_metric(db: ProfileDB, trial: TrialRow, by: str, args: argparse.Namespace
     chosen = _of_groups(values, groups)
     if not chosen:
         raise TaupyError(
-            f"trial {trial.id} has no {shown(metric.name)} of routines in "
+            f"trial {trial.id} has no {metric.name} of routines in "
             f"{' or '.join(groups) or 'any group'}"
         )
     if metric.name == "time":
@@ -151,7 +150,7 @@ def _usual(db: ProfileDB, trial: TrialRow) -> str:
             pass
     if "time" in there:
         return "time"
-    names = ", ".join(map(shown, sorted(there))) or "none"
+    names = ", ".join(sorted(there)) or "none"
     raise MissingMetric(
         f"trial {trial.id} has no usual ratio; say which with --by (it has: {names})"
     )
@@ -187,7 +186,7 @@ def _groups(values: Sequence[FlatRow], asked: Sequence[str]) -> list[str]:
         for group in asked:
             if group.upper() not in there:
                 raise UsageError(
-                    f"no routine with that metric is in group '{shown(group)}' (there is: "
+                    f"no routine with that metric is in group '{group}' (there is: "
                     f"{', '.join(sorted(there))})"
                 )
         return [group.upper() for group in asked]
@@ -272,7 +271,7 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
     if not known:
         processors = ", ".join(dict.fromkeys(one.point.processor or "?" for one in placed))
         raise MissingMetric(
-            f"no roofs are known of {shown(processors)}: measure them with `taupy ceilings`, or "
+            f"no roofs are known of {processors}: measure them with `taupy ceilings`, or "
             "say whose to take with --ceilings, as in --ceilings H100"
         )
     of_kernels = known[0].point.of == "kernel"

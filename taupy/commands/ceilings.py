@@ -13,7 +13,6 @@ it was stands beside it. `taupy roofline` draws programs under these roofs.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +20,7 @@ from functools import partial
 from taupy import units
 from taupy.collectors import host
 from taupy.commands import bar, options
+from taupy.commands.messages import say
 from taupy.errors import DatabaseError, TaupyError, UsageError
 from taupy.ert.cpu import Subject
 from taupy.instrument.runfolder import new_uuid
@@ -132,8 +132,7 @@ def _measured(args: argparse.Namespace) -> list[Ceiling]:
                 found += characterize(tell)
             except TaupyError as problem:
                 problems.append(f"{what}: {problem}")
-    for line in problems:
-        print(f"taupy: {line}", file=sys.stderr)
+    say(*problems)
     if not found:
         raise TaupyError("nothing could be measured")
     _keep(path, found)
@@ -186,7 +185,7 @@ def _keep(path: str, found: Sequence[Ceiling]) -> None:
         with ProfileDB.open(path, create=True, readonly=False) as db:
             add_ceilings(db, found)
     except DatabaseError as problem:
-        print(f"taupy: the ceilings are not stored: {problem}", file=sys.stderr)
+        say(f"the ceilings are not stored: {problem}")
 
 
 def _show(found: Sequence[Ceiling], form: terminal.Form) -> None:

@@ -24,12 +24,11 @@ from taupy.analysis import match
 from taupy.analysis.comparable import KINDS, Difference
 from taupy.analysis.match import Table
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
-from taupy.pprof.text import visible
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 from taupy.report import comparison, comparison_views, gate, gate_view, sides, verdicts
 from taupy.report.comparison import BYS, STATISTICS, VALUES, Question, Statistic, Value
 from taupy.report.comparison_views import Shown
@@ -158,7 +157,7 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no probability between 0 and 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is no probability between 0 and 1")
     return value
 
 
@@ -166,9 +165,7 @@ def _kinds(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in (*KINDS, "all"):
-            raise argparse.ArgumentTypeError(
-                f"{visible(name)!r} is none of {', '.join(KINDS)}, all"
-            )
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(KINDS)}, all")
     return names
 
 
@@ -218,7 +215,7 @@ def match_table(file: str | None) -> Table | None:
     else:
         import tomllib
 
-        source = shown(file)
+        source = file
         try:
             with open(file, "rb") as stream:
                 table = tomllib.load(stream)
@@ -264,7 +261,7 @@ def _compare(
     if args.form == "csv":
         # One table; the rest is said beside it.
         for text in [*(one.text for one in apart), *notes]:
-            print(f"taupy: {shown(text)}", file=sys.stderr)
+            say(text)
         if parsed:
             terminal.show(views[0], stream=sys.stderr, color=False)
         return tables, code

@@ -17,12 +17,12 @@ the database; of two with one name the later in this list counts.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from taupy.catalog import cpu_events
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import MissingMetric, NoSuchTrial, TaupyError, UsageError
 from taupy.model import expression
 from taupy.model.formula import bound
@@ -31,7 +31,6 @@ from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import derived, derived_sql, metrics, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
-from taupy.profiledb.text import shown
 
 HELP = "metrics computed from others: list, define, show"
 
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     action = words.pop(0) if words else "list"
     if action not in _ACTIONS:
         raise UsageError(
-            f"'{shown(action)}' is nothing to do: write taupy derive list, show, add, delete or sql"
+            f"'{action}' is nothing to do: write taupy derive list, show, add, delete or sql"
         )
     if (args.unit or args.description) and action != "add":
         raise UsageError("--unit and --description go with `taupy derive add NAME EXPRESSION`")
@@ -127,20 +126,20 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     trial = _trial(db, args.trial)
     said = f"{one.name} = {one.expression}"
     if trial is None:
-        _say(said)
+        say(said)
     else:
         try:
             found = metrics.resolve(db, trial, name)
-            _say(f"{said} [{found.unit}]")
+            say(f"{said} [{found.unit}]")
         except MissingMetric as problem:
-            _say(f"{said}; note: {problem}")
+            say(f"{said}; note: {problem}")
         except TaupyError:
             derived.forget(db, name)
             if before is not None and before.source == "database":
                 derived.define(db, *before[:4])
             raise
     if before is not None:
-        _say(f"it takes the place of {before.expression} ({before.source})")
+        say(f"it takes the place of {before.expression} ({before.source})")
     return 0
 
 
@@ -191,14 +190,14 @@ def _refuse_measured(db: ProfileDB, name: str) -> None:
         what = "of a counter (`taupy avail` lists them)"
     else:
         return
-    raise UsageError(f"'{shown(name)}' is the name {what}: give what is derived another name")
+    raise UsageError(f"'{name}' is the name {what}: give what is derived another name")
 
 
 def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if len(words) != 1:
         raise UsageError("write: taupy derive delete NAME")
     derived.forget(db, words[0])
-    _say(f"deleted: {shown(words[0])}")
+    say(f"deleted: {words[0]}")
     return 0
 
 
@@ -208,7 +207,7 @@ def _sql(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     trial = _trial(db, words[1] if len(words) > 1 else args.trial)
     if trial is None:
         raise NoSuchTrial("the database holds no trial whose metrics' units could be taken")
-    print(derived_sql.statement(db, trial, words[0]))
+    terminal.write(derived_sql.statement(db, trial, words[0]) + "\n")
     return 0
 
 
@@ -219,8 +218,8 @@ def _definition(db: ProfileDB, name: str) -> Definition:
     known = derived.definitions(db)
     found = known.get(name) or known.get(derived.of_legacy_name(name) or "")
     if found is None:
-        names = ", ".join(map(shown, known))
-        raise MissingMetric(f"there is no derived metric '{shown(name)}' (there is: {names})")
+        names = ", ".join(known)
+        raise MissingMetric(f"there is no derived metric '{name}' (there is: {names})")
     expression.parse(found.expression)
     return found
 
@@ -230,7 +229,3 @@ def _trial(db: ProfileDB, wanted: str | None) -> int | None:
     if wanted is None and not db.trials():
         return None
     return selector.one(db, wanted or selector.LATEST).id
-
-
-def _say(text: str) -> None:
-    print(f"taupy: {shown(text)}", file=sys.stderr)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from taupy import __version__
 from taupy.commands import doctor_gpu, options
+from taupy.escaping import visible
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
 from taupy.units import several
@@ -56,10 +57,12 @@ def run(args: argparse.Namespace) -> int:
     elif args.form == "json":
         import json
 
-        print(json.dumps([dict(zip(("check", "state", "text"), c, strict=True)) for c in checks]))
+        names = ("check", "state", "text")
+        lines = json.dumps([dict(zip(names, check, strict=True)) for check in checks])
+        terminal.write(lines + "\n")
     else:
         for name, state, text in checks:
-            print(f"{state:8}{name:14}{text}")
+            terminal.write(f"{state:8}{name:14}{visible(text)}\n")
     return 1 if any(state == _BAD for _, state, _ in checks) else 0
 
 

@@ -22,12 +22,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from taupy.commands import bar, options
+from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
+from taupy.escaping import guarded
 from taupy.formats import registry
 from taupy.formats.registry import Format
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 
 STANDARD_OUTPUT = "-"
 _WITH_TIMELINES = ("perfetto", "chrome", "json")
@@ -69,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
             _pack(draft)
     name = f"{trial.application}/{trial.experiment}/{trial.name}"
     place = "standard output" if target is None else str(target)
-    _say(f"trial {trial.id} ({name}) written to {place}, {format.title}")
+    say(f"trial {trial.id} ({name}) written to {place}, {format.title}")
     for line in lost:
-        _say(f"note: {line}")
+        say(f"note: {line}")
     return 0
 
 
@@ -126,6 +127,7 @@ def _written(target: Path | None, format: Format) -> Iterator[Path]:
             draft = Path(beside, "export" if target is None else target.name)
             yield draft
             if target is None:
+                _check_screen(draft, format)
                 with open(draft, "rb") as file:
                     shutil.copyfileobj(file, sys.stdout.buffer)
                 sys.stdout.flush()
@@ -137,6 +139,19 @@ def _written(target: Path | None, format: Format) -> Iterator[Path]:
         raise TaupyError(f"{place} cannot be written: {problem.strerror or problem}") from None
 
 
+def _check_screen(draft: Path, format: Format) -> None:
+    """Binary data may hold anything, and a terminal would act on it.
+
+    Raises:
+        UsageError: standard output is a terminal, and the file is not plain text.
+    """
+    if not sys.stdout.isatty():
+        return
+    text = draft.read_bytes().decode("utf-8", "surrogateescape")
+    if guarded(text) != text:
+        raise UsageError(f"{format.title} is not for a terminal; write it to a file: -o FILE")
+
+
 def _move(draft: Path, target: Path, aside: Path) -> None:
     """Put the draft in the target's place; a folder that is there goes aside first."""
     if target.is_dir() and not target.is_symlink():
@@ -144,7 +159,3 @@ def _move(draft: Path, target: Path, aside: Path) -> None:
     elif draft.is_dir() and target.exists():
         target.unlink()
     os.replace(draft, target)
-
-
-def _say(text: str) -> None:
-    print(f"taupy: {shown(text)}", file=sys.stderr)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from taupy import units
 from taupy.commands import bar, options
+from taupy.commands.messages import say
 from taupy.commands.store import report
 from taupy.errors import FormatError, UsageError
 from taupy.formats import registry
@@ -30,7 +30,6 @@ from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.instrument.runfolder import new_uuid
 from taupy.model.profile import Profile
-from taupy.profiledb.text import shown
 
 _SMALL_BYTES = 16 << 20
 
@@ -121,7 +120,7 @@ def _import_rescue(path: Path, args: argparse.Namespace, database: str) -> None:
         "trial": args.name,
     }
     places = {name: text for name, text in chosen.items() if text is not None}
-    print(f"taupy: {report(import_rescue(path, database, places))}", file=sys.stderr)
+    say(*report(import_rescue(path, database, places)))
 
 
 def _import(format: Format, paths: list[Path], args: argparse.Namespace, database: str) -> None:
@@ -155,9 +154,9 @@ def _import(format: Format, paths: list[Path], args: argparse.Namespace, databas
                     if fact.name == registry.IMPORT_NOTES:
                         trial.notes += fact.value.splitlines()
     for id, trial in stored.items():
-        _say(f"trial {id} ({trial.name}): {trial.what(format)}")
+        say(f"trial {id} ({trial.name}): {trial.what(format)}")
         for note in trial.notes:
-            _say(f"note: {note}")
+            say(f"note: {note}")
 
 
 @dataclass(slots=True)
@@ -246,7 +245,3 @@ def _size(paths: Sequence[Path]) -> int:
         files = path.rglob("*") if path.is_dir() else [path]
         total += sum(file.stat().st_size for file in files if file.is_file())
     return total
-
-
-def _say(text: str) -> None:
-    print(f"taupy: {shown(text)}", file=sys.stderr)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from taupy.commands import bar
+from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.launch_counts import LaunchCounts
-from taupy.profiledb.text import shown
 
 
 def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database: str) -> None:
@@ -36,7 +35,7 @@ def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database
                 raise UsageError(f"{paths[0]} is a run of its own: import it without --merge-into")
             for path in paths:
                 for line in _merged(db, trial, format, path):
-                    print(f"taupy: {shown(line)}", file=sys.stderr)
+                    say(line)
 
 
 def _merged(db: object, trial: int, format: Format, path: Path) -> Iterator[str]:

@@ -14,7 +14,6 @@ import argparse
 from taupy.commands import options
 from taupy.errors import UsageError
 from taupy.pprof import kernels, selection, terminal
-from taupy.pprof.text import visible
 from taupy.profiledb import gpu_query, selector
 from taupy.profiledb.database import ProfileDB
 
@@ -37,10 +36,9 @@ def run(args: argparse.Namespace) -> int:
     test = selection.name_test(args.name)
     chosen = [row for row in rows if test(row.timer, row.short_name)]
     if not chosen:
-        largest = ", ".join(dict.fromkeys(visible(row.short_name) for row in rows[:8]))
+        largest = ", ".join(dict.fromkeys(row.short_name for row in rows[:8]))
         raise UsageError(
-            f"no kernel of trial {trial.id} answers to {visible(args.name)!r}; "
-            f"the largest are {largest}"
+            f"no kernel of trial {trial.id} answers to {args.name!r}; the largest are {largest}"
         )
     names = dict.fromkeys(row.timer for row in chosen)
     views = [kernels.sites([site for site in sites if site.timer == name], name) for name in names]

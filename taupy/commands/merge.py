@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb.merge_copy import Merged, MovedTrial
-from taupy.profiledb.text import shown
 
 HELP = "bring the trials of several databases together"
 
@@ -48,9 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
     files = [os.fspath(name) for name in args.file]
     if args.into is None and len(files) < 2:
-        raise UsageError(
-            f"{shown(files[0])} alone cannot be merged: name more files, or --into FILE"
-        )
+        raise UsageError(f"{files[0]} alone cannot be merged: name more files, or --into FILE")
     target = files.pop(0) if args.into is None else args.into
     for path in [target, *files]:
         options.recover_first(os.path.abspath(path))
@@ -58,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         results = merge(target, files, args.trial, move=args.move)
     for result in results:
         for line in _report(result, moved=args.move):
-            print(f"taupy: {shown(result.source)}: {shown(line)}", file=sys.stderr)
+            say(f"{result.source}: {line}")
     return 0
 
 

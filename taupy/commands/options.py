@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
+from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.model.project import project_settings as project_settings
 
@@ -38,9 +38,7 @@ def add_form_arguments(parser: argparse.ArgumentParser) -> None:
 def count(text: str) -> int:
     """An option's value that is a number of something: 0, 1, 2, ..."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        from taupy.pprof.text import visible
-
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no count (0, 1, 2, ...)")
+        raise argparse.ArgumentTypeError(f"{text!r} is no count (0, 1, 2, ...)")
     return int(text)
 
 
@@ -51,9 +49,7 @@ def percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:
-        from taupy.pprof.text import visible
-
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no percentage from 0 to 100")
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
     return value
 
 
@@ -74,18 +70,14 @@ def recover_first(database: str) -> None:
 
     if not any(state.is_dir() and any(state.glob("run-*")) for state in state_folders()):
         return
-    from taupy.profiledb.text import shown
     from taupy.session import recover
 
     for delivery in recover(Path(database)):
         if delivery.trial_id is not None and delivery.profile is not None:
             state = " (incomplete)" if delivery.profile.state == "incomplete" else ""
-            print(
-                f"taupy: recovered a run that nobody had stored: trial {delivery.trial_id}, "
-                f"{shown(delivery.name)}{state}",
-                file=sys.stderr,
+            say(
+                f"recovered a run that nobody had stored: trial {delivery.trial_id}, "
+                f"{delivery.name}{state}"
             )
         elif delivery.problem:
-            print(
-                f"taupy: a run could not be recovered: {shown(delivery.problem)}", file=sys.stderr
-            )
+            say(f"a run could not be recovered: {delivery.problem}")

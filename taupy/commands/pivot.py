@@ -20,7 +20,6 @@ from taupy.commands import options
 from taupy.commands.compare import match_table
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
-from taupy.pprof.text import visible
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.report import pivot, pivot_view
@@ -102,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names) or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{visible(text)!r} is no list of different labels")
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of different labels")
     return names
 
 

@@ -35,7 +35,6 @@ from taupy.pprof import (
     tree,
 )
 from taupy.pprof.figures import SORT_KEYS, Order
-from taupy.pprof.text import visible
 from taupy.pprof.view import View
 from taupy.profiledb import gpu_query, metrics, query, selector, sources
 from taupy.profiledb.database import ProfileDB
@@ -208,7 +207,7 @@ def _statistics(text: str) -> tuple[flat.Statistic, ...]:
     for name in names:
         if name not in known:
             raise argparse.ArgumentTypeError(
-                f"there is no summary {visible(name)!r} (there is: {', '.join(known)})"
+                f"there is no summary {name!r} (there is: {', '.join(known)})"
             )
     return tuple(known[name] for name in names)
 
@@ -217,7 +216,7 @@ def _condition(text: str) -> tuple[str, str, float]:
     found = _CONDITION.fullmatch(text.strip())
     if found is None:
         raise argparse.ArgumentTypeError(
-            f"{visible(text)!r} is no condition: write METRIC < NUMBER (or <=, >, >=, =)"
+            f"{text!r} is no condition: write METRIC < NUMBER (or <=, >, >=, =)"
         )
     return found[1], found[2], float(found[3])
 
@@ -322,7 +321,7 @@ class Asked:
         """
         there = [metric.name for metric in query.metrics(self.db, self.trial_id)]
         if len(there) > 1 and TIME.name not in there:
-            names = ", ".join(map(visible, there))
+            names = ", ".join(there)
             raise UsageError(
                 f"trial {self.trial_id} has no metric 'time'; say which one to show: "
                 f"--metric NAME, of {names}"
@@ -372,7 +371,7 @@ class Asked:
             }
             if not true:
                 raise TaupyError(
-                    f"no routine of trial {self.trial_id} has {visible(name)} {comparison} "
+                    f"no routine of trial {self.trial_id} has {name} {comparison} "
                     f"{number:g} on these threads"
                 )
             chosen = true if chosen is None else chosen & true
@@ -410,7 +409,7 @@ class Asked:
             (lambda name, event: any(test(name, event) for test in tests)) if tests else None,
         )
         if not found:
-            names = ", ".join(sorted({visible(row.event) for row in rows})[:8]) or "none"
+            names = ", ".join(sorted({row.event for row in rows})[:8]) or "none"
             raise TaupyError(
                 f"trial {self.trial_id} has no such user event on these threads "
                 f"(its user events: {names})"
@@ -485,8 +484,8 @@ class Asked:
         if not self.additive:
             if share:
                 raise UsageError(
-                    f"--min-share is of what adds up, and {visible(metric.name)} is a ratio; "
-                    f"take --where '{visible(metric.name)} > VALUE'"
+                    f"--min-share is of what adds up, and {metric.name} is a ratio; "
+                    f"take --where '{metric.name} > VALUE'"
                 )
             share = 0.0
         elif share is None:
@@ -567,6 +566,6 @@ class Asked:
     def _refuse_nothing(self, rows: Sequence[Row], metric: Metric) -> None:
         if not rows:
             raise TaupyError(
-                f"trial {self.trial_id} has nothing of the metric '{visible(metric.name)}' on "
+                f"trial {self.trial_id} has nothing of the metric '{metric.name}' on "
                 "these threads; `taupy pprof` without --thread and --node shows all that it has"
             )

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from itertools import islice
 
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
-from taupy.profiledb.text import shown
 
 HELP = "ask the database in SQL"
 
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
         rows.pop()
         notes.append(f"only the first {args.limit} rows; --limit N shows more")
         if args.form in ("csv", "json"):
-            print(f"taupy: {notes[0]}", file=sys.stderr)
-    columns = [Column(shown(name), "any") for name in names]
+            say(notes[0])
+    columns = [Column(name, "any") for name in names]
     terminal.show(View("", columns, rows, notes), form=args.form)
     return 0
 
@@ -76,7 +76,7 @@ def parameters(texts: Sequence[str]) -> dict[str, object]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.lstrip(":"):
-            raise UsageError(f"--param takes NAME=VALUE, not '{shown(text)}'")
+            raise UsageError(f"--param takes NAME=VALUE, not '{text}'")
         values[name.lstrip(":")] = _value(value)
     return values
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from taupy.commands import options
 from taupy.commands.feeder import Feeder, wait
+from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.instrument.runfolder import derived_uuid, new_uuid, note_ending
 from taupy.instrument.sweep import MOST_RUNS, Setting, parameters, settings
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
                 number = place * repeats + repeat
                 own = _arguments(args, setting, (number, repeat, repeats), target, rank, job)
                 if not args.quiet:
-                    _say(_announcement(number, runs, setting, repeat, repeats))
+                    say(_announcement(number, runs, setting, repeat, repeats))
                 code = _run_once(_Run(number, setting, repeat, own), once, passing, feeder)
                 done += code == 0
                 failed += [code] if code else []
@@ -79,15 +80,13 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
                 if code:
                     left = repeats - repeat
                     if left and not args.quiet:
-                        _say(
-                            f"run {number} failed (exit code {code}): {left} more like it left out"
-                        )
+                        say(f"run {number} failed (exit code {code}): {left} more like it left out")
                     break
             if passing.ended:
                 break
     options.recover_first(options.database_path(args))  # runs that a signal killed
     if not args.quiet:
-        _say(_summary(args, runs, done, failed, [*values[0].metadata], repeats))
+        say(_summary(args, runs, done, failed, [*values[0].metadata], repeats))
     return failed[0] if failed else (130 if passing.ended else 0)
 
 
@@ -172,7 +171,7 @@ def _become(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None, ref
         os.environ.update(one.setting.environment)
         code = once(one.arguments)
     except TaupyError as problem:
-        _say(str(problem))
+        say(str(problem))
         code = problem.exit_code
         os.write(refusal, b"!")
     except KeyboardInterrupt:
@@ -279,9 +278,3 @@ def _summary(
     elif repeats > 1 and done > 1:
         text += "; they are one group of repeated trials"
     return text
-
-
-def _say(text: str) -> None:
-    from taupy.profiledb.text import shown
-
-    print(f"taupy: {shown(text)}", file=sys.stderr, flush=True)

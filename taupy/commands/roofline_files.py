@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from taupy.commands.messages import say
 from taupy.errors import UsageError
-from taupy.profiledb.text import shown
 from taupy.roofline import chart as charts
 from taupy.roofline import classic, export, timebased
 from taupy.roofline.ceilings_file import ert_json
@@ -105,7 +104,7 @@ def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
         for kind, one in zip(kinds, made, strict=True):
             name = path if len(made) == 1 else f"{path[: -len(ending)]}-{kind}{ending}"
             write_picture(one, name, drawing.theme or "light")
-            _say(f"wrote {name}")
+            say(f"wrote {name}")
     return made
 
 
@@ -152,7 +151,7 @@ def _save(path: str, text: str) -> None:
         Path(path).write_text(text, "utf-8")
     except OSError as problem:
         raise UsageError(f"{path} cannot be written: {problem.strerror}") from None
-    _say(f"wrote {path}")
+    say(f"wrote {path}")
 
 
 def write_export(form: str, path: str, placements: Sequence[Placement]) -> None:
@@ -167,7 +166,3 @@ def write_export(form: str, path: str, placements: Sequence[Placement]) -> None:
     if roofs.empty:
         raise UsageError("--export ert-json writes roofs, and none are known here")
     _save(path, ert_json(roofs))
-
-
-def _say(text: str) -> None:
-    print(f"taupy: {shown(text)}", file=sys.stderr)

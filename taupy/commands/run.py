@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from taupy.commands import options, run_metrics
+from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 
 HELP = "run a program and keep its profile as a trial"
@@ -201,11 +202,10 @@ def run(args: argparse.Namespace) -> int:
     sampling = _sampling(args, settings)
     wants_to_join = bool(args.merge_into or getattr(args, "merge_into_uuid", ""))
     if wants_to_join and not settings.merge_into:
-        for line in settings.notes:
-            print(f"taupy: {line}", file=sys.stderr)
+        say(*settings.notes)
         if args.merge_into:
             raise TaupyError("nothing of --metrics can be counted here: the program was not run")
-        print("taupy: nothing of --metrics can be counted here: not run again", file=sys.stderr)
+        say("nothing of --metrics can be counted here: not run again")
         return 0
     try:
         folder = runfolder.make_run_folder(settings.uuid)
@@ -224,8 +224,7 @@ def run(args: argparse.Namespace) -> int:
         settings.notes += problems
         said = sampling.said if number else []
     if not args.quiet:
-        for line in [*settings.notes, *said, *_database_doubts(settings.database)]:
-            print(f"taupy: {line}", file=sys.stderr)
+        say(*settings.notes, *said, *_database_doubts(settings.database))
     try:
         if settings.gpu != "no" and run_metrics.has_gpu():
             from taupy.collectors import nvml

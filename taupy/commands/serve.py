@@ -14,17 +14,16 @@ import contextlib
 import functools
 import os
 import socket
-import sys
 import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.profiledb import pages
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 from taupy.units import several
 
 HELP = "open the database in a browser, with Datasette"
@@ -79,11 +78,7 @@ def run(args: argparse.Namespace) -> int:
             file.write(serve_plugin.START_PAGE)
         served = _servable(path, folder)
         address = f"http://{_HOST}:{port}/"
-        print(
-            f"taupy: {shown(path)} ({several(trials, 'trial')}) at {address} (Ctrl-C ends it)",
-            file=sys.stderr,
-            flush=True,
-        )
+        say(f"{path} ({several(trials, 'trial')}) at {address} (Ctrl-C ends it)")
         metadata = functools.partial(pages.metadata, title=os.path.basename(path), columns=columns)
         return _serve(served, folder, metadata, port, address if args.open else None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import signal
 from pathlib import Path
@@ -36,30 +35,31 @@ def store(folder: str) -> None:
         from taupy.session import deliver, recover
 
         told = () if settings is None else tuple(settings.notes)
-        line = report(deliver(Path(folder)), told)
+        lines = report(deliver(Path(folder)), told)
         if settings is not None:
             recover(Path(settings.database))
     except BaseException as problem:  # whatever it is, the run folder is still there
-        line = (
+        lines = [
             f"the run could not be stored ({type(problem).__name__}: {problem}); it is kept in "
             f"{folder}, and the next taupy command tries again"
-        )
+        ]
     if not quiet:
+        from taupy.commands.messages import say
+
         with contextlib.suppress(OSError):
-            os.write(2, f"taupy: {line}\n".encode("utf-8", "backslashreplace"))
+            say(*lines)
 
 
-def report(delivery: Delivery, told: Collection[str] = ()) -> str:
+def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
     """What became of a run: one line, and one for each thing that was not as it should be.
 
     Args:
         told: what the launcher has said already, before the program began.
     """
-    from taupy.profiledb.text import shown
     from taupy.units import several
 
     if delivery.trial_id is not None and delivery.profile is not None:
-        profile, trial_name = delivery.profile, shown(delivery.name)
+        profile, trial_name = delivery.profile, delivery.name
         callpaths = sum(len(thread.tree) for thread in profile.threads)
         text = (
             f"trial {delivery.trial_id} ({trial_name}): "
@@ -67,20 +67,22 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> str:
             f"{several(len(profile.threads), 'thread')}"
         )
         if delivery.joined:
-            joined = shown(delivery.joined)
-            text = f"trial {delivery.trial_id} ({trial_name}) has more metrics: {joined}"
+            text = f"trial {delivery.trial_id} ({trial_name}) has more metrics: {delivery.joined}"
         elif len(profile.node_metadata) > 1:
             text += f", {len(profile.node_metadata)} processes"
         if delivery.running:
             text += f"; {delivery.running} of its child processes still run and are added later"
-        for name, value in sorted(profile.metadata.items()):
-            if name.startswith("taupy.health.") and "running" not in name and value not in told:
-                what = "error" if name == "taupy.health.gpu" else "note"
-                text += f"\ntaupy: {what}: {shown(value)}"
-        return text
+        return [
+            text,
+            *(
+                f"{'error' if name == 'taupy.health.gpu' else 'note'}: {value}"
+                for name, value in sorted(profile.metadata.items())
+                if name.startswith("taupy.health.") and "running" not in name and value not in told
+            ),
+        ]
     if delivery.rescue is not None:
-        return shown(
+        return [
             f"the database could not take the profile ({delivery.problem}); it is kept in "
             f"{delivery.rescue}: load it with `taupy import {delivery.rescue}`"
-        )
-    return shown(delivery.problem or "nothing was stored")
+        ]
+    return [delivery.problem or "nothing was stored"]

@@ -13,15 +13,14 @@ them. Trials are named as for `taupy trials`.
 from __future__ import annotations
 
 import argparse
-import sys
 
 from taupy.analysis.sweep import SCALINGS
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sweeps import last_parameter
-from taupy.profiledb.text import shown
 from taupy.report.sweep import ACROSS, PARTS, Part, Sweep
 
 HELP = "show what a parameter changes over trials"
@@ -112,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     for path in args.plot:
         with terminal.busy("drawing"):
             sweep.plot(path, args.limit)
-        print(f"taupy: wrote {shown(path)}", file=sys.stderr)
+        say(f"wrote {path}")
     return 0
 
 

@@ -20,13 +20,13 @@ import sys
 from collections.abc import Sequence
 
 from taupy.commands import options
+from taupy.commands.messages import say, tell
 from taupy.errors import UsageError
 from taupy.model.rows import TrialRow
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
 from taupy.profiledb import query, selector
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 
 HELP = "list, show, rename, tag and delete trials"
 
@@ -139,10 +139,10 @@ def _rename(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> in
     trials = selector.many(db, [which])
     if len(trials) > 1:
         raise UsageError(
-            f"'{shown(which)}' names {len(trials)} trials ({_listed(trials)}); rename one by its id"
+            f"'{which}' names {len(trials)} trials ({_listed(trials)}); rename one by its id"
         )
     db.rename(trials[0].id, name)
-    _say(f"trial {trials[0].id} is {_name(db.trial(trials[0].id))} now (it was {_name(trials[0])})")
+    say(f"trial {trials[0].id} is {_name(db.trial(trials[0].id))} now (it was {_name(trials[0])})")
     return 0
 
 
@@ -154,7 +154,7 @@ def _tag(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     with db.transaction():
         for trial in trials:
             db.tag(trial.id, tag)
-    _say(f"tagged '{shown(tag)}': {_listed(trials)}")
+    say(f"tagged '{tag}': {_listed(trials)}")
     return 0
 
 
@@ -164,7 +164,7 @@ def _untag(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int
     with db.transaction():
         for trial in trials:
             db.untag(trial.id, tag)
-    _say(f"no longer tagged '{shown(tag)}': {_listed(trials)}")
+    say(f"no longer tagged '{tag}': {_listed(trials)}")
     return 0
 
 
@@ -173,14 +173,14 @@ def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> in
         raise UsageError("say which: taupy trials delete TRIAL...")
     trials = selector.many(db, words)
     if not args.yes and not _agreed(trials, db.path):
-        _say("nothing was deleted")
+        say("nothing was deleted")
         return 1
     with db.transaction():
         for trial in trials:
             db.delete(trial.id)
     if args.compact:
         db.compact()
-    _say(f"deleted: {_listed(trials)}")
+    say(f"deleted: {_listed(trials)}")
     return 0
 
 
@@ -198,11 +198,9 @@ def _agreed(trials: Sequence[TrialRow], path: str) -> bool:
     if not sys.stdin or not sys.stdin.isatty():
         raise UsageError(f"would delete {_listed(trials)}; say so with --yes")
     for trial in trials:
-        _say(f"  {trial.id:>6}  {_name(trial)}  {trial.started_at}  {shown(', '.join(trial.tags))}")
+        say(f"  {trial.id:>6}  {_name(trial)}  {trial.started_at}  {', '.join(trial.tags)}")
     count = "this trial" if len(trials) == 1 else f"these {len(trials)} trials"
-    print(
-        f"Delete {count} from {shown(path)} for good? [y/N] ", end="", file=sys.stderr, flush=True
-    )
+    tell(f"Delete {count} from {path} for good? [y/N]", end=" ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -213,14 +211,10 @@ def _two(words: Sequence[str], usage: str) -> tuple[str, str]:
 
 
 def _name(trial: TrialRow) -> str:
-    return shown(f"{trial.application}/{trial.experiment}/{trial.name}")
+    return f"{trial.application}/{trial.experiment}/{trial.name}"
 
 
 def _listed(trials: Sequence[TrialRow]) -> str:
     names = [f"{trial.id} {_name(trial)}" for trial in trials[:10]]
     more = [f"and {len(trials) - 10} more"] if len(trials) > 10 else []
     return ", ".join(names + more)
-
-
-def _say(text: str) -> None:
-    print(f"taupy: {text}", file=sys.stderr)

@@ -10,7 +10,8 @@ import argparse
 from collections.abc import Callable
 
 from taupy.commands import options, run_metrics
-from taupy.commands.repeat import _passing_signals_on, _Run, _run_once, _same_input, _say
+from taupy.commands.messages import say
+from taupy.commands.repeat import _passing_signals_on, _Run, _run_once, _same_input
 from taupy.errors import UsageError
 from taupy.instrument.runfolder import derived_uuid, new_uuid
 from taupy.instrument.sweep import Setting
@@ -53,10 +54,10 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
         for number, more in enumerate((timed, counted), 1):
             own = argparse.Namespace(**{**vars(args), "twice": False, "target": target, **more})
             if not args.quiet:
-                _say(f"run {number} of 2: {('for the times', 'for the counters')[number - 1]}")
+                say(f"run {number} of 2: {('for the times', 'for the counters')[number - 1]}")
             code = _run_once(_Run(number, Setting({}), 1, own), once, passing, feeder)
             if code or passing.ended:
                 if number == 1 and not args.quiet:
-                    _say("the first run failed: nothing was counted")
+                    say("the first run failed: nothing was counted")
                 return code or 130
     return 0

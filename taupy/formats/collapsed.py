@@ -14,6 +14,7 @@ from contextlib import closing
 from math import isfinite
 from pathlib import Path
 
+from taupy.escaping import visible
 from taupy.formats import limits
 from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
@@ -183,10 +184,7 @@ def _stack(tree: CallTree, row: int, top: int, names: list[str], first: list[str
 
 def _frame(name: str) -> str:
     """A name as a frame: semicolons part frames, line breaks part stacks."""
-    name = name.replace(";", ":")
-    if name.isprintable():
-        return name
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return visible(name.replace(";", ":"))
 
 
 FORMAT = Format(

@@ -11,13 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from taupy.escaping import csv_cell
 from taupy.formats import tables
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.formats.tables import TABLES, Table
 from taupy.model.profile import Profile
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> list[str]:
@@ -31,13 +30,7 @@ def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> 
 
 
 def _cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if value.startswith(_FORMULA):
-        value = f"'{value}"
-    if value.isprintable():
-        return value
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+    return csv_cell(value) if isinstance(value, str) else value
 
 
 FORMATS = tuple(

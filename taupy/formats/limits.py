@@ -31,15 +31,10 @@ def refusal(path: Path | str, place: str, reason: str) -> FormatError:
         place: "line 12", "byte 4096", "profiles[3].samples"; empty for the whole file.
         reason: may quote the file, whatever that holds.
     """
-    what = _one_line(f"{place}: {reason}" if place else reason)
+    what = f"{place}: {reason}" if place else reason
+    if len(what) > _LONGEST_REASON:
+        what = f"{what[:_LONGEST_REASON]} ..."
     return FormatError(f"{path}: {what}")
-
-
-def _one_line(text: str) -> str:
-    text = text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} ..."
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def lines(

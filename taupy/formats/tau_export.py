@@ -10,9 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO
 
+from taupy.escaping import entities, unhidden
 from taupy.formats import tau_flat, tau_names, tau_thread
 from taupy.formats.progress import Progress
-from taupy.formats.tau_flat import CONTROL, Flat, Lost
+from taupy.formats.tau_flat import Flat, Lost
 from taupy.formats.tau_names import CALLPATH_GROUP, MICROSECOND_NS
 from taupy.formats.tau_text import Event
 from taupy.model.profile import CallTree, Metric, Profile
@@ -65,11 +66,11 @@ def _write_thread(
         for row in flat.paths
         if exclusive[row] == exclusive[row] and inclusive[row] == inclusive[row]  # no NaN
     ]
-    name = CONTROL.sub("_", tau_names.metric_name(metric)).replace("\n", "_")
+    name = unhidden(tau_names.metric_name(metric))
     out.write(f"{len(routines) + len(paths)} templated_functions_MULTI_{name}\n")
     facts = {"Metric Name": name, tau_thread.METRIC: f"{metric.name} [{metric.unit}]", **facts}
     attributes = "".join(
-        f"<attribute><name>{_xml(key)}</name><value>{_xml(value)}</value></attribute>"
+        f"<attribute><name>{entities(key)}</name><value>{entities(value)}</value></attribute>"
         for key, value in facts.items()
     )
     out.write(f"# Name Calls Subrs Excl Incl ProfileCalls # <metadata>{attributes}</metadata>\n")
@@ -94,19 +95,13 @@ def _folders(metrics: list[Metric]) -> dict[Metric, str]:
     """A folder for each metric; names that TAU's rule makes equal get numbers."""
     found: dict[Metric, str] = {}
     for metric in metrics:
-        name = CONTROL.sub("_", tau_names.folder_name(tau_names.metric_name(metric)))
+        name = unhidden(tau_names.folder_name(tau_names.metric_name(metric)))
         number = 2
         while name in found.values():
             name = f"{name.rstrip('0123456789')}{number}"
             number += 1
         found[metric] = name
     return found
-
-
-def _xml(text: str) -> str:
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\n", "&#xa;")):
-        text = text.replace(char, entity)
-    return CONTROL.sub(lambda match: f"&#x{ord(match[0]):x};", text)
 
 
 def _shown_in_microseconds(nanoseconds: float) -> str:

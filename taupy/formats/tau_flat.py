@@ -11,6 +11,7 @@ import re
 from array import array
 from dataclasses import dataclass
 
+from taupy.escaping import visible
 from taupy.formats import tau_names, tau_thread
 from taupy.formats.tau_names import ARROW, CUT
 from taupy.formats.tau_text import Event
@@ -18,7 +19,6 @@ from taupy.model.forest import outermost
 from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile, Timer
 
 _LONGEST_PATH = 60_000  # bytes; pprof reads lines of 64 KiB, packed names have 16-bit lengths
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
 def size(text: str) -> int:
@@ -83,7 +83,7 @@ class Flat:
     ) -> None:
         self.tree = tree
         self.names = names
-        self.groups = [tau_names.tau_groups(timer.groups) for timer in timers]
+        self.groups = [visible(tau_names.tau_groups(timer.groups)) for timer in timers]
         self.stream = stream
         cuts = {n for n, one in enumerate(timers) if one.name == CUT.name and one.file is None}
         self.cuts = {n for n in cuts if timers[n].groups == CUT.groups}
@@ -232,11 +232,6 @@ def facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
 
 
 def one_line(name: str, lost: Lost) -> str:
-    if not CONTROL.search(name) and "\n" not in name:
-        return name
-    lost.names += 1
-    return CONTROL.sub(_escape, name.replace("\n", "\\n"))
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
+    shown = visible(name)
+    lost.names += shown != name
+    return shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from taupy import units
-from taupy.pprof import text
+from taupy.escaping import visible
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
 
 Shown = Callable[[Cell], str]
@@ -17,7 +17,7 @@ def _any(value: Cell) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return text.visible(value)
+        return visible(value)
     if isinstance(value, bytes):
         return hexadecimal(value)
     return repr(value)
@@ -60,8 +60,8 @@ def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
 
 
 def heading(column: Column) -> list[str]:
-    """Its lines. A name may come from a user's query, and hold anything."""
-    return column.heading.split("\n") if column.heading else [text.visible(column.name)]
+    """Its lines, two at most. They may quote names, which may hold anything."""
+    return [visible(line) for line in (column.heading or visible(column.name)).split("\n", 1)]
 
 
 def stands_right(column: Column, view: View, position: int) -> bool:

@@ -10,7 +10,8 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 
-from taupy.pprof import cells, text
+from taupy import escaping
+from taupy.pprof import cells
 from taupy.pprof.view import Cell, View
 
 
@@ -45,8 +46,7 @@ def csv_lines(views: Iterable[View]) -> Iterator[str]:
 
 def _csv_cell(value: Cell) -> Cell:
     if isinstance(value, str):
-        # As text, whatever a spreadsheet makes of a cell that looks like a formula.
-        return text.visible("'" + value if value.startswith(("=", "+", "-", "@")) else value)
+        return escaping.csv_cell(value)
     return cells.hexadecimal(value) if isinstance(value, bytes) else value
 
 
@@ -73,7 +73,7 @@ def _json_value(value: Cell) -> str:
     if isinstance(value, float) and not abs(value) < float("inf"):
         return "null"
     if isinstance(value, str):
-        return text.json_visible(json.dumps(value, ensure_ascii=False))
+        return escaping.json_visible(json.dumps(value, ensure_ascii=False))
     return json.dumps(value)
 
 
@@ -83,17 +83,17 @@ def markdown_lines(views: Iterable[View]) -> Iterator[str]:
             yield "\n"
         columns, positions = cells.seen_by(view, "people")
         if view.title:
-            yield f"### {text.markdown(text.visible(view.title))}\n\n"
+            yield f"### {escaping.markdown(view.title)}\n\n"
         headings = [" ".join(cells.heading(column)).strip() for column in columns]
         right = [
             cells.stands_right(column, view, at)
             for column, at in zip(columns, positions, strict=True)
         ]
-        yield "| " + " | ".join(text.markdown(heading) for heading in headings) + " |\n"
+        yield "| " + " | ".join(escaping.markdown(heading) for heading in headings) + " |\n"
         yield "|" + "|".join(" ---: " if side else " --- " for side in right) + "|\n"
         formats = [cells.FORMATS[column.kind] for column in columns]
         for row in view.rows:
             shown = [formats[at](row[position]) for at, position in enumerate(positions)]
-            yield "| " + " | ".join(text.markdown(cell) for cell in shown) + " |\n"
+            yield "| " + " | ".join(escaping.markdown(cell) for cell in shown) + " |\n"
         for note in view.notes:
-            yield f"\n{text.markdown(text.visible(note))}\n"
+            yield f"\n{escaping.markdown(note)}\n"

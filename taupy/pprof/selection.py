@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from taupy.errors import UsageError
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow
-from taupy.pprof.text import visible
 
 Row = TypeVar("Row", FlatRow, TreeRow)
 Place = tuple[int, int, int]
@@ -46,7 +45,7 @@ def selected_threads(threads: Sequence[ThreadRow], selection: Selection) -> list
     for pattern in selection.threads:
         found = {place_of(thread) for thread in threads if _place_matches(pattern, thread)}
         if not found:
-            raise UsageError(f"there is no thread '{visible(pattern)}' (there is: {_list(there)})")
+            raise UsageError(f"there is no thread '{pattern}' (there is: {_list(there)})")
         chosen |= found
     nodes = sorted({thread.node for thread in threads})
     for node in selection.nodes:
@@ -91,7 +90,7 @@ def routine_test(rows: Iterable[Row], selection: Selection) -> Callable[[Row], b
     for group in selection.groups:
         if not any(_in_groups(joined, {group.upper()}) for joined in groups):
             known = sorted({name for joined in groups for name in joined.split("|") if name})
-            raise UsageError(f"there is no group '{visible(group)}' (there is: {_list(known)})")
+            raise UsageError(f"there is no group '{group}' (there is: {_list(known)})")
     tests = [(pattern, name_test(pattern)) for pattern in selection.names]
     timers = {(row.timer, row.short_name) for row in rows}
     for pattern, test in tests:
@@ -116,7 +115,7 @@ def name_test(pattern: str) -> Callable[[str, str], bool]:
         try:
             expression = re.compile(pattern[1:-1])
         except re.error as problem:
-            raise UsageError(f"{visible(pattern)} is no regular expression: {problem}") from None
+            raise UsageError(f"{pattern} is no regular expression: {problem}") from None
         return lambda timer, short_name: expression.search(timer) is not None
     if "*" in pattern or "?" in pattern:
         whole = glob(pattern)
@@ -147,7 +146,7 @@ def one_routine(rows: Iterable[FlatRow | TreeRow], name: str) -> str:
         raise UsageError(no_such_routine(name, timers))
     if len(found) > 1:
         raise UsageError(
-            f"'{visible(name)}' may be any of {len(found)} routines: {_list(found)}; "
+            f"'{name}' may be any of {len(found)} routines: {_list(found)}; "
             "give the full name of one"
         )
     return found[0]
@@ -162,7 +161,7 @@ def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
     near = near or sorted(by_short_name)[:_MOST_LISTED]
     names = _list([by_short_name[name] for name in near])
     known = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there is none"
-    return f"no routine answers to '{visible(pattern)}' ({known}); `taupy pprof -l` lists them"
+    return f"no routine answers to '{pattern}' ({known}); `taupy pprof -l` lists them"
 
 
 def glob(pattern: str) -> re.Pattern[str]:
@@ -176,7 +175,7 @@ def _place_matches(pattern: str, thread: ThreadRow) -> bool:
     parts = pattern.split(".")
     if len(parts) > 3 or not all(part == "*" or _is_number(part) for part in parts):
         raise UsageError(
-            f"'{visible(pattern)}' names no thread: write NODE.CONTEXT.THREAD, as 0.0.1 or 0.*.*"
+            f"'{pattern}' names no thread: write NODE.CONTEXT.THREAD, as 0.0.1 or 0.*.*"
         )
     return all(
         part == "*" or int(part) == here
@@ -193,7 +192,7 @@ def _in_groups(joined: str, wanted: set[str]) -> bool:
 
 
 def _list(names: Iterable[str]) -> str:
-    names = [visible(name) for name in names]
+    names = list(names)
     shown = ", ".join(names[:_MOST_LISTED])
     more = len(names) - _MOST_LISTED
     return (f"{shown} and {more} more" if more > 0 else shown) or "none"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from taupy.escaping import visible
 from taupy.pprof import cells, fitting, text
 from taupy.pprof.view import Cell, View
 
@@ -43,7 +44,7 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
         longest = sum(widths) + len(widths) - 1
     rule = "-" * min(longest, limit or RULE) + "\n"
     if view.title:
-        yield _painted(text.cut(text.visible(view.title), limit), "bold cyan", paint) + "\n"
+        yield _painted(text.cut(visible(view.title), limit), "bold cyan", paint) + "\n"
     yield rule
     for at in range(max(map(len, headings), default=0)):
         above = [heading[at] if at < len(heading) else "" for heading in headings]
@@ -57,7 +58,7 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
     if notes:
         yield rule
     for note in notes:
-        for line in _wrapped("note: " + text.visible(note), limit):
+        for line in _wrapped("note: " + visible(note), limit):
             yield _painted(line, "yellow", paint) + "\n"
 
 

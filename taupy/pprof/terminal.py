@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Literal
 
+from taupy.escaping import guarded, visible
 from taupy.pprof import forms, pager, table
 from taupy.pprof.view import View
 
@@ -63,6 +64,11 @@ def _write(stream: IO[str] | None, lines: Callable[[IO[str]], Iterator[str]]) ->
     pager.write(lines(out), out)
 
 
+def write(text: str) -> None:
+    """Write lines that are no table to standard output; what they quote is escaped."""
+    _write(None, lambda out: _encodable(iter([guarded(text)]), out))
+
+
 def _lines(
     views: Iterable[View],
     form: Form,
@@ -71,6 +77,7 @@ def _lines(
     color: bool | None,
     alone: bool,
 ) -> Iterator[str]:
+    colored = False
     if form == "csv":
         lines = forms.csv_lines(views)
     elif form == "json":
@@ -81,7 +88,8 @@ def _lines(
         colored = wants_color(out) if color is None else color
         limit = terminal_width(out) if width is None else width
         lines = table.lines(views, limit, _painter() if colored else None)
-    return _encodable(lines, out)
+    # Forms and tables escape what they show; whatever they missed ends here.
+    return _encodable((guarded(line, colored=colored) for line in lines), out)
 
 
 @contextlib.contextmanager
@@ -97,7 +105,7 @@ def busy(text: str) -> Iterator[None]:
             from rich.console import Console
         except ImportError:
             return
-        status = Console(stderr=True).status(text)
+        status = Console(stderr=True).status(visible(text))
         status.start()
         begun.append(status.stop)
 

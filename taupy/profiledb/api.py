@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from taupy.escaping import html, visible
 from taupy.model.gpu_rows import KernelRow, SiteRow
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow, TrialRow
 from taupy.profiledb import gpu_query, metrics, query, selector
@@ -59,7 +59,7 @@ class Database:
         shown = there[[*columns, "state", "tags"]].tail(_ROWS_IN_A_NOTEBOOK)
         many = len(there) > len(shown)
         title = f"{len(there)} trials" + (f", the last {len(shown)}" if many else "")
-        return f"<p><b>{escape(self.path)}</b>: {title}</p>" + _html(shown)
+        return f"<p><b>{html(self.path)}</b>: {title}</p>" + _html(shown)
 
     def trials(
         self,
@@ -141,14 +141,14 @@ class Trial:
 
     def __repr__(self) -> str:
         row = self.row
-        return f"<trial {row.id} {row.application}/{row.experiment}/{row.name}>"
+        return visible(f"<trial {row.id} {row.application}/{row.experiment}/{row.name}>")
 
     def _repr_html_(self) -> str:
         """A notebook shows a trial as its facts and its largest routines."""
         row = self.row
         title = f"trial {row.id}: {row.application}/{row.experiment}/{row.name}"
         about = f"{row.started_at}, {row.duration_ns / 1e9:.3f} s, {row.state}"
-        head = f"<p><b>{escape(title)}</b> {escape(about)}</p>"
+        head = f"<p><b>{html(title)}</b> {html(about)}</p>"
         there = self.metrics()["name"].tolist()
         if not there:
             return head
@@ -305,7 +305,13 @@ def _conditions(
 
 
 def _html(rows: pd.DataFrame) -> str:
-    return str(rows.to_html(index=False, border=0))
+    """A frame as HTML: pandas escapes markup, and we what is not visible."""
+
+    def shown(cell: object) -> object:
+        text = ", ".join(map(str, cell)) if isinstance(cell, tuple) else cell
+        return visible(text) if isinstance(text, str) else text
+
+    return str(rows.map(shown).rename(columns=visible).to_html(index=False, border=0))
 
 
 def frame(

@@ -7,6 +7,7 @@ thread out of the GROUP BY.
 
 from __future__ import annotations
 
+from taupy.escaping import visible
 from taupy.model.expression import Binary, Function, Name, Node, Number
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics import COUNTS, bound_expression
@@ -43,9 +44,9 @@ def statement(db: ProfileDB, trial_id: int, name: str) -> str:
         text = _sql(node, column, scales)
         columns[column] = text if factor == 1 else f"{factor!r} * ({text})"
     return _STATEMENT.format(
-        name=found.name,
-        unit=found.unit,
-        expression=found.expression or found.name,
+        name=visible(found.name),  # in a comment, which a line break would end
+        unit=visible(found.unit),
+        expression=visible(found.expression or found.name),
         trial=trial_id,
         **columns,
     )

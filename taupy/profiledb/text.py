@@ -1,10 +1,14 @@
-"""Strings on their way into the database and out to people.
+"""Strings on their way into the database.
 
-Names come from measured programs and may hold anything: lone surrogates, which
-SQLite cannot take, and control characters, which a terminal must not get.
+Names come from measured programs and may hold lone surrogates, which SQLite cannot take.
 """
 
 from __future__ import annotations
+
+from taupy.escaping import visible
+
+shown = visible
+"""On the way out to people; errors do that to their whole message themselves."""
 
 
 def storable(text: str) -> str:
@@ -12,13 +16,3 @@ def storable(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def shown(text: str) -> str:
-    """The text on one line, with all that is not printable as backslash escapes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )

@@ -7,6 +7,7 @@ import re
 from taupy import units
 from taupy.analysis import pivot
 from taupy.analysis.pivot import Labels
+from taupy.escaping import visible
 from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.report.pivot import ROW_DIMENSIONS, Made
 
@@ -85,4 +86,6 @@ def _spelled(label: Labels) -> str:
 
 
 def _heading(label: Labels) -> str:
-    return "\n".join(label[:2]) if len(label) == 2 else _spelled(label)
+    """On one line, or on two, whatever the labels hold."""
+    names = [visible(name) for name in label]
+    return "\n".join(names) if len(names) == 2 else _spelled(tuple(names))

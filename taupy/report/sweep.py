@@ -32,6 +32,7 @@ from taupy.analysis.sweep import (
     scaled,
 )
 from taupy.errors import MissingMetric, UsageError
+from taupy.escaping import visible
 from taupy.model.profile import Metric
 from taupy.model.rows import FlatRow
 from taupy.profiledb import metrics
@@ -271,7 +272,7 @@ class Sweep:
         self.baseline = baseline if baseline is not None else self.values[0]
 
     def __repr__(self) -> str:
-        return (
+        return visible(
             f"<sweep over {self.over}: {len(self._measured)} trials, "
             f"{len(self.values)} values, {self.metric.name} [{self.metric.unit}]>"
         )

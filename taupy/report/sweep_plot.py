@@ -10,14 +10,13 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from html import escape
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from taupy import units
 from taupy.analysis.sweep import as_number
 from taupy.errors import TaupyError, UsageError
-from taupy.profiledb.text import shown
+from taupy.escaping import content_security_policy, html, visible
 from taupy.report.sweep import Sweep, Where
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def write(sweep: Sweep, path: str, most: int = 8) -> None:
         with open(path, "wb") as file:
             file.write(content)
     except OSError as problem:
-        raise TaupyError(f"{shown(path)} cannot be written: {problem.strerror}") from None
+        raise TaupyError(f"{path} cannot be written: {problem.strerror}") from None
 
 
 def _drawn(sweep: Sweep, kind: str, most: int) -> bytes:
@@ -348,7 +347,7 @@ def _name(where: Where, timer: str) -> str:
 
 def _text(name: str, longest: int = _LONGEST_NAME) -> str:
     """A name as matplotlib takes it: one line, nothing of it mathematics."""
-    text = shown(name)
+    text = visible(name)
     if len(text) > longest:
         text = text[: longest - 3] + "..."
     return text.replace("$", r"\$")
@@ -361,6 +360,7 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+{policy}
 <title>{title}</title>
 <style>
 :root {{ color-scheme: light dark; --ink: #1b1f24; --surface: #ffffff; --grid: #d5d9de;
@@ -419,22 +419,22 @@ def page(sweep: Sweep, svg: str, most: int) -> str:
         for row in table.rows:
             line = ""
             for column, at, side in zip(columns, positions, right, strict=True):
-                text = escape(cells.FORMATS[column.kind](row[at]))
+                text = html(cells.FORMATS[column.kind](row[at]))
                 line += f'<td class="number">{text}</td>' if side else f"<td>{text}</td>"
             body.append(f"<tr>{line}</tr>")
-        notes = "".join(f'<p class="note">{escape(shown(note))}</p>' for note in table.notes)
+        notes = "".join(f'<p class="note">{html(note)}</p>' for note in table.notes)
         tables.append(
-            f'<h2>{escape(shown(table.title))}</h2>\n<div class="wide"><table>'
+            f'<h2>{html(table.title)}</h2>\n<div class="wide"><table>'
             f"<thead><tr>{head}</tr></thead>\n<tbody>{''.join(body)}</tbody></table></div>{notes}"
         )
-    title = shown(f"{sweep.metric.name} over {sweep.over}")
     return _PAGE.format(
-        title=escape(title),
-        lead=escape(shown(repr(sweep)[1:-1])),
+        policy=content_security_policy(),
+        title=html(f"{sweep.metric.name} over {sweep.over}"),
+        lead=html(repr(sweep)[1:-1]),
         svg=drawing,
         tables="\n".join(tables),
     )
 
 
 def _lines(heading: list[str]) -> str:
-    return "<br>".join(map(escape, heading))
+    return "<br>".join(map(html, heading))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from taupy.escaping import visible
 from taupy.roofline.placement import Placement
 
 LONGEST = 38
@@ -56,10 +57,4 @@ def clipped(name: str, longest: int = LONGEST) -> str:
 
 def _spaced(name: str) -> str:
     """On one line, and with what is not printable as escapes: pictures cannot hold it."""
-    text = " ".join(name.split())
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
-        for each in text
-    )
+    return visible(" ".join(name.split()))

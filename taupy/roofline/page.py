@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
+from taupy.escaping import content_security_policy, html, script_json
 from taupy.roofline import chart as charts
 from taupy.roofline.chart import Chart
 from taupy.roofline.page_script import SCRIPT, STYLE
@@ -17,8 +16,7 @@ _PAGE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline';\
- script-src 'unsafe-inline'; img-src data: blob:">
+{policy}
 <title>{title}</title>
 <style>{style}</style>
 </head>
@@ -65,6 +63,10 @@ def html_page(made: Sequence[Chart], theme: Theme | None = None) -> str:
         "palettes": {"light": palette("light"), "dark": palette("dark")},
         "theme": theme,
     }
-    # In a script element only "</" and "<!--" end what is text: names may hold anything.
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-    return _PAGE.format(title=escape(made[0].title), style=STYLE, data=text, script=SCRIPT)
+    return _PAGE.format(
+        policy=content_security_policy([SCRIPT], "img-src data: blob:"),
+        title=html(made[0].title),
+        style=STYLE,
+        data=script_json(data),
+        script=SCRIPT,
+    )

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
+from taupy.escaping import visible
 from taupy.formats import tau, tau_text
 from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
@@ -559,8 +560,8 @@ def test_cut_call_paths_of_any_tree_keep_all_numbers_of_tau(tmp_path_factory, se
             assert (calls, subroutines, whole * 1000, own * 1000) in spelled[key], key
 
 
-NAMES = st.text(
-    st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12
+NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12).map(
+    visible
 ) | st.sampled_from(["a => b", "a", "b", 'q"q', '"', " x ", "e : f", "[{f}{1}]", "g [{f.py}{2}]"])
 
 

@@ -81,11 +81,6 @@ def test_no_name_can_reach_the_terminal_with_its_control_characters(form):
     assert "note" in shown(View("", [Column("a")], [], [EVIL])).splitlines()[-1]
 
 
-def test_control_characters_are_shown_as_escapes():
-    assert text.visible(EVIL) == r"x\x1b[31m\n\t\u202eevil\x9b\u2028\ud800"
-    assert text.visible("café ∑ naïve\U000e0041") == r"café ∑ naïve\U000e0041"
-
-
 def test_absent_is_not_zero():
     view = View("", [Column("a", "tau_time"), Column("b", "int")], [(None, 0)])
     assert shown(view).splitlines()[-1] == "  0"

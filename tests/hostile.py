@@ -1,0 +1,84 @@
+"""A trial whose every text attacks its reader, and what no output may hold because of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, is_dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+from taupy.model.profile import Metric, Profile, Timer, UserEvent
+
+EVIL = (
+    "=cmd|' /C calc'!A0;=1+1<script>alert(1)</script>\x1b[2J\x1b]0;owned\x07\n\r\t"
+    "\u202e\u2066\u200b\x9b2J]]>--></svg>`|$x_{$\"'{{7*7}}"
+)
+UNSAFE = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ud800-\udfff]"
+)
+"""All but the end of a line: controls, and letters that turn or hide text."""
+
+# Texts with a meaning for taupy itself; a program cannot choose them freely.
+_FIXED = {"uuid", "kind", "state", "category", "edge", "limiter", "unit", "source", "pattern"}
+_GROUPS = {"GPU_KERNEL", "GPU_COPY", "CUDA_API", "TAUPY", "PYTHON"}
+
+
+def hostile(made: Profile) -> Profile:
+    """The profile with EVIL before each of its names, keys and values, and some more of them."""
+    made.metrics = [*made.metrics, Metric(f"{EVIL}metric", EVIL)]
+    tree = made.threads[0].tree
+    tree.inclusive[f"{EVIL}metric"] = tree.inclusive["time"][:]
+    tree.exclusive[f"{EVIL}metric"] = tree.exclusive["time"][:]
+    made.threads[0].user_events = [
+        *made.threads[0].user_events,
+        UserEvent("event", "bytes", 1, 2.0, 2.0, 2.0, 4.0, row=1),
+    ]
+    for name in ("application", "experiment", "name", "source"):
+        setattr(made, name, EVIL + (getattr(made, name) or name))
+    made.metadata = {EVIL + key: EVIL + value for key, value in made.metadata.items()}
+    made.metadata |= {"Command": EVIL, "Hostname": EVIL, "CPU Type": EVIL, "GPU Name": EVIL}
+    made.metadata |= {"taupy.health.note": EVIL, "n": f"{EVIL}{made.uuid[-1]}"}
+    made.node_metadata = {
+        node: {EVIL + key: EVIL + value for key, value in facts.items()}
+        for node, facts in made.node_metadata.items()
+    }
+    made.timers = [made.timers[0], *(attacking(timer) for timer in made.timers[1:])]
+    made.devices = [attacking(device) for device in made.devices]
+    for measured in made.threads:
+        measured.thread = attacking(measured.thread)
+        measured.user_events = [attacking(event) for event in measured.user_events]
+    return made
+
+
+def attacking(record: Any) -> Any:
+    """A dataclass with EVIL before all of its free texts."""
+    changed: dict[str, Any] = {}
+    for one in fields(record):
+        value = getattr(record, one.name)
+        if one.name in _FIXED:
+            continue
+        if isinstance(value, str):
+            changed[one.name] = EVIL + value
+        elif isinstance(record, Timer) and one.name == "groups":
+            changed["groups"] = tuple(
+                group if group in _GROUPS else EVIL.replace("|", "") + group for group in value
+            )
+        elif isinstance(value, tuple) and value and is_dataclass(value[0]):
+            changed[one.name] = tuple(map(attacking, value))
+    return replace(record, **changed)
+
+
+class Tags(HTMLParser):
+    """The elements and attributes that a browser would make of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.attributes += attrs
