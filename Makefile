@@ -1,5 +1,6 @@
 # make demo    profile a real training run and show where its time went
-# make test    run the tests, the fast ones first
+# make test    run the quick tests, in minutes
+# make test-all    run all tests but those that need a GPU
 # make check   lint, format, types, import floors, docs
 # make bench   measure what measuring costs
 # make gpu-check    on a machine with a GPU: its tests, beside torch.profiler
@@ -22,7 +23,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test check lint types floors docs bench gpu-environment gpu-check gpu-record clean python
+.PHONY: demo test-environment test test-all check lint types floors docs bench gpu-environment gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
@@ -31,8 +32,11 @@ demo: $(DEMO)/.installed-$(VERSION)
 test-environment: $(TEST)/.installed
 
 test: test-environment
-	$(TEST)/bin/python -m pytest -q -m "not slow and not gpu" -n 2
-	$(TEST)/bin/python -m pytest -q -m "slow and not gpu"
+	$(TEST)/bin/python -m pytest -q -m "not slow and not gpu" -n 2 --durations=10
+
+# SHARE=1/5 leaves four fifths of what is slow, or the same on all Pythons, to four other runs.
+test-all: test-environment
+	$(TEST)/bin/python -m pytest -q -m "not gpu" -n 2 --durations=25 $(if $(SHARE),--share $(SHARE))
 
 check: lint types floors docs  # `make -k check` goes on after a failure
 

@@ -1,16 +1,20 @@
-"""What holds for all tests: examples that repeat, and shares of those that cost the most.
+"""What holds for all tests: signals as at a terminal, examples that repeat, shares for CI.
+
+Signals that whoever started the tests ignores or blocks (`nohup`, `&` in a script, some CI
+systems) are put back to their defaults, here and so in the programs that tests start.
 
 Property tests try the same examples each time, so that a red run means a change;
 HYPOTHESIS_PROFILE=explore has them look for new ones.
 
-TAUPY_SHARE=1 runs a third of what is slow, or does not hang on the Python version, another
-third on each version. CI does, since it runs all versions.
+`--share K/N` runs the tests that depend on the Python version, and of the others every N-th:
+CI runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import re
+import signal
 import zlib
 from pathlib import Path
 
@@ -22,19 +26,51 @@ settings.register_profile("explore")
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 TESTS = Path(__file__).parent
-SHARED = [TESTS / "fidelity", TESTS / "fuzz", TESTS / "unit" / "roofline"]
+ON_EVERY_PYTHON = [
+    TESTS / "engine",
+    TESTS / "integration" / "test_run.py",
+    TESTS / "unit" / "instrument",
+    TESTS / "unit" / "test_commands.py",
+]
+IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
+def restore_signals() -> None:
+    """Undo what the parent ignored or blocked."""
+    for number in signal.valid_signals() - IGNORED_BY_PYTHON:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            interrupts = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if interrupts else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+restore_signals()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", metavar="K/N", type=_share, help="see tests/conftest.py")
+
+
+def _share(text: str) -> tuple[int, int]:
+    if match := re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text):
+        share, shares = int(match[1]), int(match[2])
+        if share <= shares:
+            return share, shares
+    raise ValueError(text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("TAUPY_SHARE") != "1":
+    if not (chosen := config.getoption("--share")):
         return
+    share, shares = chosen
     mine, others = [], []
     for item in items:
-        is_shared = item.get_closest_marker("slow") or any(
-            item.path.is_relative_to(folder) for folder in SHARED
+        everywhere = not item.get_closest_marker("slow") and any(
+            item.path.is_relative_to(path) for path in ON_EVERY_PYTHON
         )
+        # By name, not by position: tests that some Python lacks must not shift the others.
         name = item.nodeid.rpartition("/")[2]
-        is_mine = zlib.crc32(name.encode()) % 3 == sys.version_info.minor % 3
-        (mine if is_mine or not is_shared else others).append(item)
+        in_share = zlib.crc32(name.encode()) % shares == share - 1
+        (mine if everywhere or in_share else others).append(item)
     items[:] = mine
     config.hook.pytest_deselected(items=others)

@@ -94,13 +94,15 @@ def short_name(demangled: str) -> str:
             if word[0] == "operator":
                 in_conversion = True
         elif character in "(<[{":
+            if character == "(" and at + 1 < end and demangled[at + 1] in "*&" and after_space:
+                kept.clear()  # a routine that returns a pointer to one: its name stands inside
+                at += 2
+                after_space = False
+                continue
             stop = closing.get(at, end - 1) + 1
             group = demangled[at:stop]
             if group in _ANONYMOUS:
                 at = stop + 2 if demangled.startswith("::", stop) else stop
-            elif character == "(" and at + 1 < end and demangled[at + 1] in "*&" and after_space:
-                kept.clear()  # a routine that returns a pointer to one: its name stands inside
-                at += 2
             elif character == "(" and kept and kept[-1] in {"decltype", "__typeof__", "typeof"}:
                 at = stop
             elif character == "(":

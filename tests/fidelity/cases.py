@@ -49,7 +49,7 @@ class Case:
         awaits: file that a grandchild makes later; waited for before comparing.
         ignored, blocked: signals that are so when the program starts.
         limits: soft and hard resource limits that hold when the program starts.
-        lateness_s: how much longer than plain it may take.
+        lateness_s: how much longer than plain it may take on an idle machine.
         compares_stderr: False where plain Python's own is not the same twice.
         needs: a module, "root", or "file:PATH" without which the case is skipped.
     """
@@ -84,7 +84,6 @@ class Case:
     since: tuple[int, int] = (3, 11)
     before_version: tuple[int, int] = (9, 0)
     needs: tuple[str, ...] = ()
-    slow: bool = False
 
     @property
     def routines(self) -> dict[str, int | None]:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from .cases import Case
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 TIMED_OUT = 9999
 """Status of a run that did not end in time."""
 
@@ -285,7 +285,7 @@ def _status(process: subprocess.Popen, late: bool) -> int:
 
 
 def _wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 8
+    deadline = time.monotonic() + TIMEOUT_S
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     time.sleep(0.05)

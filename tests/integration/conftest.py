@@ -40,7 +40,7 @@ class Runs:
             env=self.environ(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             **more,
         )
 

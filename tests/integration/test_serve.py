@@ -63,7 +63,7 @@ def wait_for(address):
 
 
 def fetch(url):
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         return answer.read().decode()
 
 
@@ -110,7 +110,7 @@ def test_every_page_answers_in_a_browser(runs):
                 fetch(url)
             assert refused.value.code == 400
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=120) == 0
         assert process.stderr.read() == ""
     assert path.read_bytes() == before
 

@@ -140,7 +140,7 @@ def test_a_pipe_that_nobody_closes_holds_nothing_up(runs):
     ) as process:
         process.stdin.write("one\ntwo\n")
         process.stdin.flush()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
         assert process.stdout.read() == "one\n" * 3
 
 
@@ -163,7 +163,7 @@ def test_a_signal_ends_all_runs(runs, number, code):
     )
     assert process.stdout.readline() == b"up\n"
     process.send_signal(number)
-    assert process.wait(timeout=20) == code
+    assert process.wait(timeout=120) == code
     assert process.stdout.read() == b""
     process.stdout.close()
     assert len(runs.sql("SELECT * FROM trial")) == 1
@@ -237,6 +237,6 @@ def test_ranks_of_a_job_stay_together_run_by_run(runs):
                 stdout=-3,
             )
         )
-    assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
+    assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
     assert runs.sql("SELECT nodes FROM trials") == [(2,), (2,)]
     assert len({metadata(runs, trial)["repeat"] for trial in (1, 2)}) == 1

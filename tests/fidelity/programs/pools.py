@@ -29,7 +29,6 @@ CASES = [
             f"pool_{method}",
             f"context = mp.get_context('{method}')\nwith context.Pool(2) as pool:\n    print(pool.map(work, range(5)), pool.apply(thing, (3,)).n)\n    pool.close(); pool.join()",
             says="[0, 1, 4, 9, 16] 3",
-            slow=method != "fork",
         )
         for method in ("fork", "spawn", "forkserver")
     ),
@@ -38,7 +37,6 @@ CASES = [
             f"process_{method}",
             f"context = mp.get_context('{method}')\nqueue = context.Queue()\np = context.Process(target=put, args=(queue, 7)); p.start()\nprint(queue.get()); p.join(); print(p.exitcode)\nq = context.Process(target=leave, args=(5,)); q.start(); q.join(); print(q.exitcode)",
             says="49\n0\n5",
-            slow=method != "fork",
         )
         for method in ("fork", "spawn", "forkserver")
     ),
@@ -61,7 +59,6 @@ CASES = [
             f"executor_{method}",
             f"with ProcessPoolExecutor(2, mp_context=mp.get_context('{method}')) as pool:\n    print(list(pool.map(work, range(5))), pool.submit(thing, 6).result().n)\n    print(repr(pool.submit(fail, 2).exception()))",
             says="[0, 1, 4, 9, 16] 6\nValueError(2)",
-            slow=method == "spawn",
         )
         for method in ("fork", "spawn")
     ),

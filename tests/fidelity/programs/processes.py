@@ -73,7 +73,7 @@ CASES = [
     _processes("execs_what_is_missing", "work()\ntry: os.execv('/nowhere', ['x'])\nexcept OSError as error: print(error)\ndef later(): return 1\nlater()\n", says="No such file", keeps={"work": 1, "later": 1}),
     _processes("execs_itself", "work(); flush()\nif len(sys.argv) < 3:\n    os.execv(sys.executable, [sys.executable, *sys.argv, 'again'])\nprint(sys.argv)\n", args=("a",), says="['prog.py', 'a', 'again']", keeps="work"),
     _processes("execs_itself_with_environment", "work(); flush()\nif 'AGAIN' not in os.environ:\n    os.execve(sys.executable, [sys.executable, __file__], {**os.environ, 'AGAIN': '1'})\nprint('again')\n", says="again", keeps="work"),
-    _processes("execs_itself_ten_times", "n = int(sys.argv[1]); work()\nif n: os.execv(sys.executable, [sys.executable, __file__, str(n - 1)])\nprint('end')\n", args=("10",), says="end", keeps="work", slow=True),
+    _processes("execs_itself_ten_times", "n = int(sys.argv[1]); work()\nif n: os.execv(sys.executable, [sys.executable, __file__, str(n - 1)])\nprint('end')\n", args=("10",), says="end", keeps="work"),
     _processes("execs_in_a_thread", "import threading\nwork(); flush()\nthreading.Thread(target=lambda: os.execv('/bin/echo', ['echo', 'other'])).start()\ntime.sleep(5)\n", says="other", keeps="work", sees_the_end=False),
     _processes("fork_and_exec", "work(); flush()\nif not os.fork():\n    child_work(); os.execv('/bin/echo', ['echo', 'other'])\nos.wait()\n", says="other", keeps=_BOTH),
     _processes("pipes_between", "r, w = os.pipe(); work()\nif not os.fork():\n    os.close(r); os.write(w, b'from child'); os._exit(0)\nos.close(w); print(os.read(r, 100), os.read(r, 100)); os.wait()\n", says="b'from child' b''", keeps="work"),

@@ -68,7 +68,7 @@ class Gpu:
             env=self.environ(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
         )
         assert done.returncode == ends, done.stderr
         self.said = done.stderr

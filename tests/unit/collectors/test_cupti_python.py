@@ -245,7 +245,7 @@ def test_without_the_package_the_remedy_is_named_before_the_program_starts(tmp_p
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert done.returncode != 0
     assert done.stdout == ""

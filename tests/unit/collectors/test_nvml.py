@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pynvml
@@ -77,9 +76,7 @@ def test_without_nvml_there_is_nothing(monkeypatch):
 def test_the_sampler_ends_with_the_program_and_keeps_what_it_saw(tmp_path):
     program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.4)"])
     start = process_start(program.pid)
-    begun = time.monotonic()
     nvml.watch(tmp_path, program.pid, start, interval_s=0.02)
-    assert time.monotonic() - begun < 60
     program.wait()
     events = nvml.user_events(tmp_path, {"GPU-aaaa": 3})
     power = next(event for event in events if event.name == "GPU[3] Power")

@@ -102,7 +102,7 @@ def measure(tmp_path):
             [sys.executable, "-c", f"exec(compile({driver!r}, {ours!r}, 'exec'))"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             cwd=tmp_path,
         )
         if check:

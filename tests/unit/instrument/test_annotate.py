@@ -66,10 +66,10 @@ def test_a_timer_costs_no_more_than_a_few_calls():
     def loop(body) -> float:
         best = 1.0
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.thread_time()
             for _ in range(10_000):
                 body()
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.thread_time() - start)
         return best
 
     def three_calls():

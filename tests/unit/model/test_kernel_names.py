@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from taupy.model import kernel_names
 from taupy.model.kernel_names import demangled, short_name
+from tests.growth import is_linear
 
 SHORT = {
     "ampere_sgemm_128x64_tn": "ampere_sgemm_128x64_tn",
@@ -92,9 +91,7 @@ def test_a_name_that_stands_for_gigabytes_stays_mangled(monkeypatch):
         pytest.skip("this machine has no C++ runtime")
     monkeypatch.setattr(kernel_names, "SECONDS_AT_MOST", 0.5)
     assert demangled(bomb(3)).startswith("f(std::pair<int, int>, std::pair<std::pair<int, int>")
-    start = time.monotonic()
     assert demangled(bomb(34)) == bomb(34)
-    assert time.monotonic() - start < 30
     assert demangled("_Z6vecaddPfi") == "vecadd(float*, int)"  # and goes on
 
 
@@ -138,6 +135,4 @@ def test_without_a_demangler_names_stay_mangled(monkeypatch):
     ],
 )
 def test_hostile_names_take_linear_time(piece):
-    start = time.process_time()
-    short_name("f" + piece * (200_000 // len(piece)))
-    assert time.process_time() - start < 2.0
+    assert is_linear(lambda length: short_name("f" + piece * (length // len(piece))), 5_000)

@@ -149,7 +149,7 @@ def test_delete_asks_on_a_terminal(folder, answer, left):
     command = [sys.executable, "-m", "taupy", "trials", "delete", "2"]
     process = subprocess.Popen(command, stdin=theirs, stderr=subprocess.PIPE, text=True)
     os.write(ours, f"{answer}\n".encode())
-    _, asked = process.communicate(timeout=30)
+    _, asked = process.communicate(timeout=120)
     os.close(ours)
     os.close(theirs)
     assert "Delete this trial from" in asked
@@ -199,5 +199,5 @@ def test_ctrl_c_ends_an_endless_query_with_130(folder):
     while cpu_seconds(process.pid) < 1:  # it is at it: starting takes a third of that
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=30)
+    _, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (130, b"")

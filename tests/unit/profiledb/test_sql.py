@@ -145,5 +145,5 @@ def test_an_endless_query_ends_with_ctrl_c(stored, statement):
     process.stdout.readline()
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(120) == 130
     process.stdout.close()

@@ -242,7 +242,7 @@ def test_runs_of_one_value_that_are_of_different_things_are_told():
 
 def main_output(*arguments):
     shown = subprocess.run(
-        [sys.executable, "-m", "taupy", *arguments], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "taupy", *arguments], capture_output=True, text=True, timeout=240
     )
     assert shown.returncode == 0, shown.stderr
     return shown.stdout
