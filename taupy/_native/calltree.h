@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "counters.h"
 #include "part.h"
+#include "table.h"
 #include <pthread.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -49,8 +50,7 @@ typedef struct Thread {
     uint64_t sampled_ticks, resident_kib;
     char name[64];
     /* private to the process, of no use to a reader */
-    Node **table;
-    uint64_t mask, count;
+    Table nodes; /* by parent and key; without the root */
     Node *free_node;
     uint64_t free_count, block_count;
     char *stack_low; /* below it the C stack is nearly used up (3.11) */
@@ -76,44 +76,34 @@ static inline uint64_t *node_metrics(Node *node) { return (uint64_t *)(node + 1)
 
 static inline uint64_t node_hash(const Node *parent, const void *key)
 {
-    return (((uint64_t)parent >> 6) * 31 + ((uint64_t)key >> 3)) * 0x9E3779B97F4A7C15ull >> 20;
+    uint64_t bits = (uint64_t)key;
+    return table_hash((uint64_t)parent ^ (bits << 27 | bits >> 37));
 }
 
-static Node *node_find(Thread *thread, const Node *parent, const void *key)
+typedef struct CallPath {
+    const Node *parent;
+    const void *key;
+} CallPath;
+
+static inline int node_is(const void *entry, const void *wanted)
 {
-    Node *node;
-    for (uint64_t i = node_hash(parent, key) & thread->mask; (node = thread->table[i]) != NULL;
-         i = (i + 1) & thread->mask)
-        if (node->key == key && node->parent == parent)
-            return node;
-    return NULL;
+    const Node *node = entry;
+    const CallPath *path = wanted;
+    return node->key == path->key && node->parent == path->parent;
 }
 
-static void table_put(Node **table, uint64_t mask, Node *node)
+static inline Node *node_find(const Thread *thread, const Node *parent, const void *key)
 {
-    uint64_t i = node_hash(node->parent, node->key) & mask;
-    while (table[i] != NULL)
-        i = (i + 1) & mask;
-    table[i] = node;
+    CallPath path = {parent, key};
+    return table_find(&thread->nodes, node_hash(parent, key), node_is, &path);
 }
 
-static void table_remove(Thread *thread, Node *node)
+/* Give a node another key. The table has room for it: the node was in it before. */
+static void node_rekey(Thread *thread, Node *node, void *key)
 {
-    uint64_t i = node_hash(node->parent, node->key) & thread->mask;
-    while (thread->table[i] != node) {
-        if (thread->table[i] == NULL)
-            return;
-        i = (i + 1) & thread->mask;
-    }
-    /* Whoever a search could not reach any more moves into the gap. */
-    for (uint64_t j = (i + 1) & thread->mask; thread->table[j] != NULL; j = (j + 1) & thread->mask) {
-        uint64_t home = node_hash(thread->table[j]->parent, thread->table[j]->key) & thread->mask;
-        if (((j - home) & thread->mask) >= ((j - i) & thread->mask)) {
-            thread->table[i] = thread->table[j];
-            i = j;
-        }
-    }
-    thread->table[i] = NULL;
+    table_remove(&thread->nodes, node_hash(node->parent, node->key), node);
+    node->key = key;
+    table_put(&thread->nodes, node_hash(node->parent, key), node);
 }
 
 static Thread *thread_hint; /* whose node was asked for last; NULL when threads are forgotten */
@@ -128,27 +118,10 @@ static Thread *thread_of(Node *node)
     return thread_hint = (Thread *)node; /* the root is its first member */
 }
 
-static int table_grow(Thread *thread)
-{
-    uint64_t mask = thread->mask * 2 + 1;
-    Node **table = calloc(mask + 1, sizeof *table);
-    if (table == NULL)
-        return -1;
-    for (uint64_t i = 0; i <= thread->mask; i++)
-        if (thread->table[i] != NULL)
-            table_put(table, mask, thread->table[i]);
-    free(thread->table);
-    thread->table = table;
-    thread->mask = mask;
-    return 0;
-}
-
 /* A node for (parent, key), which must not exist. NULL when no more can be had. */
 static Node *node_new(Thread *thread, Node *parent, void *key)
 {
     if (callpath_count >= callpath_limit)
-        return NULL;
-    if (thread->count * 3 > thread->mask * 2 && table_grow(thread) != 0)
         return NULL;
     if (thread->free_count == 0) {
         /* Small first blocks, since a program may have thousands of short threads. */
@@ -162,14 +135,14 @@ static Node *node_new(Thread *thread, Node *parent, void *key)
         thread->block_count = count < 1000 ? count * 2 + 1 : count;
     }
     Node *node = thread->free_node;
+    if (table_put(&thread->nodes, node_hash(parent, key), node) != 0)
+        return NULL;
     thread->free_node += node_stride;
     thread->free_count--;
     node->parent = parent;
     node->last = &nowhere;
     node->depth = parent->depth + 1;
     node->key = key; /* last: a reader takes a node with a key as whole */
-    table_put(thread->table, thread->mask, node);
-    thread->count++;
     callpath_count++;
     return node;
 }

@@ -164,11 +164,10 @@ static PyObject *start(PyObject *module, PyObject *options)
     resident_before = 0;
     if (PyErr_Occurred())
         return NULL;
-    for (uint64_t i = 0; routines != NULL && i <= routines_mask; i++)
-        if (routines[i] != NULL) /* selection may have changed; names stay */
-            routines[i]->flags &= ROUTINE_OURS | ROUTINE_PHASE;
-    if (code_extra < 0)
-        code_extra = code_request_extra(code_freed);
+    for (uint64_t i = 0; routines.slots != NULL && i <= routines.mask; i++)
+        if (routines.slots[i].entry != NULL) /* selection may have changed; names stay */
+            ((Routine *)routines.slots[i].entry)->flags &= ROUTINE_OURS | ROUTINE_PHASE;
+    codes_watch();
     PyObject *blas = option(options, "blas");
     if (blas != NULL && PyBytes_Check(blas) && operations_start(PyBytes_AS_STRING(blas)) != 0) {
         PyErr_Format(PyExc_OSError, "%s", dlerror());
@@ -595,8 +594,8 @@ static PyObject *flat(PyObject *module, PyObject *unused)
                              ? 1.0
                              : (double)(now.ns - early.ns) / (double)(now.ticks - early.ticks);
     for (Thread *thread = threads; thread != NULL; thread = thread->next)
-        for (uint64_t i = 0; i <= thread->mask; i++) {
-            Node *node = thread->table[i];
+        for (uint64_t i = 0; thread->nodes.slots != NULL && i <= thread->nodes.mask; i++) {
+            Node *node = thread->nodes.slots[i].entry;
             Routine *routine = node != NULL ? routine_of(node) : NULL;
             if (node == NULL || node->parent == NULL)
                 continue;
@@ -644,6 +643,26 @@ out:
     return PyList_New(0);
 }
 
+/* What the hash tables hold and what their searches cost, see table_steps. */
+static PyObject *tables(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    Table nodes = {0};
+    uint64_t node_slots = 0, node_steps = 0;
+    for (Thread *thread = threads; thread != NULL; thread = thread->next) {
+        nodes.count += thread->nodes.count;
+        node_slots += table_slots(&thread->nodes);
+        node_steps += table_steps(&thread->nodes);
+    }
+    return Py_BuildValue(
+        "{s(KKK)s(KKK)s(KKK)sK}", "routines", (unsigned long long)routines.count,
+        (unsigned long long)table_slots(&routines), (unsigned long long)table_steps(&routines),
+        "retired", (unsigned long long)retired.count, (unsigned long long)table_slots(&retired),
+        (unsigned long long)table_steps(&retired), "nodes", (unsigned long long)nodes.count,
+        (unsigned long long)node_slots, (unsigned long long)node_steps, "rekeyed",
+        (unsigned long long)nodes_rekeyed);
+}
+
 static PyMethodDef methods[] = {
     {"start", start, METH_O, start_doc},
     {"stop", stop, METH_NOARGS, stop_doc},
@@ -658,6 +677,7 @@ static PyMethodDef methods[] = {
     {"set_group", set_group, METH_VARARGS, "set_group(group, enabled)"},
     {"snapshot", snapshot, METH_O, "snapshot(label): keep a copy of the profile so far."},
     {"counters_try", counters_try, METH_VARARGS, counters_try_doc},
+    {"tables", tables, METH_NOARGS, "{table: (entries, slots, steps), rekeyed}: for tests."},
     {"flat", flat, METH_NOARGS, "[(name, calls, inclusive_ns, exclusive_ns, kind)] so far."},
     {NULL, NULL, 0, NULL},
 };

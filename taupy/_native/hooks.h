@@ -109,7 +109,7 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
         globals = PyEval_GetGlobals();
     if (routine == NULL)
         routine = routine_new(key, callable, globals);
-    if (thread->name[0] == 0 && thread->count > 1 && thread->count < 64)
+    if (thread->name[0] == 0 && thread->nodes.count > 1 && thread->nodes.count < 64)
         name_thread(thread);
     if (unlikely(greenlet_loaded && !thread->greenlet_seen))
         greenlet_take(thread);
@@ -123,7 +123,7 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
         return routine == NULL ? &nowhere : child_unrecorded(thread, routine);
     }
     /* One that came out of retirement brings its nodes along. */
-    if (routine->node_count != 0 && (node = node_find(thread, parent, key)) != NULL) {
+    if ((node = routine_node(routine, thread, parent)) != NULL) {
         errno = saved;
         return parent->last = node;
     }
@@ -141,7 +141,7 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
         if (now - thread->sampled_ticks > sample_ticks)
             sample_resident(thread, now);
     }
-    node = node_new(thread, parent, key);
+    node = node_new(thread, parent, routine->node_key);
     if (node == NULL) {
         part->calls_over_limit++;
         hide(thread);
@@ -317,6 +317,8 @@ static __attribute__((noinline)) int leave_slow(Thread *thread, void *key, uint6
     if ((routine = routine_find(key)) != NULL && routine->flags)
         return leave_unrecorded(thread, routine, returned);
     Node *node = thread->cursor, *inner = node;
+    if (routine != NULL)
+        key = routine->node_key;
     while (node->parent != NULL && node->key != key)
         node = node->parent;
     if (node->parent == NULL) {
@@ -340,17 +342,14 @@ static __attribute__((noinline)) void throttle(void *key, uint64_t took)
         return;
     for (Thread *t = threads; t != NULL; t = t->next)
         for (Node *node = t->ended_ticks ? &t->root : visible(t); node != NULL; node = node->parent)
-            if (node->key == key)
+            if (node->key == routine->node_key)
                 return;
     routine->flags |= ROUTINE_THROTTLED;
     if (routine->record != NULL && routine->generation == generation)
         routine->record->flags = routine->flags;
     for (uint64_t i = 0; i < routine->node_count && routine->generation == generation; i++) {
         Node *node = routine->nodes[i];
-        Thread *t = thread_of(node);
-        table_remove(t, node);
-        node->key = (void *)((uint64_t)key | KEY_THROTTLED);
-        table_put(t->table, t->mask, node);
+        node_rekey(thread_of(node), node, (void *)((uint64_t)routine->node_key | KEY_THROTTLED));
     }
 }
 

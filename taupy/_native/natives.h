@@ -63,15 +63,10 @@ static Node *region_open(void)
 static Thread *native_row(Native *native)
 {
     Block *block = part_block(part, BLOCK_THREAD, (uint32_t)thread_count, sizeof(Thread));
-    Node **table = calloc(64, sizeof *table);
-    if (block == NULL || table == NULL) {
-        free(table);
+    if (block == NULL)
         return NULL;
-    }
     block->unused[BLOCK_THREAD_NATIVE] = 1;
     Thread *row = (Thread *)(block + 1);
-    row->table = table;
-    row->mask = 63;
     row->index = thread_count++;
     row->native_id = (uint64_t)native->tid;
     row->root.last = row->hidden.last = &nowhere;

@@ -223,7 +223,7 @@ static Routine *routine_shown(Routine *routine)
         Routine *shown = calloc(1, sizeof *shown);
         if (shown == NULL)
             return NULL;
-        shown->key = (void *)(++retired_keys << 4);
+        shown->key = shown->node_key = (void *)(++retired_keys << 4);
         shown->name = strdup(routine->name);
         shown->file = strdup(routine->file);
         shown->group = strdup(routine->group);

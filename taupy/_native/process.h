@@ -99,15 +99,11 @@ static Thread *thread_new(void)
         goto out;
     }
     Block *block = part_block(part, BLOCK_THREAD, (uint32_t)thread_count, sizeof(Thread));
-    Node **table = calloc(64, sizeof *table);
-    if (block == NULL || table == NULL) {
-        free(table);
+    if (block == NULL) {
         part->calls_over_limit++;
         goto out;
     }
     thread = (Thread *)(block + 1);
-    thread->table = table;
-    thread->mask = 63;
     thread->index = thread_count++;
     thread->native_id = (uint64_t)syscall(SYS_gettid);
     thread->pthread = pthread_self();

@@ -9,7 +9,10 @@
  * Code objects are not kept alive. When one is freed its routine retires: the record and
  * the nodes get a key that nothing has (a small number), since the address may be
  * another's tomorrow. A new code object of the same name, file and line takes a retired
- * routine over, so that code made anew in a loop stays one routine. */
+ * routine over, so that code made anew in a loop stays one routine. Nodes of a routine that
+ * has many keep their key until the new code object has been looked up as often as there are
+ * nodes: code that is made anew for every call costs the same however many call paths lead
+ * to it. */
 #ifndef TAUPY_ROUTINE_H
 #define TAUPY_ROUTINE_H
 
@@ -54,7 +57,8 @@ typedef struct RoutineRecord {
 } RoutineRecord;
 
 typedef struct Routine {
-    void *key;
+    void *key;      /* what is entered; of a retired routine the same as node_key */
+    void *node_key; /* what its nodes and its record have */
     char *name, *file, *group;
     int64_t line;
     uint32_t flags;
@@ -65,24 +69,15 @@ typedef struct Routine {
     uint64_t calls, ticks; /* for throttling */
     Node **nodes;          /* all of its nodes in this part */
     uint64_t node_count;
-    struct Routine *next_retired;
+    uint64_t lookups;      /* since its key and its nodes' differ */
+    struct Routine *next_retired; /* of the same name, file and line */
     struct Routine *shown; /* with ROUTINE_PHASE: what is recorded stands there */
 } Routine;
 
-static Routine **routines; /* hash of keys; `left` marks a slot that was used */
-static uint64_t routines_mask, routines_count;
-static Routine left;
-#define RETIRED_SLOTS 4096
-static Routine *retired[RETIRED_SLOTS]; /* lists, by name, file and line */
+static Table routines; /* by key, and by node_key where it is another */
+static Table retired;  /* by name, file and line */
 static uint64_t retired_keys;
-static Py_ssize_t code_extra = -1; /* our slot in code objects: their routine */
-#if PY_VERSION_HEX < 0x030C0000
-#define code_set_extra _PyCode_SetExtra
-#define code_request_extra _PyEval_RequestCodeExtraIndex
-#else
-#define code_set_extra PyUnstable_Code_SetExtra
-#define code_request_extra PyUnstable_Eval_RequestCodeExtraIndex
-#endif
+static uint64_t nodes_rekeyed; /* how much work it was, for tests */
 static uint64_t generation = 1; /* counts the parts of this process image */
 static int phases_known; /* some routine has ROUTINE_PHASE */
 static int greenlet_loaded; /* the module greenlet is being imported, or is there */
@@ -128,15 +123,22 @@ static int any_matches(char **patterns, const Routine *routine, const char *modu
     return 0;
 }
 
+static inline uint64_t key_hash(const void *key) { return table_hash((uint64_t)key); }
+
+static inline int routine_is(const void *entry, const void *key)
+{
+    const Routine *routine = entry;
+    return routine->key == key || routine->node_key == key;
+}
+
 static Routine *routine_find(const void *key)
 {
-    if (routines == NULL)
-        return NULL;
-    uint64_t i = ((uint64_t)key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & routines_mask;
-    for (; routines[i] != NULL; i = (i + 1) & routines_mask)
-        if (routines[i]->key == key)
-            return routines[i];
-    return NULL;
+    return table_find(&routines, key_hash(key), routine_is, key);
+}
+
+static int routine_put(Routine *routine)
+{
+    return table_put(&routines, key_hash(routine->key), routine);
 }
 
 /* A node of the routine; without memory for the list it is one that cannot retire. */
@@ -153,113 +155,159 @@ static void routine_add_node(Routine *routine, Node *node)
     routine->nodes[routine->node_count++] = node;
 }
 
+/* The routine's nodes and its record get another key. */
 static void routine_rekey(Routine *routine, void *key)
 {
     if (routine->generation == generation) {
         for (uint64_t i = 0; i < routine->node_count; i++) {
             Node *node = routine->nodes[i];
-            Thread *thread = thread_of(node);
-            table_remove(thread, node);
-            node->key = (void *)((uint64_t)key | ((uint64_t)node->key & KEY_THROTTLED));
-            table_put(thread->table, thread->mask, node);
+            node_rekey(thread_of(node), node,
+                       (void *)((uint64_t)key | ((uint64_t)node->key & KEY_THROTTLED)));
         }
+        nodes_rekeyed += routine->node_count;
         if (routine->record != NULL)
             routine->record->key = (uint64_t)key;
     }
-    routine->key = key;
+    routine->node_key = key;
 }
 
-static Routine **retired_list(const char *name, const char *file, int64_t line)
+static uint64_t routine_name_hash(const Routine *routine)
 {
-    uint64_t hash = (uint64_t)line;
-    for (const char *c = name; *c; c++)
-        hash = hash * 31 + (unsigned char)*c;
-    for (const char *c = file; *c; c++)
-        hash = hash * 31 + (unsigned char)*c;
-    return &retired[hash % RETIRED_SLOTS];
+    return table_hash_text(table_hash_text((uint64_t)routine->line, routine->name), routine->file);
 }
 
-/* The interpreter frees a code object that we know. */
+static int routine_has_name(const void *entry, const void *wanted)
+{
+    const Routine *a = entry, *b = wanted;
+    return a->line == b->line && strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0;
+}
+
+/* The code object of a routine is freed. Without memory it is no more, and its nodes stay. */
+static void routine_retire(Routine *routine)
+{
+    table_remove(&routines, key_hash(routine->key), routine);
+    if (routine->node_key == routine->key) {
+        routine_rekey(routine, (void *)(++retired_keys << 4));
+        if (table_put(&routines, key_hash(routine->node_key), routine) != 0)
+            return;
+    }
+    routine->key = routine->node_key;
+    Routine *first = table_find(&retired, routine_name_hash(routine), routine_has_name, routine);
+    if (first != NULL) {
+        routine->next_retired = first->next_retired;
+        first->next_retired = routine;
+    } else
+        table_put(&retired, routine_name_hash(routine), routine);
+}
+
+/* The nodes take over the key of the code object that is there now. */
+static void routine_adopt(Routine *routine)
+{
+    table_remove(&routines, key_hash(routine->node_key), routine);
+    routine_rekey(routine, routine->key);
+}
+
+/* A retired routine of this name, file and line, now of code object `key`; NULL: none. */
+#define NODES_REKEYED_AT_ONCE 4
+static Routine *routine_revive(const Routine *alike, void *key)
+{
+    Routine *first = table_find(&retired, routine_name_hash(alike), routine_has_name, alike);
+    if (first == NULL)
+        return NULL;
+    Routine *routine = first->next_retired != NULL ? first->next_retired : first;
+    if (routine == first)
+        table_remove(&retired, routine_name_hash(first), first);
+    first->next_retired = routine->next_retired;
+    routine->next_retired = NULL;
+    routine->key = key;
+    routine->lookups = 0;
+    if (routine->generation != generation || routine->node_count <= NODES_REKEYED_AT_ONCE)
+        routine_adopt(routine);
+    return routine;
+}
+
+/* Its node below `parent`, where the key of the code object has not led to it. */
+static Node *routine_node(Routine *routine, Thread *thread, const Node *parent)
+{
+    if (routine->node_count == 0)
+        return NULL;
+    Node *node = node_find(thread, parent, routine->node_key);
+    if (routine->node_key != routine->key && ++routine->lookups > routine->node_count)
+        routine_adopt(routine);
+    return node;
+}
+
+/* ------------------------------------------------------------------ the end of code objects */
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+static int code_watcher = -1;
+
+static int code_event(PyCodeEvent event, PyCodeObject *code)
+{
+    Routine *routine = event == PY_CODE_EVENT_DESTROY ? routine_find(code) : NULL;
+    if (routine != NULL && routine->key == code)
+        routine_retire(routine);
+    return 0;
+}
+
+static void codes_watch(void)
+{
+    if (code_watcher < 0 && (code_watcher = PyCode_AddWatcher(code_event)) < 0)
+        PyErr_Clear(); /* others have them all */
+}
+
+/* See to it that we hear of the code object's end. Not 0: we shall not. */
+static int code_note(PyObject *code, Routine *routine)
+{
+    (void)code, (void)routine;
+    return code_watcher < 0 ? -1 : 0;
+}
+
+#else
+
+static Py_ssize_t code_extra = -1; /* our slot in code objects: their routine */
+
 static void code_freed(void *extra)
 {
     Routine *routine = extra;
-    if (routine == NULL || routines == NULL)
-        return;
-    uint64_t i = ((uint64_t)routine->key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & routines_mask;
-    for (; routines[i] != NULL && routines[i] != routine; i = (i + 1) & routines_mask)
-        ;
-    if (routines[i] == NULL)
-        return;
-    routines[i] = &left;
-    routine_rekey(routine, (void *)(++retired_keys << 4));
-    Routine **list = retired_list(routine->name, routine->file, routine->line);
-    routine->next_retired = *list;
-    *list = routine;
+    if (routine != NULL && routine_find(routine->key) == routine)
+        routine_retire(routine);
 }
 
-static Routine *routine_revive(const char *name, const char *file, int64_t line)
+static void codes_watch(void)
 {
-    for (Routine **at = retired_list(name, file, line); *at != NULL; at = &(*at)->next_retired) {
-        Routine *routine = *at;
-        if (routine->line == line && strcmp(routine->name, name) == 0 &&
-            strcmp(routine->file, file) == 0) {
-            *at = routine->next_retired;
-            return routine;
-        }
-    }
-    return NULL;
+    if (code_extra < 0)
+        code_extra = _PyEval_RequestCodeExtraIndex(code_freed);
 }
 
-/* Note a code object's routine in it, as code_set_extra does. That makes room for everybody
- * who has asked for some, and whoever came after us is then called (with NULL) for each code
- * object that is freed, at the interpreter's end, too. Here there is room for us alone. */
+/* What co_extra points to, as in CPython 3.11's Objects/codeobject.c. */
+typedef struct CodeExtra {
+    Py_ssize_t size;
+    void *extras[];
+} CodeExtra;
+
+/* As above. _PyCode_SetExtra would make room for everybody who has asked for some, and who came
+ * after us is then called, with NULL, for each code object that is freed, up to the interpreter's
+ * end: CPython's own test_code does not survive that. So there is room for us alone. */
 static int code_note(PyObject *code, Routine *routine)
 {
-    struct {
-        Py_ssize_t size;
-        void *extras[];
-    } *room;
-    if (((PyCodeObject *)code)->co_extra != NULL)
-        return code_set_extra(code, code_extra, routine);
-    room = PyMem_Calloc(1, sizeof *room + ((size_t)code_extra + 1) * sizeof *room->extras);
-    if (room == NULL)
+    PyCodeObject *object = (PyCodeObject *)code;
+    if (code_extra < 0)
         return -1;
-    room->size = code_extra + 1;
-    room->extras[code_extra] = routine;
-    ((PyCodeObject *)code)->co_extra = room;
+    if (object->co_extra != NULL)
+        return _PyCode_SetExtra(code, code_extra, routine);
+    CodeExtra *extra =
+        PyMem_Calloc(1, sizeof *extra + ((size_t)code_extra + 1) * sizeof *extra->extras);
+    if (extra == NULL)
+        return -1;
+    extra->size = code_extra + 1;
+    extra->extras[code_extra] = routine;
+    object->co_extra = extra;
     return 0;
 }
 
-static uint64_t routine_slot(const void *key, uint64_t mask)
-{
-    return ((uint64_t)key >> 3) * 0x9E3779B97F4A7C15ull >> 20 & mask;
-}
-
-static int routine_put(Routine *routine)
-{
-    if (routines == NULL || routines_count * 2 > routines_mask) {
-        uint64_t mask = routines == NULL ? 1023 : routines_mask * 2 + 1;
-        Routine **table = calloc(mask + 1, sizeof *table);
-        if (table == NULL)
-            return -1;
-        for (uint64_t i = 0; routines != NULL && i <= routines_mask; i++)
-            if (routines[i] != NULL && routines[i] != &left) {
-                uint64_t j = routine_slot(routines[i]->key, mask);
-                while (table[j] != NULL)
-                    j = (j + 1) & mask;
-                table[j] = routines[i];
-            }
-        free(routines);
-        routines = table;
-        routines_mask = mask;
-    }
-    uint64_t i = routine_slot(routine->key, routines_mask);
-    while (routines[i] != NULL)
-        i = (i + 1) & routines_mask;
-    routines[i] = routine;
-    routines_count++;
-    return 0;
-}
+#endif
 
 /* The class that defines a C method: the first base whose table holds it. */
 static const char *owner_of(PyTypeObject *type, const PyMethodDef *method)
@@ -319,7 +367,7 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
     Routine *routine = calloc(1, sizeof *routine);
     if (routine == NULL)
         return NULL;
-    routine->key = key;
+    routine->key = routine->node_key = key;
     char *module = NULL;
     if (KEY_KIND(key) == KEY_TIMER) {
         NamedTimer *timer = KEY_POINTER(key);
@@ -360,18 +408,17 @@ static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
         free(module);
     }
     if (KEY_KIND(key) == 0) {
-        Routine *known = routine_revive(routine->name, routine->file, routine->line);
+        Routine *known = routine_revive(routine, key);
         if (known != NULL) {
             free(routine->name);
             free(routine->file);
             free(routine->group);
             free(routine);
             routine = known;
-            routine_rekey(routine, key);
         }
         routine->flags |= phase_flags(routine->name, routine->file);
         phases_known |= (routine->flags & ROUTINE_PHASE) != 0;
-        if (code_extra < 0 || code_note(key, routine) != 0) {
+        if (code_note(key, routine) != 0) {
             PyErr_Clear();
             Py_INCREF((PyObject *)key); /* then it must never be freed */
         }
@@ -395,13 +442,13 @@ static void routine_record(Routine *routine)
     memcpy(text, routine->name, name);
     memcpy(text + name + 1, routine->file, file);
     memcpy(text + name + file + 2, routine->group, group);
-    record->kind = (uint32_t)KEY_KIND(routine->key);
+    record->kind = (uint32_t)KEY_KIND(routine->node_key);
     record->flags = routine->flags;
     record->line = routine->line;
     record->name_size = name;
     record->file_size = file;
     record->group_size = group;
-    record->key = (uint64_t)routine->key; /* last: whole now */
+    record->key = (uint64_t)routine->node_key; /* last: whole now */
     routine->record = record;
 }
 

@@ -1,0 +1,141 @@
+/* The hash table of the engine: pointers to entries, each beside its hash.
+ *
+ * Open addressing with linear probing, at most two thirds full. The hash's upper bits choose
+ * the slot, so that a growing table is copied from front to back. An entry that is removed
+ * leaves no mark behind: those after it move up. A table that is filled and emptied again and
+ * again therefore stays as small and as quick as one that was filled once.
+ *
+ * The table owns its slots, never the entries. `is` is a constant where a table is used, so
+ * that the compiler puts it in place. No Python here. */
+#ifndef TAUPY_TABLE_H
+#define TAUPY_TABLE_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE_FIRST_BITS 6
+
+typedef struct TableSlot {
+    uint64_t hash; /* 0: the slot is free */
+    void *entry;
+} TableSlot;
+
+typedef struct Table { /* all zero: empty */
+    TableSlot *slots;  /* NULL until the first entry */
+    uint64_t mask, count;
+    unsigned shift;
+} Table;
+
+/* Is this entry the one that is looked for? Asked only where the hashes are equal. */
+typedef int TableIs(const void *entry, const void *wanted);
+
+/* The hash of a number, never 0. Its upper bits depend on all bits of the number. */
+static inline uint64_t table_hash(uint64_t number)
+{
+    return number * 0x9E3779B97F4A7C15ull | 1;
+}
+
+/* The hash of a text, going on from that of another, or from 0. */
+static inline uint64_t table_hash_text(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001B3ull;
+    return table_hash(hash ^ 0xCBF29CE484222325ull);
+}
+
+static inline __attribute__((always_inline)) void *table_find(const Table *table, uint64_t hash,
+                                                              TableIs *is, const void *wanted)
+{
+    const TableSlot *slots = table->slots;
+    if (slots == NULL)
+        return NULL;
+    for (uint64_t i = hash >> table->shift;; i = (i + 1) & table->mask) {
+        if (slots[i].hash == hash && is(slots[i].entry, wanted))
+            return slots[i].entry;
+        if (slots[i].hash == 0)
+            return NULL;
+    }
+}
+
+static inline void table_fill(TableSlot *slots, uint64_t mask, unsigned shift, TableSlot slot)
+{
+    uint64_t i = slot.hash >> shift;
+    while (slots[i].hash != 0)
+        i = (i + 1) & mask;
+    slots[i] = slot;
+}
+
+static __attribute__((unused, noinline)) int table_grow(Table *table)
+{
+    unsigned bits = table->slots == NULL ? TABLE_FIRST_BITS : 64 - table->shift + 1;
+    TableSlot *slots = calloc(1ull << bits, sizeof *slots);
+    if (slots == NULL)
+        return -1;
+    for (uint64_t i = 0; table->slots != NULL && i <= table->mask; i++)
+        if (table->slots[i].hash != 0)
+            table_fill(slots, (1ull << bits) - 1, 64 - bits, table->slots[i]);
+    free(table->slots);
+    table->slots = slots;
+    table->mask = (1ull << bits) - 1;
+    table->shift = 64 - bits;
+    return 0;
+}
+
+/* Add an entry, which must not be there yet. -1: there is no memory for it. */
+static inline int table_put(Table *table, uint64_t hash, void *entry)
+{
+    if (table->count * 3 >= table->mask * 2 && table_grow(table) != 0)
+        return -1;
+    table_fill(table->slots, table->mask, table->shift, (TableSlot){hash, entry});
+    table->count++;
+    return 0;
+}
+
+/* Take out an entry, by its address; nothing happens if it is not there. */
+static __attribute__((unused)) void table_remove(Table *table, uint64_t hash, const void *entry)
+{
+    TableSlot *slots = table->slots;
+    if (slots == NULL)
+        return;
+    uint64_t mask = table->mask, i = hash >> table->shift;
+    while (slots[i].entry != entry) {
+        if (slots[i].hash == 0)
+            return;
+        i = (i + 1) & mask;
+    }
+    /* Whoever a search could not reach any more moves into the gap. */
+    for (uint64_t j = (i + 1) & mask; slots[j].hash != 0; j = (j + 1) & mask) {
+        uint64_t home = slots[j].hash >> table->shift;
+        if (((j - home) & mask) >= ((j - i) & mask)) {
+            slots[i] = slots[j];
+            i = j;
+        }
+    }
+    slots[i] = (TableSlot){0, NULL};
+    table->count--;
+}
+
+/* Without its entries, and with memory for none. */
+static __attribute__((unused)) void table_clear(Table *table)
+{
+    free(table->slots);
+    memset(table, 0, sizeof *table);
+}
+
+static inline uint64_t table_slots(const Table *table)
+{
+    return table->slots != NULL ? table->mask + 1 : 0;
+}
+
+/* The steps that a search for each of the entries takes, summed: what a table costs. */
+static __attribute__((unused)) uint64_t table_steps(const Table *table)
+{
+    uint64_t steps = 0;
+    for (uint64_t i = 0; table->slots != NULL && i <= table->mask; i++)
+        if (table->slots[i].hash != 0)
+            steps += 1 + ((i - (table->slots[i].hash >> table->shift)) & table->mask);
+    return steps;
+}
+
+#endif
