@@ -70,6 +70,7 @@ _LETTERS = _Letters()
 _ENTITIES = _Entities({ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"})
 _UNDERSCORES = _Underscores()
 _LINES = _Letters({0x0A: "\n"})
+_PAGES = _Letters({0x09: "\t", 0x0A: "\n", 0x0D: "\r"})
 _JSON_LETTERS = _JsonLetters()
 _MARKDOWN = {ord(letter): f"\\{letter}" for letter in r"\`*_{}[]<>|~#$&"}
 _HTML = {
@@ -145,6 +146,11 @@ def html(text: str) -> str:
 def entities(text: str) -> str:
     """Text of an XML file that is read back: nothing of it is lost, and nothing of it is seen."""
     return text.translate(_ENTITIES)
+
+
+def guarded_page(page: str) -> str:
+    """A page of another program's making, without letters that turn or hide text."""
+    return page if page.isascii() and page.isprintable() else page.translate(_PAGES)
 
 
 def script_json(data: object) -> str:

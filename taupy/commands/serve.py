@@ -3,8 +3,9 @@
     taupy serve                      the database, at http://127.0.0.1:8001/
     taupy serve FILE --port 9000 --open
 
-Nothing is written, and nobody on another machine gets in. Ctrl-C ends it. Datasette is an
-extra: pip install 'taupy-profiler[serve]'.
+Nothing is written. Nobody on another machine gets in, and on this one only who knows the
+address, which holds a token. Ctrl-C ends it. Datasette is an extra:
+pip install 'taupy-profiler[serve]'.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ import argparse
 import contextlib
 import functools
 import os
+import secrets
+import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
+from taupy.escaping import html
 from taupy.profiledb import pages
 from taupy.profiledb.database import ProfileDB
 from taupy.units import several
@@ -37,9 +42,11 @@ _SETTINGS = {
     "num_sql_threads": 3,
     "truncate_cells_html": 300,
     "default_cache_ttl": 0,
+    "allow_csv_stream": False,  # a table is held whole while its formulas are taken out
+    "allow_download": False,
 }
 _ENCODED = "?#%"
-"""What a file name must not hold to be opened by Datasette under that name."""
+"""What has a meaning in addresses, and is not part of the database's."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,16 +78,38 @@ def run(args: argparse.Namespace) -> int:
             "taupy serve needs Datasette, which is not here: pip install 'taupy-profiler[serve]'"
         )
     port = _free_port(args.port)
-    from taupy.commands import serve_plugin
+    token = secrets.token_urlsafe(24)
+    address = f"http://{_HOST}:{port}/{token}/"
+    say(
+        f"{path} ({several(trials, 'trial')}) at {address}",
+        "whoever knows the address can read the database; Ctrl-C ends it",
+    )
+    metadata = functools.partial(pages.metadata, title=os.path.basename(path), columns=columns)
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
+    with _browser_page(address if args.open else None) as browser_page:
+        return _serve(path, metadata, port, token, browser_page)
 
-    with tempfile.TemporaryDirectory(prefix="taupy-serve-") as folder:
-        with open(os.path.join(folder, "index.html"), "w", encoding="utf-8") as file:
-            file.write(serve_plugin.START_PAGE)
-        served = _servable(path, folder)
-        address = f"http://{_HOST}:{port}/"
-        say(f"{path} ({several(trials, 'trial')}) at {address} (Ctrl-C ends it)")
-        metadata = functools.partial(pages.metadata, title=os.path.basename(path), columns=columns)
-        return _serve(served, folder, metadata, port, address if args.open else None)
+
+def _end(number: int, frame: object) -> NoReturn:
+    """Unwind, so that nothing is left behind. Uvicorn handles it first while it serves."""
+    raise SystemExit(128 + number)
+
+
+@contextlib.contextmanager
+def _browser_page(address: str | None) -> Iterator[Path | None]:
+    """A page that leads to the address: on a browser's command line others could read it."""
+    if address is None:
+        yield None
+        return
+    number, name = tempfile.mkstemp(".html", "taupy-serve-")
+    page = Path(name)
+    try:
+        with open(number, "w", encoding="utf-8") as file:
+            file.write(f'<meta http-equiv="refresh" content="0; url={html(address)}">\n')
+        yield page
+    finally:
+        page.unlink(missing_ok=True)
 
 
 def _free_port(wanted: int) -> int:
@@ -97,22 +126,12 @@ def _free_port(wanted: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _servable(path: str, folder: str) -> str:
-    """A name for the file that Datasette can open: SQLite would read ? and # as its own."""
-    if not any(letter in path for letter in _ENCODED):
-        return path
-    name = "".join("_" if letter in _ENCODED else letter for letter in os.path.basename(path))
-    link = os.path.join(folder, name)
-    os.symlink(path, link)
-    return link
-
-
 def _serve(
     path: str,
-    folder: str,
     metadata: Callable[[str], dict[str, Any]],
     port: int,
-    browse: str | None,
+    token: str,
+    browser_page: Path | None,
 ) -> int:
     import asyncio
     import warnings
@@ -123,23 +142,35 @@ def _serve(
     from datasette.plugins import pm
 
     from taupy.commands import serve_plugin
+    from taupy.commands.serve_guard import Guard
 
     pm.register(serve_plugin, name="taupy")
 
+    def entered() -> None:
+        if browser_page is not None:
+            browser_page.unlink(missing_ok=True)
+
     async def serve() -> None:
-        datasette = Datasette([path], template_dir=folder, settings=_SETTINGS)
-        name = next(name for name in datasette.databases if name != "_internal")
-        datasette.remove_database(name)
+        datasette = Datasette([], settings={**_SETTINGS, "base_url": f"/{token}/"})
+        datasette.remove_database("_memory")
+        name = "".join("_" if letter in _ENCODED else letter for letter in Path(path).stem)
         datasette.add_database(serve_plugin.TrialDatabase(datasette, path=path), name=name)
         datasette._metadata_local = metadata(name)
         await datasette.invoke_startup()
+        hosts = frozenset((f"{_HOST}:{port}", f"localhost:{port}"))
+        app = Guard(datasette.app(), token, hosts, entered)
         config = uvicorn.Config(
-            datasette.app(), host=_HOST, port=port, log_level="warning", lifespan="on"
+            app,
+            host=_HOST,
+            port=port,
+            log_level="warning",
+            lifespan="on",
+            server_header=False,
         )
-        if browse:
+        if browser_page is not None:
             import webbrowser
 
-            asyncio.get_running_loop().call_later(1.0, webbrowser.open, browse)
+            asyncio.get_running_loop().call_later(1.0, webbrowser.open, browser_page.as_uri())
         await uvicorn.Server(config).serve()
 
     with contextlib.suppress(KeyboardInterrupt):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Coroutine
 from typing import Any
+from urllib.parse import quote
 
 from datasette import hookimpl
 from datasette.database import Database
+from jinja2 import ChoiceLoader, DictLoader, Environment
 from markupsafe import Markup, escape
 
 from taupy.profiledb.pages import LAST_SWEEP, LATEST_TRIALS, PAGES
@@ -66,7 +68,20 @@ value="{{ taupy_over }}"> <input type="submit" value="Sweep"></form>
 
 
 class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
-    """A database whose foreign keys name the table only, and mean its `id`."""
+    """A database opened for reading, under any file name.
+
+    Its foreign keys name the table only, and mean its `id`.
+    """
+
+    def connect(self, write: bool = False) -> sqlite3.Connection:
+        """As Datasette's, which takes `?`, `#` and `%` of a file's name for SQLite's own."""
+        if write:
+            raise PermissionError("the database is served for reading only")
+        connection = sqlite3.connect(
+            f"file:{quote(self.path)}?mode=ro", uri=True, check_same_thread=False
+        )
+        self._all_file_connections.append(connection)
+        return connection
 
     async def foreign_keys_for_table(self, table: str) -> list[dict[str, str]]:
         """As Datasette's, with the column told."""
@@ -98,6 +113,12 @@ def render_cell(value: Any, column: str, table: str | None, database: str, datas
     return Markup('<a href="{}">{}</a>').format(escape(url), value)
 
 
+def prepare_jinja2_environment(env: Environment, datasette: Any) -> None:
+    """Our start page in place of Datasette's."""
+    assert env.loader is not None
+    env.loader = ChoiceLoader([DictLoader({"index.html": START_PAGE}), env.loader])
+
+
 def extra_template_vars(
     view_name: str, datasette: Any
 ) -> Callable[[], Coroutine[Any, Any, dict[str, Any]]]:
@@ -119,5 +140,5 @@ def extra_template_vars(
     return found
 
 
-for _hook in (prepare_connection, render_cell, extra_template_vars):
+for _hook in (prepare_connection, prepare_jinja2_environment, render_cell, extra_template_vars):
     hookimpl(_hook)

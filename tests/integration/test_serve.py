@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -19,6 +22,8 @@ from taupy.profiledb import pages
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile, random_profile, small_profile
+from tests.hostile import UNSAFE, Tags, hostile
+from tests.integration.conftest import Runs
 
 
 def fill(path):
@@ -32,10 +37,10 @@ def fill(path):
 
 
 @contextmanager
-def served(runs, name):
+def served(runs, name, *options):
     """A server on a free port: its process and address."""
     with subprocess.Popen(
-        [sys.executable, "-m", "taupy", "serve", name, "--port", "0"],
+        [sys.executable, "-m", "taupy", "serve", name, "--port", "0", *options],
         cwd=runs.folder,
         env=runs.environ(),
         stderr=subprocess.PIPE,
@@ -43,8 +48,9 @@ def served(runs, name):
     ) as process:
         try:
             line = process.stderr.readline()
-            address = re.search(r"http://127\.0\.0\.1:\d+/", line)
+            address = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{30,}/", line)
             assert address, line + process.stderr.read()
+            assert "Ctrl-C" in process.stderr.readline()
             wait_for(address[0])
             yield process, address[0]
         finally:
@@ -52,8 +58,6 @@ def served(runs, name):
 
 
 def wait_for(address):
-    import time
-
     for _ in range(300):
         try:
             return fetch(address)
@@ -62,9 +66,21 @@ def wait_for(address):
     raise AssertionError(f"nobody answers at {address}")
 
 
-def fetch(url):
-    with urllib.request.urlopen(url, timeout=120) as answer:
+def fetch(url, **headers):
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return answer.read().decode()
+
+
+def status(url, method="GET", **headers):
+    """The status and the headers of an answer, whatever it is."""
+    request = urllib.request.Request(url, method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as refused:
+        refused.read()
+        return refused.code, refused.headers
 
 
 QUESTIONS = {
@@ -89,23 +105,24 @@ def test_every_page_answers_in_a_browser(runs):
     before = path.read_bytes()
     with served(runs, path.name) as (process, address):
         start = fetch(address)
-        base = re.search(r'href="(/[^"/]+)/top_routines', start)[1]
+        root = re.match("http://[^/]+", address)[0]
+        base = re.search(r'href="(/[^"/]+/[^"/]+)/top_routines', start)[1]
         assert "odd name?#50%.db" in start
         assert "NVIDIA H200" in start and "2023-11-14 22:13:20" in start
         assert set(QUESTIONS) == set(pages.PAGES)
         for name, parameters in QUESTIONS.items():
-            place = f"{address.rstrip('/')}{base}/{name}"
+            place = f"{root}{base}/{name}"
             assert pages.PAGES[name].title in fetch(place)
             answer = json.loads(fetch(f"{place}.json?_shape=array&{urlencode(parameters)}"))
             assert bool(answer) == (name != "ceilings_of_processors"), name
             assert "<table" in fetch(f"{place}?{urlencode(parameters)}") or not answer
         for table in pages.TABLES:
-            page = fetch(f"{address.rstrip('/')}{base}/{quote(table)}")
+            page = fetch(f"{root}{base}/{quote(table)}")
             assert pages.TABLES[table].split("'")[0] in page, table
-        row = fetch(f"{address.rstrip('/')}{base}/trial/2")
+        row = fetch(f"{root}{base}/trial/2")
         assert "launch" in row  # rows that refer to it
         for statement in ("delete from trial", "pragma query_only = off", "attach 'x' as y"):
-            url = f"{address.rstrip('/')}{base}?{urlencode({'sql': statement})}"
+            url = f"{root}{base}?{urlencode({'sql': statement})}"
             with pytest.raises(urllib.error.HTTPError) as refused:
                 fetch(url)
             assert refused.value.code == 400
@@ -113,6 +130,126 @@ def test_every_page_answers_in_a_browser(runs):
         assert process.wait(timeout=120) == 0
         assert process.stderr.read() == ""
     assert path.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def hostile_server(tmp_path_factory):
+    """A server of a hostile trial: its address, its folder for temporary files."""
+    pytest.importorskip("datasette", reason="Datasette is an extra")
+    runs = Runs(tmp_path_factory.mktemp("serve"))
+    with ProfileDB.open(runs.folder / "a.db", create=True) as db:
+        add_profile(db, hostile(small_profile(1)))
+        add_profile(db, hostile(gpu_profile(2)))
+    with served(runs, "a.db") as (_, address):
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("place", "headers", "code"),
+    [
+        ("{address}", {}, 200),
+        ("{root}/", {}, 403),
+        ("{root}/a", {}, 403),
+        ("{root}/a/top_routines.json", {}, 403),
+        ("{root}/-/static/app.css", {}, 403),
+        ("{root}/" + "A" * 32 + "/", {}, 403),
+        ("{root}/?token={token}", {}, 403),
+        ("{root}/..{path}", {}, 403),
+        ("{address}", {"Host": "evil.example"}, 421),
+        ("{address}", {"Host": "127.0.0.1.evil.example:{port}"}, 421),
+        ("{address}", {"Host": "127.0.0.1"}, 421),
+        ("{address}", {"Host": "localhost:{port}"}, 200),
+    ],
+)
+def test_only_who_knows_the_address_may_look(hostile_server, place, headers, code):
+    root, token = re.match(r"(http://[^/]+)/([^/]+)/", hostile_server).groups()
+    words = {"address": hostile_server, "root": root, "token": token, "path": f"/{token}/"}
+    words["port"] = root.rpartition(":")[2]
+    headers = {name: value.format(**words) for name, value in headers.items()}
+    assert status(place.format(**words), **headers)[0] == code
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_it_is_only_read(hostile_server, method):
+    assert status(hostile_server, method)[0] == 405
+    assert status(f"{hostile_server}-/logout", method)[0] == 405
+
+
+def test_no_page_lets_a_hostile_text_through(hostile_server):
+    root = re.match("http://[^/]+", hostile_server)[0]
+    start = fetch(hostile_server)
+    links = set(re.findall(r'href="(/[^"]+)"', start))
+    for table in ("trials", "trial", "timer", "metadata", "pprof?trial_id=1", "user_events"):
+        links.add(f"{re.match('http://[^/]+(/.*)', hostile_server)[1]}a/{table}")
+    assert len(links) > 20
+    tried = 0
+    for link in sorted(links):
+        page = fetch(root + link.replace("&amp;", "&"))
+        assert "<script>alert" not in page, link
+        if "html" in page[:100]:
+            tags = Tags(page)
+            assert not [name for name, _ in tags.attributes if name.startswith("onl")]
+            assert not UNSAFE.search(page.replace("\t", " ").replace("\r", " ")), link
+            tried += "cmd|" in page
+    assert tried > 5
+
+
+def test_every_answer_has_headers_that_keep_other_sites_out(hostile_server):
+    for place in ("", "a", "a/trials.json", "a/trials.csv", "nothing"):
+        _, headers = status(hostile_server + place)
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert headers["access-control-allow-origin"] is None
+
+
+def test_a_spreadsheet_sees_no_formula_in_a_table(hostile_server):
+    for place in (
+        "a/trials.csv",
+        "a/timer.csv?_size=max",
+        "a/trials.csv?_dl=1",
+    ):
+        rows = list(csv.reader(io.StringIO(fetch(hostile_server + place))))
+        assert len(rows) > 2, place
+        cells = [cell for row in rows for cell in row]
+        assert any(cell.startswith("'=cmd") for cell in cells), place
+        assert not [cell for cell in cells if cell.startswith("=") or ";=" in cell]
+        assert not UNSAFE.search("".join(cells))
+    assert "-5" in fetch(f"{hostile_server}a.csv?sql=select+-5")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_is_left_behind(runs, number, monkeypatch):
+    pytest.importorskip("datasette", reason="Datasette is an extra")
+    fill(runs.folder / "odd?.db")
+    (runs.folder / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(runs.folder / "tmp"))
+    with served(runs, "odd?.db") as (process, _):
+        process.send_signal(number)
+        process.wait(timeout=120)
+    assert list((runs.folder / "tmp").iterdir()) == []
+
+
+def test_the_browser_is_not_told_the_address_where_others_can_read_it(runs, monkeypatch):
+    pytest.importorskip("datasette", reason="Datasette is an extra")
+    fill(runs.folder / "a.db")
+    (runs.folder / "tmp").mkdir()
+    browser = runs.folder / "browser"
+    browser.write_text('#!/bin/sh\necho "$1" > told\nsed s/file:..// told | xargs cat > page\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(runs.folder / "tmp"))
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    with served(runs, "a.db", "--open") as (process, address):
+        for _ in range(100):
+            if (runs.folder / "page").exists() and (runs.folder / "page").read_text():
+                break
+            time.sleep(0.1)
+        token = address.split("/")[3]
+        assert token not in (runs.folder / "told").read_text()
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=120)
+    assert list((runs.folder / "tmp").iterdir()) == []
 
 
 def test_pages_answer_as_the_tables_say(tmp_path):
