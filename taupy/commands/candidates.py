@@ -284,6 +284,8 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
     for rank, one in enumerate(ranked[: args.limit], 1):
         placement = by_name[one.routine.name]
         where = f"bound by {placement.limiter}" if placement.limiter else "bound unknown"
+        if placement.point.uncounted:
+            where = f"at most: {', '.join(placement.point.uncounted)} not counted"
         row = _row(rank, one, one.score, "shortfall", where)
         rows.append((*row[:6], 100 * (one.routine.value or 0), *row[7:]))
     notes = _notes(ranked, args.limit, wall, remark)

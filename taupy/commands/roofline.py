@@ -33,7 +33,7 @@ from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.roofline_query import trial_work
 from taupy.roofline import chart as charts
-from taupy.roofline import points, sweep
+from taupy.roofline import points, stated, sweep
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import Of, Point
 from taupy.roofline.verdict import verdict
@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--of",
         choices=get_args(Of),
-        help="what a point is (default: kernel on a GPU, routine on a CPU)",
+        help="what a point is (default: kernel on a GPU, routine on a CPU); launch: those of a "
+        "kernel that are alike, by call path, in Nsight Compute's files by configuration and time",
     )
     parser.add_argument(
         "-o",
@@ -87,6 +88,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TRIAL",
         help="take run times from this trial, which ran without counters",
     )
+    for quantity, example in (("flop", "2*M*N*K"), ("bytes", "(M*K+K*N+M*N)*4")):
+        parser.add_argument(
+            f"--{quantity}",
+            action="append",
+            default=[],
+            metavar=f"'KERNEL={example}'",
+            help=f"{quantity} of one launch of kernels that were not counted, names with * and ?; "
+            "M, N, K are metadata of the trial or numbers; may be repeated",
+        )
     parser.add_argument(
         "--ceilings",
         action="append",
@@ -188,8 +198,13 @@ def _points(
     if args.inclusive and of != "routine":
         raise UsageError("--inclusive goes with --of routine; phases and programs always are")
     found: list[Point] = []
+    statements = [stated.statement("flop", text) for text in args.flop]
+    statements += [stated.statement("bytes", text) for text in args.bytes]
     for one in work:
-        made = points.points(one, of, inclusive=args.inclusive, timing=timing)
+        made = points.points(
+            one, of, inclusive=args.inclusive, timing=timing, uncounted=bool(statements)
+        )
+        made = stated.stated(made, statements, one.metadata)
         points.require(made, one)
         found += made
     if args.timer:
@@ -223,6 +238,8 @@ def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
         )
         return "phase" if phases else "program"
     if all(points.runs_on_gpu(one) for one in work):
+        return "kernel"
+    if (args.flop or args.bytes) and all(one.kernels for one in work):
         return "kernel"
     if any(one.kernels and not points.has_host_work(one) for one in work):
         return "kernel"  # and the error says what is missing

@@ -157,7 +157,7 @@ def _save(path: str, text: str) -> None:
 def write_export(form: str, path: str, placements: Sequence[Placement]) -> None:
     """Kernels or roofs in a form of another tool; `form` is one of `EXPORTS`."""
     if form == "ncu-csv":
-        kernels = [each.point for each in placements if each.point.of == "kernel"]
+        kernels = [each.point for each in placements if each.point.of_gpu]
         if not kernels:
             raise UsageError("--export ncu-csv writes kernels; these points are none")
         _save(path, export.ncu_csv(kernels))

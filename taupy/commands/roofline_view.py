@@ -39,7 +39,7 @@ def points_view(
             Column(name, "any", "", "machines")
             for name in (
                 *(f"intensity_{one}" for one in levels),
-                *("flop_tier", "bytes_tier", "flop"),
+                *("flop_tier", "bytes_tier", "uncounted", "flop"),
                 *(f"flop_{one.replace(' ', '_')}" for one in precisions),
                 *(f"bytes_{one}" for one in levels),
                 *("flop_s", "peak_flop_s", "ideal_compute_time_s"),
@@ -91,6 +91,9 @@ def _row(
     tier: str = point.flop_tier
     if point.bytes_tier != tier:
         tier = f"{point.flop_tier}, bytes {point.bytes_tier}"
+    if point.uncounted and known:
+        tier += ", in part"
+    sums = not point.rates_alone
     row: list[Cell] = [
         rank,
         label,
@@ -102,12 +105,12 @@ def _row(
         point.calls,
         point.launches,
         point.counted,
-        point.run_time * 1e9,
-        100 * point.share,
-        point.share,
-        point.run_time,
-        point.time,
-        four_digits(point.total_flop / 1e9) if known else None,
+        point.run_time * 1e9 if sums else None,
+        100 * point.share if sums else None,
+        point.share if sums else None,
+        point.run_time if sums else None,
+        point.time if sums else None,
+        four_digits(point.total_flop / 1e9) if known and sums else None,
     ]
     row += [_rounded(point.intensity(level)) for level in levels]
     row += [
@@ -117,11 +120,13 @@ def _row(
         tier,
     ]
     row += [_finite(point.intensity(level)) for level in levels]
-    row += [point.flop_tier, point.bytes_tier, point.total_flop if known else None]
-    row += [point.flop.get(one) for one in precisions]
-    row += [point.bytes.get(one) for one in levels]
-    row += [_finite(point.performance) if known else None, each.peak, each.compute]
-    row += [each.levels.get(one) for one in levels]
+    row += [point.flop_tier, point.bytes_tier, "; ".join(point.uncounted) or None]
+    row.append(point.total_flop if known and sums else None)
+    row += [point.flop.get(one) if sums else None for one in precisions]
+    row += [point.bytes.get(one) if sums else None for one in levels]
+    row += [_finite(point.performance) if known else None, each.peak]
+    row.append(each.compute if sums else None)
+    row += [each.levels.get(one) if sums else None for one in levels]
     row += [each.overhead, share, "; ".join([*point.notes, *each.assumed]) or None]
     return row
 

@@ -33,6 +33,9 @@ PRECISION_OF = {
 }
 """Metric -> precision: the name of its ceiling; "any" and "tensor" where it is not known."""
 
+GPU_PRECISIONS = ("fp64", "fp32", "fp16", "tensor")
+"""What makes up all floating-point operations of a kernel; each is counted by itself."""
+
 LEVEL_OF = {
     "bytes_l1": "L1",
     "bytes_shared": "shared",
@@ -44,6 +47,9 @@ LEVEL_OF = {
 """Metric -> memory level: the name of its ceiling. Near levels first."""
 
 LEVELS = ("L1", "shared", "L2", "L3", "DRAM")
+
+PER_SECOND = " per second"
+"""Behind a metric's name: a user event with its rate, of launches whose duration is not known."""
 
 COUNTED_TIME = "counted_time"
 COUNTED_LAUNCHES = "counted_launches"
@@ -57,8 +63,14 @@ COUNTED_PROGRAM = "Counted Program"
 UNCOUNTED = "Operations Not Counted"
 """Metadata with the names of operations that had no formula."""
 
-METRICS = (*PRECISION_OF, *LEVEL_OF, COUNTED_TIME, COUNTED_LAUNCHES)
+TENSOR_INSTRUCTIONS = "inst_tensor"
+"""Metric that tells, where it is 0, that there were no operations of tensor cores."""
+
+METRICS = (*PRECISION_OF, *LEVEL_OF, COUNTED_TIME, COUNTED_LAUNCHES, TENSOR_INSTRUCTIONS)
 """All metrics that a roofline may need, besides `time`."""
+
+LAUNCHES_GROUP = "GPU_LAUNCHES"
+"""Group of the timers over launches of a kernel that are alike, in files of single launches."""
 
 
 class Place(NamedTuple):
@@ -78,6 +90,7 @@ class KernelWork:
         owners: timers of the call path above it, the nearest first.
         time_ns: of all `calls`, as the trial timed them.
         values: metric -> sum over the launches that were counted.
+        per_second: metric -> mean rate of launches whose duration is not known.
     """
 
     timer: int
@@ -86,6 +99,7 @@ class KernelWork:
     calls: int
     time_ns: float
     values: Mapping[str, float]
+    per_second: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,7 @@ class TrialWork:
         gpus: names of the GPUs that ran kernels; `processor`: the CPU's model.
         wall_ns: of the longest host thread; 0 where no host thread was timed.
         ceilings: that the trial itself brought along, at the clocks it ran at.
+        source: where the trial comes from: "run", "import ncu-csv: FILE" ...
     """
 
     trial_id: int
@@ -140,3 +155,4 @@ class TrialWork:
     noted: tuple[NotedWork, ...] = ()
     health: tuple[str, ...] = field(default_factory=tuple)
     ceilings: tuple[Ceiling, ...] = ()
+    source: str = ""

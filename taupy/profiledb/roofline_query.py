@@ -13,7 +13,9 @@ from taupy.model.work import (
     COUNTED_PROGRAM,
     LEVEL_OF,
     METRICS,
+    PER_SECOND,
     PRECISION_OF,
+    TENSOR_INSTRUCTIONS,
     KernelWork,
     NotedWork,
     Place,
@@ -83,6 +85,14 @@ _EVENTS = f"""
        AND user_event.unit = iif(user_event.name LIKE 'flop%', 'flop', 'B')
 """
 
+_RATES = f"""
+    SELECT user_event.name, value.callpath_id, value.thread_id, value.mean
+      FROM user_event_value AS value
+      JOIN user_event ON user_event.id = value.user_event_id
+     WHERE value.trial_id = ? AND value.callpath_id IS NOT NULL
+       AND user_event.name IN ({", ".join("?" * len(_STATED))})
+"""
+
 _PARENT = "SELECT timer_id, parent_id FROM callpath WHERE id = ?"
 
 _LONGEST = """
@@ -146,6 +156,7 @@ def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
         ),
         health=tuple(value for name, value in metadata.items() if name.startswith("taupy.health.")),
         ceilings=tuple(_ceilings(db, trial)),
+        source=trial.source,
     )
 
 
@@ -181,6 +192,8 @@ def _kernels(
             for callpath, thread, value in db.stream(_VALUES, (trial_id, metrics[name])):
                 if value is not None and thread in threads:
                     values.setdefault((callpath, thread), {})[name] = float(value)
+    _know_idle_tensor_cores(db, trial_id, values)
+    rates = _rates(db, trial_id)
     rows = db.rows(_ON_STREAMS, {"trial": trial_id, "group": "GPU_KERNEL"})
     for callpath, thread, timer, parent, calls in rows:
         node, context, number = threads[thread]
@@ -191,7 +204,32 @@ def _kernels(
             calls,
             _time_ns(db, trial_id, metrics, callpath, thread),
             values.get((callpath, thread), {}),
+            rates.get((callpath, thread), {}),
         )
+
+
+def _know_idle_tensor_cores(
+    db: ProfileDB, trial_id: int, values: Mapping[tuple[int, int], dict[str, float]]
+) -> None:
+    """No instruction on the tensor pipe is no operation of tensor cores: there it is 0.
+
+    Not so where tensor cores have a pipe of their own (compute capability 10 and 11).
+    """
+    capabilities = {each.compute_capability for each in devices(db, trial_id)}
+    own_pipe = any(text.partition(".")[0] in ("10", "11") for text in capabilities)
+    for counted in values.values():
+        if counted.pop(TENSOR_INSTRUCTIONS, None) == 0 and not own_pipe:
+            counted.setdefault("flop_tensor", 0.0)
+
+
+def _rates(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], dict[str, float]]:
+    """Flop and bytes per second of launches whose duration is not known, by call path."""
+    found: dict[tuple[int, int], dict[str, float]] = {}
+    names = [name + PER_SECOND for name in _STATED]
+    for name, callpath, thread, mean in db.rows(_RATES, (trial_id, *names)):
+        rates = found.setdefault((callpath, thread), {})
+        rates[name.removesuffix(PER_SECOND)] = float(mean)
+    return found
 
 
 def _time_ns(

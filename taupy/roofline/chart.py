@@ -9,12 +9,14 @@ that a writer turns into its own: "c0" to "c9" for categories, "other", a memory
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from taupy.roofline.naming import labels
 from taupy.roofline.placement import Placement
+from taupy.roofline.points import WHOLLY
 from taupy.units import percent, prefixed
 
 Kind = Literal["classic", "hierarchical", "complexity", "time", "combined"]
@@ -29,7 +31,6 @@ TITLES: dict[Kind, str] = {
     "combined": "Time-based roofline",
 }
 COLORS = 10
-_ALL = 0.995  # of the run time: the rest is not worth a note
 _WEIGHTY = 0.001  # share of the time from which on a point is always drawn
 _NEAR = 30.0
 _LEAST, _MOST = 1e-40, 1e40
@@ -173,6 +174,7 @@ def record(placement: Placement, rank: int) -> dict[str, Any]:
     """Every number of one point, in SI units; None where it is not known."""
     point = placement.point
     known = point.flop_tier != "unknown"
+    sums = not point.rates_alone
     return {
         "rank": rank,
         "name": point.name,
@@ -186,23 +188,24 @@ def record(placement: Placement, rank: int) -> dict[str, Any]:
         "calls": point.calls,
         "launches": point.launches,
         "counted": point.counted,
-        "run_time": point.run_time,
-        "time": point.time,
+        "run_time": point.run_time if sums else None,
+        "time": point.time if sums else None,
         "share": point.share,
         "covered": point.covered,
         "flop_tier": point.flop_tier,
         "bytes_tier": point.bytes_tier,
-        "flop": dict(point.flop),
-        "total_flop": point.total_flop if known else None,
-        "bytes": dict(point.bytes),
+        "uncounted": list(point.uncounted),
+        "flop": dict(point.flop) if sums else {},
+        "total_flop": point.total_flop if known and sums else None,
+        "bytes": dict.fromkeys(point.bytes) if point.rates_alone else dict(point.bytes),
         "intensity": {level: point.intensity(level) for level in point.bytes} if known else {},
         "performance": point.performance if known else None,
         "bandwidth": {
             level: moved / point.time if point.time > 0 else None
             for level, moved in point.bytes.items()
         },
-        "ideal_compute_time": placement.compute,
-        "ideal_level_times": dict(placement.levels),
+        "ideal_compute_time": placement.compute if sums else None,
+        "ideal_level_times": dict(placement.levels) if sums else {},
         "launch_overhead": placement.overhead,
         "peak": placement.peak,
         "roof_share": placement.roof_share,
@@ -300,43 +303,25 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
     Args:
         idle: also how much time goes to kernels without flop.
     """
-    notes = []
-    tiers = sorted({each.point.flop_tier for each in placements})
-    moved = sorted({each.point.bytes_tier for each in placements})
-    told = {
-        "measured": "measured counters",
-        "analytic": "ANALYTIC, from shapes",
-        "unknown": "unknown for some",
-    }
-    notes.append(
-        f"flop: {', '.join(told[tier] for tier in tiers)}; "
-        f"bytes: {', '.join(told[tier] for tier in moved)}"
-    )
-    trials = max(len({each.point.trial for each in placements}), 1)
-
-    def share(some: Sequence[Placement]) -> str:
-        return percent(100 * sum(each.point.share for each in some) / trials)
-
-    zero = [
-        each
-        for each in placements
-        if each.point.flop_tier != "unknown" and not each.point.total_flop
-    ]
-    if idle and zero and all(each.point.of == "kernel" for each in zero):
-        notes.append(f"{len(zero)} without flop: {share(zero)} % of the time")
+    notes = [_tiers(placements)]
+    zero = [each for each in placements if each.point.idle]
+    if idle and zero and all(each.point.of_gpu for each in zero):
+        notes.append(f"{len(zero)} without flop: {_share(zero, placements)} % of the time")
     shares = [
         covered
         for covered in {each.point.trial: each.point.covered for each in placements}.values()
-        if covered is not None and covered < _ALL
+        if covered is not None and covered < WHOLLY
     ]
     if shares:
         of = " to ".join(dict.fromkeys(percent(100 * one) for one in (min(shares), max(shares))))
         notes.append(
             f"counted routines take {of} % of the run time; what the others did is UNKNOWN"
         )
+    notes += _uncounted(placements)
     unknown = [each for each in placements if not each.point.known]
     if unknown:
-        notes.append(f"{len(unknown)} not counted, not drawn: {share(unknown)} % of the time")
+        share = _share(unknown, placements)
+        notes.append(f"{len(unknown)} not counted, not drawn: {share} % of the time")
     partly = [
         each
         for each in placements
@@ -344,6 +329,9 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
     ]
     if partly:
         notes.append(f"{len(partly)} counted in part of their launches: rates are of those")
+    alone = [each for each in placements if each.point.rates_alone]
+    if alone:
+        notes.append(f"{len(alone)} without a duration: rates as the file has them, no share")
     texts = [text for each in placements for text in (*each.assumed, *each.point.notes)]
     told_once = [text for text in dict.fromkeys(texts) if not text[:1].isdigit()]
     notes += told_once[:6]
@@ -351,6 +339,38 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
     if scaled:
         notes.append(f"{scaled} scaled to the launches of the timing trial, or not found in it")
     return notes
+
+
+def _tiers(placements: Sequence[Placement]) -> str:
+    """Where flop and bytes come from."""
+    told = {
+        "measured": "measured counters",
+        "analytic": "ANALYTIC, from shapes",
+        "unknown": "unknown for some",
+    }
+    flop, moved = (
+        ", ".join(told[tier] for tier in sorted(tiers))
+        for tiers in (
+            {each.point.flop_tier for each in placements},
+            {each.point.bytes_tier for each in placements},
+        )
+    )
+    return f"flop: {flop}; bytes: {moved}"
+
+
+def _uncounted(placements: Sequence[Placement]) -> list[str]:
+    """What is missing from the flop of how many points, the most frequent first."""
+    found = Counter(each.point.uncounted for each in placements if each.point.uncounted)
+    return [
+        f"NOT COUNTED of {number} of {len(placements)}: {', '.join(names)}; their flop, rates and "
+        "shares of the roof are the least that they can be"
+        for names, number in found.most_common(3)
+    ]
+
+
+def _share(some: Sequence[Placement], of: Sequence[Placement]) -> str:
+    trials = max(len({each.point.trial for each in of}), 1)
+    return percent(100 * sum(each.point.share for each in some) / trials)
 
 
 def warnings(placements: Sequence[Placement]) -> list[str]:

@@ -144,11 +144,7 @@ def _chart(
     launch, note = _launch_ceiling(placements, (low, high), (bottom, top))
     lines += launch
     lines += _trajectories(placements, symbols, style)
-    zero = [
-        (number, each)
-        for number, each in enumerate(placements)
-        if each.point.flop_tier != "unknown" and not each.point.total_flop
-    ]
+    zero = [(number, each) for number, each in enumerate(placements) if each.point.idle]
     unmoved = [
         (number, each)
         for number, each in enumerate(placements)
@@ -333,6 +329,7 @@ def _trajectories(
 def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[str]) -> str:
     what = {
         "kernel": "kernels",
+        "launch": "launches",
         "routine": "routines",
         "phase": "phases",
         "program": "whole program",

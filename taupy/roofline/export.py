@@ -56,6 +56,7 @@ def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
         "covered",
         "flop_tier",
         "bytes_tier",
+        "uncounted",
         "flop",
     ]
     header += [f"flop_{name.replace(' ', '_')}" for name in precisions]
@@ -71,7 +72,8 @@ def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
         row: list[Any] = [each[name] for name in plain]
         row += [each["parameter"], each["calls"], each["launches"], each["counted"]]
         row += [each["run_time"], each["time"], each["share"], each["covered"]]
-        row += [each["flop_tier"], each["bytes_tier"], each["total_flop"]]
+        row += [each["flop_tier"], each["bytes_tier"], "; ".join(each["uncounted"])]
+        row.append(each["total_flop"])
         row += [each["flop"].get(name) for name in precisions]
         for level in levels:
             row += [each[what].get(level) for what in ("bytes", "intensity", "bandwidth")]

@@ -5,12 +5,14 @@ Sums only; `points.py` makes points of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from taupy.model.work import (
     COUNTED_LAUNCHES,
     COUNTED_TIME,
+    GPU_PRECISIONS,
+    LAUNCHES_GROUP,
     LEVEL_OF,
     PRECISION_OF,
     KernelWork,
@@ -27,7 +29,12 @@ PROGRAM = ".taupy application"
 
 @dataclass(slots=True)
 class Sum:
-    """A point while it is being added up."""
+    """A point while it is being added up.
+
+    Attributes:
+        lacking: launches of which something was counted, but not this precision or level.
+        per_second: rates of launches without a duration, added up; `rated`: how many.
+    """
 
     place: Place
     calls: int = 0
@@ -38,6 +45,9 @@ class Sum:
     thread_ns: dict[tuple[int, int, int], float] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     uncounted_ns: float = 0.0
+    lacking: dict[str, int] = field(default_factory=dict)
+    per_second: dict[str, float] = field(default_factory=dict)
+    rated: int = 0
 
     def add_values(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
@@ -48,12 +58,18 @@ def has_work(values: Mapping[str, float]) -> bool:
     return any(name in PRECISION_OF or name in LEVEL_OF for name in values)
 
 
-def keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterable[int]:
-    """The timers that a kernel's work counts for; -1 is the program."""
+WHOLE: Hashable = "program"
+"""Key of the sum over all of a trial."""
+
+
+def keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterable[Hashable]:
+    """What a kernel's work counts for: a timer, a kernel under a call path, or `WHOLE`."""
     if of == "kernel":
         return (kernel.timer,)
+    if of == "launch":
+        return ((kernel.timer, kernel.owners),)
     if of == "program":
-        return (-1,)
+        return (WHOLE,)
     groups = frozenset({"PHASE"}) if of == "phase" else _PYTHON
     above = [owner for owner in kernel.owners if work.timers[owner].groups & groups]
     if of == "routine" and not inclusive:
@@ -61,10 +77,32 @@ def keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterab
     return dict.fromkeys(above)
 
 
+def place_of(work: TrialWork, key: Hashable) -> Place:
+    """What a key stands for, with its names."""
+    if key == WHOLE:
+        return Place(work.name, work.application, frozenset({"TAUPY"}))
+    if isinstance(key, int):
+        return work.timers[key]
+    assert isinstance(key, tuple)
+    timer, owners = key
+    kernel = work.timers[timer]
+    above = [work.timers[owner] for owner in owners]
+    if above and LAUNCHES_GROUP in above[0].groups:
+        alike = above[0].name.removeprefix("launches of ")
+        return Place(f"{kernel.name}, {alike}", f"{kernel.short}, {alike}", kernel.groups)
+    routine = next((place for place in above if place.groups & _PYTHON), None)
+    if routine is None:
+        return kernel
+    path = " => ".join(place.name for place in reversed(above))
+    return Place(f"{path} => {kernel.name}", f"{kernel.short} < {routine.short}", kernel.groups)
+
+
 def add_kernel(found: Sum, kernel: KernelWork, of: Of) -> None:
     found.launches += kernel.calls
-    if of == "kernel":
+    if of in ("kernel", "launch"):
         found.calls += kernel.calls
+        if kernel.per_second:
+            _add_rates(found, kernel)
     run = kernel.time_ns if kernel.time_ns > 0 else 0.0
     found.run_ns += run
     if not has_work(kernel.values):
@@ -79,26 +117,45 @@ def add_kernel(found: Sum, kernel: KernelWork, of: Of) -> None:
     else:
         found.time_ns += run
     found.add_values(kernel.values)
+    for name in _lacking(kernel.values):
+        found.lacking[name] = found.lacking.get(name, 0) + int(counted)
 
 
-def add_calls(work: TrialWork, sums: Mapping[int, Sum], of: Of) -> None:
-    if of == "kernel":
+def _add_rates(found: Sum, kernel: KernelWork) -> None:
+    found.rated += kernel.calls
+    for name, rate in kernel.per_second.items():
+        found.per_second[name] = found.per_second.get(name, 0.0) + kernel.calls * rate
+    for name in _lacking(kernel.per_second):
+        found.lacking[name] = found.lacking.get(name, 0) + kernel.calls
+
+
+def _lacking(values: Mapping[str, float]) -> list[str]:
+    """Precisions and levels of a kernel that were not counted though others were."""
+    precisions = {PRECISION_OF[name] for name in values if name in PRECISION_OF}
+    levels = {LEVEL_OF[name] for name in values if name in LEVEL_OF}
+    missing = (
+        [] if "any" in precisions else [one for one in GPU_PRECISIONS if one not in precisions]
+    )
+    return missing + [level for level in dict.fromkeys(LEVEL_OF.values()) if level not in levels]
+
+
+def add_calls(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of) -> None:
+    if of in ("kernel", "launch"):
         return
     for routine in work.routines:
         if routine.timer in sums:
             sums[routine.timer].calls += routine.calls
-    for key, one in sums.items():
-        if key < 0:
-            one.calls = 1
+    if WHOLE in sums:
+        sums[WHOLE].calls = 1
 
 
-def add_gpu_time(work: TrialWork, sums: Mapping[int, Sum], of: Of, inclusive: bool) -> None:
+def add_gpu_time(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, inclusive: bool) -> None:
     """Stated work that kernels did took the kernels' time, not that of launching them."""
     if any(routine.inclusive for routine in work.routines):
         return  # counted on the host: the host's time
     for kernel in work.kernels:
         for key in keys(work, kernel, of, inclusive):
-            one = _program_of(work, sums) if key < 0 else sums.get(key)
+            one = _program_of(work, sums) if key == WHOLE else sums.get(key)
             if one is not None and kernel.time_ns > 0:
                 one.launches += kernel.calls
                 one.counted += kernel.calls
@@ -106,8 +163,8 @@ def add_gpu_time(work: TrialWork, sums: Mapping[int, Sum], of: Of, inclusive: bo
                 one.time_ns += kernel.time_ns
 
 
-def _program_of(work: TrialWork, sums: Mapping[int, Sum]) -> Sum | None:
-    return next((one for key, one in sums.items() if work.timers[key].name == PROGRAM), None)
+def _program_of(work: TrialWork, sums: Mapping[Hashable, Sum]) -> Sum | None:
+    return next((one for one in sums.values() if one.place.name == PROGRAM), None)
 
 
 def wanted(place: Place, of: Of) -> bool:
@@ -128,7 +185,7 @@ def add_routine(found: Sum, routine: RoutineWork, whole: bool) -> None:
         found.thread_ns[routine.thread] = before + took
 
 
-def add_noted(work: TrialWork, sums: Mapping[int, Sum], of: Of, whole: bool) -> None:
+def add_noted(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, whole: bool) -> None:
     """What the program said of its own work, where nothing was counted of that kind."""
     counted = {metric for routine in work.routines for metric in routine.inclusive}
     has_flop = bool(counted & PRECISION_OF.keys())

@@ -28,8 +28,12 @@ class Placement:
         overhead: N x launch latency of the counted launches.
         peak: the peak that its mix of precisions could reach, flop/s; `precision`: the one
             that takes most of the ideal compute time.
-        bound_by: "compute", a level, "launch" or "" (not known).
-        roof_share: share of its roof, by the compute peak and all levels that have roofs.
+        nearest: "compute" or the level whose roof is nearest, by what was counted; "" where
+            neither is known.
+        bound_by: "compute", a level, "launch", or "" where nothing can be said: without roofs,
+            or where flop are missing, so that another roof may be nearer.
+        roof_share: share of its roof, by the compute peak and all levels that have roofs; the
+            least that it can be where flop are missing.
         assumed: precisions whose roof is another's, as sentences.
     """
 
@@ -40,6 +44,7 @@ class Placement:
     overhead: float | None
     peak: float | None
     precision: str
+    nearest: str
     bound_by: str
     roof_share: float | None
     assumed: tuple[str, ...] = ()
@@ -47,9 +52,17 @@ class Placement:
     @property
     def limiter(self) -> str:
         """What bounds it, with the precision: "compute (tensor bf16)", "DRAM"."""
-        if self.bound_by == "compute" and self.precision not in ("", "any"):
+        return self._with_precision(self.bound_by)
+
+    @property
+    def nearest_roof(self) -> str:
+        """The roof that is nearest, with the precision."""
+        return self._with_precision(self.nearest)
+
+    def _with_precision(self, roof: str) -> str:
+        if roof == "compute" and self.precision not in ("", "any"):
             return f"compute ({self.precision})"
-        return self.bound_by
+        return roof
 
     @property
     def bound(self) -> float | None:
@@ -73,6 +86,8 @@ class Placement:
         """Coordinates in the time plane for one level; None where they are not known."""
         if self.compute is None or level not in self.levels or not self.point.time > 0:
             return None
+        if self.point.rates_alone:
+            return None
         return model.times(self.point.time, self.compute, self.levels[level])
 
 
@@ -85,7 +100,7 @@ def place(point: Point, roofs: Roofs) -> Placement:
         if level in roofs.bandwidth
     }
     overhead = None
-    if roofs.launch is not None and point.launches:
+    if roofs.launch is not None and point.launches and not point.rates_alone:
         overhead = point.counted * roofs.launch.value
     peak = None
     if compute:
@@ -94,19 +109,20 @@ def place(point: Point, roofs: Roofs) -> Placement:
     if compute is not None:
         ideals["compute"] = compute
     # One side alone would make the other look harmless: flop without bytes, or the reverse.
-    complete = compute is not None and bool(levels)
+    complete = bool(levels) and (compute is not None or bool(point.uncounted))
     share = None
-    bound_by = ""
+    nearest = bound_by = ""
     if complete and point.time > 0:
         share = model.efficiency(point.time, ideals.values())
-        # Of equals, the one further from the processor.
-        bound_by = max(ideals, key=lambda name: (ideals[name], name != "compute"))
-        if not any(ideals.values()):
-            bound_by = ""
+        if any(ideals.values()):
+            # Of equals, the one further from the processor.
+            nearest = max(ideals, key=lambda name: (ideals[name], name != "compute"))
+        bound_by = "" if point.uncounted else nearest
     if overhead is not None and point.time > 0 and overhead >= point.time:
         bound_by = "launch"
     return Placement(
-        point, roofs, compute, levels, overhead, peak, precision, bound_by, share, tuple(assumed)
+        *(point, roofs, compute, levels, overhead, peak, precision, nearest, bound_by, share),
+        tuple(assumed),
     )
 
 
@@ -124,7 +140,9 @@ def _compute(point: Point, roofs: Roofs) -> tuple[float | None, str, list[str]]:
             return None, "", []
         if roofs.rule == "precision" and peak.name != name:
             known = {"any": "flop of unknown precision", "tensor": "tensor flop of unknown type"}
-            assumed.append(f"{known.get(name, name + ' flop')} held against the {peak.name} peak")
+            kind = known.get(name, name + " flop")
+            lower = " (their own is higher)" if name in ("fp16", "bf16") else ""
+            assumed.append(f"{kind} held against the {peak.name} peak{lower}")
         seconds = flop / peak.value
         total += seconds
         if seconds > most:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from taupy.model.work import Tier
 
-Of = Literal["kernel", "routine", "phase", "program"]
+Of = Literal["kernel", "launch", "routine", "phase", "program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,11 @@ class Point:
         time: seconds of the counted launches: what rates are made with.
         flop: precision -> flop of the counted launches.
         bytes: level -> bytes of the counted launches; a level not in it was not measured.
+        uncounted: what is missing from `flop`: precisions of a kernel that were not counted,
+            operations that no formula is known of. Where there are such, flop, intensity,
+            performance and share of the roof are the least that they can be.
+        rates_alone: no duration is known, and `flop` and `bytes` are those of one second
+            (`time` is 1): intensity and performance hold, sums do not.
         share: of the run time of all points of its trial, 0 to 1.
         covered: of the run time of its trial, what the routines take whose operations taupy
             worked out; None where the question does not arise.
@@ -49,6 +54,8 @@ class Point:
     bytes_tier: Tier
     share: float = 0.0
     covered: float | None = None
+    uncounted: tuple[str, ...] = ()
+    rates_alone: bool = False
     series: str = ""
     parameter: float | None = None
     notes: tuple[str, ...] = ()
@@ -56,6 +63,16 @@ class Point:
     @property
     def total_flop(self) -> float:
         return sum(self.flop.values())
+
+    @property
+    def idle(self) -> bool:
+        """Has it no flop, for certain?"""
+        return self.flop_tier != "unknown" and not self.total_flop
+
+    @property
+    def of_gpu(self) -> bool:
+        """Is it a kernel, or launches of one?"""
+        return self.of in ("kernel", "launch")
 
     @property
     def known(self) -> bool:

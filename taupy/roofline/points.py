@@ -1,25 +1,19 @@
 """Points: the work of a trial summed over what people ask for.
 
-A kernel, a Python routine, a phase or the whole program. Flop, bytes and times are summed
-over launches first, and only sums are divided: never an average of ratios. A point knows
-where its numbers come from, and which of its launches were counted.
+A kernel, alike launches of it, a Python routine, a phase or the whole program. Flop, bytes and
+times are summed over launches first, and only sums are divided: never an average of ratios. A
+point knows where its numbers come from, and what of it was not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.work import (
-    COUNTED_OPERATIONS,
-    LEVEL_OF,
-    PRECISION_OF,
-    Place,
-    Tier,
-    TrialWork,
-)
+from taupy.model.work import COUNTED_OPERATIONS, Place, TrialWork
 from taupy.roofline.gathering import (
+    WHOLE,
     Sum,
     add_calls,
     add_gpu_time,
@@ -28,22 +22,25 @@ from taupy.roofline.gathering import (
     add_routine,
     has_work,
     keys,
+    place_of,
     wanted,
 )
 from taupy.roofline.point import Of, Point
 from taupy.roofline.retiming import UNTIMED, kernel_timings, retimed, routine_timings
-from taupy.units import duration
+from taupy.roofline.summed import BLAS_ALONE, gpu_point, host_point
+from taupy.units import percent
 
 __all__ = ["REMEDY", "Of", "Point", "has_host_work", "points", "require", "runs_on_gpu"]
 
-REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
+WHOLLY = 0.995
+"""Share of the run time from which on counted routines stand for all of it."""
 
-_ANALYTIC = "taupy.option.analytic"  # metadata: the library whose calls were counted
+REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
 
 
 def runs_on_gpu(work: TrialWork) -> bool:
     """Did any kernel of the trial have its flop or bytes counted?"""
-    return any(has_work(kernel.values) for kernel in work.kernels)
+    return any(has_work(kernel.values) or kernel.per_second for kernel in work.kernels)
 
 
 def has_host_work(work: TrialWork) -> bool:
@@ -51,7 +48,12 @@ def has_host_work(work: TrialWork) -> bool:
 
 
 def points(
-    work: TrialWork, of: Of, *, inclusive: bool = False, timing: TrialWork | None = None
+    work: TrialWork,
+    of: Of,
+    *,
+    inclusive: bool = False,
+    timing: TrialWork | None = None,
+    uncounted: bool = False,
 ) -> list[Point]:
     """The points of a trial, by run time from large to small.
 
@@ -60,15 +62,17 @@ def points(
             all that they called if `inclusive`; phases and the program always with all.
         timing: another trial of the same program, run without counters: its times are
             taken for the run time, scaled by the numbers of launches.
+        uncounted: also kernels of a trial in which nothing was counted.
 
     Raises:
         MissingMetric: the trial has no flop, or no bytes of any level; the message names
             the command that measures them.
         UsageError: the timing trial has none of the points.
     """
-    if runs_on_gpu(work):
+    of_gpu = of in ("kernel", "launch")
+    if runs_on_gpu(work) or (uncounted and of_gpu and work.kernels):
         found = _gpu_points(work, of, inclusive, timing)
-    elif of == "kernel" or not has_host_work(work):
+    elif of_gpu or not has_host_work(work):
         raise _missing(work, of)
     else:
         found = _host_points(work, of, inclusive)
@@ -79,14 +83,14 @@ def points(
             times = routine_timings(timing, of, inclusive)
             found = [retimed(point, times, timing) for point in found]
         covered = _covered(work, timing)
-        found = [replace(point, covered=covered) for point in found]
+        found = [_covered_point(point, covered) for point in found]
     if timing is not None and all(UNTIMED in " ".join(point.notes) for point in found):
         raise UsageError(
             f"the timing trial {timing.trial_id} ({timing.name}) has nothing of what trial "
             f"{work.trial_id} ({work.name}) has; --timing takes a run of the same program"
         )
     total = sum(point.run_time for point in found)
-    if of != "kernel":
+    if not of_gpu:
         # These overlap, or are not all there is: their shares are of the whole program.
         whole = _whole_seconds(work if timing is None else timing)
         total = max([point.run_time for point in found] + [whole], default=0.0)
@@ -101,28 +105,25 @@ def _whole_seconds(work: TrialWork) -> float:
 
 
 def _gpu_points(work: TrialWork, of: Of, inclusive: bool, timing: TrialWork | None) -> list[Point]:
-    sums: dict[int, Sum] = {}
-    program = Sum(Place(work.name, work.application, frozenset({"TAUPY"})))
+    sums: dict[Hashable, Sum] = {}
+    if of == "program":
+        sums[WHOLE] = Sum(place_of(work, WHOLE))
     for kernel in work.kernels:
         for key in keys(work, kernel, of, inclusive):
-            found = program if key < 0 else sums.setdefault(key, Sum(work.timers[key]))
-            add_kernel(found, kernel, of)
-    if of == "program":
-        sums[-1] = program
+            if key not in sums:
+                sums[key] = Sum(place_of(work, key))
+            add_kernel(sums[key], kernel, of)
     add_calls(work, sums, of)
-    times = {} if timing is None else kernel_timings(timing, of, inclusive)
-    made = []
-    for one in sums.values():
-        point = _point(work, of, one, work.gpus[0] if len(work.gpus) == 1 else _joined(work.gpus))
-        if timing is not None:
-            point = retimed(point, times, timing)
-        made.append(point)
-    return made
+    found = [gpu_point(work, of, one) for one in sums.values()]
+    if timing is not None:
+        times = kernel_timings(timing, of, inclusive)
+        found = [retimed(point, times, timing) for point in found]
+    return found
 
 
 def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
     whole = of in ("phase", "program") or inclusive
-    sums: dict[int, Sum] = {}
+    sums: dict[Hashable, Sum] = {}
     for routine in work.routines:
         place = work.timers[routine.timer]
         if not wanted(place, of):
@@ -137,8 +138,7 @@ def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
             continue
         if of == "program":
             one.place = Place(work.name, work.application, one.place.groups)
-        processor = _joined(work.gpus) if one.launches else work.processor
-        made.append(_point(work, of, one, processor))
+        made.append(gpu_point(work, of, one) if one.launches else host_point(work, of, one))
     if not made:
         raise _missing(work, of)
     return made
@@ -147,7 +147,7 @@ def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
 def _covered(work: TrialWork, timing: TrialWork | None) -> float | None:
     """Where operations are worked out from shapes: the share of the run time that routines
     with such operations take themselves. What the others did, nobody knows."""
-    if not {_ANALYTIC, COUNTED_OPERATIONS} & work.metadata.keys():
+    if not {BLAS_ALONE, COUNTED_OPERATIONS} & work.metadata.keys():
         return None
     found = _host_points(work, "routine", inclusive=False)
     if timing is not None:
@@ -158,113 +158,26 @@ def _covered(work: TrialWork, timing: TrialWork | None) -> float | None:
     return min(seconds / whole, 1.0) if whole > 0 else None
 
 
-def _point(work: TrialWork, of: Of, one: Sum, processor: str) -> Point:
-    on_gpu = one.launches > 0
-    seconds = one.time_ns / 1e9
-    run = one.run_ns / 1e9
-    notes = []
-    if not on_gpu:
-        # Threads work side by side: the longest one's time is the time it took.
-        run = seconds = max(one.thread_ns.values(), default=0.0) / 1e9
-        if len(one.thread_ns) > 1:
-            whole = sum(one.thread_ns.values())
-            note = (
-                f"{one.place.short}: on {len(one.thread_ns)} threads; the time is the longest one's"
-            )
-            if run > 0:
-                note += (
-                    f", as if all ran side by side; one after another they took {duration(whole)}, "
-                    f"and its rates were {whole / 1e9 / run:.3g}x lower"
-                )
-            notes.append(note)
-    values = one.values
-    flop_metrics = [name for name in values if name in PRECISION_OF]
-    byte_metrics = [name for name in values if name in LEVEL_OF]
-    said = {noted.metric for noted in work.noted}
-    counted = set(work.metrics)
-    if on_gpu and one.counted < one.launches:
-        notes.append(f"{one.counted} of {one.launches} launches were counted")
-    if not on_gpu and _ANALYTIC in work.metadata and "analytic" in _tiers(values, counted, said):
-        notes.append(
-            f"analytic: {work.metadata[_ANALYTIC]} calls by their shapes; other operations "
-            "(element-wise ones, convolutions) are not counted"
-        )
-    if "bytes_dram_read" in values:
-        notes.append("DRAM bytes are lines read in (also for writing); write-backs not counted")
-    return Point(
-        name=one.place.name,
-        short=one.place.short,
-        of=of,
-        trial=work.trial_id,
-        trial_name=work.name,
-        processor=processor,
-        calls=one.calls,
-        launches=one.launches,
-        counted=one.counted,
-        run_time=run,
-        time=seconds,
-        flop=_flop(values),
-        bytes={
-            LEVEL_OF[name]: values[name]
-            for name in LEVEL_OF
-            if name in values and not (name == "bytes_dram_read" and "bytes_dram" in values)
-        },
-        flop_tier=_tier(flop_metrics, counted, said),
-        bytes_tier=_tier(byte_metrics, counted, said),
-        notes=tuple(notes),
-    )
-
-
-def _tiers(values: Mapping[str, float], counted: set[str], said: set[str]) -> set[Tier]:
-    return {_tier([name], counted, said) for name in values}
-
-
-def _tier(metrics: Sequence[str], counted: set[str], said: set[str]) -> Tier:
-    if not metrics:
-        return "unknown"
-    if any(name in said and name not in counted for name in metrics):
-        return "analytic"
-    return "measured"
-
-
-def _flop(values: Mapping[str, float]) -> dict[str, float]:
-    """Flop by precision; tensor flop whose precision was not told apart stay "tensor"."""
-    found = {
-        PRECISION_OF[name]: values[name]
-        for name in PRECISION_OF
-        if name in values and name != "flop_tensor"
-    }
-    if "flop_tensor" in values:
-        # Integer operations are no flop, and not part of it.
-        told = sum(
-            value
-            for name, value in found.items()
-            if name.startswith("tensor ") and name != "tensor int8"
-        )
-        rest = values["flop_tensor"] - told
-        # Counts of two passes differ in their last digits.
-        if rest > 1e-6 * values["flop_tensor"] or not told:
-            found["tensor"] = max(rest, 0.0)
-    if "any" in found and len(found) > 1:
-        del found["any"]  # the same operations, not told apart
-    return found
-
-
-def _joined(names: Sequence[str]) -> str:
-    return " + ".join(names)
+def _covered_point(point: Point, covered: float | None) -> Point:
+    """Of what a phase called, some was not counted where counted routines do not take all time."""
+    if covered is None or covered >= WHOLLY or point.of not in ("phase", "program"):
+        return replace(point, covered=covered)
+    rest = f"what takes {percent(100 * (1 - covered))} % of the run time"
+    return replace(point, covered=covered, uncounted=(*point.uncounted, rest))
 
 
 def _missing(work: TrialWork, of: Of) -> MissingMetric:
-    remedy = REMEDY
+    remedy = _remedy(work)
     if has_host_work(work) and of == "phase":
         remedy = "mark phases with taupy.phase(NAME), or ask for --of routine"
-    elif has_host_work(work) and of == "kernel":
+    elif has_host_work(work) and of in ("kernel", "launch"):
         remedy = "its work was done on the CPU: ask for --of routine or --of program"
-    elif not work.gpus:
+    elif not work.gpus and not _imported(work):
         remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
     there = ", ".join(work.metrics) or "none"
     what = {
         "kernel": "no kernel whose flop or bytes were counted",
+        "launch": "no launch whose flop or bytes were counted",
         "routine": "no routine whose flop or bytes were counted",
         "phase": "no phase whose flop or bytes were counted",
         "program": "no flop or bytes",
@@ -288,5 +201,23 @@ def require(found: Sequence[Point], work: TrialWork) -> None:
         there = ", ".join(work.metrics) or "none"
         raise MissingMetric(
             f"trial {work.trial_id} has no {' and no '.join(lacking)} (its metrics: {there}); "
-            + REMEDY
+            + _remedy(work)
         )
+
+
+def _imported(work: TrialWork) -> bool:
+    return work.source.startswith("import ")
+
+
+def _remedy(work: TrialWork) -> str:
+    """What can be done about counts that are not there: nothing can be measured in a file."""
+    if not _imported(work):
+        return REMEDY
+    stated = "state them with --flop 'KERNEL=2*M*N*K' and --bytes 'KERNEL=...'"
+    if work.source.startswith("import ncu"):
+        return (
+            "count them with: ncu --set roofline (tensor cores: --metrics "
+            "regex:sm__ops_path_tensor_src_.*); sections of the same launches in other files join "
+            f"them when imported together; or {stated}"
+        )
+    return f"add counts of the same program with: taupy import --merge-into TRIAL FILE; or {stated}"

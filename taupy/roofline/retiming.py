@@ -7,31 +7,32 @@ calls differ, the time is scaled to ours and the point says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
-from taupy.model.work import Place, TrialWork
-from taupy.roofline.gathering import keys, wanted
+from taupy.model.work import TrialWork
+from taupy.roofline.gathering import WHOLE, keys, place_of, wanted
 from taupy.roofline.point import Of, Point
 
 UNTIMED = "not in the timing trial"
 """Begins the note of a point that the timing trial does not have."""
 
-_WHOLE = Place("", "", frozenset())
 _SHORT = "short name: "
 
 
 def kernel_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
     """Name -> seconds and launches, in the trial that was run without counters."""
     found: dict[str, tuple[float, int]] = {}
-    full_names: dict[str, set[int]] = {}
+    full_names: dict[str, set[Hashable]] = {}
     for kernel in timing.kernels:
         if not kernel.time_ns > 0:
             continue
         for key in keys(timing, kernel, of, inclusive):
-            place = _WHOLE if key < 0 else timing.timers[key]
-            full_names.setdefault(_SHORT + place.short, set()).add(key)
-            for name in dict.fromkeys((_placeless(place.name), _SHORT + place.short)):
+            full, short = "", ""
+            if key != WHOLE:
+                full, short, _ = place_of(timing, key)
+            full_names.setdefault(_SHORT + short, set()).add(key)
+            for name in dict.fromkeys((_placeless(full), _SHORT + short)):
                 seconds, launches = found.get(name, (0.0, 0))
                 found[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
     # A short name that several kernels have tells nothing.
@@ -52,6 +53,8 @@ def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialW
     if number != here:
         what = "launches" if point.launches else "calls"
         notes = (*notes, f"{here} {what} here, {number} in the timing trial: scaled to ours")
+    if point.rates_alone:
+        return replace(point, run_time=each * here, notes=notes)  # rates are of their own time
     return replace(point, run_time=each * here, time=each * counted, notes=notes)
 
 

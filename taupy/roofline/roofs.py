@@ -21,12 +21,13 @@ Best = Callable[[CeilingKind, str], Ceiling | None]
 """Gives the ceiling to believe of a kind and name."""
 
 # What stands in for a precision that has no roof, or that nobody knows: a roof that is
-# not lower, so that no point is said to be nearer to it than it is.
+# not lower, so that no point is said to be nearer to it than it is. Only half precision without
+# a roof is held against fp32's: a roof of tensor cores is none of what did not run on them.
 _STAND_INS = {
     "any": ("fp32", "fp64"),
     "tensor": ("tensor fp16", "tensor bf16", "tensor tf32", "tensor fp64"),
-    "fp16": ("bf16", "tensor fp16", "fp32"),
-    "bf16": ("fp16", "tensor bf16", "fp32"),
+    "fp16": ("bf16", "fp32"),
+    "bf16": ("fp16", "fp32"),
     "tensor bf16": ("tensor fp16", "tensor"),
     "tensor fp16": ("tensor bf16", "tensor"),
     "tensor fp8": ("tensor int8", "tensor fp16"),

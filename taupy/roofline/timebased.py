@@ -110,7 +110,7 @@ def _chart(
     top: int,
     equal_decades: bool,
 ) -> Chart:
-    per_launch = any(each.point.of == "kernel" for each in placements)
+    per_launch = any(each.point.of_gpu for each in placements)
     style = look(placements, top)
     found = spots(placements, level, per_launch)
     processors = machines(placements)
@@ -342,11 +342,7 @@ def _trajectories(
 def _marks(
     placements: Sequence[Placement], found: Sequence[Spot], style: Look
 ) -> tuple[list[chart.Mark], str]:
-    idle = [
-        (number, each)
-        for number, each in enumerate(placements)
-        if each.point.flop_tier != "unknown" and not each.point.total_flop
-    ]
+    idle = [(number, each) for number, each in enumerate(placements) if each.point.idle]
     still = [(spot.number, placements[spot.number]) for spot in found if spot.bytes <= 0]
     trials = max(len({each.point.trial for each in placements}), 1)
     marks = chart.stack(idle, "bottom", style.colors, trials)

@@ -30,7 +30,7 @@ def verdict(placements: Sequence[Placement], top: int = 5, wall: float | None = 
 def sentence(placement: Placement) -> str:
     """What bounds one point, and how far it is from its roof."""
     point = placement.point
-    if point.flop_tier == "unknown":
+    if point.flop_tier == "unknown" and not point.uncounted:
         return "flop not counted"
     if not point.bytes:
         return "bytes not counted"
@@ -47,20 +47,26 @@ def sentence(placement: Placement) -> str:
         )
     share = placement.roof_share
     if share is None:
-        return "no roof is known for its flop or its bytes"
-    if not placement.bound_by:
+        return "flop not counted" if point.flop_tier == "unknown" else _NO_ROOF
+    if not placement.nearest:
         return "neither flop nor bytes"
+    times = distance(placement) or 1.0
+    near = f"{percent(100 * share)} % of its roof"
+    if point.uncounted:
+        return (
+            f"no verdict: {', '.join(point.uncounted)} not counted; at least {near} "
+            f"({placement.nearest_roof}), {times:.3g}x faster at best"
+        )
     nothing = "" if point.total_flop else "no flop; "
-    # Of what a phase called, some was not counted: it does more than we know.
-    part = point.of in ("phase", "program") and point.covered is not None
-    near = f"{'at least ' if part else ''}{percent(100 * share)} % of its roof"
     if share < _FAR:
         return (
             f"{nothing}far from every roof ({near}, nearest {placement.limiter}): "
             "latency, too little parallelism or other instructions hold it back"
         )
-    times = distance(placement) or 1.0
     return f"{nothing}bound by {placement.limiter}, at {near} ({times:.3g}x faster at best)"
+
+
+_NO_ROOF = "no roof is known for its flop or its bytes"
 
 
 def _latency(placement: Placement) -> float:
@@ -69,7 +75,7 @@ def _latency(placement: Placement) -> float:
 
 
 def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
-    kernels = [each for each in placements if each.point.of == "kernel"]
+    kernels = [each for each in placements if each.point.of_gpu]
     routines = [each for each in placements if each.point.of == "routine"]
     lines = []
     for those, what, whole in (
@@ -77,11 +83,7 @@ def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
         (routines, "routines", "the run time"),
     ):
         if those:
-            idle = [
-                each
-                for each in those
-                if each.point.flop_tier != "unknown" and not each.point.total_flop
-            ]
+            idle = [each for each in those if each.point.idle]
             share = sum(each.point.share for each in idle) / max(len(_trials(those)), 1)
             text = (
                 f"without flop (copies, conversions, layout): {len(idle)} of {len(those)} {what}, "

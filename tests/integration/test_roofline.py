@@ -148,7 +148,7 @@ def test_exports_for_other_tools(folder, capsys):
     exports = ("--export", "ncu-csv", "n.csv", "--export", "ert-json", "e.json")
     taupy(capsys, "1", *exports)
     rows = list(csv.DictReader(io.StringIO(Path("n.csv").read_text("utf-8"))))
-    values = {row["Metric Name"]: row["Metric Value"] for row in rows[:6]}
+    values = {row["Metric Name"]: row["Metric Value"] for row in rows if row["ID"] == "0"}
     assert values["dram__bytes.sum"] == "200000000"
     assert json.loads(Path("e.json").read_text())["empirical"]["gbytes"]["data"]
     shown = taupy(capsys, "1", "--ceilings", "e.json")
@@ -262,15 +262,32 @@ def imported(capsys, name, *words):
 
 
 @needs_data
-def test_products_on_an_a100_have_exactly_their_flop(folder, capsys):
-    """2 x 64 x 2304 x 768, 2 x 64 x 768 x 768, and BERT's with 40 rows padded to 64."""
-    rows = imported(capsys, "a100_gpt2_flashattn.ncu.csv", "--ceilings", "A100 SXM4 80 GB")
-    tensor = {round(row["flop_tensor"]) for row in rows if row["flop_tensor"]}
-    assert tensor == {226_492_416, 75_497_472, 25_165_824}
-    # 512 flop an instruction, right on V100, would make the first 28,311,552.
-    largest = next(row for row in rows if row["flop_tensor"] == 226_492_416)
-    assert largest["bound_by"] == "DRAM"
-    assert largest["intensity_DRAM"] == pytest.approx(227_082_240 / 3_642_496)
+def test_a_product_on_an_a100_has_the_flop_that_are_stated(folder, capsys):
+    """2 x 64 x 2304 x 768: the file has no counter of the tensor cores' operations."""
+    words = ("--ceilings", "A100 SXM4 80 GB")
+    rows = imported(capsys, "a100_gpt2_flashattn.ncu.csv", *words)
+    gemm = next(row for row in rows if "s16816gemm" in row["name"])
+    assert (gemm["uncounted"], gemm["bound_by"]) == ("tensor", None)
+    assert not any(row.get("flop_tensor") for row in rows)
+    stated = "ampere_fp16_s16816gemm*=2*64*2304*768, tensor fp16"
+    shown = taupy(capsys, "--db", "real.db", "--json", *words, "--flop", stated)
+    gemm = next(row for row in json.loads(shown.out)["rows"] if "s16816gemm" in row["name"])
+    assert (gemm["flop"], gemm["flop_tier"], gemm["bound_by"]) == (226_492_416, "analytic", "DRAM")
+    assert gemm["intensity_DRAM"] == pytest.approx(226_492_416 / 3_642_496)
+
+
+def test_kernels_without_counters_are_placed_by_what_is_stated(folder, capsys):
+    with ProfileDB.open(folder / "taupy.db", readonly=False) as db:
+        kernels = (Kernel("gemm_64", 10, 2_000_000), Kernel("copy", 5, 1_000_000))
+        add_profile(db, gpu_trial(*kernels, number=9, metadata={"M": "1024"}))
+    words = ("latest", "--flop", "gemm*=2*M*M*M", "--bytes", "gemm*=3*4*M*M", "--json")
+    gemm = next(
+        row for row in json.loads(taupy(capsys, *words).out)["rows"] if row["name"] == "gemm_64"
+    )
+    assert (gemm["flop"], gemm["flop_tier"]) == (10 * 2 * 1024**3, "analytic")
+    assert gemm["intensity_DRAM"] == pytest.approx(2 * 1024**3 / (12 * 1024**2))
+    said = refused(capsys, "latest", "--flop", "gemm*=2*N*M*K", code=2)
+    assert "no number 'N' among its metadata (it has: M)" in said
 
 
 @needs_data

@@ -24,7 +24,10 @@ from tests.builders import STARTED_AT, UUID, call, host, profile_of
 
 @dataclass(frozen=True)
 class Kernel:
-    """Launches of one kernel in one phase; values are sums over the counted launches."""
+    """Launches of one kernel in one phase; values are sums over the counted launches.
+
+    What is not in the values of flop was counted as none; `Partly` leaves it uncounted.
+    """
 
     name: str
     calls: int
@@ -32,6 +35,24 @@ class Kernel:
     values: Mapping[str, float] = field(default_factory=dict)
     phase: str = "step"
     short: str | None = None
+
+    def counted(self) -> dict[str, float]:
+        if not any(metric.startswith("flop") for metric in self.values):
+            return dict(self.values)
+        none = dict.fromkeys(("flop_fp64", "flop_fp32", "flop_fp16"), 0)
+        tensor = sum(
+            value
+            for metric, value in self.values.items()
+            if metric.startswith("flop_tensor_") and metric != "flop_tensor_int8"
+        )
+        return {**none, "flop_tensor": tensor, **self.values}
+
+
+class Partly(Kernel):
+    """A kernel of which nothing was counted but its values."""
+
+    def counted(self) -> dict[str, float]:
+        return dict(self.values)
 
 
 _UNITS = {"counted_time": "ns", "counted_launches": "launch"}
@@ -70,8 +91,8 @@ def gpu_trial(
         each = kernel.time_ns // max(kernel.calls, 1)
         launch = Launch(0, kernel.calls, kernel.time_ns, each, each, 0.0)
         row = builder.add(stream, Owner(tree, 2 + phases.index(kernel.phase)), timer, launch)
-        builder.add_values(stream, row, kernel.values)
-    names = {metric for kernel in kernels for metric in kernel.values}
+        builder.add_values(stream, row, kernel.counted())
+    names = {metric for kernel in kernels for metric in kernel.counted()}
     return Profile(
         uuid=UUID.format(number),
         application=application,

@@ -1,0 +1,168 @@
+"""Flop and bytes that people state for kernels of which none were counted.
+
+    --flop 'ampere_*gemm*=2*M*N*K, tensor fp16'     of one launch; M, N, K are metadata or numbers
+    --bytes 'saxpy*=12*n'                           of one launch, from DRAM if no level is named
+
+What is stated is analytic: what the mathematics asks for, not what a processor did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from taupy.errors import UsageError
+from taupy.model.expression import Binary, Function, Name, Node, Number, parse
+from taupy.model.work import LEVELS
+from taupy.roofline.point import Point
+from taupy.roofline.roofs import PRECISIONS
+
+Quantity = Literal["flop", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What one launch of a kernel (one call of a routine) takes.
+
+    Attributes:
+        pattern: of names, with * and ?.
+        formula: as typed; `node`: parsed.
+        of: the precision of flop, "any" where none was named; the level of bytes.
+    """
+
+    quantity: Quantity
+    pattern: str
+    formula: str
+    node: Node
+    of: str
+
+    def names(self, point: Point) -> bool:
+        """Is it of this point?"""
+        return any(
+            name == self.pattern or fnmatchcase(name, self.pattern)
+            for name in (point.name, point.short)
+        )
+
+
+def statement(quantity: Quantity, text: str) -> Statement:
+    """A statement as the command line has it: `PATTERN=EXPRESSION[, PRECISION or LEVEL]`.
+
+    Raises:
+        UsageError: it is none.
+    """
+    pattern, equals, rest = text.rpartition("=")
+    if not equals or not pattern.strip() or not rest.strip():
+        raise UsageError(f"--{quantity} takes 'KERNEL=EXPRESSION', such as {_EXAMPLE[quantity]}")
+    formula, comma, tail = rest.rpartition(",")
+    known = {name.lower(): name for name in (PRECISIONS if quantity == "flop" else LEVELS)}
+    of = known.get(tail.strip().lower()) if comma else None
+    if of is None:
+        formula = rest
+    default = "any" if quantity == "flop" else "DRAM"
+    node = parse(formula.strip())
+    return Statement(quantity, pattern.strip(), formula.strip(), node, of or default)
+
+
+_EXAMPLE: Mapping[Quantity, str] = {
+    "flop": "'gemm*=2*M*N*K' or 'gemm*=2*64*64*64, tensor fp16'",
+    "bytes": "'saxpy*=12*n' or 'saxpy*=12*n, L2'",
+}
+
+
+def stated(
+    points: Sequence[Point], statements: Iterable[Statement], metadata: Mapping[str, str]
+) -> list[Point]:
+    """The points with what was stated of them; what was counted in full stays.
+
+    Args:
+        metadata: of the trial; its numbers are the names in formulas.
+
+    Raises:
+        UsageError: a statement is of none of the points, or names what is no metadata.
+    """
+    found = list(points)
+    for one in statements:
+        numbers = [number for number, point in enumerate(found) if one.names(point)]
+        if not numbers:
+            raise UsageError(
+                f"--{one.quantity}: no point is named like '{one.pattern}' "
+                f"({len(found)} are there; `taupy roofline --limit 0` lists them)"
+            )
+        value = _value(one.node, one, metadata)
+        for number in numbers:
+            found[number] = _with(found[number], one, value)
+    return found
+
+
+def _with(point: Point, one: Statement, value: float) -> Point:
+    if point.rates_alone:
+        note = f"--{one.quantity} not taken: its duration is not known"
+        return replace(point, notes=(*point.notes, note))
+    count = point.counted or point.launches or point.calls
+    if not point.counted and point.launches:
+        point = replace(point, counted=point.launches, time=point.run_time)
+    note = f"{one.quantity} of each launch stated: {one.formula} = {value:.6g}"
+    if one.quantity == "bytes":
+        if point.bytes_tier == "measured" and one.of in point.bytes:
+            return replace(point, notes=(*point.notes, _counted(one)))
+        moved = {**point.bytes, one.of: count * value}
+        return replace(point, bytes=moved, bytes_tier="analytic", notes=(*point.notes, note))
+    if point.flop_tier != "unknown" and not point.uncounted:
+        return replace(point, notes=(*point.notes, _counted(one)))
+    return replace(
+        point,
+        flop={one.of: count * value},
+        flop_tier="analytic",
+        uncounted=(),
+        notes=(*point.notes, note),
+    )
+
+
+def _counted(one: Statement) -> str:
+    return f"--{one.quantity} not taken: it was counted"
+
+
+def _value(node: Node, one: Statement, metadata: Mapping[str, str]) -> float:
+    if isinstance(node, Number):
+        return node.value
+    if isinstance(node, Name):
+        return _number(node.name, one, metadata)
+    if isinstance(node, Binary):
+        left, right = (_value(side, one, metadata) for side in (node.left, node.right))
+        if node.operator == "/" and right == 0:
+            raise UsageError(f"--{one.quantity} '{one.formula}': divides by 0")
+        operate = {"+": left + right, "-": left - right, "*": left * right}
+        return operate[node.operator] if node.operator != "/" else left / right
+    return _function(node, one, metadata)
+
+
+def _function(node: Function, one: Statement, metadata: Mapping[str, str]) -> float:
+    values = [_value(argument, one, metadata) for argument in node.arguments]
+    if node.function == "min":
+        return min(values)
+    if node.function == "max":
+        return max(values)
+    return sum(values) if node.function == "sum" else values[0]
+
+
+def _number(name: str, one: Statement, metadata: Mapping[str, str]) -> float:
+    try:
+        return float(metadata[name])
+    except (KeyError, ValueError):
+        numbers = sorted(each for each, value in metadata.items() if _is_number(value))
+        there = ", ".join(numbers[:12]) or "none"
+        raise UsageError(
+            f"--{one.quantity} '{one.formula}': the trial has no number '{name}' among its "
+            f"metadata (it has: {there}); write the number, or set it in the program with "
+            f"taupy.metadata('{name}', VALUE)"
+        ) from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
