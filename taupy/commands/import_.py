@@ -89,18 +89,28 @@ def _sources(
             found.append((None, [path]))
             continue
         format = chosen or registry.recognised(path)
-        if (
-            format.read_together is not None
-            and not path.is_dir()
-            and found
-            and found[-1][0] is format
-            and not found[-1][1][0].is_dir()
-            and found[-1][1][0].absolute().parent == path.absolute().parent
-        ):
-            found[-1][1].append(path)
-        else:
+        others = _others_of(format, path, found)
+        if others is None:
             found.append((format, [path]))
+        else:
+            others.append(path)
     return found
+
+
+def _others_of(
+    format: Format, path: Path, found: Sequence[tuple[Format | None, list[Path]]]
+) -> list[Path] | None:
+    """The files before it with which a file makes one trial; None where there are none."""
+    if format.read_together is None or path.is_dir():
+        return None
+    folder = path.absolute().parent
+    # Files of threads and ranks stand beside each other, sections of a launch in any order.
+    for other, paths in found[-1:] if format.belong_together is None else found:
+        if other is not format or paths[0].is_dir() or paths[0].absolute().parent != folder:
+            continue
+        if format.belong_together is None or format.belong_together(paths[0], path):
+            return paths
+    return None
 
 
 def _is_kept_run(path: Path, first: bytes) -> bool:

@@ -101,7 +101,8 @@ class Format:
         folder: `write` makes a folder, not a file.
         keeps_source: files carry uuid and source of their trial; import leaves them.
         read_together: reads several files of one folder as one trial, for formats that
-            write a file for each thread or rank.
+            write a file for each thread, rank or section.
+        belong_together: are two files parts of one trial? None where all of a folder are.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Format:
     folder: bool = False
     keeps_source: bool = False
     read_together: Callable[[Sequence[Path], Progress], Iterator[Profile]] | None = None
+    belong_together: Callable[[Path, Path], bool] | None = None
 
 
 def formats() -> list[Format]:

@@ -90,7 +90,7 @@ class StreamBuilder:
         stream.time_ns[row] += launch.time_ns
         key = _configuration(launch, row)
         known = stream.launches.get(key)
-        stream.launches[key] = replace(launch, row=row) if known is None else _sum(known, launch)
+        stream.launches[key] = replace(launch, row=row) if known is None else summed(known, launch)
         return row
 
     def add_values(self, thread: Thread, row: int, values: Mapping[str, float]) -> None:
@@ -169,7 +169,8 @@ def _configuration(launch: Launch, row: int) -> Launch:
     )
 
 
-def _sum(one: Launch, other: Launch) -> Launch:
+def summed(one: Launch, other: Launch) -> Launch:
+    """Launches of one configuration and call path, added up."""
     timed = [each for each in (one, other) if each.count > each.untimed]
     return replace(
         one,

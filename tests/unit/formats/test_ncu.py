@@ -121,32 +121,76 @@ def test_a_kernel_without_a_value_has_none_rather_than_zero(tmp_path):
     assert "bytes_dram" not in counted(profile, "bare")
 
 
-def test_tensor_instructions_that_are_no_matrix_products(tmp_path):
-    """HFMA2 runs on the tensor pipe, too: 64 threads of it are two instructions."""
+OPS = "sm__ops_path_tensor_src_{}.sum"
 
-    def kernel(id, name, pipe, hfma, cc):
-        metrics = [("sm__inst_executed_pipe_tensor.sum", "inst", pipe),
-                   (FLOPS.format("hfma"), "inst", hfma), (FLOPS.format("hadd"), "inst", 0),
-                   (FLOPS.format("hmul"), "inst", 0)]  # fmt: skip
-        return made.long_rows(metrics, id=id, kernel=name, cc=cc)
 
-    path = made.long_csv(
-        tmp_path / "a.csv",
-        kernel(0, "copy", 2, 64, "8.0"),
-        kernel(1, "partly", 1, 3, "8.0"),
-        kernel(2, "s16816gemm", 102, 64, "8.0"),
-        kernel(3, "s1688tf32", 10, 0, "8.6"),
-        kernel(4, "h884", 10, 0, "7.0"),
-        kernel(5, "turing", 10, 0, "7.5"),
-        kernel(6, "hopper", 10, 0, "9.0"),
-    )
-    profile = read(path)
-    names = ("copy", "partly", "s16816gemm", "s1688tf32", "h884", "turing")
-    assert [counted(profile, name)["flop_tensor"] for name in names] == [
-        0, 0, 100 * 4096, 10 * 2048, 10 * 512, 10 * 2048,
+def kernels(tmp_path, *metrics, cc="8.0"):
+    """The counters of one launch of each kernel k0, k1 ..., and the notes of the import."""
+    rows = [
+        made.long_rows([(name, "inst", value) for name, value in one.items()], id=n, kernel=f"k{n}",
+                       cc=cc)
+        for n, one in enumerate(metrics)
     ]  # fmt: skip
-    assert "flop_tensor" not in counted(profile, "hopper")
-    assert "flop_tensor of 4 launches" in profile.metadata[IMPORT_NOTES]
+    profile = read(made.long_csv(tmp_path / "a.csv", *rows))
+    values = [counted(profile, f"k{n}") for n in range(len(metrics))]
+    return values, profile.metadata.get(IMPORT_NOTES, "")
+
+
+def test_no_tensor_flop_are_made_of_instructions(tmp_path):
+    """A predicated HFMA2 has fewer than 32 threads: what is left of the pipe is no product."""
+    pipe = "sm__inst_executed_pipe_tensor.sum"
+    fp32 = dict.fromkeys((FLOPS.format("fadd"), FLOPS.format("fmul")), 0)
+    fp32[FLOPS.format("ffma")] = 1_100_000_000
+    hfma = FLOPS.format("hfma")
+    values, notes = kernels(
+        tmp_path,
+        {**fp32, pipe: 1_001_000, hfma: 96_000},
+        {**fp32, pipe: 0, hfma: 0},
+        {pipe: 10, "sm__inst_executed_pipe_tensor_op_hmma.sum": 10},
+    )
+    assert [one.get("flop_tensor") for one in values] == [None, 0, None]
+    assert values[0]["flop_fp32"] == 2_200_000_000
+    assert "flop_tensor of 2 launches is unknown" in notes
+    assert "sm__ops_path_tensor_src_" in notes
+
+
+@pytest.mark.parametrize(
+    ("cc", "counted_types", "whole"),
+    [
+        ("8.0", ("fp64", "tf32_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "bf16_dst_fp32"), 5),
+        ("8.0", ("bf16_dst_fp32",), None),
+        ("8.0", ("fp16_dst_fp16", "fp16_dst_fp32"), None),
+        ("7.0", ("fp16_dst_fp16", "fp16_dst_fp32"), 2),
+        ("9.0", ("fp64", "tf32_dst_fp32", "fp16", "bf16_dst_fp32", "fp8"), 5),
+        ("9.0", ("fp64", "tf32_dst_fp32", "fp16", "bf16_dst_fp32"), None),
+        ("", ("fp16_dst_fp16", "fp16_dst_fp32"), None),
+        ("6.1", (), 0),
+    ],
+)
+def test_tensor_flop_are_known_where_all_types_of_the_chip_were_counted(
+    tmp_path, cc, counted_types, whole
+):
+    metrics = {OPS.format(one): 1 for one in counted_types}
+    (values,), _ = kernels(tmp_path, {"dram__bytes.sum": 1, **metrics}, cc=cc)
+    assert values.get("flop_tensor") == whole
+    assert values.get("flop_tensor_bf16") == (1 if "bf16_dst_fp32" in counted_types else None)
+
+
+def test_dense_and_sparse_products_are_added_up(tmp_path):
+    metrics = {OPS.format(f"bf16_dst_fp32_sparsity_{which}"): 3 for which in ("on", "off")}
+    (both, dense), _ = kernels(
+        tmp_path, metrics, {OPS.format("bf16_dst_fp32_sparsity_off"): 3, "dram__bytes.sum": 1}
+    )
+    assert both["flop_tensor_bf16"] == 6
+    assert "flop_tensor_bf16" not in dense
+
+
+def test_what_is_not_available_is_absent_and_named(tmp_path):
+    rows = [("flop_count_sp.sum", "", "n/a"), (OPS.format("bf16_dst_fp32"), "", "0")]
+    profile = read(made.long_csv(tmp_path / "a.csv", made.long_rows(rows)))
+    assert "flop_fp32" not in counted(profile)
+    assert counted(profile)["flop_tensor_bf16"] == 0
+    assert "not counted (n/a): flop_count_sp.sum" in profile.metadata[IMPORT_NOTES]
 
 
 def test_sums_come_from_rates_where_only_those_were_taken(tmp_path):
@@ -378,18 +422,9 @@ def test_reports_that_lie_are_refused_in_one_line(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "kernel", "expected"),
     [
-        (
-            "a100_gpt2_flashattn.ncu.csv",
-            "ampere_fp16_s16816gemm",
-            {"flop_tensor": 2 * 64 * 2304 * 768},
-        ),
-        (
-            "a100_gpt2_flashattn.ncu.csv",
-            "void cutlass::Kernel",
-            {"flop_tensor": 2 * 64 * 768 * 768},
-        ),
-        ("a100_gpt2_flashattn.ncu.csv", "void fmha_fwd", {"flop_tensor": 6144 * 4096}),
-        ("a100_gpt2_flashattn.ncu.csv", "void at::native", {"flop_tensor": 0, "calls": 5}),
+        ("a100_gpt2_flashattn.ncu.csv", "ampere_fp16_s16816gemm", {"flop_tensor": None}),
+        ("a100_gpt2_flashattn.ncu.csv", "void fmha_fwd", {"flop_tensor": None}),
+        ("a100_gpt2_flashattn.ncu.csv", "void at::native", {"calls": 5}),
         (
             "rtx4060_gpp_step1.ncu.csv",
             "sigma_gpp_gpu_34",
@@ -408,7 +443,7 @@ def test_reports_that_lie_are_refused_in_one_line(tmp_path, monkeypatch):
 )
 def test_real_files_give_the_figures_of_the_papers(name, kernel, expected):
     values = counted(read(Path(SHARED, "gpu", name)), kernel)
-    assert {key: values[key] for key in expected} == expected
+    assert {key: values.get(key) for key in expected} == expected
 
 
 @shared

@@ -1,0 +1,214 @@
+"""Launches of one kernel that are alike, summed up together; those that differ, apart.
+
+A file of single launches is kept as sums over groups: launches of one kernel with one
+configuration, with durations within a factor of two of each other, of which the same was
+counted. A kernel with one group hangs under `NO_OWNER`, as GPU work does whose launch nobody saw;
+of one with several each group has a call path of its own there, named for what its launches
+have in common. So sums over a kernel are what they were, and `taupy roofline --of launch` can
+tell the groups apart.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from taupy.model.gpu import NO_OWNER, Extent, Launch
+from taupy.model.profile import ROOT_TIMER, CallTree, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.streams import Owner, StreamBuilder, summed
+from taupy.model.work import LAUNCHES_GROUP
+from taupy.units import duration
+
+ALIKE: Final = ("GPU_NO_OWNER", LAUNCHES_GROUP)
+"""Groups of the timers over groups of launches."""
+
+_MOST_GROUPS: Final = 64
+"""Of one kernel on one stream; further launches join the group that is nearest in time."""
+
+
+@dataclass(slots=True)
+class _Sample:
+    """Statistics of one metric that is no sum."""
+
+    unit: str
+    count: int = 0
+    smallest: float = float("inf")
+    largest: float = float("-inf")
+    total: float = 0.0
+    squares: float = 0.0
+
+    def event(self, name: str, row: int) -> UserEvent:
+        mean = self.total / self.count
+        return UserEvent(
+            name, self.unit, self.count, self.smallest, self.largest, mean, self.squares, row
+        )
+
+
+@dataclass(slots=True)
+class Alike:
+    """One group of launches.
+
+    Attributes:
+        counted: the flop and bytes that were counted of each of them.
+        shortest, longest: durations of launches in ns; None where none was timed.
+    """
+
+    grid: Extent | None
+    block: Extent | None
+    counted: frozenset[str]
+    shortest: float | None
+    longest: float | None
+    launches: dict[tuple[object, ...], Launch] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    samples: dict[str, _Sample] = field(default_factory=dict)
+
+    def takes(self, grid: Extent | None, block: Extent | None, counted: frozenset[str]) -> bool:
+        """Could launches of this configuration, of which that was counted, be of the group?"""
+        return (self.grid, self.block, self.counted) == (grid, block, counted)
+
+    def spread(self, time_ns: float | None) -> float:
+        """Its longest duration over its shortest one with this launch in it."""
+        if time_ns is None or self.shortest is None or self.longest is None:
+            return 1.0 if time_ns is self.shortest else float("inf")
+        low, high = min(self.shortest, time_ns), max(self.longest, time_ns)
+        return max(high, 1.0) / max(low, 1.0)
+
+    def add(self, launch: Launch) -> None:
+        """Count launches; grid and block are the group's, `row` is not looked at."""
+        launch = replace(launch, row=0, grid=self.grid, block=self.block)
+        resources = (launch.registers, launch.shared_static_bytes, launch.shared_dynamic_bytes)
+        known = self.launches.get(resources)
+        self.launches[resources] = launch if known is None else summed(known, launch)
+
+    def add_values(self, values: Mapping[str, float]) -> None:
+        """Add sums over launches, by metric."""
+        for name, value in values.items():
+            self.values[name] = self.values.get(name, 0) + value
+
+    def add_sample(
+        self,
+        name: str,
+        unit: str,
+        value: float,
+        count: int = 1,
+        limits: tuple[float, float] | None = None,
+    ) -> None:
+        """Take a value that is no sum: of one launch, or the mean of `count` with these limits."""
+        sample = self.samples.get(name)
+        if sample is None:
+            sample = self.samples[name] = _Sample(unit)
+        least, largest = limits or (value, value)
+        sample.count += count
+        sample.smallest = min(sample.smallest, least)
+        sample.largest = max(sample.largest, largest)
+        sample.total += value * count
+        sample.squares += value * value * count
+
+    def name(self) -> str:
+        """What its launches have in common."""
+        parts = [
+            f"{what} {'x'.join(map(str, extent))}"
+            for what, extent in (("grid", self.grid), ("block", self.block))
+            if extent is not None
+        ]
+        timed = sum(one.count - one.untimed for one in self.launches.values())
+        if timed:
+            mean = sum(one.time_ns for one in self.launches.values()) / timed
+            parts.append(f"{duration(mean)} each")
+        return f"launches of {', '.join(parts)}" if parts else "launches"
+
+
+class Groups:
+    """All groups of a file, by stream and kernel.
+
+    Args:
+        timers: the profile's timers; new ones are appended to it.
+    """
+
+    def __init__(self, timers: list[Timer]) -> None:
+        self._timers = timers
+        self._groups: dict[tuple[Thread, Timer], list[Alike]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def group(
+        self,
+        thread: Thread,
+        kernel: Timer,
+        grid: Extent | None,
+        block: Extent | None,
+        time_ns: float | None,
+        counted: frozenset[str],
+    ) -> Alike:
+        """The group that a launch belongs to, made if need be."""
+        groups = self._groups.setdefault((thread, kernel), [])
+        fitting = [one for one in groups if one.takes(grid, block, counted)]
+        near = min(fitting, key=lambda one: one.spread(time_ns), default=None)
+        if near is None and len(groups) >= _MOST_GROUPS:
+            others = [one for one in groups if one.counted == counted]
+            near = min(others, key=lambda one: one.spread(time_ns), default=None)
+        elif near is not None and near.spread(time_ns) > 2 and len(groups) < _MOST_GROUPS:
+            near = None
+        if near is None:
+            near = Alike(grid, block, counted, time_ns, time_ns)
+            groups.append(near)
+            self._count += 1
+        elif time_ns is not None:
+            near.shortest = time_ns if near.shortest is None else min(near.shortest, time_ns)
+            near.longest = time_ns if near.longest is None else max(near.longest, time_ns)
+        return near
+
+    def threads(self) -> list[ThreadProfile]:
+        """The streams' threads, by place."""
+        places = _Places(self._timers)
+        owned: list[tuple[Thread, Timer, Alike, Owner | None]] = []
+        for (thread, kernel), groups in self._groups.items():
+            names: set[str] = set()
+            for one in groups:
+                owner = places.owner(_unique(one.name(), names)) if len(groups) > 1 else None
+                owned.append((thread, kernel, one, owner))
+        builder = StreamBuilder(self._timers)
+        for thread, kernel, one, owner in owned:
+            row = -1
+            for launch in one.launches.values():
+                row = builder.add(thread, owner, kernel, launch)
+            builder.add_values(thread, row, one.values)
+            events = [sample.event(name, row) for name, sample in one.samples.items()]
+            builder.add_user_events(thread, events)
+        return builder.threads()
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name} ({number})", number + 1
+    taken.add(found)
+    return found
+
+
+class _Places:
+    """Call paths over groups of launches: `NO_OWNER`, and the group's name."""
+
+    def __init__(self, timers: list[Timer]) -> None:
+        self._timers = timers
+        self._rows: dict[str, int] = {}
+        self._tree = CallTree(array("q"), array("q"), array("q"), array("q"), {}, {})
+
+    def owner(self, name: str) -> Owner:
+        if not self._rows:
+            root = self._add(Timer(ROOT_TIMER, groups=("TAUPY",)), -1)
+            self._rows[NO_OWNER] = self._add(Timer(NO_OWNER, groups=("GPU_NO_OWNER",)), root)
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = self._add(Timer(name, groups=ALIKE), self._rows[NO_OWNER])
+        return Owner(self._tree, row)
+
+    def _add(self, timer: Timer, parent: int) -> int:
+        self._timers.append(timer)
+        self._tree.timer.append(len(self._timers) - 1)
+        self._tree.parent.append(parent)
+        return len(self._tree.timer) - 1

@@ -1,0 +1,291 @@
+"""Our counters of one launch, made of the metrics that Nsight Compute gave for it.
+
+Sums are taken as they are. NVIDIA's roofline sections hold rates only (operations per cycle,
+bytes per second): with a duration they become sums, without one they stay rates. Nothing is
+guessed: operations of tensor cores come from counters of operations alone, since the
+instructions on the tensor pipe tell neither their shape nor how many of them are HFMA2.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from taupy.catalog import architectures, spelling
+from taupy.catalog.counters import BY_NAME, COUNTERS
+from taupy.formats.slices import LONGEST_NS
+
+DURATION: Final = "gpu__time_duration.sum"
+
+# Bytes of a level where they were not counted as such: the first sum that the file has.
+_BYTES: Final = {
+    "bytes_dram": (
+        (("dram__bytes_read.sum", 1), ("dram__bytes_write.sum", 1)),
+        (("dram__bytes_op_read.sum", 1), ("dram__bytes_op_write.sum", 1)),
+        (("dram__sectors_read.sum", 32), ("dram__sectors_write.sum", 32)),
+        (("dram__sectors_op_read.sum", 32), ("dram__sectors_op_write.sum", 32)),
+    ),
+    "bytes_l2": ((("lts__t_sectors.sum", 32),),),
+    "bytes_l1": ((("l1tex__t_sectors.sum", 32),),),
+}
+
+# What NVIDIA's hierarchical rooflines take instead: what the caches hand out.
+_HANDED_OUT: Final = {
+    "bytes_l2": ("derived__lts__lts2xbar_bytes.sum",),
+    "bytes_l1": (
+        "derived__l1tex__lsu_writeback_bytes_mem_lg.sum",
+        "derived__l1tex__lsu_writeback_bytes_mem_lgds.sum",
+    ),
+}
+
+_RATE: Final = re.compile(
+    r"(?P<unit>\w+?)__(?P<rest>[^.]+)\.sum\.(?P<per>per_second|per_cycle_elapsed)"
+)
+
+# Whose cycles, with the clocks that may stand beside them.
+_CYCLES: Final = tuple(
+    (f"{unit}__cycles_elapsed.{part}", f"{clock}__cycles_elapsed.avg.per_second")
+    for part in ("avg", "max")
+    for unit in ("sm", "smsp", "gpc")
+    for clock in dict.fromkeys((unit, "sm", "smsp", "gpc"))
+)
+
+_SPARSE: Final = re.compile(
+    r"(sm__ops_path_tensor_src_\w+?)_sparsity_off\.sum(|\.per_second|\.per_cycle_elapsed)"
+)
+
+# Nothing ran on the tensor pipe if one of these is 0. Averages and percentages are rounded.
+_TENSOR_PIPE: Final = re.compile(
+    r"sm(?:sp)?__(?:inst_executed_pipe_tensor(?:_v2)?|pipe_tensor_cycles_active)\.(?:sum|max)"
+)
+_MMA: Final = tuple(
+    tuple(f"{unit}__inst_executed_pipe_tensor_op_{kind}.sum" for unit in ("sm", "smsp"))
+    for kind in ("hmma", "dmma")
+)
+
+
+class Counters(NamedTuple):
+    """What was counted of one launch, under our names; what is not in them was not counted.
+
+    Attributes:
+        sums: of the launch; `counted_time` [ns] among them where its duration is known.
+        per_second: flop and bytes per second of a launch without duration, by the counter's
+            name.
+        time_ns: its duration; None where the file does not tell.
+        from_rates: were sums made of rates and the duration?
+        handed_out: are bytes of a cache those it handed out, not those asked of it?
+        tensor_unknown: did instructions run on the tensor pipe whose operations were not
+            counted?
+    """
+
+    sums: dict[str, float]
+    per_second: dict[str, float]
+    time_ns: float | None
+    from_rates: bool
+    handed_out: bool
+    tensor_unknown: bool
+
+
+def counters(values: Mapping[str, float], capability: str = "") -> Counters:
+    """Our counters of a launch.
+
+    Args:
+        values: by metric, in base units (B, ns, Hz, 1).
+        capability: the chip's compute capability, "9.0"; it says which types its tensor
+            cores have, all of which make up `flop_tensor`. Empty where not known.
+    """
+    time_ns = duration_ns(values)
+    counted = _with_sparsity(values)
+    idle = _tensor_cores_idle(values, capability)
+    sums, handed_out = _sums(counted, capability, idle)
+    rates = _from_rates(counted, 1e9 if time_ns is None else time_ns)
+    per_second: dict[str, float] = {}
+    before = len(sums)
+    if rates and time_ns is None:
+        made, _ = _sums(rates, capability, idle)
+        per_second = {name: made[name] for name in made if name.startswith(("flop", "bytes"))}
+    elif rates:
+        sums, handed_out = _sums({**rates, **counted}, capability, idle)
+    from_rates = len(sums) > before
+    if time_ns is not None:
+        sums["counted_time"] = time_ns
+    unknown = idle is False and "flop_tensor" not in {*sums, *per_second}
+    return Counters(sums, per_second, time_ns, from_rates, handed_out, unknown)
+
+
+def duration_ns(values: Mapping[str, float]) -> float | None:
+    """The duration, or cycles over their rate; the two agree to 1e-6."""
+    found = values.get(DURATION)
+    if found is None:
+        for cycles, rate in _CYCLES:
+            if cycles in values and values.get(rate):
+                found = values[cycles] / values[rate] * 1e9
+                break
+    return found if found is not None and 0 <= found < LONGEST_NS else None
+
+
+@functools.lru_cache(maxsize=1024)
+def of_ours_alone(names: frozenset[str]) -> frozenset[str]:
+    """The metrics that are one of these counters of ours, as it is."""
+    found: set[str] = set()
+    for name in names:
+        for text in BY_NAME[name].spellings:
+            terms = spelling.terms(text)
+            if len(terms) == 1 and terms[0].weight == 1:
+                found.update(_alike(terms[0].metric))
+    return frozenset(found)
+
+
+def _sums(
+    counted: Mapping[str, float], capability: str, idle: bool | None
+) -> tuple[dict[str, float], bool]:
+    """Our counters made of sums, and whether some bytes are those that a cache handed out.
+
+    Args:
+        idle: did nothing run on the tensor cores? None where the file does not tell.
+    """
+    found = {
+        recipe.name: value
+        for recipe in _recipes(frozenset(_SPELLED.intersection(counted)), capability)
+        if (value := recipe.value(counted)) is not None
+    }
+    for level, ways in _BYTES.items():
+        for parts in ways if level not in found else ():
+            if all(name in counted for name, _ in parts):
+                found[level] = sum(counted[name] * weight for name, weight in parts)
+                break
+    handed_out = {
+        level: counted[name]
+        for level, names in _HANDED_OUT.items()
+        for name in names
+        if level not in found and name in counted
+    }
+    found |= handed_out
+    if idle:
+        found.setdefault("flop_tensor", 0)
+    return found, bool(handed_out)
+
+
+def _tensor_cores_idle(values: Mapping[str, float], capability: str) -> bool | None:
+    """Did nothing run on the tensor cores? None where no counter tells.
+
+    False says only that something ran on their pipe: since Ampere that may be HFMA2 alone.
+    """
+    major = int(capability.partition(".")[0]) if capability[:1].isdigit() else 0
+    if 0 < major < 7:
+        return True  # there were none before Volta
+    if major in (10, 11):
+        return None  # tcgen05 has a pipe of its own
+    pipe = [value for name, value in values.items() if _TENSOR_PIPE.fullmatch(name)]
+    if pipe:
+        return not all(pipe)
+    by_kind = [next((values[one] for one in names if one in values), None) for names in _MMA]
+    if any(by_kind):
+        return False
+    return True if None not in by_kind else None
+
+
+def _alike(metric: str) -> tuple[str, ...]:
+    """The metric, and the one that has the same value: sums of sm and smsp are equal."""
+    unit, _, rest = metric.partition("__")
+    if unit in ("sm", "smsp") and rest.endswith(".sum"):
+        return metric, f"{'smsp' if unit == 'sm' else 'sm'}__{rest}"
+    return (metric,)
+
+
+_SPELLED: Final = frozenset(
+    alike
+    for counter in COUNTERS
+    for text in counter.spellings
+    for term in spelling.terms(text)
+    for alike in _alike(term.metric)
+)
+"""All metrics that our counters are made of."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _recipes(names: frozenset[str], capability: str) -> tuple[spelling.Recipe, ...]:
+    """How our counters are made of these metrics; sums over SMs and their parts are equal."""
+    found = []
+    for counter in COUNTERS:
+        for wanted in _spellings(counter.name, capability):
+            terms = [
+                spelling.Term(term.weight, name)
+                for term in wanted
+                if (name := next((one for one in _alike(term.metric) if one in names), None))
+            ]
+            if len(terms) == len(wanted):
+                found.append(spelling.Recipe(counter.name, counter.unit, tuple(terms)))
+                break
+    return tuple(found)
+
+
+def _spellings(name: str, capability: str) -> list[tuple[spelling.Term, ...]]:
+    """The ways to a counter. A sum over the types of tensor cores is one only with all the types
+    that the chip has; of an unknown chip, with those of Ampere at least."""
+    every = [spelling.terms(text) for text in BY_NAME[name].spellings]
+    if not name.startswith("flop_tensor"):
+        return every
+    chip = architectures.of_compute_capability(capability)
+    if chip is not None:
+        own = spelling.spelled(name, chip.name)
+        return [] if own is None else [own]
+    if name != "flop_tensor":
+        return every
+    return [terms for terms in every if any("src_bf16" in term.metric for term in terms)]
+
+
+def _with_sparsity(values: Mapping[str, float]) -> Mapping[str, float]:
+    """Operations of dense and sparse products added up, where they were counted apart."""
+    added = {}
+    for name, value in values.items():
+        match = _SPARSE.fullmatch(name)
+        if match is not None:
+            sparse = values.get(f"{match[1]}_sparsity_on.sum{match[2]}")
+            whole = f"{match[1]}.sum{match[2]}"
+            if sparse is not None and whole not in values:
+                added[whole] = value + sparse
+    return {**values, **added} if added else values
+
+
+def _from_rates(values: Mapping[str, float], time_ns: float) -> dict[str, float]:
+    """Sums of what the file gives as rates only, as NVIDIA's roofline sections do."""
+    found = {}
+    for name, value in values.items():
+        rate = _rate(name)
+        if rate is None or rate.total in values:
+            continue
+        if rate.per_cycle:
+            hertz = _clock(values, rate.unit)
+            if hertz is not None:
+                found[rate.total] = value * hertz * time_ns / 1e9
+        else:
+            found[rate.total] = value * time_ns / 1e9
+    return found
+
+
+class _Rate(NamedTuple):
+    """A metric that is a rate: of which sum, and whose cycles it may be per."""
+
+    total: str
+    unit: str
+    per_cycle: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def _rate(name: str) -> _Rate | None:
+    match = _RATE.fullmatch(name)
+    if match is None or "cycles_elapsed" in name:
+        return None
+    total = f"{match['unit']}__{match['rest']}.sum"
+    return _Rate(total, match["unit"], match["per"] != "per_second")
+
+
+def _clock(values: Mapping[str, float], unit: str) -> float | None:
+    units = (unit, "smsp" if unit == "sm" else "sm") if unit in ("sm", "smsp") else (unit,)
+    for one in units:
+        if f"{one}__cycles_elapsed.avg.per_second" in values:
+            return values[f"{one}__cycles_elapsed.avg.per_second"]
+    return None

@@ -1,0 +1,282 @@
+"""The tables that Nsight Compute's CSV comes in, and the cells of their rows.
+
+long      a row for each launch and metric: raw and details pages
+wide      a row for each launch, a column for each metric, units in the second line
+summary   a row for each kernel and metric: `ncu --print-summary`, with mean, least and largest
+pivot     a wide table that a script made of these: its index, then a column for each metric
+
+The program's own output may stand before, between and after the rows, a byte order mark before
+all; a header may come again for the next process. Of numbers it is found out first whether
+they are written 1,234.5 or 1.234,5.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from taupy.errors import FormatError
+from taupy.formats import limits, ncu_units
+from taupy.formats.limits import refusal
+from taupy.formats.ncu_labels import is_metric, metric_name
+from taupy.formats.progress import SILENT, Progress
+
+Kind = Literal["long", "wide", "summary", "pivot"]
+
+_MAY_BE_HEADER: Final = re.compile(rb"Kernel Name|Process ID|__\w+\.(?:sum|avg|max|min)")
+_ROW: Final = re.compile(r'"?(\d{1,12})"?,')
+_NUMBER: Final = re.compile(r"\s*[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*")
+_MOST_JOINED: Final = 1000
+_MOST_COLUMNS: Final = 20_000
+_MOST_SURVEYED: Final = 100_000
+_ENOUGH_MARKS: Final = 50
+_LEAST_METRICS: Final = 3
+
+VALUES: Final = frozenset(
+    ("Section Name", "Body Item Label", "Metric Name", "Metric Unit", "Metric Value", "Rule Name",
+     "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup", "Minimum",
+     "Maximum", "Average")
+)  # fmt: skip
+"""Columns that say something of a metric or a rule; all others tell which launch it is."""
+
+_IDENTITY: Final = frozenset(
+    ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context",
+     "Stream", "Block Size", "Grid Size", "Device", "CC", "Invocations")
+)  # fmt: skip
+
+
+class Value(NamedTuple):
+    """One metric of one row; `number` is None where the text is none."""
+
+    name: str
+    unit: str
+    text: str
+    number: float | None
+    least: float | None = None
+    largest: float | None = None
+
+
+class Row(NamedTuple):
+    """What a row says: of which launch, and which values."""
+
+    cells: Mapping[str, str]
+    values: list[Value]
+
+
+class Header(NamedTuple):
+    """The columns of a table."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+
+
+def header(line: str) -> Header | None:
+    """The header that a line is; None where it is none."""
+    columns = tuple(cell.strip() for cell in split(line.removeprefix("\ufeff")))
+    numbered = columns[:2] == ("ID", "Process ID")
+    named = "Metric Name" in columns and (numbered or "Kernel Name" in columns)
+    if named and "Metric Value" in columns:
+        return Header("long", columns)
+    if named and "Average" in columns:
+        return Header("summary", columns)
+    if numbered:
+        return Header("wide", columns)
+    if any(_NUMBER.fullmatch(cell) for cell in columns):
+        return None
+    metrics = sum(1 for cell in columns if is_metric(cell))
+    if metrics >= (1 if "Kernel Name" in columns else _LEAST_METRICS):
+        return Header("pivot", columns)
+    return None
+
+
+def may_be_header(line: bytes) -> bool:
+    """Is a line worth being looked at as a header?"""
+    return _MAY_BE_HEADER.search(line) is not None
+
+
+def split(line: str) -> list[str]:
+    """The cells of a row, which may hold line ends; none where it is no CSV."""
+    try:
+        return next(csv.reader(line.replace("\r", "").splitlines(keepends=True)), [])
+    except csv.Error:
+        return []
+
+
+class Table:
+    """The rows of a file.
+
+    Attributes:
+        number: of the line that was read last.
+        kind: of the table, None before its header.
+        errors: what the profiler said of itself.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = 0
+        self.kind: Kind | None = None
+        self.errors: list[str] = []
+        self._columns: tuple[str, ...] = ()
+        self._units: list[str] = []
+        self._decimal = "."
+        self._not_read = 0
+        self._left_out: dict[str, None] = {}
+
+    def rows(self, progress: Progress) -> Iterator[Row]:
+        """All rows in their order.
+
+        Raises:
+            FormatError: a header or row cannot be, or the file ends within one.
+        """
+        self._decimal = Table(self.path)._decimal_mark()
+        for row in self._split_rows(progress):
+            cells = dict(zip(self._columns, row, strict=True))
+            yield Row(cells, list(self._values(row, cells)))
+
+    def notes(self) -> list[str]:
+        found = []
+        if self._not_read:
+            found.append(
+                f"{self._not_read} lines that begin as rows do have other columns: left out"
+            )
+        if self._decimal == ",":
+            found.append(
+                "numbers are read as 1.234,5: points between thousands, comma before tenths"
+            )
+        if self.kind == "pivot":
+            found.append("a pivot table has no units: values are taken as ns, byte, hz and counts")
+        if self._left_out:
+            names = ", ".join(list(self._left_out)[:6])
+            more = f" and {len(self._left_out) - 6} more" if len(self._left_out) > 6 else ""
+            found.append(f"columns that are no metric left out: {names}{more}")
+        return found
+
+    def _decimal_mark(self) -> str:
+        """What the first values say that can be read in one way only; see `ncu_units.decimal`."""
+        marks: Counter[str] = Counter()
+        try:
+            for row in islice(self._split_rows(SILENT), _MOST_SURVEYED):
+                cells = dict(zip(self._columns, row, strict=True))
+                for value in self._values(row, cells):
+                    marks[ncu_units.decimal(value.name, value.unit, value.text)] += 1
+                if marks["."] + marks[","] >= _ENOUGH_MARKS:
+                    break
+        except FormatError:
+            pass  # it is told of where the file is read
+        return "," if marks[","] > marks["."] else "."
+
+    def _values(self, row: list[str], cells: Mapping[str, str]) -> Iterator[Value]:
+        if self.kind in ("wide", "pivot"):
+            for column, unit, text in zip(self._columns, self._units, row, strict=True):
+                if self.kind == "pivot" and not is_metric(column):
+                    self._leave_out(column)
+                elif column not in _IDENTITY and column not in VALUES:
+                    yield self._value(metric_name(column), unit, text)
+            return
+        name = metric_name(cells["Metric Name"], cells.get("Body Item Label", ""))
+        unit = cells.get("Metric Unit", "")
+        if not name:
+            return
+        if self.kind == "long":
+            yield self._value(name, unit, cells.get("Metric Value", ""))
+            return
+        least, largest = (self._number(cells.get(one, "")) for one in ("Minimum", "Maximum"))
+        yield self._value(name, unit, cells["Average"])._replace(least=least, largest=largest)
+
+    def _value(self, name: str, unit: str, text: str) -> Value:
+        return Value(name, unit, text, self._number(text))
+
+    def _number(self, text: str) -> float | None:
+        return ncu_units.number(text, self._decimal)
+
+    def _leave_out(self, column: str) -> None:
+        if column not in ("", "Time", "Count", "Metric Name", *_IDENTITY):
+            self._left_out.setdefault(column)
+
+    # --- lines ---------------------------------------------------------------
+
+    def _split_rows(self, progress: Progress) -> Iterator[list[str]]:
+        pending: list[str] = []
+        cut = 0
+        for raw in limits.lines(self.path, progress):
+            self.number += 1
+            line = raw.decode("utf-8", "replace")
+            if pending:
+                pending.append(line)
+                if sum(one.count('"') for one in pending) % 2 and len(pending) < _MOST_JOINED:
+                    continue
+                line, pending = "\n".join(pending), []
+            else:
+                if may_be_header(raw) and (found := header(line)) is not None:
+                    self._take_header(found)
+                    continue
+                if not self._may_be_row(line):
+                    self._note(line)
+                    continue
+                if line.count('"') % 2:
+                    pending = [line]
+                    continue
+            row = self._padded(split(line))
+            if self._is_units(row):
+                self._units = [one.strip() for one in row]
+            elif len(row) == len(self._columns) and self._is_row(row):
+                yield row
+            elif self._numbered:
+                self._not_read += 1
+                cut = self.number if len(row) < len(self._columns) else 0
+        if pending or (cut and cut == self.number):
+            raise refusal(
+                self.path, f"line {self.number}", "the file is cut short in the middle of a row"
+            )
+
+    @property
+    def _numbered(self) -> bool:
+        """Do rows begin with the number of their launch?"""
+        return self._columns[:1] == ("ID",)
+
+    def _take_header(self, found: Header) -> None:
+        columns = found.columns
+        if len(columns) > _MOST_COLUMNS or len(set(columns)) < len(columns):
+            words = f"a header of {len(columns)} columns, {len(set(columns))} of them different"
+            raise refusal(self.path, f"line {self.number}", words)
+        self.kind, self._columns = found
+        self._units = [""] * len(columns)
+
+    def _may_be_row(self, line: str) -> bool:
+        if not self._columns:
+            return False
+        if self._numbered:
+            return _ROW.match(line) is not None or line.startswith(('"",', ",,"))
+        return "," in line and not line.startswith("==")
+
+    def _padded(self, row: list[str]) -> list[str]:
+        """Rows without a rule have no cells for it in some versions, or one too many."""
+        missing = len(self._columns) - len(row)
+        if missing == 1 or (missing > 0 and "Rule Name" in self._columns):
+            return row + [""] * missing
+        if missing < 0 and not row[-1].strip():
+            return row[:missing]
+        return row
+
+    def _is_units(self, row: list[str]) -> bool:
+        """The second line of a wide table, with units under the metrics."""
+        if self.kind not in ("wide", "pivot") or len(row) != len(self._columns):
+            return False
+        first = row[0].strip()
+        return first == "Metric Unit" or (not first and not any(map(_NUMBER.fullmatch, row)))
+
+    def _is_row(self, row: list[str]) -> bool:
+        if self._numbered:
+            return row[0].isdigit()
+        if self.kind == "pivot":
+            return any(map(_NUMBER.fullmatch, row))
+        return bool(row[self._columns.index("Metric Name")].strip())
+
+    def _note(self, line: str) -> None:
+        if line.startswith("==ERROR==") and len(self.errors) < 100:
+            self.errors.append(line.removeprefix("==ERROR==").strip()[:1000])
