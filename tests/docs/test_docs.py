@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from taupy.commands import COMMANDS
+from tests.in_process import taupy
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
@@ -32,13 +31,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def options_of(command: str) -> set[str]:
-    shown = subprocess.run(
-        [sys.executable, "-m", "taupy", command, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(OPTION.findall(shown.stdout))
+    return set(OPTION.findall(taupy(command, "--help").stdout))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)

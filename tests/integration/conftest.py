@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import in_process
+
 ENGINES = ("native", "python")
 
 
@@ -34,6 +36,9 @@ class Runs:
         return {**kept, "TAUPY_STATE_DIR": str(self.state), **self.environment}
 
     def taupy(self, *arguments: str, **more) -> subprocess.CompletedProcess:
+        """A command: in this process unless it runs programs or is given descriptors."""
+        if arguments[0] not in ("run", "serve") and not more:
+            return in_process.taupy(*arguments, cwd=self.folder, env=self.environ())
         return subprocess.run(
             [sys.executable, "-m", "taupy", *arguments],
             cwd=self.folder,

@@ -60,6 +60,7 @@ def profiled(runs, name, *arguments, engine="auto") -> dict[str, int]:
 
 
 @needs_digits
+@pytest.mark.slow
 def test_mnist_in_numpy_counts_layers_times_batches(runs):
     epochs, batch_size = 2, 100
     calls = profiled(runs, "mnist.py", "--epochs", epochs, "--batch-size", batch_size)
@@ -76,6 +77,7 @@ def test_mnist_in_numpy_counts_layers_times_batches(runs):
 
 
 @needs_digits
+@pytest.mark.slow
 def test_mnist_learns_to_read_at_its_defaults(runs):
     done = plain(runs, "mnist.py")
     assert float(done.stdout.split()[-1]) > 0.95
@@ -112,7 +114,14 @@ def test_coroutines_count_their_starts_and_not_their_resumptions(runs, engine):
     assert calls["read_lines"] == calls["reader"] == calls["collector"] == calls["pipeline"] == 1
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "start_method",
+    [
+        "fork",
+        pytest.param("spawn", marks=pytest.mark.slow),
+        pytest.param("forkserver", marks=pytest.mark.slow),
+    ],
+)
 def test_processes_deliver_into_one_trial(runs, engine, start_method):
     calls = profiled(
         runs, "processes.py", "--queens", 6, "--start-method", start_method, engine=engine

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
+from tests import in_process
 from tests.builders import gpu_profile, small_profile
 
 
@@ -23,11 +22,7 @@ def database(tmp_path_factory):
 
 
 def taupy(database, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "taupy", *arguments, "--db", str(database)],
-        capture_output=True,
-        text=True,
-    )
+    return in_process.taupy(*arguments, "--db", database)
 
 
 def test_the_kernel_table_shows_share_launches_and_owner(database):

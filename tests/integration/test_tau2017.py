@@ -14,6 +14,7 @@ import pytest
 from taupy.profiledb.audit import audit
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
+from tests import in_process
 
 FOLDER = Path(__file__).parents[2] / "examples" / "tau2017"
 GPUS = ("K80", "M40", "P100")
@@ -41,12 +42,7 @@ def sql(path, statement):
 
 
 def taupy(database, *arguments):
-    shown = subprocess.run(
-        [sys.executable, "-m", "taupy", *arguments, "--db", database, "--json"],
-        capture_output=True,
-        text=True,
-        cwd=database.parent,
-    )
+    shown = in_process.taupy(*arguments, "--db", database, "--json", cwd=database.parent)
     assert shown.returncode == 0, shown.stderr
     return json.loads(shown.stdout)["rows"]
 

@@ -1,0 +1,32 @@
+"""The command `taupy` without a process of its own, for tests that do not need one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from unittest import mock
+
+from taupy.commands import main
+
+
+def taupy(
+    *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a command prints and its exit code, as `subprocess.run` would give them."""
+    words = [str(argument) for argument in arguments]
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd or "."),
+        mock.patch.dict(os.environ, env or os.environ, clear=True),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            code = main(words)
+        except SystemExit as exit:
+            code = exit.code if isinstance(exit.code, int) else 0 if exit.code is None else 1
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
