@@ -25,6 +25,7 @@ from taupy.collectors.cupti_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX, GpuPart, 
 from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
 from taupy.errors import DatabaseError, FormatError, TaupyError
 from taupy.instrument.beginning import never_began
+from taupy.instrument.children import unmeasured
 from taupy.instrument.parts import Part, peek_process, read_part
 from taupy.instrument.record import HEALTH, HostPlaces, assign_nodes, profile_of
 from taupy.instrument.runfolder import (
@@ -33,6 +34,7 @@ from taupy.instrument.runfolder import (
     derived_uuid,
     is_alive,
     make_run_folder,
+    process_start,
     read_settings,
     state_folders,
     write_settings,
@@ -96,6 +98,18 @@ def _is_running(path: Path, settings: RunSettings) -> bool:
     if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
         return False
     return is_alive(pid, start)
+
+
+def _pids_of_files(folder: Path, read: list[Path]) -> set[int]:
+    """Processes whose parts were not read, since they go on or are helpers, or that have told
+    why they are not measured."""
+    files = [path for path in _part_files(folder) if path not in read]
+    files += folder.glob("*.problem")
+    return {int(pid) for path in files if (pid := path.name.split("-")[0].split(".")[0]).isdigit()}
+
+
+def _goes_on(pid: int, settings: RunSettings) -> bool:
+    return settings.boot_id == boot_id() and process_start(pid) != 0
 
 
 def _clock_now(settings: RunSettings) -> tuple[int, int] | None:
@@ -173,7 +187,10 @@ def _deliver(
     new.replace(nodes_file)
     places: dict[int, HostPlaces] = {}
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
+    lost = unmeasured(parts, _pids_of_files(folder, done), lambda pid: _goes_on(pid, settings))
     profile = profile_of(settings, nodes, finished=not running, places=places)
+    if lost:
+        profile.metadata[f"{HEALTH}children_unmeasured"] = lost
     if profile.exit_code is None:
         profile.exit_code = settings.ending
     done += _add_gpus(profile, places, folder, settings, missed)

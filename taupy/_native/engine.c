@@ -82,8 +82,8 @@ static void range_pop(void);
 
 PyDoc_STRVAR(start_doc,
 "start(options: dict) -> None\n\n"
-"Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, c_calls,\n"
-"depth, include, exclude, our_files, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
+"Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, ancestors\n"
+"(bytes: process ids up to the root's), c_calls, depth, include, exclude, our_files, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), sample_ms, wait_for_main, helper, quiet,\n"
@@ -109,6 +109,9 @@ static PyObject *start(PyObject *module, PyObject *options)
     free(run_folder);
     run_folder = folder != NULL && PyBytes_Check(folder) ? strdup(PyBytes_AS_STRING(folder)) : NULL;
     root_pid = (pid_t)int_option(options, "root_pid", 0);
+    PyObject *above = option(options, "ancestors");
+    free(ancestors);
+    ancestors = above != NULL && PyBytes_Check(above) ? strdup(PyBytes_AS_STRING(above)) : NULL;
     record_c_calls = int_option(options, "c_calls", 0) != 0;
     depth_limit = (uint64_t)int_option(options, "depth", 0);
     include_patterns = strings_option(options, "include");

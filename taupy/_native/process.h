@@ -17,6 +17,7 @@ static int active;            /* started, and not stopped */
 static int helper;            /* this process serves multiprocessing; its forks do not */
 static int waiting;           /* recording begins with the program's first frame */
 static pid_t root_pid;        /* the process that stores the run when it ends; 0: nobody */
+static char *ancestors;       /* ids of the processes between this one and the root; NULL: none */
 static char **storer_argv, **storer_env;
 static struct stat first_stderr;
 static int has_first_stderr;
@@ -71,6 +72,8 @@ static int part_begin(void)
     part->last_ticks = now.ticks;
     part->metric_count = (uint64_t)metric_count;
     callpath_count = 0;
+    if (ancestors != NULL && !forked)
+        metadata_write("taupy.ancestors", ancestors);
     if (counter_event_count)
         metadata_write(cpu_time_wanted ? "taupy.counters.after_cpu_time" : "taupy.counters.at",
                        call_metrics == metric_count ? "calls" : "regions");
@@ -355,9 +358,9 @@ static void sample_resident(Thread *thread, uint64_t now)
 
 /* ---------------------------------------------------------------- metadata */
 
-static int metadata_write(const char *name, const char *value)
+static int metadata_write_bytes(const char *name, const char *value, uint64_t v)
 {
-    uint64_t n = strlen(name), v = strlen(value);
+    uint64_t n = strlen(name);
     Block *block = part_block(part, BLOCK_METADATA, 0, 2 * sizeof(uint64_t) + n + v + 2);
     if (block == NULL)
         return -1;
@@ -367,6 +370,11 @@ static int metadata_write(const char *name, const char *value)
     sizes[1] = v;
     sizes[0] = n;
     return 0;
+}
+
+static int metadata_write(const char *name, const char *value)
+{
+    return metadata_write_bytes(name, value, strlen(value));
 }
 
 /* ---------------------------------------------------------------- the end */
@@ -606,6 +614,111 @@ static PyObject *list_with_variable(PyObject *environment, PyObject *preexec)
     return copy;
 }
 
+/* Children are noted with their commands: one that leaves no part is named in the trial (record,
+ * children.py). A note is metadata of the part: process id (0: unknown; our own: we become it) and
+ * when it began and ended, in ns of CLOCK_MONOTONIC; then folder, executable and the words of the
+ * command, each after a zero byte. A long command is cut. */
+#define NOTE_BYTES 1024
+
+typedef struct Note {
+    char text[NOTE_BYTES];
+    size_t size;
+} Note;
+
+static void note_bytes(Note *note, const char *bytes, size_t size)
+{
+    size_t room = sizeof note->text - note->size;
+    size = size < room ? size : room;
+    memcpy(note->text + note->size, bytes, size);
+    note->size += size;
+}
+
+/* What is neither text nor bytes would have to be asked, and is empty. */
+static PyObject *as_bytes(PyObject *word)
+{
+    PyObject *bytes = NULL;
+    if (word != NULL && PyUnicode_Check(word))
+        bytes = PyUnicode_EncodeFSDefault(word);
+    else if (word != NULL && PyBytes_Check(word))
+        bytes = Py_NewRef(word);
+    if (bytes == NULL) {
+        PyErr_Clear();
+        bytes = PyBytes_FromString("");
+    }
+    return bytes;
+}
+
+static void note_word(Note *note, PyObject *word)
+{
+    PyObject *bytes = as_bytes(word);
+    note_bytes(note, "", 1);
+    if (bytes != NULL)
+        note_bytes(note, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
+    Py_XDECREF(bytes);
+}
+
+/* The executable; of several the first that can be run, as the child tries them. */
+static PyObject *executable_of(PyObject *paths)
+{
+    if (paths == NULL || !(PyTuple_Check(paths) || PyList_Check(paths)))
+        return paths;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(paths);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(paths, i);
+        if (PyBytes_Check(item) && access(PyBytes_AS_STRING(item), X_OK) == 0)
+            return item;
+    }
+    return n > 0 ? PySequence_Fast_GET_ITEM(paths, 0) : NULL;
+}
+
+/* The folder in which a relative path is meant: the child's own below ours. */
+static void note_folder(Note *note, PyObject *cwd)
+{
+    PyObject *bytes = as_bytes(cwd);
+    char here[NOTE_BYTES / 2];
+    note_bytes(note, "", 1);
+    if ((bytes == NULL || PyBytes_AS_STRING(bytes)[0] != '/') && getcwd(here, sizeof here) != NULL) {
+        note_bytes(note, here, strlen(here));
+        note_bytes(note, "/", 1);
+    }
+    if (bytes != NULL)
+        note_bytes(note, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
+    Py_XDECREF(bytes);
+}
+
+static void note_child(pid_t pid, int64_t began_ns, int64_t ended_ns, PyObject *paths,
+                       PyObject *command, PyObject *cwd)
+{
+    static uint64_t count;
+    int saved = errno;
+    Note note = {.size = 0};
+    char head[80], name[40];
+    if (!active || waiting || (part == NULL && thread_new() == NULL))
+        return;
+    note_bytes(&note, head,
+               (size_t)snprintf(head, sizeof head, "%ld %lld %lld", (long)pid, (long long)began_ns,
+                                (long long)ended_ns));
+    note_folder(&note, cwd);
+    note_word(&note, executable_of(paths));
+    if (command != NULL && (PyList_Check(command) || PyTuple_Check(command)))
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(command); i++)
+            note_word(&note, PySequence_Fast_GET_ITEM(command, i));
+    else
+        note_word(&note, command);
+    snprintf(name, sizeof name, "taupy.child.%llu", (unsigned long long)count++);
+    metadata_write_bytes(name, note.text, note.size);
+    errno = saved;
+}
+
+/* Note the child whose number a function has returned. */
+static PyObject *noted(PyObject *result, int64_t began_ns, PyObject *paths, PyObject *command,
+                       PyObject *cwd)
+{
+    if (result != NULL && PyLong_CheckExact(result))
+        note_child((pid_t)PyLong_AsLong(result), began_ns, 0, paths, command, cwd);
+    return result;
+}
+
 /* Where the argument `env` of posix.execve and its like stands, the third of them; -1: nowhere. */
 static Py_ssize_t environment_at(Py_ssize_t n, PyObject *names)
 {
@@ -636,6 +749,8 @@ static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *
                            PyObject *names, Py_ssize_t at, PyObject *environment)
 {
     pid_t root = root_pid;
+    if (n >= 2) /* of several notes the last one counts: the others have failed */
+        note_child(getpid(), clock_ns(CLOCK_MONOTONIC), 0, args[0], args[1], NULL);
     gpu_end_released(0);
     finish(0, 0, PART_EXEC);
     int hidden = gpu_hide();
@@ -663,8 +778,11 @@ static PyObject *wrapped_system(PyObject *module, PyObject *const *args, Py_ssiz
                                 PyObject *names)
 {
     int hidden = gpu_hide();
+    int64_t began_ns = clock_ns(CLOCK_MONOTONIC);
     PyObject *result = ((FastCall)(void *)real_system)(module, args, n, names);
     gpu_show(hidden);
+    if (result != NULL && n == 1)
+        note_child(0, began_ns, clock_ns(CLOCK_MONOTONIC), NULL, args[0], NULL);
     return result;
 }
 
@@ -675,9 +793,10 @@ static PyObject *spawn_with(PyCFunction real, PyObject *module, PyObject *const 
     Py_ssize_t at = environment_at(n, names);
     PyObject *environment = at >= 0 ? mapping_with_variable(args[at]) : NULL;
     int hidden = gpu_hide();
+    int64_t began_ns = clock_ns(CLOCK_MONOTONIC);
     PyObject *result = call_with(real, module, args, n, names, at, environment);
     gpu_show(hidden);
-    return result;
+    return n >= 2 ? noted(result, began_ns, args[0], args[1], NULL) : result;
 }
 
 static PyObject *wrapped_spawn(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
@@ -691,43 +810,54 @@ static PyObject *wrapped_spawnp(PyObject *module, PyObject *const *args, Py_ssiz
 }
 
 /* args, executables, close_fds, pass_fds, cwd, env, ..., umask, preexec_fn; up to 3.13 allow_vfork */
+#define CWD_OF_FORK_EXEC 4
 #define ENVIRONMENT_OF_FORK_EXEC 5
 #define PREEXEC_OF_FORK_EXEC 21
 
-#if PY_VERSION_HEX < 0x030C0000
-static PyObject *wrapped_fork_exec(PyObject *module, PyObject *args)
+static PyObject *fork_exec_environment(PyObject *const *args, Py_ssize_t n)
 {
-    PyObject *changed = NULL, *result;
-    if (PyTuple_Check(args) && PyTuple_GET_SIZE(args) > PREEXEC_OF_FORK_EXEC)
-        changed = list_with_variable(PyTuple_GET_ITEM(args, ENVIRONMENT_OF_FORK_EXEC),
-                                     PyTuple_GET_ITEM(args, PREEXEC_OF_FORK_EXEC));
+    if (n <= PREEXEC_OF_FORK_EXEC)
+        return NULL;
+    return list_with_variable(args[ENVIRONMENT_OF_FORK_EXEC], args[PREEXEC_OF_FORK_EXEC]);
+}
+
+#if PY_VERSION_HEX < 0x030C0000
+static PyObject *fork_exec(PyObject *module, PyObject *args)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    PyObject *changed = fork_exec_environment(&PyTuple_GET_ITEM(args, 0), n);
     if (changed == NULL)
         return real_fork_exec(module, args);
-    PyObject *with = PyTuple_GetSlice(args, 0, PyTuple_GET_SIZE(args));
-    if (with == args || with == NULL) { /* a whole slice is the tuple itself: copy by hand */
-        Py_XDECREF(with);
-        if ((with = PyTuple_New(PyTuple_GET_SIZE(args))) == NULL) {
-            Py_DECREF(changed);
-            return NULL;
-        }
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++)
-            PyTuple_SET_ITEM(with, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));
-    }
-    Py_DECREF(PyTuple_GET_ITEM(with, ENVIRONMENT_OF_FORK_EXEC));
-    PyTuple_SET_ITEM(with, ENVIRONMENT_OF_FORK_EXEC, changed);
-    result = real_fork_exec(module, with);
-    Py_DECREF(with);
+    PyObject *with = PyTuple_New(n), *result = NULL;
+    for (Py_ssize_t i = 0; with != NULL && i < n; i++)
+        PyTuple_SET_ITEM(with, i, Py_NewRef(i == ENVIRONMENT_OF_FORK_EXEC ? changed
+                                                                          : PyTuple_GET_ITEM(args, i)));
+    if (with != NULL)
+        result = real_fork_exec(module, with);
+    Py_XDECREF(with);
+    Py_DECREF(changed);
     return result;
+}
+
+static PyObject *wrapped_fork_exec(PyObject *module, PyObject *args)
+{
+    int64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+    PyObject *result = fork_exec(module, args);
+    return PyTuple_GET_SIZE(args) <= ENVIRONMENT_OF_FORK_EXEC
+               ? result
+               : noted(result, began_ns, PyTuple_GET_ITEM(args, 1), PyTuple_GET_ITEM(args, 0),
+                       PyTuple_GET_ITEM(args, CWD_OF_FORK_EXEC));
 }
 #define FLAGS_OF_FORK_EXEC METH_VARARGS
 #else
 static PyObject *wrapped_fork_exec(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    PyObject *changed = n > PREEXEC_OF_FORK_EXEC
-                            ? list_with_variable(args[ENVIRONMENT_OF_FORK_EXEC],
-                                                 args[PREEXEC_OF_FORK_EXEC])
-                            : NULL;
-    return call_with(real_fork_exec, module, args, n, NULL, ENVIRONMENT_OF_FORK_EXEC, changed);
+    int64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+    PyObject *result = call_with(real_fork_exec, module, args, n, NULL, ENVIRONMENT_OF_FORK_EXEC,
+                                 fork_exec_environment(args, n));
+    return n <= ENVIRONMENT_OF_FORK_EXEC
+               ? result
+               : noted(result, began_ns, args[1], args[0], args[CWD_OF_FORK_EXEC]);
 }
 #define FLAGS_OF_FORK_EXEC METH_FASTCALL
 #endif

@@ -61,11 +61,12 @@ def _start(folder: bytes) -> None:
     options["run_folder"] = folder
     options["wait_for_main"] = 1
     code = " ".join(sys.orig_argv)
-    if "from multiprocessing.resource_tracker import" in code:
-        return  # not the program's: it only waits for the program's end
+    if "resource_tracker import main" in code:
+        return  # multiprocessing's or loky's, not the program's: it waits for the program's end
     options["helper"] = int("from multiprocessing.forkserver import" in code)
     options["early"] = tuple(settings["early"])
     options["root_pid"] = settings["root_pid"]
+    options["ancestors"] = _ancestors(settings["root_pid"])
     options["quiet"] = int(settings["quiet"])
     if settings["engine"] == "native":
         from taupy._native import engine as native
@@ -81,6 +82,24 @@ def _start(folder: bytes) -> None:
 
         plain.start(options)
         sys.modules["_taupy_engine"] = plain  # for the in-code API to find
+
+
+def _ancestors(root: int) -> "bytes | None":
+    """Ids of the processes that this one descends from, its parent first, up to the run's first:
+    whoever looks for a child that a shell or launcher has started finds it by them."""
+    pid, ids = posix.getpid(), []
+    while pid not in (0, root):
+        try:
+            descriptor = posix.open(f"/proc/{pid}/stat", posix.O_RDONLY | posix.O_CLOEXEC)
+        except OSError:
+            break
+        try:
+            text = posix.read(descriptor, 1024)
+        finally:
+            posix.close(descriptor)
+        pid = int(text[text.rindex(b")") + 2 :].split()[1])  # the name may hold blanks
+        ids.append(b"%d" % pid)
+    return b" ".join(ids) or None
 
 
 def _measure_gpu(options: "dict[str, object]", engine: str) -> None:

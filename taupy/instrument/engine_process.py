@@ -102,6 +102,8 @@ class Engine:
         self.by_ident: dict[int, ThreadTree] = {}
         self.disabled: set[str] = set()
         self.metadata: dict[str, str] = {}
+        if options.get("ancestors"):
+            self.metadata["taupy.ancestors"] = str(options["ancestors"], "ascii")
         self.due = [NEVER]
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
         self.running = True

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import textwrap
+
+import pytest
 
 _START = """\
 import asyncio, os, subprocess, sys
@@ -123,3 +127,61 @@ def test_a_child_with_an_environment_of_its_own_is_measured(runs, native):
             WHERE timer.short_name LIKE 'child!_%' ESCAPE '!' GROUP BY timer.short_name"""
     )
     assert dict(calls) == {f"child_{n}": 1 for n in range(len(ways))}
+
+
+def test_a_child_that_was_not_measured_is_named_with_its_command(runs, native):
+    done = runs.run(
+        """\
+import os, subprocess, sys
+python = sys.executable
+subprocess.run([python, "-S", "-c", "1"])
+subprocess.run(["env", "-i", python, "-c", "2"])
+subprocess.run(f"true; {python} -S -c 3; true", shell=True, env={})
+os.system(f"{python} -S -c 4")
+os.waitpid(os.posix_spawn(python, [python, "-S", "-c", "5"], os.environ), 0)
+if not os.fork():
+    os.execv(python, [python, "-S", "-c", "6"])
+os.wait()
+# These are measured, or are not Python.
+subprocess.run(f"true; {python} -c 7; true", shell=True, env={})
+os.system(f"{python} -c 8")
+subprocess.run([python, "--version"])
+subprocess.run("grep python prog.py", shell=True)
+""",
+        "--engine",
+        native,
+    )
+    assert done.returncode == 0, done.stderr
+    text = runs.metadata("taupy.health.children_unmeasured")
+    assert f"note: {text}" in done.stderr
+    python = sys.executable
+    begin, _, commands = re.sub(r" \(process (\d+|unknown)\)", "", text).partition(": ")
+    assert begin == "6 child processes look like Python and left no profile"
+    assert commands.split("; ", 1)[1].replace("; true", "") == (
+        f"env -i {python} -c 2; /bin/sh -c 'true; {python} -S -c 3'; {python} -S -c 4; "
+        f"{python} -S -c 5; {python} -S -c 6"
+    )
+
+
+def test_the_processes_of_scikit_learn_are_measured(runs, native):
+    pytest.importorskip("joblib", reason="joblib, which starts them, is not installed")
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    done = runs.run(
+        """\
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import cross_val_score
+print(cross_val_score(DummyClassifier(), [[0]] * 40, [0, 1] * 20, cv=4, n_jobs=2))
+""",
+        "--engine",
+        native,
+    )
+    assert done.stdout == "[0.5 0.5 0.5 0.5]\n", done.stderr
+    fits = runs.sql(
+        """SELECT thread.node, sum(timer_call.calls)
+             FROM timer_call JOIN timer ON timer.id = timer_call.timer_id
+             JOIN thread ON thread.id = timer_call.thread_id
+            WHERE timer.short_name = '_fit_and_score' GROUP BY thread.node"""
+    )
+    assert sum(calls for _, calls in fits) == 4
+    assert all(node > 0 for node, _ in fits)  # in the workers
+    assert runs.metadata("taupy.health.children_unmeasured") is None

@@ -1,0 +1,219 @@
+"""Child processes that look like Python and left no profile: a trial names them.
+
+Both engines note the processes that a measured process starts, or becomes (os.exec*), as
+metadata of its part, `taupy.child.N`:
+
+    PID BEGAN ENDED \\0 folder \\0 executable \\0 word \\0 word ...
+
+with times in ns of CLOCK_MONOTONIC (ENDED is 0 if it is not known) and PID 0 if that is not known
+(os.system), the part's own if the process becomes the command. Here the notes are held against
+the parts. Whether a command runs Python is told from its words, its symbolic link or its
+first line; a shell's or a launcher's (env, nice, mpirun) is measured if any Python below it was: a
+part of a process that was not forked has the ids of all processes above it as `taupy.ancestors`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from taupy.instrument.parts import EXEC, Part
+
+PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"
+_PYTHON = re.compile(r"(python|pypy)w?[\d.]*t?d?(-dbg)?")
+_SHELL = re.compile(r"(ba|da|z|k|mk|a|fi)?sh")
+_LAUNCHERS = re.compile(
+    "aprun|chrt|chroot|command|doas|env|exec|flux|flock|gdb|ionice|jsrun|mpiexec|mpirun|ncu|nice|"
+    "nohup|nsys|numactl|perf|prlimit|prterun|runuser|setarch|setsid|srun|stdbuf|strace|su|sudo|"
+    "taskset|time|timeout|unshare|uv|valgrind|xargs|xvfb-run"
+)
+_NO_PROGRAM = frozenset({"-V", "-VV", "--version", "-h", "-?", "--help", "--help-all"})
+_KEYWORDS = frozenset({"!", "{", "(", "do", "else", "elif", "if", "then", "until", "while"})
+_NAMED_AT_MOST, _COMMAND_LENGTH = 8, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process that a measured process has started, as it was noted."""
+
+    parent: int
+    pid: int
+    began_ns: int
+    ended_ns: int
+    folder: str
+    executable: str
+    words: tuple[str, ...]
+
+    @property
+    def is_shell_line(self) -> bool:
+        """Is it a line given to os.system?"""
+        return not self.executable and len(self.words) == 1
+
+    @property
+    def is_indirect(self) -> bool:
+        """May the Python that it runs be another process?"""
+        name = os.path.basename(self.words[0] if self.words else self.executable)
+        return (
+            self.is_shell_line or bool(_SHELL.fullmatch(name)) or bool(_LAUNCHERS.fullmatch(name))
+        )
+
+    @property
+    def command(self) -> str:
+        line = self.words[0] if self.is_shell_line else shlex.join(self.words) or self.executable
+        text = " ".join(line.split())
+        return text if len(text) <= _COMMAND_LENGTH else text[: _COMMAND_LENGTH - 3] + "..."
+
+
+def _taken_from(part: Part) -> list[Child]:
+    """The children that a part notes; the notes are taken out of its metadata."""
+    names = [name for name in part.metadata if name.startswith(PREFIX)]
+    noted = [_child(part.pid, part.metadata.pop(name)) for name in names]
+    children = [child for child in noted if child is not None]
+    becomes = [child for child in children if child.pid == part.pid]
+    last = becomes[-1:] if part.state == EXEC else []  # the others have failed
+    return [child for child in children if child.pid != part.pid] + last
+
+
+def _child(parent: int, note: str) -> Child | None:
+    try:
+        head, folder, executable, *words = note.split("\0")
+        pid, began_ns, ended_ns = map(int, head.split())
+    except ValueError:
+        return None
+    return Child(parent, pid, began_ns, ended_ns, folder, executable, tuple(words))
+
+
+def unmeasured(
+    parts: Sequence[Part], reached: Collection[int], is_running: Callable[[int], bool]
+) -> str | None:
+    """The children that look like Python and of which nothing was measured, in words.
+
+    Args:
+        parts: of the run; the notes are taken out of them.
+        reached: ids of processes that are not lost although no part of theirs is among these.
+        is_running: does the process of this id go on?
+    """
+    arrivals = [_arrival(part) for part in parts]
+    known = {arrival.pid for arrival in arrivals}
+    children = [child for part in parts for child in _taken_from(part)]
+    lost = [
+        child
+        for child in children
+        if child.pid not in reached
+        and not any(_brought(child, arrival, known) for arrival in arrivals)
+        and runs_python(child)
+    ]
+    if not lost:
+        return None
+    named = [
+        f"{child.command} (process {child.pid or 'unknown'}"
+        + (", still running)" if child.pid and is_running(child.pid) else ")")
+        for child in lost[:_NAMED_AT_MOST]
+    ]
+    count = "1 child process looks" if len(lost) == 1 else f"{len(lost)} child processes look"
+    more = "; ..." if len(lost) > len(named) else ""
+    return f"{count} like Python and left no profile: {'; '.join(named)}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A process that was measured from its beginning, or from the image that it became."""
+
+    pid: int
+    began_ns: int
+    above: frozenset[int]
+
+
+def _arrival(part: Part) -> _Arrival:
+    above = part.metadata.pop(ANCESTORS, "").split()
+    return _Arrival(part.pid, part.start_ns, frozenset(int(pid) for pid in above if pid.isdigit()))
+
+
+def _brought(child: Child, arrival: _Arrival, known: set[int]) -> bool:
+    """Is it this child that was measured, or a process below it?"""
+    if arrival.began_ns < child.began_ns or 0 < child.ended_ns < arrival.began_ns:
+        return False
+    if child.pid and child.pid == arrival.pid:
+        return True
+    if not child.is_indirect or not arrival.above:
+        return False
+    # A process whose parents have ended may be anybody's.
+    return (child.pid or child.parent) in arrival.above or known.isdisjoint(arrival.above)
+
+
+def runs_python(child: Child) -> bool:
+    """Does the child run Python, as far as its command tells?"""
+    if child.is_shell_line:
+        return _line_runs_python(child.words[0], child.folder)
+    return _runs_python(child.words or (child.executable,), child.folder, child.executable)
+
+
+def _runs_python(words: Sequence[str], folder: str, executable: str = "") -> bool:
+    if not words:
+        return False
+    path = _path(executable or words[0], folder)
+    names = {os.path.basename(words[0]), os.path.basename(path)}
+    if any(map(_PYTHON.fullmatch, names)):
+        is_tracker = any("resource_tracker import main" in word for word in words[1:])
+        return not is_tracker and not _NO_PROGRAM.intersection(words[1:2])
+    if any(map(_SHELL.fullmatch, names)):
+        for option, line in pairwise(words[1:]):
+            if re.fullmatch(r"-[a-z]*c", option):
+                return _line_runs_python(line, folder)
+        return False
+    if any(map(_LAUNCHERS.fullmatch, names)):
+        for at, word in enumerate(words[1:], 1):
+            if not word.startswith("-") and "=" not in word and _is_program(word, folder):
+                return _runs_python(words[at:], folder)
+        return False
+    shebang = map(os.path.basename, _first_line(path).split())
+    return any(map(_PYTHON.fullmatch, shebang))
+
+
+def _is_program(word: str, folder: str) -> bool:
+    name = os.path.basename(word)
+    if _PYTHON.fullmatch(name) or _SHELL.fullmatch(name) or bool(_LAUNCHERS.fullmatch(name)):
+        return True
+    path = _path(word, folder)
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _line_runs_python(line: str, folder: str) -> bool:
+    """Does a shell's command line run Python?"""
+    for command in re.split(r"[;&|()\n`]+", line):
+        try:
+            words = shlex.split(command)
+        except ValueError:  # quotes that a separator has torn apart
+            words = command.split()
+        while words and (words[0] in _KEYWORDS or re.match(r"\w+=", words[0])):
+            del words[0]
+        if _runs_python(words, folder):
+            return True
+    return False
+
+
+def _path(name: str, folder: str) -> str:
+    """Where an executable lies, symbolic links followed."""
+    if "/" not in name:
+        return os.path.realpath(shutil.which(name) or name)
+    return os.path.realpath(os.path.join(folder, name))
+
+
+def _first_line(path: str) -> str:
+    """What stands behind #! in a script, "" if it is none or cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        start = os.read(descriptor, 256)
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    return start[2:].split(b"\n", 1)[0].decode("utf-8", "replace") if start[:2] == b"#!" else ""
