@@ -29,6 +29,7 @@ from taupy.errors import UsageError
 Scope = Literal["all", "total", "each"]
 Value = Literal["inclusive", "exclusive"]
 Verdict = Literal["fails", "passes", "undecided"]
+Place = Literal["beyond", "within", "across"]
 
 COUNTS = ("calls", "subroutines")
 """Quantities that are counted, not timed: where runs agree there is no noise."""
@@ -197,8 +198,9 @@ class Ruling(NamedTuple):
 
     Attributes:
         change: of the medians, relative to the first side's; None where that is 0.
-        interval: of the ratio second / first.
-        p: adjusted for all rows of the condition; None where it was not tested.
+        interval: of the ratio second / first; None where a value is 0 or runs are too few.
+        p: of a change up to the limit, adjusted for all rows of the condition; None where it
+            was not tested.
         why: what the verdict rests on, where that is not p.
     """
 
@@ -220,69 +222,113 @@ def judged(
     alpha: float = 0.05,
     families: int = 1,
 ) -> list[Ruling]:
-    """Judge all rows of a condition, corrected for their number.
+    """Judge all rows of a condition.
 
-    A condition on a change fails where the medians' change is beyond the amount *and* more
-    than noise at level `alpha`; the chance of one or more false failures in all of
-    `families` conditions is `alpha` at most. Counts on which all runs of each side agree
-    need no test, and neither does a condition on the value itself.
+    A condition on a change has three outcomes. It *fails* where the confidence interval of
+    the change lies wholly beyond the limit, and a test of all rows together says that chance
+    does not explain it: the chance of one or more false failures in all of `families`
+    conditions is `alpha` at most. It *passes* where the interval lies wholly within the
+    limit; the condition as a whole passes only if all of its rows do, which needs no
+    correction. Otherwise it is *undecided*. Counts on which all runs of each side agree need
+    no test, and neither does a condition on the value itself.
 
     Args:
         rows: with every value there is: a row that a run lacks does not belong here.
         families: how many conditions share `alpha`.
     """
-    from taupy.analysis.compare import median
-
     amount = condition.in_unit(unit)
-    found = list(rows)
-    counted = condition.counted
-    to_test = [row for row in found if condition.change and not (counted and _agree(row))]
-    p_of: dict[int, float] = {}  # by identity: names need not differ
-    level = alpha / families
-    if to_test and significance.can_tell(len(to_test[0].first), len(to_test[0].second), level):
-        result = significance.tested(
-            [row.first for row in to_test], [row.second for row in to_test]
-        )
-        p_of = {id(row): p for row, p in zip(to_test, result.adjusted, strict=True)}
-    rulings = []
-    for row in found:
-        first, second = median(row.first), median(row.second)
-        met = condition.met(first, second, amount)
-        p = p_of.get(id(row))
-        why = ""
-        verdict: Verdict = "fails" if met else "passes"
-        if not condition.change:
-            why = "the median itself"
-        elif counted and _agree(row):
-            why = "all runs agree"
-        elif p is None:
-            verdict, why = "undecided", _too_few(len(row.first), len(row.second), level)
-        elif met and p > level:
-            verdict, why = "passes", "within noise"
-        elif p <= level and not met and (second > first) == condition.rises:
-            why = "a change, but within the limit"
-        interval = None
-        if len(row.first) > 1 and len(row.second) > 1:
-            interval = significance.ratio_interval(row.first, row.second, 1 - alpha)
-        change = (second - first) / abs(first) if first else None
-        rulings.append(
-            Ruling(condition, row.name, first, second, change, interval, p, verdict, why)
-        )
+    candidates = list(rows)
+    tests = _Tests(condition, amount, alpha, families, candidates)
+    rulings = [_ruling(condition, row, amount, tests) for row in candidates]
     order = {"fails": 0, "undecided": 1, "passes": 2}
-    rulings.sort(key=lambda one: (order[one.verdict], -abs(one.second - one.first)))
+    rulings.sort(key=lambda ruling: (order[ruling.verdict], -abs(ruling.second - ruling.first)))
     return rulings
 
 
-def _agree(row: Candidate) -> bool:
-    return len(set(row.first)) == 1 and len(set(row.second)) == 1
+class _Tests:
+    """The tests of all rows of a condition against its limit, made together.
+
+    The first side's values are moved to the limit (`> +5%`: times 1.05). What is tested then
+    is whether the second side differs from that.
+    """
+
+    def __init__(
+        self,
+        condition: Condition,
+        amount: float,
+        alpha: float,
+        families: int,
+        rows: Sequence[Candidate],
+    ) -> None:
+        self.alpha = alpha
+        self.level = alpha / families
+        self._p: dict[int, float] = {}  # by identity: names need not differ
+        self._limit: dict[int, tuple[float, ...]] = {}
+        to_test = [row for row in rows if condition.change and not _exact(condition, row)]
+        if not to_test:
+            return
+        for row in to_test:
+            self._limit[id(row)] = tuple(
+                value + (amount * abs(value) if condition.percent else amount)
+                for value in row.first
+            )
+        if significance.can_tell(len(to_test[0].first), len(to_test[0].second), self.level):
+            result = significance.tested(
+                [self._limit[id(row)] for row in to_test], [row.second for row in to_test]
+            )
+            self._p = {id(row): p for row, p in zip(to_test, result.adjusted, strict=True)}
+
+    def p(self, row: Candidate) -> float | None:
+        """That chance alone puts a row so far from the limit, corrected for all rows."""
+        return self._p.get(id(row))
+
+    def place(self, row: Candidate, rises: bool, confidence: float) -> Place:
+        """Where the interval of the change lies, as seen from the limit."""
+        apart = significance.difference_interval(self._limit[id(row)], row.second, confidence)
+        if apart is None:
+            return "across"
+        low, high = (apart.low, apart.high) if rises else (-apart.high, -apart.low)
+        return "beyond" if low > 0 else "within" if high <= 0 else "across"
+
+
+def _ruling(condition: Condition, row: Candidate, amount: float, tests: _Tests) -> Ruling:
+    from taupy.analysis.compare import median
+
+    first, second = median(row.first), median(row.second)
+    verdict: Verdict
+    p, interval = tests.p(row), None
+    if not condition.change or _exact(condition, row):
+        verdict = "fails" if condition.met(first, second, amount) else "passes"
+        why = "all runs agree" if condition.change else "the median itself"
+    elif p is None:
+        verdict, why = "undecided", _too_few(len(row.first), len(row.second), tests.level)
+    else:
+        place = tests.place(row, condition.rises, 1 - tests.alpha)
+        if place == "within":
+            verdict, why = "passes", ""
+        elif place == "beyond" and p <= tests.level:
+            verdict, why = "fails", ""
+        elif place == "beyond":
+            verdict, why = "undecided", "one of so many rows may be so far beyond by chance"
+        else:
+            verdict, why = "undecided", "the limit lies in the interval; more runs narrow it"
+    if len(row.first) > 1 and len(row.second) > 1:
+        interval = significance.ratio_interval(row.first, row.second, 1 - tests.alpha)
+    change = (second - first) / abs(first) if first else None
+    return Ruling(condition, row.name, first, second, change, interval, p, verdict, why)
+
+
+def _exact(condition: Condition, row: Candidate) -> bool:
+    """A count without noise: all runs of each side agree."""
+    return condition.counted and len(set(row.first)) == 1 and len(set(row.second)) == 1
 
 
 def _too_few(first: int, second: int, alpha: float) -> str:
     needed = significance.runs_needed(alpha)
     smallest = significance.smallest_p(first, second)
     return (
-        f"too few runs to tell: {first} against {second} cannot go below p = {smallest:.2g}; "
-        f"make {needed} a side"
+        f"too few runs to tell: the smallest achievable p-value of {first} against {second} is "
+        f"{smallest:.2g}; make {needed} a side"
     )
 
 

@@ -105,12 +105,28 @@ def ratio_interval(
     """
     if min(*first, *second, math.inf) <= 0:
         return None
+    return _of_pairs([two / one for one in first for two in second], first, second, confidence)
+
+
+def difference_interval(
+    first: Sequence[float], second: Sequence[float], confidence: float = 0.95
+) -> Interval | None:
+    """Of the difference second - first: the Hodges-Lehmann interval; None for too few runs.
+
+    Exact where one side's distribution is the other's, moved.
+    """
+    return _of_pairs([two - one for one in first for two in second], first, second, confidence)
+
+
+def _of_pairs(
+    values: list[float], first: Sequence[float], second: Sequence[float], confidence: float
+) -> Interval | None:
     cut = _interval_cut(len(first), len(second), confidence)
     if cut is None:
         return None
     below, reached = cut
-    ratios = sorted(two / one for one in first for two in second)
-    return Interval(ratios[below - 1], ratios[-below], reached)
+    values.sort()
+    return Interval(values[below - 1], values[-below], reached)
 
 
 @lru_cache(maxsize=256)

@@ -9,8 +9,8 @@ Every TRIAL is one side, and the first (or the baseline) is what the others are 
 against. A TRIAL that names several trials, such as tag:main or mnist/base, stands for
 repeated runs of one thing; given alone, its trials are compared with each other.
 
-Exit codes: 0 compared, no condition met; 3 a condition of --fail-on is met; 4 it cannot be
-told (too few runs, or trials that are not comparable); 1 and 2 errors.
+Exit codes: 0 compared, all conditions pass; 3 a condition of --fail-on fails; 4 undecided (the
+runs do not tell, or the trials are not comparable); 1 and 2 errors.
 """
 
 from __future__ import annotations
@@ -121,7 +121,11 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fail-on", action="append", default=[], metavar="CONDITION",
         help="'time > +5%%', 'time of forward > +2 ms', 'calls of load > +0'; exit code 3 if "
-        "it is met, 4 if that cannot be told; may be repeated",
+        "it fails, 4 if it is undecided; may be repeated",
+    )  # fmt: skip
+    group.add_argument(
+        "--undecided", choices=("pass", "fail"), default=None,
+        help="what a gate that cannot be decided counts as (default: exit code 4)",
     )  # fmt: skip
     group.add_argument(
         "--allow", action="append", default=[], metavar="WHAT", type=_kinds,
@@ -248,15 +252,14 @@ def _compare(
         found = [verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))]
         tables.append(comparison_views.rows_view(answer, compared, found, layout))
     notes = _notes(compared, inside, rule)
-    remarks, busy = sides.circumstances(compared, facts)
     if any(answer.metric.unit == "ns" for answer in answers):
-        notes += remarks
+        notes += sides.circumstances(compared, facts)
     views = [comparison_views.sides_view(compared, answers)]
     if apart:
         views.append(comparison_views.obstacles_view(compared, apart))
     code = 0
     if parsed:
-        verdict, code = _gate(db, compared, question, rule, parsed, (apart, inside, busy), args)
+        verdict, code = _gate(db, compared, question, rule, parsed, (apart, inside), args)
         views.insert(0, verdict)
     if args.form == "csv":
         # One table; the rest is said beside it.
@@ -289,21 +292,18 @@ def _gate(
     question: Question,
     rule: Rule,
     parsed: Sequence[conditions.Condition],
-    obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]], Sequence[Difference]],
+    obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]]],
     args: argparse.Namespace,
 ) -> tuple[View, int]:
     """The gate's view and exit code.
 
     Args:
-        obstacles: what differs between the sides, within one of them, and for times only.
+        obstacles: what differs between the sides, and within one of them.
     """
     judgement = gate.judge(db, compared, parsed, question, rule)
     allowed = {kind for names in args.allow for kind in names}
-    apart, inside, busy = obstacles
-    timed = any(
-        one.metric.unit == "ns" and one.metric.name != "cpu_time" for one in judgement.judged
-    )
-    against = [(one, one.text) for one in [*apart, *(busy if timed else ())]]
+    apart, inside = obstacles
+    against = [(one, one.text) for one in apart]
     against += [(one, f"the trials of {letter} differ: {one.text}") for letter, one in inside]
     forbidden = [(one, text) for one, text in against if not allowed & {one.kind, "all"}]
     twice = sides.both_sided(compared)
@@ -322,6 +322,9 @@ def _gate(
     word = {0: "PASSED", conditions.FAILED: "FAILED", conditions.UNDECIDED: "UNDECIDED"}[code]
     if forbidden or twice:
         word += " (not comparable)"
+    if code == conditions.UNDECIDED and args.undecided is not None:
+        word += f" (counts as {args.undecided}: --undecided {args.undecided})"
+        code = 0 if args.undecided == "pass" else conditions.FAILED
     summary = (
         f"judged {len(judgement.judged)}: {counts['fails']} failed, "
         f"{counts['undecided']} undecided, {counts['passes']} passed"

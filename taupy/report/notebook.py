@@ -198,7 +198,7 @@ class Database(api.Database):
         with self._opened() as db:
             compared = sides.sides(db, [str(one) for one in trials], str(baseline))
             facts = sides.known(db, compared)
-            apart = sides.obstacles(compared, facts)[0] + sides.circumstances(compared, facts)[1]
+            apart = sides.obstacles(compared, facts)[0]
             rule = Rule(alpha=alpha, min_share=min_share)
             judgement = gate.judge(db, compared, parsed, Question(), rule)
         found = [(one.ruling, one.metric) for one in judgement.judged]

@@ -137,38 +137,30 @@ def in_turns(first: Side, other: Side) -> bool:
     return max(mine) >= min(others) and max(others) >= min(mine)
 
 
-def circumstances(
-    sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, str]]]
-) -> tuple[list[str], list[comparable.Difference]]:
-    """What may make times differ, whatever the program did: turns, and a busy machine.
+def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
+    """Notes on what may make times differ, whatever the program did: turns, and a busy machine.
+
+    A program that became slower may itself wait more or less than before, so that another
+    share of CPU time says nothing of the machine alone: it is a note, and forbids nothing.
 
     Args:
         facts: as `known` gives them.
-
-    Returns:
-        Remarks; and what makes times incomparable: runs one side of which had less of the
-        CPU, where they were not made in turns.
     """
-    notes, apart = [], []
+    notes = []
     first, base = sides[0], _cpu_share(sides[0], facts[0])
     for side, known in zip(sides[1:], facts[1:], strict=True):
-        turns = in_turns(first, side)
-        if not turns and len(first.trials) > 1 and len(side.trials) > 1:
+        if not in_turns(first, side) and len(first.trials) > 1 and len(side.trials) > 1:
             notes.append(
                 f"the runs of {first.letter} and {side.letter} were not made in turns: what "
                 "changed on the machine meanwhile counts as a difference between them"
             )
         share = _cpu_share(side, known)
-        if base is None or share is None or 0.85 <= share / base <= 1.18:
-            continue
-        notes.append(
-            f"CPU time over elapsed time is {base:.2f} in {first.letter} and {share:.2f} in "
-            f"{side.letter}: a busier machine, or a program that waits more or less"
-        )
-        if not turns:
-            values = (f"{base:.2f}", f"{share:.2f}")
-            apart.append(comparable.Difference("machine", "CPU time over elapsed time", values))
-    return notes, apart
+        if base is not None and share is not None and not 0.85 <= share / base <= 1.18:
+            notes.append(
+                f"CPU time over elapsed time is {base:.2f} in {first.letter} and {share:.2f} in "
+                f"{side.letter}: a busier machine, or a program that waits more or less"
+            )
+    return notes
 
 
 def _cpu_share(side: Side, facts: Sequence[Mapping[str, str]]) -> float | None:

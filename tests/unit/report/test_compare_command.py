@@ -205,7 +205,16 @@ def test_too_few_runs_are_said_and_have_an_exit_code_of_their_own(run):
     code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
     assert code == 4
     assert out.startswith("GATE UNDECIDED")
-    assert "too few runs to tell: 3 against 3 cannot go below p = 0.1; make 5 a side" in out
+    assert "the smallest achievable p-value of 3 against 3 is 0.1; make 5 a side" in out
+
+
+def test_what_an_undecided_gate_counts_as_can_be_chosen(run):
+    store(*runs("x", 3, 1), *runs("y", 3, 2))
+    arguments = ("compare", "app/x", "app/y", "--fail-on", "time > +5%", "--undecided")
+    code, out, _ = run(*arguments, "pass")
+    assert code == 0
+    assert out.startswith("GATE UNDECIDED (counts as pass: --undecided pass)")
+    assert run(*arguments, "fail")[0] == 3
 
 
 def test_calls_need_no_repetition(run):
@@ -237,16 +246,16 @@ def test_runs_of_different_things_on_one_side_are_no_gate(run):
     assert "the trials of A differ: other input: batch size was (none), is 64" in out
 
 
-def test_a_busier_machine_undecides_times_and_not_counts(run):
+def test_a_busier_machine_is_a_note_and_not_another_machine(run):
+    """A regression itself shifts the share of CPU time, on the very same machine."""
     share = {"CPU Time System (s)": "0.1"}
     before = runs("x", 5, 1, metadata={"CPU Time User (s)": "1.9", **share})
     after = runs("y", 5, 2, first=50, metadata={"CPU Time User (s)": "0.9", **share})
     store(*before, *after)
     code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
-    assert code == 4
-    assert "other machine: CPU time over elapsed time was 1.00, is 0.50" in out
-    assert run("compare", "app/x", "app/y", "--fail-on", "calls > +0")[0] == 0
-    assert run("compare", "app/x", "app/y", "--fail-on", "time > +5%", "--allow", "machine")[0] == 0
+    assert code == 0
+    assert "CPU time over elapsed time is 1.00 in A and 0.50 in B: a busier machine, or" in out
+    assert "other machine" not in out
 
 
 def with_memory(experiment, seed, *values, **more):
@@ -269,7 +278,8 @@ def test_user_events_have_conditions_too(run):
     assert code == 3
     assert "GATE FAILED: maximum of held > +10%" in out
     assert "100.0 KiB 130.0 KiB" in out
-    assert run(*arguments, "maximum of held > +31 KiB")[0] == 0
+    assert run(*arguments, "maximum of held > +34 KiB")[0] == 0
+    assert run(*arguments, "maximum of held > +30 KiB")[0] == 4  # of all pairs, 27 to 33
     assert run(*arguments, "mean of held > 90 KiB")[0] == 3
     assert run(*arguments, "samples of held > +0")[0] == 0
     assert run(*arguments, "maximum of loss > +10%")[0] == 0
