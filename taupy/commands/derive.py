@@ -31,6 +31,7 @@ from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import derived, derived_sql, metrics, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
+from taupy.profiledb.meaning import COUNTS
 
 HELP = "metrics computed from others: list, define, show"
 
@@ -149,7 +150,7 @@ def _refuse_units(db: ProfileDB, text: str, unit: str) -> None:
     Raises:
         UsageError: different units are added or compared, or the wanted one does not fit.
     """
-    known = {"time": "ns", "cpu_time": "ns", **metrics.COUNTS}
+    known = {"time": "ns", "cpu_time": "ns", **COUNTS}
     known |= dict.fromkeys(cpu_events.NAMES, "count")
     known |= {"flop": "flop", "bytes_dram_read": "B"}
     known |= {one.name: one.unit for one in BY_NAME.values()}

@@ -40,6 +40,22 @@ class Links:
         return found
 
 
+def preorder(parent: Sequence[int], order: Sequence[int] | None = None) -> list[int]:
+    """The rows with each one directly before its descendants; siblings in this order."""
+    links = Links(parent, order)
+    first_child, next_sibling = links.first_child, links.next_sibling
+    found: list[int] = []
+    stack = links.roots[::-1]
+    while stack:
+        row = stack.pop()
+        found.append(row)
+        if next_sibling[row] >= 0:
+            stack.append(next_sibling[row])
+        if first_child[row] >= 0:
+            stack.append(first_child[row])
+    return found
+
+
 def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
     """Rows that have no ancestor with the same key; rows with the key -1 never count.
 

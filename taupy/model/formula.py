@@ -1,9 +1,8 @@
-"""Expressions bound to metrics with units, and values that add up the right way.
+"""Expressions bound to metrics with units, and the values that they make of sums.
 
-A ratio of a group of call paths is the ratio of their sums, never a mean of their ratios.
-So a `Computed` value keeps the sums that it was made from: adding two of them adds those
-and computes anew, which makes totals, means, groups and folded trees right wherever
-values are added with `+`.
+A ratio of a group of call paths is the ratio of their sums, never a mean of their ratios. So
+a formula is applied to the columns of a `Table`, once, after all that is to be added has been
+added; its values know nothing of their sums and are for showing only.
 """
 
 from __future__ import annotations
@@ -11,40 +10,57 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from taupy.errors import UsageError
 from taupy.model import dimension
 from taupy.model.dimension import Dimension
-from taupy.model.expression import LENIENT, Binary, Function, Name, Node, Number, written
+from taupy.model.expression import (
+    LENIENT,
+    Binary,
+    Function,
+    Name,
+    Node,
+    Number,
+    names,
+    parse,
+    written,
+)
+from taupy.model.table import Amount, Table
 
 Evaluate = Callable[[Sequence[float]], float]
 
 
-class Leaf(NamedTuple):
-    """One sum that a formula needs: of one metric, or of several (`sum`, `first`).
+class Sum(NamedTuple):
+    """One sum that a formula needs: of one metric, or of several.
 
     Attributes:
-        lenient: "sum" or "first"; "" for one metric.
-        factors: what takes each metric's values to base units.
+        function: "sum" or "first" of those that a call path was measured in; "" for one.
     """
 
-    lenient: str
+    function: str
     metrics: tuple[str, ...]
-    factors: tuple[float, ...]
 
-    def value(self, values: Mapping[str, float]) -> float | None:
-        """Of one row whose measured values these are; None where nothing was measured."""
-        total: float | None = None
-        for metric, factor in zip(self.metrics, self.factors, strict=True):
-            value = values.get(metric)
-            if value is None or value != value:
-                continue
-            scaled = value if factor == 1 else value * factor
-            total = scaled if total is None else total + scaled
-            if self.lenient == "first":
-                break
-        return total
+    @property
+    def text(self) -> str:
+        """What a `Question` calls it: the metric's name, or `sum(...)`, `first(...)`."""
+        if not self.function:
+            return self.metrics[0]
+        return written(Function(self.function, tuple(Name(name) for name in self.metrics)))
+
+    @classmethod
+    def of(cls, text: str) -> Sum:
+        """The sum that this text is.
+
+        Raises:
+            UsageError: it is a formula of several sums.
+        """
+        node = parse(text)
+        if isinstance(node, Name):
+            return cls("", (node.name,))
+        if isinstance(node, Function) and node.function in LENIENT:
+            return cls(node.function, tuple(names(node)))
+        raise UsageError(f"'{text}' is no sum: ask for the metrics that it is made of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +68,76 @@ class Formula:
     """An expression that can be computed.
 
     Attributes:
-        leaves: the sums that `evaluate` takes, in order.
+        sums: what `evaluate` takes, in order, in base units.
         additive: values of parts add up to the value of the whole: no ratio.
-        evaluate: NaN where a divisor is 0.
+        evaluate: NaN where a divisor is 0; None for a metric as it was measured.
         dimension: what comes out before it is taken to `unit`.
     """
 
-    leaves: tuple[Leaf, ...]
+    sums: tuple[Sum, ...]
     unit: str
     additive: bool
-    evaluate: Evaluate
+    evaluate: Evaluate | None
     dimension: Dimension
+
+    @classmethod
+    def measured(cls, name: str, unit: str) -> Formula:
+        """A metric as it was measured."""
+        return cls((Sum("", (name,)),), unit, True, None, dimension.dimension(unit))
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """All metrics in it, each once."""
-        return tuple(dict.fromkeys(name for leaf in self.leaves for name in leaf.metrics))
+        return tuple(dict.fromkeys(name for one in self.sums for name in one.metrics))
 
-    def parts(self, values: Mapping[str, float]) -> tuple[float, ...] | None:
-        """The sums of one row; None where one that is needed was not measured."""
-        found = tuple(leaf.value(values) for leaf in self.leaves)
-        return None if None in found else found  # type: ignore[return-value]
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The sums as a `Question` names them."""
+        return tuple(one.text for one in self.sums)
+
+    def values(self, table: Table, value: str) -> list[float]:
+        """The formula's value for each row; NaN where it has none.
+
+        Args:
+            value: "exclusive" or "inclusive".
+        """
+        if self.evaluate is None:
+            numbers = self._column(table, self.sums[0], value)
+            return [math.nan if number is None else number for number in numbers]
+        evaluate = self.evaluate
+        return [
+            math.nan if None in parts else _finite(evaluate, parts)
+            for parts in self._parts(table, value)
+        ]
+
+    def added(self, table: Table, value: str) -> list[float]:
+        """The same, as values that add up by their sums."""
+        if self.evaluate is None:
+            return self.values(table, value)
+        return [
+            Computed(self, () if None in parts else parts) for parts in self._parts(table, value)
+        ]
+
+    def is_measured(self, table: Table, value: str) -> list[bool]:
+        """Has a row all the sums? Then it counts in those of more rows, also without a value."""
+        return [None not in parts for parts in self._parts(table, value)]
+
+    def _parts(self, table: Table, value: str) -> list[tuple[Any, ...]]:
+        """The sums of each row, in base units."""
+        if not self.sums:
+            return [(None,)] * len(table)
+        return list(zip(*(self._column(table, one, value) for one in self.sums), strict=True))
+
+    def _column(self, table: Table, one: Sum, value: str) -> Sequence[Amount]:
+        try:
+            column = table.named(value, one.text)
+        except KeyError:
+            column = table.named(one.text)  # a count
+        numbers = table.columns[column]
+        scale = dimension.dimension(column.unit).scale
+        if self.evaluate is None or scale == 1:
+            return numbers
+        return [None if number is None else number * scale for number in numbers]
 
 
 class Computed(float):
@@ -86,7 +151,7 @@ class Computed(float):
     parts: tuple[float, ...]
 
     def __new__(cls, formula: Formula, parts: Sequence[float]) -> Computed:
-        made = super().__new__(cls, _finite(formula.evaluate, parts) if parts else math.nan)
+        made = super().__new__(cls, _finite(formula.evaluate or sum, parts) if parts else math.nan)
         made.formula = formula
         made.parts = tuple(parts)
         return made
@@ -132,11 +197,11 @@ def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
         if wanted.powers != found.powers:
             raise UsageError(f"'{written(node)}' is in {text}, which is no {unit}")
         text, factor = unit, 1 / wanted.scale
-    leaves = tuple(binder.leaves)
+    sums = tuple(binder.sums)
     if factor != 1:
         scaled = lambda parts: evaluate(parts) * factor  # noqa: E731
-        return Formula(leaves, text, linear == 1, scaled, found)
-    return Formula(leaves, text, linear == 1, evaluate, found)
+        return Formula(sums, text, linear == 1, scaled, found)
+    return Formula(sums, text, linear == 1, evaluate, found)
 
 
 def degree(node: Node) -> int | None:
@@ -170,7 +235,7 @@ class _Binder:
 
     def __init__(self, unit_of: Mapping[str, str]) -> None:
         self._unit_of = unit_of
-        self.leaves: list[Leaf] = []
+        self.sums: list[Sum] = []
 
     def bind(self, node: Node) -> tuple[Evaluate, Dimension, int]:
         if isinstance(node, Number):
@@ -178,25 +243,25 @@ class _Binder:
             value = node.value * meant.scale
             return (lambda parts: value), meant, 0
         if isinstance(node, Name):
-            return self._leaf("", [node.name], node)
+            return self._sum("", [node.name], node)
         if isinstance(node, Function):
             if node.function in LENIENT:
                 wanted = [one.name for one in node.arguments if isinstance(one, Name)]
                 there = [name for name in wanted if name in self._unit_of]
-                return self._leaf(node.function, there or wanted[:1], node)
+                return self._sum(node.function, there or wanted[:1], node)
             return self._extreme(node)
         return self._binary(node)
 
-    def _leaf(
+    def _sum(
         self, lenient: str, metrics: Sequence[str], node: Node
     ) -> tuple[Evaluate, Dimension, int]:
         units = [dimension.dimension(self._unit_of[name]) for name in metrics]
         for name, other in zip(metrics, units, strict=True):
             self._same(node, metrics[0], units[0], name, other)
-        leaf = Leaf(lenient, tuple(metrics), tuple(one.scale for one in units))
-        if leaf not in self.leaves:
-            self.leaves.append(leaf)
-        at = self.leaves.index(leaf)
+        wanted = Sum(lenient, tuple(metrics))
+        if wanted not in self.sums:
+            self.sums.append(wanted)
+        at = self.sums.index(wanted)
         return (lambda parts: parts[at]), Dimension(units[0].powers), 1
 
     def _extreme(self, node: Function) -> tuple[Evaluate, Dimension, int]:

@@ -53,6 +53,16 @@ class ThreadRow(NamedTuple):
     name: str
 
 
+class TimerRow(NamedTuple):
+    """One timer. `groups` is sorted and joined with "|"; `timer` is the full name."""
+
+    timer: str
+    short_name: str
+    file: str | None
+    line: int | None
+    groups: str
+
+
 class FlatRow(NamedTuple):
     """One timer on one thread, all its call paths summed.
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from taupy.escaping import visible
 from taupy.model.expression import Binary, Function, Name, Node, Number
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.metrics import COUNTS, bound_expression
+from taupy.profiledb.meaning import COUNTS
+from taupy.profiledb.metrics import bound_expression
 
 _STATEMENT = """\
 -- {name} [{unit}] = {expression}

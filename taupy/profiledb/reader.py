@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from taupy.model.forest import preorder
 from taupy.model.gpu import Activity, Device, Fact, Launch
 from taupy.model.profile import (
     CallTree,
@@ -21,7 +22,7 @@ from taupy.model.profile import (
     UserEvent,
 )
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.tree import StoredTree, preorder, stored_trees
+from taupy.profiledb.tree import StoredTree, stored_trees
 
 _TIMERS = """
     SELECT timer.id, timer.short_name, timer.file, timer.line, trial_timer.path,

@@ -1,4 +1,4 @@
-"""A trial's call trees as columns, straight from the tables, and the order of their rows.
+"""A trial's call trees as columns, straight from the tables.
 
 One pass over the calls and one over each metric's values, whatever the number of
 threads.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from taupy.profiledb.database import ProfileDB
@@ -82,35 +82,3 @@ def stored_trees(db: ProfileDB, trial_id: int, metrics: Iterable[int]) -> dict[i
             tree.inclusive[metric][row] = math.nan if inclusive is None else inclusive
             tree.exclusive[metric][row] = math.nan if exclusive is None else exclusive
     return trees
-
-
-def preorder(parent: Sequence[int], order: Iterable[int]) -> list[int]:
-    """The rows with each one directly before its descendants.
-
-    Args:
-        parent: each row's parent row, -1 for a root.
-        order: all rows; siblings come in this order.
-    """
-    rows = len(parent)
-    first_child = [-1] * rows  # last in the order, for a stack turns it round
-    next_sibling = [-1] * rows
-    roots = []
-    for row in order:
-        above = parent[row]
-        if above < 0:
-            roots.append(row)
-        else:
-            next_sibling[row] = first_child[above]
-            first_child[above] = row
-    result: list[int] = []
-    add = result.append
-    stack = roots[::-1]
-    pop, push = stack.pop, stack.append
-    while stack:
-        row = pop()
-        add(row)
-        child = first_child[row]
-        while child >= 0:
-            push(child)
-            child = next_sibling[child]
-    return result

@@ -12,6 +12,7 @@ from taupy.errors import UsageError
 from taupy.profiledb import compare_query, metrics, query
 from taupy.profiledb.compare_query import Over, Sums, Where
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.meaning import Resolved
 from taupy.profiledb.text import shown
 
 
@@ -49,12 +50,12 @@ class TrialValues:
         self.metric = meant[0].metric
         self.additive = all(one.additive for one in meant)
 
-    def _find_metric(self, trial_id: int) -> metrics.Resolved:
+    def _find_metric(self, trial_id: int) -> Resolved:
         found = compare_query.metric_of(self._db, trial_id, self._name)
         if found is None:
             return metrics.resolve(self._db, trial_id, self._name)
         self._metric_ids[trial_id], metric = found
-        return metrics.Resolved(metric.name, metric.unit, True, "measured")
+        return Resolved(metric.name, metric.unit, True, "measured")
 
     def is_measured(self, trial_id: int) -> bool:
         """Measured in this trial, not derived."""

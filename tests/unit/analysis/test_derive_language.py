@@ -20,7 +20,8 @@ from taupy.model.expression import (
     parse,
     written,
 )
-from taupy.model.formula import Computed, bound, degree
+from taupy.model.formula import bound, degree
+from taupy.model.table import Column, Table
 
 UNITS = {
     "warps": "warp",
@@ -37,9 +38,21 @@ UNITS = {
 
 
 def value(text, **values):
-    formula = bound(parse(text), UNITS)
-    parts = formula.parts(values)
-    return None if parts is None else formula.evaluate(parts)
+    return of_formula(bound(parse(text), UNITS), **values)
+
+
+def of_formula(formula, **values):
+    """The formula's value; None where what it needs was not measured."""
+    columns = {}
+    for one in formula.sums:
+        there = [name for name in one.metrics if values.get(name, math.nan) == values.get(name)]
+        there = there[:1] if one.function == "first" else there
+        summed = sum(values[name] for name in there) if there else None
+        columns[Column("exclusive", one.text, UNITS[one.metrics[0]])] = [summed]
+    table = Table({}, {}, columns, 1)
+    if not all(formula.is_measured(table, "exclusive")):
+        return None if formula.sums else formula.evaluate(())
+    return formula.values(table, "exclusive")[0]
 
 
 # --- parsing -----------------------------------------------------------------
@@ -172,10 +185,7 @@ def test_a_rate_is_per_second_and_times_of_several_units_go_together():
 
 def test_a_wanted_unit_is_reached_or_refused():
     formula = bound(parse("time / flop"), UNITS, "us/flop")
-    assert (formula.unit, formula.evaluate(formula.parts({"time": 3000, "flop": 2}))) == (
-        "us/flop",
-        1.5,
-    )
+    assert (formula.unit, of_formula(formula, time=3000, flop=2)) == ("us/flop", 1.5)
     with pytest.raises(UsageError, match="which is no flop"):
         bound(parse("time"), UNITS, "flop")
 
@@ -206,7 +216,7 @@ def test_a_unit_that_is_spelled_means_the_same(powers):
 def test_division_by_zero_gives_no_number():
     assert math.isnan(value("warps / inst", warps=5, inst=0))
     assert math.isnan(value("warps / (inst - other_inst)", warps=5, inst=3, other_inst=3))
-    assert math.isnan(Computed(bound(parse("1e300 * inst * inst"), UNITS), (1e300,)))
+    assert math.isnan(value("1e300 * inst * inst", inst=1e300))
 
 
 def test_what_was_not_measured_is_absent_and_not_zero():
@@ -241,23 +251,27 @@ def test_what_adds_up_is_told_from_ratios(text, additive, grows):
         assert bound(parse(text), units).additive == additive
 
 
+def table(**columns):
+    """Sums of metrics, a row each; None where nothing was measured."""
+    (size,) = {len(column) for column in columns.values()}
+    named = {Column("exclusive", name, UNITS[name]): sums for name, sums in columns.items()}
+    return Table({"row": range(size)}, {"row": range(size)}, named, size)
+
+
 def test_ratios_add_up_by_their_sums():
     formula = bound(parse("warps / inst"), UNITS)
-    one, other = Computed(formula, (1, 2)), Computed(formula, (30, 10))
-    assert (float(one), float(other)) == (0.5, 3.0)
-    assert one + other == 31 / 12  # not 3.5, and not 1.75
-    assert sum([one, other]) == 31 / 12
-    assert sum([one, other]) / 2 == 31 / 12
-    nothing = Computed(formula, ())
-    assert math.isnan(nothing)
-    assert sum([one, nothing, other]) == 31 / 12
-    by_zero = Computed(formula, (4, 0))
-    assert math.isnan(by_zero)
-    assert one + by_zero == 2.5  # (1 + 4) / 2
+    sums = table(warps=[1, None, 30, 4], inst=[2, 7, 10, 0])
+    assert formula.values(sums, "exclusive")[::2] == [0.5, 3.0]
+    assert formula.values(sums.taken([0, 2]).by(), "exclusive") == [31 / 12]  # not 3.5, not 1.75
+    nothing, by_zero = formula.values(sums, "exclusive")[1::2]
+    assert math.isnan(nothing) and math.isnan(by_zero)
+    assert formula.is_measured(sums, "exclusive") == [True, False, True, True]
+    assert formula.values(sums.taken([0, 3]).by(), "exclusive") == [2.5]  # (1 + 4) / 2
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.integers(1, 10**12)), min_size=1))
 def test_a_sum_of_ratios_does_not_hang_on_the_order(parts):
     formula = bound(parse("warps / inst"), UNITS)
-    whole = sum(Computed(formula, pair) for pair in parts)
-    assert whole == sum(one for one, _ in parts) / sum(two for _, two in parts)
+    warps, inst = zip(*parts, strict=True)
+    (whole,) = formula.values(table(warps=warps, inst=inst).by(), "exclusive")
+    assert whole == sum(warps) / sum(inst)

@@ -9,7 +9,7 @@ import pytest
 
 from taupy.commands import main
 from taupy.formats import registry
-from taupy.profiledb import query
+from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
@@ -57,7 +57,7 @@ def test_a_file_is_recognised_by_content_and_becomes_a_trial(name, tmp_path, cap
     with ProfileDB.open(database) as db:
         (trial,) = db.trials()
         assert trial.source == f"import {name}: {path}"
-        assert query.flat_profile(db, trial.id)
+        assert metrics.flat_values(db, trial.id)
         assert not any(list(one.activities) for one in read_profile(db, trial.id).threads)
     with ProfileDB.open(database, readonly=False) as db:
         assert db.verify() == []

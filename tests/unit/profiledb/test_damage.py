@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from taupy.errors import TaupyError
-from taupy.profiledb import query, reader, selector
+from taupy.profiledb import metrics, query, reader, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 from taupy.profiledb.writer import add_profile
@@ -16,9 +16,9 @@ from tests.builders import deep_profile, small_profile
 
 QUESTIONS = [
     lambda db: selector.one(db, "gpu=H200"),
-    lambda db: query.flat_profile(db, 1),
-    lambda db: query.call_tree(db, 1),
-    lambda db: query.call_tree(db, 2),
+    lambda db: metrics.flat_values(db, 1),
+    lambda db: metrics.tree_values(db, 1),
+    lambda db: metrics.tree_values(db, 2),
     lambda db: query.user_events(db, 1),
     lambda db: query.trial_metadata(db, 1),
     lambda db: reader.read_profile(db, 1),

@@ -435,10 +435,10 @@ def test_reading_imports_nothing_heavy(tmp_path):
     stored(tmp_path / "t.db")
     code = (
         "import sys\n"
-        "from taupy.profiledb import api, query, reader, selector, sql, writer\n"
+        "from taupy.profiledb import api, metrics, reader, selector, sql, writer\n"
         "from taupy.profiledb.database import ProfileDB\n"
         "with ProfileDB.open(sys.argv[1]) as db:\n"
-        "    query.flat_profile(db, selector.one(db).id)\n"
+        "    metrics.flat_values(db, selector.one(db).id)\n"
         "print(sorted({'sqlite_utils', 'pandas', 'numpy', 'rich', 'click'} & set(sys.modules)))\n"
     )
     assert run_python(code, tmp_path / "t.db") == "[]\n"

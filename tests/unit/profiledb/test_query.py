@@ -7,7 +7,7 @@ import pytest
 from taupy.errors import MissingMetric, NoSuchTrial
 from taupy.model.profile import Metric, Timer
 from taupy.model.rows import EventRow, FlatRow, ThreadRow
-from taupy.profiledb import query
+from taupy.profiledb import metrics, query
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, deep_profile, event, host, profile_of, small_profile
 
@@ -19,7 +19,7 @@ def trial(db):
 
 def test_a_flat_profile_comes_by_thread_and_inclusive(db, trial):
     main, f, g = "<module> [{app.py}{1}]", "f [{app.py}{3}]", "g [{app.py}{9}]"
-    assert query.flat_profile(db, trial) == [
+    assert metrics.flat_values(db, trial) == [
         FlatRow(0, 0, 0, main, "<module>", "app.py", 1, "PYTHON", 1, 7, 150, 10),
         FlatRow(0, 0, 0, f, "f", "app.py", 3, "PYTHON|USER", 5, 7, 90, 50),
         FlatRow(0, 0, 0, g, "g", "app.py", 9, "PYTHON", 9, 0, 90, 90),
@@ -29,7 +29,7 @@ def test_a_flat_profile_comes_by_thread_and_inclusive(db, trial):
 
 
 def test_a_call_tree_comes_with_parents_first_and_large_children_first(db, trial):
-    rows = query.call_tree(db, trial, thread=(0, 0, 0))
+    rows = metrics.tree_values(db, trial, thread=(0, 0, 0))
     assert [
         (r.depth, r.short_name, r.calls, r.subroutines, r.inclusive, r.exclusive) for r in rows
     ] == [
@@ -45,7 +45,7 @@ def test_a_call_tree_comes_with_parents_first_and_large_children_first(db, trial
 
 
 def test_a_call_tree_of_all_threads_comes_thread_by_thread(db, trial):
-    rows = query.call_tree(db, trial)
+    rows = metrics.tree_values(db, trial)
     assert [(row.thread, row.short_name) for row in rows] == [
         *[(0, name) for name in ("<module>", "f", "g", "f", "g")],
         (1, "<module>"),
@@ -57,7 +57,7 @@ def test_a_call_tree_of_all_threads_comes_thread_by_thread(db, trial):
 
 
 def test_a_call_tree_of_another_metric(db, trial):
-    rows = query.call_tree(db, trial, "misses")
+    rows = metrics.tree_values(db, trial, "misses")
     assert [(row.short_name, row.inclusive, row.exclusive) for row in rows] == [
         ("<module>", 15, 0),
         ("g", 8, 8),
@@ -69,7 +69,9 @@ def test_a_call_tree_of_another_metric(db, trial):
 
 def test_a_call_tree_without_what_is_small_or_deep(db, trial):
     def names(**limits):
-        return [row.short_name for row in query.call_tree(db, trial, thread=(0, 0, 0), **limits)]
+        return [
+            row.short_name for row in metrics.tree_values(db, trial, thread=(0, 0, 0), **limits)
+        ]
 
     assert names(least=50) == ["<module>", "f", "g"]
     assert names(least=40) == ["<module>", "f", "g", "g"]
@@ -80,10 +82,10 @@ def test_a_call_tree_without_what_is_small_or_deep(db, trial):
 
 def test_a_thread_that_is_not_there_is_an_error_that_names_those_there_are(db, trial):
     with pytest.raises(NoSuchTrial, match=r"no thread 0\.0\.7 \(it has: 0\.0\.0, 0\.0\.1\)"):
-        query.call_tree(db, trial, thread=(0, 0, 7))
+        metrics.tree_values(db, trial, thread=(0, 0, 7))
 
 
-@pytest.mark.parametrize("question", [query.flat_profile, query.call_tree])
+@pytest.mark.parametrize("question", [metrics.flat_values, metrics.tree_values])
 def test_a_missing_metric_is_an_error_that_names_those_there_are(db, trial, question):
     with pytest.raises(MissingMetric, match=r"no metric 'flop' \(it has: time, misses\)"):
         question(db, trial, "flop")
@@ -92,8 +94,8 @@ def test_a_missing_metric_is_an_error_that_names_those_there_are(db, trial, ques
 @pytest.mark.parametrize(
     "question",
     [
-        query.flat_profile,
-        query.call_tree,
+        metrics.flat_values,
+        metrics.tree_values,
         query.user_events,
         query.threads,
         query.metrics,
@@ -143,4 +145,4 @@ def test_threads_metrics_and_metadata(db, trial):
 def test_equal_siblings_come_by_name(db):
     children = [call(Timer(name), 1, 5) for name in ("c", "a", "b")]
     trial = add_profile(db, profile_of(host(call("main", children=children))))
-    assert [row.timer for row in query.call_tree(db, trial)] == ["main", "a", "b", "c"]
+    assert [row.timer for row in metrics.tree_values(db, trial)] == ["main", "a", "b", "c"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from taupy.errors import DatabaseError
 from taupy.model.invariants import check
 from taupy.model.profile import CallTree, Metric, Thread, ThreadProfile, Timer, UserEvent
-from taupy.profiledb import query
+from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import INVARIANTS, add_profile
@@ -46,7 +46,7 @@ def contents(db):
 def flat(db, trial, metric="time"):
     return {
         (row.thread, row.short_name): (row.calls, row.subroutines, row.inclusive, row.exclusive)
-        for row in query.flat_profile(db, trial, metric)
+        for row in metrics.flat_values(db, trial, metric)
     }
 
 
@@ -135,14 +135,14 @@ def test_values_stay_integer_nanoseconds_and_real_metrics_real(db):
     profile = profile_of(host(main), metrics=[Metric("joules", "J"), Metric("time", "ns")])
     trial = add_profile(db, profile)
     assert flat(db, trial)[0, "main"] == (1, 1, exact + 1, exact)
-    assert isinstance(query.flat_profile(db, trial)[0].inclusive, int)
+    assert isinstance(metrics.flat_values(db, trial)[0].inclusive, int)
     assert flat(db, trial, "joules")[0, "main"] == (1, 1, 2.5, 0.5)
     assert query.metrics(db, trial) == [Metric("time", "ns"), Metric("joules", "J")]
 
 
 def test_a_metric_that_a_thread_lacks_has_no_rows_there(db):
     trial = add_profile(db, small_profile())
-    assert {row.thread for row in query.flat_profile(db, trial, "misses")} == {0}
+    assert {row.thread for row in metrics.flat_values(db, trial, "misses")} == {0}
 
 
 def test_a_timer_under_which_others_only_hang_is_not_in_the_flat_profile(db):
@@ -158,11 +158,11 @@ def test_a_timer_under_which_others_only_hang_is_not_in_the_flat_profile(db):
     profile.timers.append(Timer("kernel", groups=("GPU_KERNEL",)))
     profile.threads.append(ThreadProfile(Thread(0, 1, 0, kind="stream"), tree))
     trial = add_profile(db, profile)
-    assert [(r.context, r.timer) for r in query.flat_profile(db, trial)] == [
+    assert [(r.context, r.timer) for r in metrics.flat_values(db, trial)] == [
         (0, "main"),
         (1, "kernel"),
     ]
-    assert [r.timer for r in query.call_tree(db, trial, thread=(0, 1, 0))] == ["main", "kernel"]
+    assert [r.timer for r in metrics.tree_values(db, trial, thread=(0, 1, 0))] == ["main", "kernel"]
     assert read_profile(db, trial).metadata == {}
 
 
@@ -342,7 +342,7 @@ def test_two_machines_share_a_timer_and_keep_their_own_paths(db):
 def test_timers_of_one_name_and_different_groups_are_different(db):
     children = [call(Timer("f", groups=("USER",)), 1, 10), call(Timer("f"), 1, 20)]
     trial = add_profile(db, profile_of(host(call("main", children=children))))
-    rows = query.flat_profile(db, trial)
+    rows = metrics.flat_values(db, trial)
     assert [(row.timer, row.groups, row.inclusive) for row in rows] == [
         ("main", "PYTHON", 30),
         ("f", "PYTHON", 20),
@@ -390,7 +390,7 @@ def test_a_recursion_of_a_hundred_thousand_levels_is_stored_and_read(db):
         (0, "<module>"): (1, 1, 100_000, 1),
         (0, "down"): (99_999, 99_998, 99_999, 99_999),
     }
-    tree = query.call_tree(db, trial)
+    tree = metrics.tree_values(db, trial)
     assert [row.depth for row in tree] == list(range(100_000))
     assert read_profile(db, trial).threads == canonical(profile).threads
 

@@ -1,0 +1,120 @@
+"""A metric's values: sums in a table, and the formula that is applied to them last.
+
+    answer = metrics.answer(db, trial, "ipc", by=("thread", "timer"))
+    answer.values("exclusive")                of each timer on each thread
+    answer.by("timer").values("exclusive")    of each timer: the ratio of the sums
+
+Adding is done on the sums (`by`, `grouped`), so no value that does not add up is ever added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from taupy.model import callpaths
+from taupy.model.formula import Formula
+from taupy.model.profile import Metric
+from taupy.model.rows import FlatRow, TreeRow
+from taupy.model.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a question for a metric gave.
+
+    Attributes:
+        table: the sums that the formula needs, `calls` and `subroutines`.
+    """
+
+    metric: Metric
+    formula: Formula
+    table: Table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def additive(self) -> bool:
+        """Values of parts add up to that of the whole; of a ratio they do not."""
+        return self.formula.additive
+
+    def values(self, value: Literal["inclusive", "exclusive"]) -> list[float]:
+        """Of each row; NaN where it has none."""
+        return self.formula.values(self.table, value)
+
+    def measured(self) -> list[bool]:
+        """Has a row all the sums? Then it counts in those of more rows, also without a value."""
+        both = zip(
+            self.formula.is_measured(self.table, "inclusive"),
+            self.formula.is_measured(self.table, "exclusive"),
+            strict=True,
+        )
+        return [whole or own for whole, own in both]
+
+    def calls(self) -> list[int]:
+        return [int(count or 0) for count in self.table.column("calls")]
+
+    def subroutines(self) -> list[int]:
+        return [int(count or 0) for count in self.table.column("subroutines")]
+
+    def by(self, *dimensions: str) -> Answer:
+        """Summed over all other dimensions."""
+        return replace(self, table=self.table.by(*dimensions))
+
+    def taken(self, rows: Sequence[int]) -> Answer:
+        """These rows, in this order."""
+        return replace(self, table=self.table.taken(rows))
+
+    def summed(
+        self, groups: Sequence[int], count: int, outermost: Iterable[int] | None = None
+    ) -> Answer:
+        """Groups of rows, without dimensions; see `Table.summed`."""
+        columns = self.table.summed(groups, count, outermost)
+        return replace(self, table=Table({}, {}, columns, count))
+
+
+def flat_rows(answer: Answer) -> list[FlatRow]:
+    """Of an answer by thread and timer; by place, inclusive from large to small, and name."""
+    rows = [
+        FlatRow._make((*thread[:3], *timer, calls, subroutines, inclusive, exclusive))
+        for thread, timer, calls, subroutines, inclusive, exclusive, in zip(
+            answer.table.each("thread"), answer.table.each("timer"), answer.calls(),
+            answer.subroutines(), answer.formula.added(answer.table, "inclusive"),
+            answer.formula.added(answer.table, "exclusive"), strict=True,
+        )
+    ]  # fmt: skip
+    rows.sort(
+        key=lambda row: (row.node, row.context, row.thread, _descending(row.inclusive), row.timer)
+    )
+    return rows
+
+
+def tree_rows(answer: Answer) -> list[TreeRow]:
+    """Of an answer by thread, call path, parent and timer, in the order of its rows."""
+    parent = callpaths.parents(answer.table)
+    paths = answer.table.each("callpath")
+    return [
+        TreeRow._make(
+            (*thread[:3], path, paths[above] if above >= 0 else None, depth, *timer,
+             calls, subroutines, inclusive, exclusive)
+        )
+        for thread, path, above, depth, timer, calls, subroutines, inclusive, exclusive in zip(
+            answer.table.each("thread"), paths, parent, callpaths.depths(parent),
+            answer.table.each("timer"), answer.calls(), answer.subroutines(),
+            answer.formula.added(answer.table, "inclusive"),
+            answer.formula.added(answer.table, "exclusive"), strict=True,
+        )
+    ]  # fmt: skip
+
+
+def in_order(answer: Answer) -> Answer:
+    """Call paths with each one directly before its descendants, the largest siblings first."""
+    inclusive = [-math.inf if one != one else one for one in answer.values("inclusive")]
+    return answer.taken(callpaths.in_order(answer.table, inclusive))
+
+
+def _descending(value: float) -> float:
+    return -value if value == value else math.inf

@@ -1,0 +1,88 @@
+"""Tables of call paths as forests: who stands under whom, and sums of groups of call paths.
+
+Such a table has the dimensions `thread`, `callpath`, `parent` and `timer`; a parent is the
+id of a call path, and a row whose parent has no row on its thread is a root. Everything is
+iterative and linear in the number of rows: there may be a million, and one may be a hundred
+thousand deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from taupy.model.forest import outermost, preorder
+from taupy.model.table import Amount, Column, Table
+
+
+def parents(table: Table) -> list[int]:
+    """Each row's parent row, -1 for a root."""
+    code_of = {id: code for code, id in enumerate(table.labels["callpath"])}
+    above = [code_of.get(id, -1) for id in table.labels["parent"]]
+    size = len(code_of)
+    threads = [thread * size for thread in table.codes["thread"]]
+    keys = map(int.__add__, threads, table.codes["callpath"])
+    row_of = {key: row for row, key in enumerate(keys)}
+    find = row_of.get
+    return [
+        find(thread + above[parent], -1) if above[parent] >= 0 else -1
+        for thread, parent in zip(threads, table.codes["parent"], strict=True)
+    ]
+
+
+def in_order(table: Table, inclusive: Sequence[float]) -> list[int]:
+    """The rows with each one directly before its descendants, threads as they come.
+
+    Siblings and roots come with inclusive from large to small, then by name.
+    """
+    names = [timer.timer for timer in table.labels["timer"]]
+    by_name = sorted(range(len(names)), key=names.__getitem__)
+    rank_of = {code: rank for rank, code in enumerate(by_name)}
+    rank = list(map(rank_of.__getitem__, table.codes["timer"]))
+    order = sorted(range(table.size), key=rank.__getitem__)
+    order.sort(key=inclusive.__getitem__, reverse=True)  # keeps the order of equals
+    order.sort(key=table.codes["thread"].__getitem__)
+    return preorder(parents(table), order)
+
+
+def depths(parent: Sequence[int]) -> list[int]:
+    """How many ancestors each row has; parents stand before their children."""
+    found = [0] * len(parent)
+    for row, above in enumerate(parent):
+        if above >= 0:
+            found[row] = found[above] + 1
+    return found
+
+
+def grouped(
+    table: Table, parent: Sequence[int], groups: Sequence[Sequence[int]], count: int
+) -> dict[Column, list[Amount]]:
+    """The columns of groups of call paths, each moment counted once in a group.
+
+    Args:
+        parent: as `parents` gives it.
+        groups: the groups of each row, from 0; a row may be in several.
+        count: how many groups there are.
+    """
+    sums: dict[Column, list[Amount]] = {column: [None] * count for column in table.columns}
+    for keys in _passes(groups):
+        for column, values in table.summed(keys, count, outermost(parent, keys)).items():
+            mine = sums[column]
+            for group, value in enumerate(values):
+                mine[group] = value if mine[group] is None else mine[group]
+    return sums
+
+
+def _passes(groups: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """One group for each row, -1 for none. Each group is in one pass, with all of its rows."""
+    members: dict[int, list[int]] = {}
+    for row, mine in enumerate(groups):
+        for group in dict.fromkeys(mine):
+            members.setdefault(group, []).append(row)
+    while members:
+        keys = [-1] * len(groups)
+        for group, rows in list(members.items()):
+            if all(keys[row] < 0 for row in rows):
+                del members[group]
+                for row in rows:
+                    keys[row] = group
+        yield keys

@@ -1,0 +1,207 @@
+"""Columns of sums under dimensions: what every question about values is answered with.
+
+A table holds what adds up, and nothing else: sums, counts, minima and maxima. So tables of
+parts of the data can be put together (`combine`), and groups of rows made into one (`by`,
+`grouped`), without another look at the data. What does not add up, such as a ratio, is made
+of a table's columns at the very end (`model/formula.py`).
+
+Labels are kept once: a row holds, for each dimension, a code, which is a position among the
+dimension's labels. None in a column is a sum of nothing: none of it was measured, which is
+not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+Amount = int | float | None
+How = Literal["sum", "max", "min"]
+
+
+class Column(NamedTuple):
+    """What a column holds.
+
+    Attributes:
+        value: "exclusive", "inclusive", "calls" or "subroutines".
+        metric: as the question names it; empty for what belongs to no metric.
+        how: what makes one number of several.
+    """
+
+    value: str
+    metric: str = ""
+    unit: str = ""
+    how: How = "sum"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Sums by dimensions.
+
+    Attributes:
+        codes: of each dimension a code for every row.
+        labels: of each dimension what a code stands for.
+        columns: of each column a number for every row.
+        size: how many rows there are.
+    """
+
+    codes: Mapping[str, Sequence[int]]
+    labels: Mapping[str, Sequence[Any]]
+    columns: Mapping[Column, Sequence[Amount]]
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def column(self, value: str, metric: str = "") -> Sequence[Amount]:
+        """Each row's sum.
+
+        Raises:
+            KeyError: the table was not asked for that.
+        """
+        return self.columns[self.named(value, metric)]
+
+    def named(self, value: str, metric: str = "") -> Column:
+        """The column of this value and metric; KeyError where there is none."""
+        for column in self.columns:
+            if column.value == value and column.metric == metric:
+                return column
+        raise KeyError(f"{value} {metric}".strip())
+
+    def each(self, dimension: str) -> list[Any]:
+        """The label of each row."""
+        return list(map(self.labels[dimension].__getitem__, self.codes[dimension]))
+
+    def taken(self, rows: Sequence[int]) -> Table:
+        """These rows, in this order."""
+        return Table(
+            {name: [codes[row] for row in rows] for name, codes in self.codes.items()},
+            self.labels,
+            {name: [column[row] for row in rows] for name, column in self.columns.items()},
+            len(rows),
+        )
+
+    def by(self, *dimensions: str) -> Table:
+        """Summed over all other dimensions.
+
+        Of inclusive values nothing is left where timers are summed: they call each other.
+        """
+        groups, firsts = numbered(*(self.codes[name] for name in dimensions), size=self.size)
+        kept = {name: [self.codes[name][row] for row in firsts] for name in dimensions}
+        labels = {name: self.labels[name] for name in dimensions}
+        columns = self.summed(groups, len(firsts))
+        if any(name in self.codes and name not in dimensions for name in ("timer", "callpath")):
+            columns = {name: sums for name, sums in columns.items() if name.value != "inclusive"}
+        return Table(kept, labels, columns, len(firsts))
+
+    def summed(
+        self,
+        groups: Sequence[int],
+        count: int,
+        outermost: Iterable[int] | None = None,
+    ) -> dict[Column, list[Amount]]:
+        """The columns of a table whose rows are groups of this one's.
+
+        Args:
+            groups: each row's group, from 0; -1 for a row that is in none.
+            count: how many groups there are.
+            outermost: rows whose inclusive values count, those of the others lie within
+                them; None where all count.
+        """
+        if outermost is None:
+            outermost = range(self.size)
+        outermost = list(outermost)
+        return {
+            column: _together(
+                column.how, values, groups, count,
+                outermost if column.value == "inclusive" else range(self.size),
+            )
+            for column, values in self.columns.items()
+        }  # fmt: skip
+
+    def labelled(self, dimension: str, name: str, label_of: Callable[[Any], Hashable]) -> Table:
+        """With one more dimension, which follows from another one."""
+        numbers: dict[Hashable, int] = {}
+        code_of = [
+            numbers.setdefault(label_of(label), len(numbers)) for label in self.labels[dimension]
+        ]
+        return Table(
+            {**self.codes, name: [code_of[code] for code in self.codes[dimension]]},
+            {**self.labels, name: list(numbers)},
+            self.columns,
+            self.size,
+        )
+
+
+def numbered(*keys: Sequence[int], size: int) -> tuple[list[int], list[int]]:
+    """A number for each row, the same for equal keys; and the first row of each number."""
+    if not keys:
+        return [0] * size, [0] if size else []
+    numbers: dict[Any, int] = {}
+    groups: list[int] = []
+    firsts: list[int] = []
+    for row, key in enumerate(keys[0] if len(keys) == 1 else zip(*keys, strict=True)):
+        number = numbers.setdefault(key, len(firsts))
+        if number == len(firsts):
+            firsts.append(row)
+        groups.append(number)
+    return groups, firsts
+
+
+def combine(tables: Sequence[Table]) -> Table:
+    """Tables of parts of the data as one of the whole; rows of equal labels become one.
+
+    Raises:
+        ValueError: there is no table, or they were not asked for the same.
+    """
+    if not tables:
+        raise ValueError("there are no tables to combine")
+    first = tables[0]
+    if any(
+        list(table.codes) != list(first.codes) or list(table.columns) != list(first.columns)
+        for table in tables
+    ):
+        raise ValueError("tables of different questions cannot be combined")
+    labels: dict[str, list[Any]] = {}
+    codes: dict[str, list[int]] = {}
+    for name in first.codes:
+        numbers: dict[Any, int] = {}
+        codes[name] = []
+        for table in tables:
+            code_of = [numbers.setdefault(one, len(numbers)) for one in table.labels[name]]
+            codes[name] += [code_of[code] for code in table.codes[name]]
+        labels[name] = list(numbers)
+    columns = {
+        column: [value for table in tables for value in table.columns[column]]
+        for column in first.columns
+    }
+    return merged(Table(codes, labels, columns, sum(map(len, tables))))
+
+
+def merged(table: Table) -> Table:
+    """The table with rows of equal labels made one."""
+    groups, firsts = numbered(*table.codes.values(), size=table.size)
+    if len(firsts) == table.size:
+        return table
+    codes = {name: [column[row] for row in firsts] for name, column in table.codes.items()}
+    return Table(codes, table.labels, table.summed(groups, len(firsts)), len(firsts))
+
+
+def _together(
+    how: How, values: Sequence[Amount], groups: Sequence[int], count: int, rows: Iterable[int]
+) -> list[Amount]:
+    """One number for each group; None where none of its rows has any."""
+    sums: list[Amount] = [None] * count
+    for row in rows:
+        value, group = values[row], groups[row]
+        if value is None or group < 0:
+            continue
+        before = sums[group]
+        if before is None:
+            sums[group] = value
+        elif how == "sum":
+            sums[group] = before + value
+        else:
+            sums[group] = max(before, value) if how == "max" else min(before, value)
+    return sums

@@ -1,0 +1,182 @@
+"""A question in the database's words: which ids it means, and the statements that answer it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from taupy.errors import UsageError
+from taupy.model.dimension import dimension as unit_of
+from taupy.model.dimension import spelled
+from taupy.model.formula import Sum
+from taupy.model.question import COUNTS, VALUES, Question, Value
+from taupy.model.table import Column
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import Id, dimension, ids_of, ids_where, listed
+from taupy.profiledb.statements import Statement
+
+_METRICS = """
+    SELECT DISTINCT thread_metric.trial_id, metric.id, metric.name, metric.unit
+      FROM thread_metric JOIN metric ON metric.id = thread_metric.metric_id
+     WHERE thread_metric.trial_id IN ({trials})
+     ORDER BY metric.name <> 'time', metric.name, metric.unit
+"""
+
+OF_PATH = ("timer", "parent", "depth")
+"""Ids and numbers that stand in a call path's row."""
+
+
+def metrics_of(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[str, tuple[int, str]]]:
+    """Id and unit of each trial's measured metrics, `time` first; of equal names the first."""
+    found: dict[int, dict[str, tuple[int, str]]] = {trial: {} for trial in trials}
+    for trial, id, name, unit in db.rows(_METRICS.replace("{trials}", listed(trials))):
+        found[trial].setdefault(name, (id, unit))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with the ids that it means.
+
+    Attributes:
+        metrics: name -> id and unit of the measured ones.
+        threads, timers: that conditions leave; None for all.
+        lone: the only thread there is, None where there are several.
+    """
+
+    question: Question
+    trials: Sequence[int]
+    sums: Sequence[Sum]
+    metrics: Mapping[str, tuple[int, str]]
+    threads: Sequence[int] | None
+    timers: Sequence[int] | None
+    lone: int | None
+
+    @classmethod
+    def of(cls, db: ProfileDB, question: Question) -> Asked:
+        """Look the question's names up.
+
+        Raises:
+            UsageError: there is no such dimension, or a metric has different units.
+        """
+        where = question.where
+        trials = ids_where(db, "trial", question.trials, where)
+        chosen = list(question.trials) if trials is None else trials
+        threads = ids_where(db, "thread", chosen, where)
+        there = ids_of(db, "thread", chosen) if threads is None else threads
+        metrics = _metrics(db, question)
+        return cls(
+            question,
+            chosen,
+            [Sum("", (text,)) if text in metrics else Sum.of(text) for text in question.metrics],
+            metrics,
+            threads,
+            ids_where(db, "timer", chosen, where),
+            there[0] if len(there) == 1 else None,
+        )
+
+    def divided(self, db: ProfileDB, apart: Collection[int]) -> tuple[Asked, Asked]:
+        """The question without some threads, and of these alone."""
+        threads = ids_of(db, "thread", self.trials) if self.threads is None else self.threads
+        parts = [id for id in threads if id not in apart], [id for id in threads if id in apart]
+        without, alone = (
+            replace(self, threads=ids, lone=ids[0] if len(ids) == 1 else None) for ids in parts
+        )
+        return without, alone
+
+    @property
+    def needs(self) -> set[Id]:
+        """What the dimensions follow from."""
+        return {dimension(name).of for name in self.question.by}
+
+    @property
+    def metric_ids(self) -> set[int]:
+        names = {name for one in self.sums for name in one.metrics}
+        return {self.metrics[name][0] for name in names & self.metrics.keys()}
+
+    def between(self, name: str) -> tuple[float, float] | None:
+        """The range that conditions leave; None where there are none."""
+        there = [one for one in self.question.where if one.dimension == name]
+        least = [float(one.labels[0] or 0) for one in there if one.relation == "at least"]
+        most = [float(one.labels[0] or 0) for one in there if one.relation == "at most"]
+        return (max(least, default=-math.inf), min(most, default=math.inf)) if there else None
+
+    def columns(self, values: Sequence[Value]) -> list[Column]:
+        """What a statement's numbers are, in its order."""
+        found = [Column(value, unit="call") for value in COUNTS if value in values]
+        for one in self.sums:
+            units = [self.metrics[name][1] for name in one.metrics if name in self.metrics]
+            # Of different units a statement adds base units.
+            unit = "" if not units else units[0]
+            if len({unit_of(text).scale for text in units}) > 1:
+                unit = spelled(unit_of(unit))[0]
+            found += [Column(value, one.text, unit) for value in values if value not in COUNTS]
+        return found
+
+    def statement(self) -> Statement:
+        """The statement that sums by id."""
+        needs, values = self.needs, [one for one in VALUES if one in self.question.values]
+        depth = self.between("depth")
+        leaf: Id = "callpath" if "callpath" in needs or depth else "timer"
+        keys: list[Id] = []
+        if len(self.trials) > 1 and needs & {"trial", "thread"}:
+            keys.append("trial")
+        if leaf in needs and leaf == "callpath":
+            keys.append("callpath")
+        if "thread" in needs and self.lone is None:
+            keys.append("thread")
+        if leaf in needs and leaf == "timer":
+            keys.append("timer")
+        wanted = {*self.question.by, *needs}
+        return Statement(
+            leaf,
+            self.trials,
+            self.sums,
+            self.metrics,
+            values,
+            keys,
+            [name for name in OF_PATH if name in wanted] if leaf == "callpath" else [],
+            self.threads,
+            self.timers,
+            self.between("inclusive"),
+            depth,
+            together=self.question.together,
+            rows=leaf in keys and (self.lone is not None or "thread" in keys),
+        )
+
+    def trees(self) -> Statement:
+        """The statement that gives whole call trees, all values of each call path."""
+        keys: list[Id] = ["trial"] if len(self.trials) > 1 else []
+        keys += ["callpath"] if self.lone is not None else ["callpath", "thread"]
+        return replace(
+            self.statement(),
+            level="callpath",
+            values=VALUES,
+            keys=keys,
+            attributes=OF_PATH,
+            timers=None,
+            inclusive=None,
+            depth=None,
+            together=False,
+            rows=True,
+            whole=True,
+        )
+
+
+def _metrics(db: ProfileDB, question: Question) -> dict[str, tuple[int, str]]:
+    """All metrics that the trials measured.
+
+    Raises:
+        UsageError: one that is asked for has different units.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    for of_trial in metrics_of(db, question.trials).values():
+        for name, (id, unit) in of_trial.items():
+            before = found.setdefault(name, (id, unit))[1]
+            if before != unit and any(name in text for text in question.metrics):
+                raise UsageError(
+                    f"'{name}' is in {before} and in {unit}: values of different units "
+                    "cannot be compared"
+                )
+    return found

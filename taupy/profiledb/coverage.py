@@ -1,0 +1,118 @@
+"""Sums of what several metrics cover together: a ratio needs them of the same call paths.
+
+On a GPU's stream a kernel that was not counted adds its time to no ratio. On a host's thread
+counters may be read at some routines only: what these did goes with the time of all that they
+called, up to the next such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from taupy.model.forest import preorder
+from taupy.model.table import Amount, Column, Table
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import listed
+
+# The sum tells sets of call paths of equal size apart.
+_COVERAGE = """
+    SELECT value.thread_id, count(*), sum(value.callpath_id & 16777215)
+      FROM interval_value AS value
+     WHERE value.trial_id IN ({trials}) AND value.metric_id IN ({metrics})
+       AND value.exclusive IS NOT NULL
+     GROUP BY value.trial_id, value.metric_id, value.thread_id
+"""
+
+
+def uneven_threads(db: ProfileDB, trials: Sequence[int], metrics: Iterable[int]) -> set[int]:
+    """The threads on which the metrics, as far as they are there, cover different call paths."""
+    ids = list(metrics)
+    if len(ids) < 2:
+        return set()
+    covered: dict[int, tuple[int, int]] = {}
+    sql = _COVERAGE.replace("{trials}", listed(trials)).replace("{metrics}", listed(ids))
+    return {
+        thread
+        for thread, count, check in db.stream(sql)
+        if covered.setdefault(thread, (count, check)) != (count, check)
+    }
+
+
+def together(
+    table: Table, parent: Sequence[int], is_stream: Sequence[bool]
+) -> dict[Column, Sequence[Amount]]:
+    """The columns of a table of call paths, with sums of what was measured in all metrics.
+
+    Args:
+        parent: each row's parent row, -1 for a root.
+        is_stream: of each row, whether its thread is a GPU's stream.
+    """
+    own = [name for name in table.columns if name.value == "exclusive"]
+    whole = [name for name in table.columns if name.value == "inclusive"]
+    order = preorder(parent)
+    owner = _owners(_complete(table, own), parent, is_stream, order)
+    found = dict(table.columns)
+    for name, sums in table.summed(owner, table.size).items():
+        if name in own:
+            found[name] = sums
+    uneven = _uneven(table, own)
+    below = {name.metric: _rolled_up(found[name], parent, order) for name in own}
+    complete = _complete(table, whole)
+    for name in whole:
+        stored, summed = table.columns[name], below[name.metric]
+        found[name] = [
+            summed[row]
+            if is_stream[row] and thread in uneven
+            else stored[row] if complete[row] else None
+            for row, thread in enumerate(table.codes["thread"])
+        ]  # fmt: skip
+    return found
+
+
+def measured(table: Table) -> list[bool]:
+    """Has a row a value of any metric?"""
+    columns = [sums for name, sums in table.columns.items() if name.metric]
+    return [any(one is not None for one in row) for row in zip(*columns, strict=True)]
+
+
+def _complete(table: Table, names: Sequence[Column]) -> list[bool]:
+    """Was a row measured in all of them?"""
+    columns = [table.columns[name] for name in names]
+    return [None not in row for row in zip(*columns, strict=True)]
+
+
+def _uneven(table: Table, names: Sequence[Column]) -> set[int]:
+    """Threads some rows of which were measured in some of them only."""
+    columns = [table.columns[name] for name in names]
+    return {
+        thread
+        for thread, row in zip(table.codes["thread"], zip(*columns, strict=True), strict=True)
+        if None in row and any(one is not None for one in row)
+    }
+
+
+def _owners(
+    complete: Sequence[bool],
+    parent: Sequence[int],
+    is_stream: Sequence[bool],
+    order: Sequence[int],
+) -> list[int]:
+    """The row that each row's own values count at; -1 for none."""
+    owner = [-1] * len(parent)
+    for row in order:
+        if complete[row]:
+            owner[row] = row
+        elif not is_stream[row] and parent[row] >= 0:
+            owner[row] = owner[parent[row]]
+    return owner
+
+
+def _rolled_up(own: Sequence[Amount], parent: Sequence[int], order: Sequence[int]) -> list[Amount]:
+    """Each row's value with those of all rows below it."""
+    found = list(own)
+    for row in reversed(order):
+        above, value = parent[row], found[row]
+        if above >= 0 and value is not None:
+            before = found[above]
+            found[above] = value if before is None else before + value
+    return found

@@ -1,0 +1,236 @@
+"""What values may be grouped and filtered by: one table of dimensions.
+
+A row of values hangs on four ids: its trial, thread, timer and call path. Every dimension
+follows from one of them: a node from the thread, a file from the timer, a GPU from the
+trial. So values are summed by id, in the order of the tables' keys, and the few sums get
+their labels afterwards. Labels are what matches across trials: equal labels are one row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from taupy.errors import UsageError
+from taupy.model.question import Condition
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.profiledb.database import ProfileDB
+
+Id = Literal["trial", "thread", "timer", "callpath"]
+
+NO_FILE = "(no file)"
+METADATA = "meta."
+"""`meta.NAME` is a dimension of trials, too."""
+
+_MOST_IDS = 20_000
+"""So many ids stand in one statement; SQLite takes a million characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One thing to group by.
+
+    Attributes:
+        of: the id that it follows from.
+        sql: an id and the parts of its label in each row; `{ids}` stands for the ids.
+            Empty where the id is the label.
+        label: makes a label of the parts.
+        spelling: of a label, in conditions.
+        several: an id may have several rows, each with a label of its own.
+        across: what makes labels of different trials one.
+    """
+
+    of: Id
+    sql: str = ""
+    label: Callable[..., Hashable] = lambda part: part
+    spelling: Callable[[Any], Hashable] = lambda label: label
+    several: bool = False
+    across: str = "equal names"
+
+
+def _of_trial(columns: str) -> str:
+    return f"""
+    SELECT trial.id, {columns}
+      FROM trial
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+     WHERE trial.id IN ({{ids}})"""
+
+
+def _of_thread(columns: str) -> str:
+    return f"SELECT thread.id, {columns} FROM thread WHERE thread.id IN ({{ids}})"
+
+
+_TIMER = """
+    SELECT timer.id, timer.name, timer.short_name, timer.file, timer.line, timer_group.name
+      FROM timer
+      LEFT JOIN timer_group ON timer_group.timer_id = timer.id
+     WHERE timer.id IN ({ids})
+     ORDER BY timer.id, timer_group.name"""
+
+_FILE = "SELECT timer.id, timer.file FROM timer WHERE timer.id IN ({ids})"
+
+_GROUP = """
+    SELECT timer_group.timer_id, timer_group.name FROM timer_group
+     WHERE timer_group.timer_id IN ({ids})
+     ORDER BY timer_group.timer_id, timer_group.name"""
+
+_METADATA = """
+    SELECT metadata.trial_id, metadata.value FROM metadata
+     WHERE metadata.node IS NULL AND metadata.name = {name} AND metadata.trial_id IN ({ids})"""
+
+_GPU = """
+    SELECT DISTINCT device.trial_id, device.name FROM device
+     WHERE device.trial_id IN ({ids})
+     ORDER BY device.trial_id, device.name"""
+
+_THREADS = "SELECT thread.id FROM thread WHERE thread.trial_id IN ({trials})"
+_TIMERS = "SELECT trial_timer.timer_id FROM trial_timer WHERE trial_timer.trial_id IN ({trials})"
+
+
+def module_of(file: str | None) -> str:
+    """`pkg/sub/__init__.py` is pkg.sub; what is no path within a package stays a path."""
+    if file is None:
+        return NO_FILE
+    if frozen := re.fullmatch(r"<frozen (.+)>", file):
+        return frozen[1]
+    stem = re.sub(r"\.(py|pyc|pyx|pyw)$", "", file)
+    parts = stem.split("/")
+    if file == stem or not all(part.isidentifier() for part in parts):
+        return file
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def _timer(name: str, short: str, file: str | None, line: int | None, *groups: str) -> TimerRow:
+    return TimerRow(name, short, file, line, "|".join(filter(None, groups)))
+
+
+def _place(label: Any) -> str:
+    """`0.0.1`: as people name a thread."""
+    return label if isinstance(label, str) else ".".join(map(str, label[:3]))
+
+
+def _full_name(label: Any) -> str:
+    return label if isinstance(label, str) else str(label.timer)
+
+
+def _upper(label: Any) -> str:
+    return str(label or "").upper()
+
+
+DIMENSIONS: dict[str, Dimension] = {
+    "trial": Dimension("trial", across="never: a trial is itself"),
+    "application": Dimension("trial", _of_trial("application.name")),
+    "experiment": Dimension("trial", _of_trial("experiment.name")),
+    "name": Dimension("trial", _of_trial("trial.name")),
+    "state": Dimension("trial", _of_trial("trial.state")),
+    "gpu": Dimension("trial", _GPU, lambda *names: " + ".join(names)),
+    "thread": Dimension(
+        "thread",
+        _of_thread("thread.node, thread.context, thread.thread, thread.kind, thread.name"),
+        ThreadRow,
+        _place,
+        across="the same node, context and thread",
+    ),
+    "node": Dimension("thread", _of_thread("thread.node"), across="equal numbers"),
+    "device": Dimension(
+        "thread",
+        _of_thread("thread.node, thread.context"),
+        lambda node, context: (node, context),
+        _place,
+        across="the same node and context",
+    ),
+    "kind": Dimension(
+        "thread", _of_thread("CASE thread.kind WHEN 'stream' THEN 'gpu' ELSE 'host' END")
+    ),
+    "timer": Dimension(
+        "timer",
+        _TIMER,
+        _timer,
+        _full_name,
+        across="equal full names and groups; match.py finds more",
+    ),
+    "file": Dimension("timer", _FILE, lambda file: file or NO_FILE),
+    "module": Dimension("timer", _FILE, module_of),
+    "group": Dimension("timer", _GROUP, spelling=_upper, several=True),
+    "callpath": Dimension("callpath", across="equal timers from the root"),
+    "parent": Dimension("callpath", across="equal timers from the root"),
+    "depth": Dimension("callpath", across="equal numbers"),
+}
+"""By name. The last three are columns of a call path's row; a parent is a call path's id."""
+
+
+def dimension(name: str) -> Dimension:
+    """The dimension of that name.
+
+    Raises:
+        UsageError: there is none; says which there are.
+    """
+    if name.startswith(METADATA):
+        quoted = name.removeprefix(METADATA).replace("'", "''")
+        return Dimension("trial", _METADATA.replace("{name}", f"'{quoted}'"))
+    if name not in DIMENSIONS:
+        there = ", ".join([*DIMENSIONS, METADATA + "NAME"])
+        raise UsageError(f"there is no dimension '{name}' (there is: {there})")
+    return DIMENSIONS[name]
+
+
+def ids_of(db: ProfileDB, what: Id, trials: Sequence[int]) -> list[int]:
+    """The ids of all threads or timers of these trials."""
+    if what == "trial":
+        return list(trials)
+    sql = (_THREADS if what == "thread" else _TIMERS).replace("{trials}", listed(trials))
+    return list(dict.fromkeys(id for (id,) in db.rows(sql)))
+
+
+def ids_where(
+    db: ProfileDB, what: Id, trials: Sequence[int], where: Sequence[Condition]
+) -> list[int] | None:
+    """The ids of trials, threads or timers that meet the conditions on them; None for all."""
+    found: list[int] | None = None
+    for condition in where:
+        if condition.relation != "in" or dimension(condition.dimension).of != what:
+            continue
+        meant = dimension(condition.dimension)
+        wanted = {meant.spelling(label) for label in condition.labels}
+        ids = ids_of(db, what, trials) if found is None else found
+        of_id = labels(db, condition.dimension, ids)
+        found = [id for id in ids if any(meant.spelling(one) in wanted for one in of_id[id])]
+    return found
+
+
+def labels(db: ProfileDB, name: str, ids: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+    """The labels of each id under a dimension: one, or as many as it has; None for none."""
+    meant = dimension(name)
+    if not meant.sql:
+        return {id: (id,) for id in ids}
+    found: dict[int, tuple[Any, ...]] = {}
+    for rows in _answers(db, meant.sql, ids):
+        for id, parts in _by_id(rows):
+            if meant.several:
+                found[id] = tuple(meant.label(*part) for part in parts)
+            else:
+                # Rows of one id differ in their last part.
+                found[id] = (meant.label(*parts[0], *(part[-1] for part in parts[1:])),)
+    if meant.several or meant.of == "trial":
+        return {id: found.get(id, (None,)) for id in ids}
+    return {id: found[id] for id in ids}
+
+
+def _answers(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[list[Any]]:
+    for begin in range(0, len(ids), _MOST_IDS):
+        yield db.rows(sql.replace("{ids}", listed(ids[begin : begin + _MOST_IDS])))
+
+
+def _by_id(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+    parts: dict[int, list[tuple[Any, ...]]] = {}
+    for id, *more in rows:
+        parts.setdefault(id, []).append(tuple(more))
+    yield from parts.items()
+
+
+def listed(ids: Iterable[int]) -> str:
+    """Ids for `IN (...)`."""
+    return ", ".join(str(int(id)) for id in ids)

@@ -1,0 +1,226 @@
+"""What the name of a metric means in a trial: measured, or an expression over measured ones.
+
+Names of metrics that an expression stands on are replaced by their expressions, until all are
+measured. In an expression with counters, `time` and `calls` are those of the counted
+launches, where a launch of a kernel was counted and another was not; but `ratio * time` takes
+the whole time.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from taupy.catalog import cpu_events, spelling
+from taupy.errors import MissingMetric, UsageError
+from taupy.model import expression
+from taupy.model.expression import LENIENT, Binary, Function, Name, Node
+from taupy.model.formula import Formula, bound, degree
+from taupy.model.profile import Metric
+from taupy.profiledb import derived
+from taupy.profiledb.asked import metrics_of
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.derived import Definition
+
+COUNTS = {"calls": "call", "subroutines": "call"}
+"""What every row has, under these names in expressions, with their units."""
+
+_OF_ALL_LAUNCHES = {"time": "counted_time", "calls": "counted_launches"}
+_NO_COUNTERS = {"time", "cpu_time", "time_compensated", *COUNTS, *_OF_ALL_LAUNCHES.values()}
+
+_DEEPEST = 300
+_MOST = 5000
+"""What an expression may be when those that it stands on are put in: levels and metrics."""
+
+
+class Resolved(NamedTuple):
+    """What a name stands for in a trial.
+
+    Attributes:
+        additive: values of parts add up to that of the whole; of a ratio they do not.
+        expression: None for a measured metric.
+    """
+
+    name: str
+    unit: str
+    additive: bool
+    source: Literal["measured", "database", "project", "predefined"]
+    expression: str | None = None
+    description: str = ""
+
+    @property
+    def metric(self) -> Metric:
+        return Metric(self.name, self.unit)
+
+
+class TrialMetrics:
+    """A trial's metrics and the definitions that go with them."""
+
+    def __init__(self, db: ProfileDB, trial_id: int) -> None:
+        db.trial(trial_id)
+        self.db = db
+        self.id = trial_id
+        self.units = {
+            name: unit for name, (_, unit) in metrics_of(db, [trial_id])[trial_id].items()
+        }
+        self._definitions: dict[str, Definition] | None = None
+        self._level = self._metrics = 0
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        if self._definitions is None:
+            self._definitions = derived.definitions(self.db)
+        return self._definitions
+
+    @property
+    def counts(self) -> set[str]:
+        """Names of `COUNTS` that mean calls, and no metric of the trial."""
+        return COUNTS.keys() - self.units.keys()
+
+    def meaning(self, name: str) -> tuple[Resolved, Formula]:
+        """What the name stands for, and its formula."""
+        known = self._known(name)
+        if known in self.units:
+            unit = self.units[known]
+            return Resolved(known, unit, True, "measured"), Formula.measured(known, unit)
+        definition = self.definitions[known]
+        node = self.tree(known)
+        formula = bound(node, {**COUNTS, **self.units}, definition.unit)
+        meant = Resolved(
+            known,
+            formula.unit,
+            formula.additive,
+            definition.source,
+            definition.expression,
+            definition.description,
+        )
+        return meant, formula
+
+    def tree(self, known: str) -> Node:
+        """The expression of a metric, over measured ones alone."""
+        if known in self.units:
+            return Name(known)
+        parsed = expression.parse(self.definitions[known].expression)
+        self._level = self._metrics = 0
+        expanded = self._expanded(parsed, (known,))
+        bound(expanded, {**COUNTS, **self.units})  # an error is told of what the user wrote
+        return self._counted(expanded)
+
+    def _known(self, name: str) -> str:
+        """The metric that this name means."""
+        if name in self.units:
+            return name
+        if name in self.definitions:
+            return name
+        spellings = {other.lower(): other for other in (*self.definitions, *self.units)}
+        found = spellings.get(name.lower()) or derived.of_legacy_name(name)
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def _missing(self, name: str) -> MissingMetric:
+        there = ", ".join(self.units) or "none"
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, [*self.units, *self.definitions], n=3, cutoff=0.6)
+        more = f"; near it: {', '.join(near)}" if near else ""
+        return MissingMetric(
+            f"trial {self.id} has no metric '{name}' (it has: {there}){more}; "
+            "`taupy derive` lists what can be derived"
+        )
+
+    def _expanded(self, node: Node, inside: tuple[str, ...]) -> Node:
+        """The expression over measured metrics alone.
+
+        Args:
+            inside: the derived metrics whose expressions lead here.
+        """
+        self._level += 1
+        if self._level > _DEEPEST or self._metrics > _MOST:
+            raise UsageError(
+                f"'{inside[0]}' stands on too many other derived metrics to be computed"
+            )
+        try:
+            if isinstance(node, Name):
+                return self._metric(node, inside)
+            if isinstance(node, Binary):
+                left = self._expanded(node.left, inside)
+                return Binary(node.operator, left, self._expanded(node.right, inside))
+            if isinstance(node, Function):
+                if node.function in LENIENT:
+                    return self._lenient(node, inside)
+                parts = [self._expanded(one, inside) for one in node.arguments]
+                return Function(node.function, tuple(parts))
+            return node
+        finally:
+            self._level -= 1
+
+    def _metric(self, node: Name, inside: tuple[str, ...]) -> Node:
+        self._metrics += 1
+        if node.name in self.units or node.name in COUNTS:
+            return node
+        definition = self.definitions.get(node.name)
+        if definition is None:
+            raise MissingMetric(
+                f"trial {self.id} has no metric '{node.name}', from which "
+                f"'{inside[0]}' is derived (it has: "
+                f"{', '.join(self.units) or 'none'}); {_how_to_measure(node.name)}"
+            )
+        if node.name in inside:
+            circle = " -> ".join((*inside[inside.index(node.name) :], node.name))
+            raise UsageError(f"derived metrics lead in a circle: {circle}")
+        return self._expanded(expression.parse(definition.expression), (*inside, node.name))
+
+    def _lenient(self, node: Function, inside: tuple[str, ...]) -> Node:
+        """`sum` or `first` of those metrics that the trial has."""
+        there: list[Node] = []
+        problem: MissingMetric | None = None
+        for argument in node.arguments:
+            if not isinstance(argument, Name):
+                continue
+            try:
+                found = self._metric(argument, inside)
+            except MissingMetric as missing:
+                problem = problem or missing
+                continue
+            if isinstance(found, Function) and found.function == node.function:
+                there += found.arguments
+            elif isinstance(found, Name):
+                there.append(found)
+            else:
+                raise UsageError(
+                    f"{node.function}() takes measured metrics, and '{argument.name}' is "
+                    f"derived as {expression.written(found)}"
+                )
+        if not there and problem is not None:
+            raise problem
+        return Function(node.function, tuple(dict.fromkeys(there)))
+
+    def _counted(self, node: Node) -> Node:
+        """The expression with the time and calls of counted launches beside counters."""
+        if set(expression.names(node)) <= _NO_COUNTERS:
+            return node
+        return self._swapped(node)
+
+    def _swapped(self, node: Node) -> Node:
+        if isinstance(node, Name):
+            counted = _OF_ALL_LAUNCHES.get(node.name)
+            if counted in self.units:
+                return Function("first", (Name(counted), node))
+            return node
+        if isinstance(node, Binary):
+            pair = [node.left, node.right]
+            for at, other in ((0, 1), (1, 0)):
+                ratio = degree(pair[other]) == 0 and any(expression.names(pair[other]))
+                if node.operator == "*" and ratio and isinstance(pair[at], Name):
+                    pair[other] = self._swapped(pair[other])
+                    return Binary("*", pair[0], pair[1])
+            return Binary(node.operator, self._swapped(node.left), self._swapped(node.right))
+        if isinstance(node, Function) and node.function not in LENIENT:
+            return Function(node.function, tuple(map(self._swapped, node.arguments)))
+        return node
+
+
+def _how_to_measure(name: str) -> str:
+    if spelling.canonical(name) or spelling.is_perfworks(name) or cpu_events.is_name(name):
+        return f"measure it with: taupy run --metrics {name} SCRIPT"
+    return "`taupy avail` lists what can be measured, `taupy derive` what is derived"

@@ -1,0 +1,183 @@
+"""The SQL of a question: sums by id, in the order of the tables' keys.
+
+Written in SQLite's dialect, without what other engines lack: sqlglot translates it for
+them. Numbers of ours stand in the text, and nothing of a user's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from taupy.model.dimension import dimension as unit_of
+from taupy.model.formula import Sum
+from taupy.model.question import COUNTS, Value
+from taupy.profiledb.dimensions import Id, listed
+
+_VALUES = {"timer": "timer_value", "callpath": "interval_value"}
+_CALLS = {"timer": "timer_call", "callpath": "call"}
+_OF_PATH = {
+    "timer": "callpath.timer_id",
+    "parent": "callpath.parent_id",
+    "depth": "callpath.depth",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement that answers a question, or a part of it.
+
+    Attributes:
+        level: sums of timers, stored with each trial, or of call paths.
+        sums: of which metrics; `metrics` gives the id and unit of those that are measured.
+        keys: ids to group by, in the order of the tables' keys: trial, callpath, thread, timer.
+        attributes: columns of a call path's row: "timer", "parent", "depth".
+        threads, timers: only these; None for all.
+        inclusive, depth: from this to that.
+        rows: each row by itself, nothing summed.
+        together: of rows that have a value of all sums.
+        whole: also rows that have no value of any.
+    """
+
+    level: Id
+    trials: Sequence[int]
+    sums: Sequence[Sum]
+    metrics: Mapping[str, tuple[int, str]]
+    values: Sequence[Value]
+    keys: Sequence[Id]
+    attributes: Sequence[str] = ()
+    threads: Sequence[int] | None = None
+    timers: Sequence[int] | None = None
+    inclusive: tuple[float, float] | None = None
+    depth: tuple[float, float] | None = None
+    rows: bool = False
+    together: bool = False
+    whole: bool = False
+
+    @property
+    def sql(self) -> str:
+        """Its text. Columns are the keys, attributes, counts, then each sum's values."""
+        groups = [*(f"{self._base}.{name}_id" for name in self.keys),
+                  *(_OF_PATH[name] for name in self.attributes)]  # fmt: skip
+        numbers = [f"call.{value}" for value in COUNTS if value in self.values]
+        numbers += [
+            self._together(value, _row_of(one, value, self.metrics))
+            for one in self.sums
+            for value in self.values
+            if value not in COUNTS
+        ]
+        if not self.rows:
+            numbers = [f"sum({number})" for number in numbers]
+        lines = [f"SELECT {', '.join([*groups, *numbers])}", *self._tables()]
+        lines.append(f" WHERE {self._base}.trial_id IN ({listed(self.trials)})")
+        lines += [f"   AND {condition}" for condition in self._conditions()]
+        if groups and not self.rows:
+            lines.append(f" GROUP BY {', '.join(groups)}")
+        return "\n".join(lines)
+
+    def _together(self, value: Value, number: str) -> str:
+        return f"CASE WHEN {self._complete(value)} THEN {number} END" if self.together else number
+
+    def _complete(self, value: Value) -> str:
+        """Has a row this value of all sums?"""
+        numbers = [_row_of(one, value, self.metrics) for one in self.sums]
+        return " AND ".join(f"{number} IS NOT NULL" for number in numbers)
+
+    @property
+    def _ids(self) -> list[int]:
+        """Of the metrics that are read."""
+        names = dict.fromkeys(name for one in self.sums for name in one.metrics)
+        return [self.metrics[name][0] for name in names if name in self.metrics]
+
+    @property
+    def _counts(self) -> bool:
+        """Are calls among what is read?"""
+        return self._named_counts or any(value in COUNTS for value in self.values)
+
+    @property
+    def _named_counts(self) -> bool:
+        named = {name for one in self.sums for name in one.metrics}
+        return not named.isdisjoint({*COUNTS} - self.metrics.keys())
+
+    @property
+    def _base(self) -> str:
+        """What all else hangs on: the only metric's values, or the calls."""
+        return f"m{self._ids[0]}" if len(self._ids) == 1 and not self.whole else "call"
+
+    def _tables(self) -> list[str]:
+        values, calls, base = _VALUES[self.level], _CALLS[self.level], self._base
+        keys = ("trial_id", f"{self.level}_id", "thread_id")
+        if base != "call":
+            lines = [f"  FROM {values} AS {base}"]
+            if self._counts:
+                lines.append(f"  JOIN {calls} AS call ON {_same('call', base, keys)}")
+        else:
+            lines = [f"  FROM {calls} AS call"]
+            for id in self._ids:
+                same = _same(f"m{id}", base, keys)
+                lines.append(f"  LEFT JOIN {values} AS m{id} ON m{id}.metric_id = {id} AND {same}")
+        if self.level == "callpath" and (
+            self.attributes or self.timers is not None or self.depth is not None
+        ):
+            lines.append(f"  JOIN callpath ON callpath.id = {base}.callpath_id")
+        return lines
+
+    def _conditions(self) -> list[str]:
+        base, ids = self._base, self._ids
+        found = []
+        if base != "call":
+            found.append(f"{base}.metric_id = {ids[0]}")
+        elif ids and not self.whole:
+            present = " OR ".join(f"m{id}.metric_id IS NOT NULL" for id in ids)
+            found.append(f"({present})")
+        elif not ids and self.sums and not self._named_counts:
+            found.append("1 = 0")  # nobody measured that
+        if self.threads is not None:
+            # In several trials, a search for each thread in each would take long.
+            plus = "" if len(self.trials) == 1 else "+"
+            found.append(f"{plus}{base}.thread_id IN ({listed(self.threads)})")
+        if self.timers is not None:
+            timer = _OF_PATH["timer"] if self.level == "callpath" else f"{base}.timer_id"
+            found.append(f"{timer} IN ({listed(self.timers)})")
+        if self.depth is not None:
+            found += _between("callpath.depth", self.depth)
+        if self.together:
+            own = f"({self._complete('exclusive')}) OR ({self._complete('inclusive')})"
+            found.append(f"({own})")
+        for one in self.sums:
+            if self.inclusive is not None:
+                found += _between(_row_of(one, "inclusive", self.metrics), self.inclusive)
+        return found
+
+
+def _same(one: str, other: str, columns: Sequence[str]) -> str:
+    return " AND ".join(f"{one}.{column} = {other}.{column}" for column in columns)
+
+
+def _between(number: str, limits: tuple[float, float]) -> list[str]:
+    least, most = limits
+    found = [f"{number} >= {least!r}"] if math.isfinite(least) else []
+    return [*found, f"{number} <= {most!r}"] if math.isfinite(most) else found
+
+
+def _row_of(one: Sum, value: Value, metrics: Mapping[str, tuple[int, str]]) -> str:
+    """One row's number; NULL where it was not measured."""
+    mixed = len({unit_of(metrics[name][1]).scale for name in one.metrics if name in metrics}) > 1
+    parts = []
+    for name in one.metrics:
+        if name in metrics:
+            id, unit = metrics[name]
+            scale = unit_of(unit).scale if mixed else 1
+            parts.append(f"m{id}.{value}" + (f" * {scale!r}" if scale != 1 else ""))
+        elif name in COUNTS:
+            parts.append(f"call.{name}")
+    if not parts:
+        return "NULL"
+    if len(parts) == 1:
+        return parts[0]
+    first = f"coalesce({', '.join(parts)})"
+    if one.function == "first":
+        return first
+    whole = " + ".join(f"coalesce({part}, 0)" for part in parts)
+    return f"CASE WHEN {first} IS NULL THEN NULL ELSE {whole} END"

@@ -1,0 +1,221 @@
+"""Every question about values: `values(db, question)` gives a `Table` of sums.
+
+    Question((7,), by=("thread", "timer"))                           a flat profile
+    Question((7,), by=("thread", "callpath", "parent", "timer"))     a call tree
+    Question(ids, by=("application", "gpu"))                         a fleet of trials
+
+SQL filters, and sums by id; the sums get the labels of their dimensions afterwards. Many
+trials are one statement. Two things need whole call trees: inclusive values of groups of
+timers, whose routines call each other (each moment counts once), and sums of metrics that
+were measured at different call paths (`coverage.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from taupy.model import callpaths
+from taupy.model.question import Question
+from taupy.model.table import Column, Table, combine, merged
+from taupy.profiledb import coverage
+from taupy.profiledb.asked import OF_PATH, Asked
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.dimensions import dimension, labels
+from taupy.profiledb.statements import Statement
+
+_NUMBERS = {int, float, type(None)}
+
+
+@of_a_sound_file
+def values(db: ProfileDB, question: Question) -> Table:
+    """The sums that answer a question.
+
+    Dimensions stand in the order of `question.by`; columns are counts, then the values of
+    each metric. What a trial did not measure has no rows, or None beside other metrics.
+
+    Raises:
+        UsageError: there is no such dimension, or a metric has different units in the trials.
+    """
+    if question.over == "max":
+        apart = dict.fromkeys((*question.by, "trial", "thread"))
+        return _largest(values(db, replace(question, by=tuple(apart), over="sum")), question.by)
+    asked = Asked.of(db, question)
+    nested = "timer" not in question.by and "callpath" not in asked.needs
+    if nested and "inclusive" in question.values:
+        return _of_trees(db, asked)
+    uneven: set[int] = set()
+    if question.together:
+        uneven = coverage.uneven_threads(db, asked.trials, asked.metric_ids)
+    parts = asked.divided(db, uneven) if uneven else (asked, None)
+    tables = [_labelled(db, _summed(db, parts[0], parts[0].statement()), question.by)]
+    if parts[1] is not None:
+        tables.append(_of_trees(db, parts[1]))
+    return combine(tables) if len(tables) > 1 else tables[0]
+
+
+def _summed(db: ProfileDB, asked: Asked, statement: Statement) -> Table:
+    """The statement's answer, with ids for labels."""
+    names = [*statement.keys, *statement.attributes]
+    columns = asked.columns(statement.values)
+    rows = db.rows(statement.sql) if asked.trials else []
+    cells: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    cells = cells or [()] * (len(names) + len(columns))
+    for numbers in cells[len(names) :]:
+        if not {*map(type, numbers)} <= _NUMBERS:
+            raise TypeError("a value is no number")
+    codes: dict[str, Sequence[int]] = {}
+    ids: dict[str, Sequence[Any]] = {}
+    for name, column in zip(names, cells, strict=False):
+        codes[name], ids[name] = _coded(column, unique=names == [name])
+    for name, only in (("trial", asked.trials), ("thread", (asked.lone,))):
+        if name not in codes:
+            codes[name], ids[name] = [0] * len(rows), only[:1]
+    return Table(codes, ids, dict(zip(columns, cells[len(names) :], strict=True)), len(rows))
+
+
+def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence[Any]]:
+    """Positions among the different ids, and these."""
+    if unique:
+        return range(len(column)), column
+    numbers: dict[Any, int] = {}
+    return [numbers.setdefault(id, len(numbers)) for id in column], list(numbers)
+
+
+def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
+    """The table under the dimensions that were asked for; rows of equal labels become one."""
+    names, choices = _choices(db, summed, by)
+    if all(len(one) == 1 for found in choices.values() for one in found):
+        table = Table(
+            {
+                name: [found[code][0] for code in summed.codes[_source(summed, name)]]
+                for name, found in choices.items()
+            },
+            names,
+            summed.columns,
+            summed.size,
+        )
+        return table if _stays_apart(summed, names) else merged(table)
+    rows, codes = [], []
+    for row, mine in enumerate(_groups(summed, choices)):
+        rows += [row] * len(mine)
+        codes += mine
+    columns = zip(*codes, strict=True) if codes else [()] * len(by)
+    expanded = summed.taken(rows)
+    return merged(replace(expanded, codes=dict(zip(by, columns, strict=True)), labels=names))
+
+
+def _choices(
+    db: ProfileDB, summed: Table, by: Sequence[str]
+) -> tuple[dict[str, Sequence[Any]], dict[str, list[tuple[int, ...]]]]:
+    """The labels of each dimension; and, for each id that it follows from, their codes."""
+    names: dict[str, Sequence[Any]] = {}
+    choices: dict[str, list[tuple[int, ...]]] = {}
+    for name in by:
+        ids = summed.labels[_source(summed, name)]
+        numbers: dict[Any, int] = {}
+        of_id = labels(db, name, ids)
+        choices[name] = [
+            tuple(numbers.setdefault(label, len(numbers)) for label in of_id[id]) for id in ids
+        ]
+        names[name] = list(numbers)
+    return names, choices
+
+
+def _source(summed: Table, name: str) -> str:
+    """The ids that a dimension follows from."""
+    return name if name in summed.codes else dimension(name).of
+
+
+def _groups(
+    summed: Table, choices: dict[str, list[tuple[int, ...]]]
+) -> list[list[tuple[int, ...]]]:
+    """For each row the codes that it counts under: several where a label has several."""
+    of_row = [
+        [found[code] for code in summed.codes[_source(summed, name)]]
+        for name, found in choices.items()
+    ]
+    return [list(product(*row)) for row in zip(*of_row, strict=True)] or [[()]] * summed.size
+
+
+def _stays_apart(summed: Table, names: dict[str, Sequence[Any]]) -> bool:
+    """Do different ids have different labels, as far as they tell rows apart?"""
+    kept = {
+        _source(summed, name)
+        for name, found in names.items()
+        if len(found) == len(summed.labels[_source(summed, name)])
+    }
+    follows = {"thread": ("trial",), "callpath": OF_PATH}
+    kept |= {name for one in kept for name in follows.get(one, ())}
+    return all(name in kept for name, ids in summed.labels.items() if len(ids) > 1)
+
+
+# --- what needs whole call trees -------------------------------------------------
+
+
+def _of_trees(db: ProfileDB, asked: Asked) -> Table:
+    whole = _summed(db, asked, asked.trees())
+    parent = callpaths.parents(whole)
+    of_thread = labels(db, "kind", whole.labels["thread"])
+    kinds = [of_thread[id][0] for id in whole.labels["thread"]]
+    streams = [kinds[code] == "gpu" for code in whole.codes["thread"]]
+    if asked.question.together:
+        whole = replace(whole, columns=coverage.together(whole, parent, streams))
+    meant = _meant(asked, whole, streams)
+    names, choices = _choices(db, whole, asked.question.by)
+    wanted = asked.columns(asked.question.values)
+    if "callpath" in asked.needs:
+        taken = whole.taken([row for row, here in enumerate(meant) if here])
+        own: dict[Column, Sequence[Any]] = {name: taken.columns[name] for name in wanted}
+        return _labelled(db, replace(taken, columns=own), asked.question.by)
+    numbers: dict[tuple[int, ...], int] = {}
+    groups = [
+        [numbers.setdefault(codes, len(numbers)) for codes in mine] if here else []
+        for here, mine in zip(meant, _groups(whole, choices), strict=True)
+    ]
+    columns = callpaths.grouped(whole, parent, groups, len(numbers))
+    codes = list(zip(*numbers, strict=True)) or [()] * len(names)
+    return Table(
+        dict(zip(names, codes, strict=True)),
+        names,
+        {name: columns[name] for name in wanted},
+        len(numbers),
+    )
+
+
+def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
+    """The rows that count; the others only lead to them."""
+    found = [True] * whole.size
+    if asked.timers is not None:
+        timers = set(asked.timers)
+        allowed = [id in timers for id in whole.labels["timer"]]
+        found = [allowed[code] for code in whole.codes["timer"]]
+    if (depth := asked.between("depth")) is not None:
+        levels = whole.each("depth")
+        found = [
+            here and depth[0] <= level <= depth[1]
+            for here, level in zip(found, levels, strict=True)
+        ]
+    if "callpath" in asked.needs:
+        return found
+    there = coverage.measured(whole)
+    found = [here and one for here, one in zip(found, there, strict=True)]
+    if "timer" in asked.question.by:
+        # On a stream, host routines are only the place from where kernels were launched.
+        calls = whole.column("calls")
+        found = [
+            here and not (stream and not count)
+            for here, stream, count in zip(found, streams, calls, strict=True)
+        ]
+    return found
+
+
+def _largest(table: Table, by: Sequence[str]) -> Table:
+    """Of several threads the largest value; calls are summed all the same."""
+    columns = {
+        name if not name.metric else name._replace(how="max"): numbers
+        for name, numbers in table.columns.items()
+    }
+    return replace(table, columns=columns).by(*by)

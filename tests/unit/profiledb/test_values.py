@@ -1,0 +1,311 @@
+"""Questions about values: sums worked out by hand, and parts that add up to the whole."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taupy.errors import UsageError
+from taupy.model.formula import bound
+from taupy.model.question import VALUES, Condition, Question
+from taupy.model.table import Column, Table, combine
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
+from tests.unit.analysis.counted import counted_profile
+
+
+def rows(table, *columns):
+    """Labels -> numbers; timers by their short names, threads by their place."""
+
+    def short(label):
+        label = getattr(label, "short_name", label)
+        return label[:3] if isinstance(label, tuple) and len(label) == 5 else label
+
+    keys = zip(*(map(short, table.each(name)) for name in table.codes), strict=True)
+    keys = list(keys) or [()] * len(table)
+    numbers = zip(*(table.column(*column) for column in columns), strict=True)
+    return {
+        key[0] if len(key) == 1 else key: number[0] if len(number) == 1 else number
+        for key, number in zip(keys, numbers, strict=True)
+    }
+
+
+TIME = ("exclusive", "time")
+WHOLE = ("inclusive", "time")
+
+
+def test_a_question_by_nothing_is_the_whole(db):
+    add_profile(db, small_profile())
+    assert rows(values(db, Question((1,))), TIME) == {(): 162}
+    counted = values(db, Question((1,), values=VALUES))
+    assert rows(counted, ("calls",), ("subroutines",), WHOLE, TIME) == {(): (17, 15, 162, 162)}
+
+
+def test_values_by_timer_are_sums_over_threads(db):
+    """main 10 and 5, f 20 + 30, g 40 + 50 and 7; inclusive of recursive f counts once."""
+    add_profile(db, small_profile())
+    table = values(db, Question((1,), by=("timer",), values=VALUES))
+    assert rows(table, TIME) == {"<module>": 15, "f": 50, "g": 97}
+    assert rows(table, WHOLE) == {"<module>": 162, "f": 90, "g": 97}
+    assert rows(table, ("calls",)) == {"<module>": 2, "f": 5, "g": 10}
+    largest = values(db, Question((1,), by=("timer",), over="max", values=("calls", "exclusive")))
+    assert rows(largest, TIME, ("calls",)) == {"<module>": (10, 2), "f": (50, 5), "g": (90, 10)}
+
+
+def test_what_was_not_measured_has_no_rows_or_none(db):
+    add_profile(db, small_profile())
+    only = values(db, Question((1,), ("misses",), by=("thread",)))
+    assert rows(only, ("exclusive", "misses")) == {(0, 0, 0): 15}
+    both = values(db, Question((1,), ("time", "misses"), by=("thread",)))
+    found = rows(both, TIME, ("exclusive", "misses"))
+    assert found == {(0, 0, 0): (150, 15), (0, 0, 1): (12, None)}
+    assert len(values(db, Question((1,), ("nothing",), by=("thread",)))) == 0
+
+
+def test_inclusive_of_a_group_counts_each_moment_once(db):
+    """main [ f [ f, g ], g ]: f and g of group X, both in one file."""
+    add_profile(db, small_profile())
+    by_file = values(db, Question((1,), by=("file",), values=VALUES))
+    assert rows(by_file, WHOLE, TIME) == {"app.py": (162, 162)}
+    by_group = values(db, Question((1,), by=("group",), values=VALUES))
+    assert rows(by_group, WHOLE, TIME, ("calls",)) == {
+        "PYTHON": (162, 162, 17),
+        "USER": (90, 50, 5),
+    }
+    user = Condition("group", ("user",))
+    asked = Question((1,), by=("kind",), where=(user,), values=VALUES)
+    assert rows(values(db, asked), WHOLE, TIME) == {"host": (90, 50)}
+
+
+def test_conditions_leave_what_they_say(db):
+    add_profile(db, small_profile())
+    timers = Question((1,), by=("timer",))
+
+    def where(*conditions, by=("timer",)):
+        return rows(values(db, Question(timers.trials, by=by, where=conditions)), TIME)
+
+    assert where(Condition("thread", ("0.0.1",))) == {"<module>": 5, "g": 7}
+    assert where(Condition("timer", ("g [{app.py}{9}]",))) == {"g": 97}
+    assert where(Condition("depth", (1,), "at most"), by=("depth",)) == {0: 15, 1: 20 + 50 + 7}
+    assert where(Condition("inclusive", (90,), "at least"), by=("callpath", "timer")).keys() == {
+        key for key in where(by=("callpath", "timer")) if key[1] in ("<module>", "f")
+    } - {key for key, time in where(by=("callpath", "timer")).items() if time == 30}
+    assert where(Condition("file", ("other.py",))) == {}
+    with pytest.raises(UsageError, match=r"no dimension 'colour' .*thread.*meta.NAME"):
+        where(Condition("colour", ("red",)))
+
+
+def test_kernels_stand_apart_from_the_host(db):
+    add_profile(db, gpu_profile())
+    assert rows(values(db, Question((1,), by=("kind",))), TIME) == {"host": 500, "gpu": 7800}
+    by_device = values(db, Question((1,), by=("device", "timer")))
+    assert rows(by_device, TIME)[(0, 1), "gemm"] == 5000
+    assert rows(values(db, Question((1,), by=("gpu",))), TIME) == {"NVIDIA H200": 8300}
+
+
+def test_many_trials_are_one_statement(db):
+    """Application and metadata are labels; what a trial has none of stands under None."""
+    for number in range(1, 7):
+        more = {"metadata": {"library": "jax" if number > 2 else "torch"}} if number < 6 else {}
+        add_profile(
+            db,
+            profile_of(
+                host(call("main", 1, number)), number=number, application="ab"[number % 2], **more
+            ),
+        )
+    statements = []
+    db.connection.set_trace_callback(statements.append)
+    table = values(db, Question(tuple(range(1, 7)), by=("application", "meta.library")))
+    db.connection.set_trace_callback(None)
+    assert sum("timer_value" in text for text in statements) == 1
+    assert rows(table, TIME) == {
+        ("b", "torch"): 1,
+        ("a", "torch"): 2,
+        ("b", "jax"): 3 + 5,
+        ("a", "jax"): 4,
+        ("a", None): 6,
+    }
+
+
+def test_metrics_that_go_together_are_summed_where_all_were_measured(db):
+    add_profile(db, counted_profile())
+    asked = Question((1,), ("warps_launched", "time"), by=("kind",), together=True)
+    assert rows(values(db, asked), TIME, ("exclusive", "warps_launched")) == {
+        "gpu": (5800, 5000)  # without the 200 ns of copy_kernel, which was not counted
+    }
+    apart = Question((1,), ("warps_launched", "time"), by=("kind",))
+    assert rows(values(db, apart), TIME)["gpu"] == 6000
+
+
+def test_a_sum_of_several_metrics_takes_what_there_is(db):
+    main = call("main", 1, {"time": 1, "a": 2, "b": 30}, [call("f", 1, {"time": 1, "a": 5})])
+    profile = profile_of(host(main))
+    tree = profile.threads[0].tree
+    for columns in (tree.exclusive, tree.inclusive):
+        columns["b"] = type(columns["b"])("d", [30.0, math.nan])
+    add_profile(db, profile)
+    asked = Question((1,), ("sum(a, b, c)", "first(b, a)", "sum(c, d)"), by=("timer",))
+    table = values(db, asked)
+    assert rows(table, ("exclusive", "sum(a, b, c)")) == {"main": 32, "f": 5}
+    assert rows(table, ("exclusive", "first(b, a)")) == {"main": 30, "f": 5}
+    assert rows(table, ("exclusive", "sum(c, d)")) == {"main": None, "f": None}
+
+
+def test_units_that_differ_between_trials_are_refused(db):
+    for number, unit in ((1, "count"), (2, "line")):
+        profile = profile_of(host(call("main", 1, {"time": 1, "misses": 2})), number=number)
+        profile.metrics = [one._replace(unit=unit) if hasattr(one, "_replace") else
+                           type(one)(one.name, unit if one.name == "misses" else one.unit)
+                           for one in profile.metrics]  # fmt: skip
+        add_profile(db, profile)
+    with pytest.raises(UsageError, match="'misses' is in count and in line"):
+        values(db, Question((1, 2), ("misses",)))
+    assert rows(values(db, Question((1, 2))), TIME) == {(): 2}
+
+
+def test_a_question_is_printed_and_kept():
+    asked = Question(
+        (1, 2), ("time", "first(a, b)"), ("thread", "timer"),
+        (Condition("kind", ("host",)), Condition("depth", (3,), "at most")), "max", VALUES, True,
+    )  # fmt: skip
+    assert Question.of_text(asked.text()) == asked
+    assert str(asked) == (
+        "calls, subroutines, inclusive, exclusive of time, first(a, b) by thread, timer "
+        "where kind in host and depth at most 3 over threads: max in trials 1, 2"
+    )
+
+
+# --- parts add up ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """Three random trials; a second metric is of floats and not measured everywhere."""
+    path = tmp_path_factory.mktemp("fleet") / "taupy.db"
+    random = Random(14)
+    with ProfileDB.open(path, create=True) as db:
+        for number in range(1, 4):
+            profile = random_profile(random, number)
+            profile.application = random.choice("ab")
+            profile.metadata = {"library": random.choice(["torch", "jax"])}
+            for thread in profile.threads[::2]:
+                tree = thread.tree
+                share = [random.random() for _ in tree.timer]
+                share = [math.nan if one < 0.2 else one for one in share]
+                whole = [0.0 if one != one else one for one in share]
+                for row in range(len(whole) - 1, 0, -1):
+                    whole[tree.parent[row]] += whole[row]
+                tree.exclusive["share"] = type(tree.calls)("d", share)
+                tree.inclusive["share"] = type(tree.calls)("d", whole)
+            profile.metrics = [*profile.metrics, type(profile.metrics[0])("share", "s")]
+            add_profile(db, profile)
+    with ProfileDB.open(path) as db:
+        yield db
+
+
+DIMENSIONS = ["trial", "application", "meta.library", "thread", "node", "kind", "timer", "file",
+              "group", "module", "callpath", "depth"]  # fmt: skip
+PLACES = [f"{node}.0.{thread}" for node in range(2) for thread in range(3)]
+
+questions = st.builds(
+    Question,
+    trials=st.just((1, 2, 3)),
+    metrics=st.sampled_from([("time",), ("share",), ("time", "share"), ("first(share, time)",)]),
+    by=st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=3).map(tuple),
+    where=st.lists(
+        st.sampled_from(
+            [
+                Condition("timer", ("t1 [{r.py}{1}]", "t2 [{r.py}{2}]", "root")),
+                Condition("depth", (2,), "at most"),
+                Condition("application", ("a",)),
+                Condition("node", (1,)),
+            ]
+        ),
+        max_size=2,
+    ).map(tuple),
+    over=st.sampled_from(["sum", "max"]),
+    values=st.sampled_from([VALUES, ("exclusive",), ("calls",), ("inclusive", "exclusive")]),
+    together=st.booleans(),
+)
+
+
+def told(table):
+    """Labels -> numbers, whatever the order of rows."""
+    keys = zip(*(table.each(name) for name in table.codes), strict=True)
+    keys = list(keys) or [()] * len(table)
+    return dict(zip(keys, zip(*table.columns.values(), strict=True), strict=True))
+
+
+@settings(deadline=None, max_examples=50)
+@given(question=questions, parts=st.lists(st.integers(0, 2), min_size=18, max_size=18))
+def test_the_parts_of_a_question_add_up_to_the_whole(fleet, question, parts):
+    """The data cut in three, by trials and threads; sums of each part together are the whole."""
+    tables = []
+    for part in range(3):
+        for trial in question.trials:
+            places = [
+                place
+                for at, place in enumerate(PLACES)
+                if parts[(trial - 1) * len(PLACES) + at] == part
+            ]
+            where = (*question.where, Condition("thread", tuple(places)))
+            asked = Question(**{**fields(question), "trials": (trial,), "where": where})
+            tables.append(values(fleet, asked))
+    whole, added = told(values(fleet, question)), told(combine(tables))
+    assert added.keys() == whole.keys()
+    for key, numbers in whole.items():
+        for one, other in zip(numbers, added[key], strict=True):
+            if isinstance(one, float):
+                assert other == pytest.approx(one, rel=1e-12)
+            else:
+                assert other == one and type(other) is type(one)
+
+
+def fields(question):
+    return {name: getattr(question, name) for name in Question.__dataclass_fields__}
+
+
+@given(st.permutations(range(4)))
+def test_the_order_of_parts_does_not_matter(order):
+    def part(label, number):
+        return Table({"a": [0]}, {"a": [label]}, {Column("calls"): [number]}, 1)
+
+    tables = [part("x", 1), part("y", 2), part("x", None), part("x", 4)]
+    assert told(combine([tables[at] for at in order])) == {("x",): (5,), ("y",): (2,)}
+
+
+def test_tables_of_different_questions_do_not_combine():
+    one = Table({"a": [0]}, {"a": ["x"]}, {Column("calls"): [1]}, 1)
+    with pytest.raises(ValueError, match="different questions"):
+        combine([one, Table({}, {}, {Column("calls"): [1]}, 1)])
+
+
+def test_inclusive_values_are_not_added_over_timers(db):
+    add_profile(db, small_profile())
+    table = values(db, Question((1,), by=("thread", "timer"), values=VALUES))
+    assert {column.value for column in table.by("thread").columns} == {
+        "calls", "subroutines", "exclusive",
+    }  # fmt: skip
+    assert rows(table.by("timer"), WHOLE) == {"<module>": 162, "f": 90, "g": 97}
+
+
+def test_no_value_of_a_ratio_can_be_added(db):
+    """The values of a formula are bare floats: sums of them are made of a table only."""
+    add_profile(db, counted_profile())
+    ratio = bound(_node("warps_launched / inst_issued"), {"warps_launched": "warp",
+                                                         "inst_issued": "inst"})  # fmt: skip
+    table = values(db, Question((1,), ratio.texts, by=("kind", "timer"), together=True))
+    assert ratio.values(table.by("kind"), "exclusive") == [5000 / 510000]
+    assert {type(one) for one in ratio.values(table, "exclusive")} == {float}
+
+
+def _node(text):
+    from taupy.model.expression import parse
+
+    return parse(text)
