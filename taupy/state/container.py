@@ -1,0 +1,222 @@
+"""Read a container: a file of blocks that a process of the program had mapped into memory.
+
+The layout is that of `_native/part.h`: a header, a table of chunks, and blocks one after
+another. The engine's part and the GPU's part are containers with blocks of their own kinds.
+The file may have been cut off at any byte, and it may have been made by hand: every size and
+offset is checked here, once, so that who reads a block's payload finds at least the bytes
+that its kind has.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import Struct
+from typing import NamedTuple
+
+from taupy.errors import FormatError
+from taupy.state.limits import CHUNKS
+
+_HEADER = Struct("<8s2I3Q2q2QqQQ3Q3qq2q5qq12Q")
+_CHUNK = Struct("<QQ")
+_BLOCK = Struct("<IIQ6Q")
+ALIGN = 64
+
+
+class Header(NamedTuple):
+    """What a container says of its process. Ticks are the engine's clock, times nanoseconds."""
+
+    magic: bytes
+    version: int
+    header_size: int
+    chunk_count: int
+    used: int
+    mapped: int
+    pid: int
+    parent_pid: int
+    process_start: int
+    state: int
+    exit_status: int
+    has_exit_status: int
+    uses_tsc: int
+    early_ticks: int
+    start_ticks: int
+    end_ticks: int
+    early_ns: int
+    start_ns: int
+    end_ns: int
+    start_epoch_ns: int
+    cpu_user_ns: int
+    cpu_system_ns: int
+    peak_resident_kib: int
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    node: int
+    forked: int
+    repairs: int
+    unmatched: int
+    overlaps: int
+    calls_over_limit: int
+    unmapped_bytes: int
+    helper: int
+    greenlets: int
+    last_ticks: int
+    greenlets_untraced: int
+    profile_taken: int
+    metric_count: int
+
+
+HEADER_BYTES = _HEADER.size
+"""As many bytes of a file are enough for `header`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What tells one kind of container from the other.
+
+    Attributes:
+        title: for messages, such as "part of a run".
+        least: bytes that a block's payload has at least, by the block's kind.
+    """
+
+    magic: bytes
+    version: int
+    title: str
+    least: Mapping[int, int]
+
+
+class Block(NamedTuple):
+    """A whole block; its payload is `data[start:end]`, `words` stand in its own header."""
+
+    kind: int
+    thread: int
+    start: int
+    end: int
+    words: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container whose blocks can be read.
+
+    Attributes:
+        chunk_addresses: where the chunks lay in the process, in the order of the file.
+        lost_bytes: bytes that were in use and are not in the file.
+    """
+
+    name: str
+    data: bytes
+    header: Header
+    chunk_addresses: list[int]
+    chunk_offsets: list[int]
+    blocks: list[Block]
+    lost_bytes: int
+
+    def address_of(self, offset: int) -> int:
+        """Where a byte of the file was in the process."""
+        at = bisect_right(self.chunk_offsets, offset) - 1
+        return self.chunk_addresses[at] + offset - self.chunk_offsets[at]
+
+    def texts(self, at: int, end: int, *sizes: int) -> list[str]:
+        """Texts of these sizes that stand one after the other, each with a zero byte.
+
+        Raises:
+            FormatError: they do not fit before `end`.
+        """
+        found = []
+        for size in sizes:
+            if size >= end - at:
+                raise FormatError(f"{self.name} is damaged: a text at byte {at} has {size} bytes")
+            found.append(text(self.data[at : at + size]))
+            at += size + 1
+        return found
+
+
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def header(name: str, data: bytes, layout: Layout) -> Header:
+    """The header of a container.
+
+    Raises:
+        FormatError: the file is another one, or of another version.
+    """
+    magic = layout.magic
+    if len(data) < HEADER_BYTES or data[: len(magic)] != magic:
+        raise FormatError(f"{name} is no {layout.title}: it does not begin with {magic.decode()}")
+    found = Header._make(_HEADER.unpack_from(data))
+    if found.version != layout.version:
+        raise FormatError(
+            f"{name} is a {layout.title} of version {found.version}, this taupy reads version "
+            f"{layout.version}"
+        )
+    return found
+
+
+def packed_header(layout: Layout, size: int, *, used: int, pid: int, start_ticks: int) -> bytes:
+    """The header of a container of one chunk, `size` bytes with its table, for who writes one."""
+    empty = Header(layout.magic, *[0] * (len(Header._fields) - 1))
+    fields = empty._replace(
+        version=layout.version,
+        header_size=size,
+        chunk_count=1,
+        used=used,
+        mapped=used,
+        pid=pid,
+        start_ticks=start_ticks,
+    )
+    return _HEADER.pack(*fields).ljust(size, b"\0")
+
+
+def read(name: str, data: bytes, layout: Layout) -> Container | None:
+    """The blocks of a container; None if nothing was written into it.
+
+    Raises:
+        FormatError: the file is another one, of another version, or damaged.
+    """
+    if data.count(0) == len(data):
+        return None
+    head = header(name, data, layout)
+    count = head.chunk_count
+    if not 0 < count <= CHUNKS:
+        raise FormatError(f"{name} is damaged: it tells of {count} chunks")
+    begin = head.header_size
+    if begin % ALIGN or begin < HEADER_BYTES + count * _CHUNK.size or begin > len(data):
+        raise FormatError(f"{name} is damaged: its header has {begin} bytes")
+    table = data[HEADER_BYTES : HEADER_BYTES + count * _CHUNK.size]
+    chunks = list(_CHUNK.iter_unpack(table))
+    offsets = [offset for _, offset in chunks]
+    if offsets[0] != 0 or any(one >= other for one, other in pairwise(offsets)):
+        raise FormatError(f"{name} is damaged: its chunks do not follow each other")
+    blocks, lost = _blocks(name, data, head, offsets, layout)
+    addresses = [address for address, _ in chunks]
+    return Container(name, data, head, addresses, offsets, blocks, lost)
+
+
+def _blocks(
+    name: str, data: bytes, head: Header, chunk_offsets: list[int], layout: Layout
+) -> tuple[list[Block], int]:
+    """The whole blocks, and how many bytes that were in use are not among them."""
+    blocks: list[Block] = []
+    end = min(head.used, len(data))
+    lost = head.used - end
+    at = head.header_size
+    while at + _BLOCK.size <= end:
+        kind, thread, size, *words = _BLOCK.unpack_from(data, at)
+        if size % ALIGN or size < _BLOCK.size or at + size > end:
+            # Cut off in the making, or a chunk that never reached the file.
+            following = bisect_right(chunk_offsets, at)
+            ahead = chunk_offsets[following] if following < len(chunk_offsets) else end
+            lost += min(ahead, end) - at
+            at = ahead
+            continue
+        if size - _BLOCK.size < layout.least.get(kind, 0):
+            raise FormatError(f"{name} is damaged: a block of kind {kind} has {size} bytes")
+        blocks.append(Block(kind, thread, at + _BLOCK.size, at + size, tuple(words)))
+        at += size
+    return blocks, lost + max(0, end - at)

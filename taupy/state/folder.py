@@ -1,0 +1,387 @@
+"""Folders that belong to this user alone, and the files in them.
+
+A state folder may lie where others can write, as in a shared /tmp. So nothing in it is
+reached by its path: the folder is opened once, its owner and mode are looked at through the
+descriptor, and everything inside is opened relative to that descriptor, never through a
+symbolic link, never waiting for a pipe's other side, and only if it is a regular file of
+this user and not too large. Whatever is not as it should be raises `Untrusted`, is left as
+it is, and can be named in one line.
+
+Runs inside the measured process, too: built-in modules only.
+"""
+
+import posix
+
+from taupy.state.limits import DENSE_BYTES, EXPANSION, PART_BYTES, RECORD_BYTES
+
+_TYPE, _DIRECTORY, _REGULAR = 0o170000, 0o040000, 0o100000
+_OTHERS, _OTHERS_WRITE, _STICKY = 0o077, 0o022, 0o1000
+_SAFELY = posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC
+_FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | _SAFELY
+_READ = posix.O_RDONLY | _SAFELY
+_NEW = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | _SAFELY
+_LOCK = posix.O_RDWR | posix.O_CREAT | _SAFELY
+_KINDS = {
+    0o010000: "a named pipe",
+    0o020000: "a device",
+    _DIRECTORY: "a folder",
+    0o060000: "a device",
+    _REGULAR: "a regular file",
+    0o120000: "a symbolic link",
+    0o140000: "a socket",
+}
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import BinaryIO
+
+
+class Untrusted(OSError):
+    """Not a folder or file of this user's, or not such a one as taupy writes.
+
+    The message names it, and says why.
+    """
+
+
+class Folder:
+    """A folder, held open: all that is in it is reached through its descriptor.
+
+    Attributes:
+        path: how people call it.
+        descriptor: of the open folder.
+        is_ours: files of other users in it are refused.
+    """
+
+    def __init__(self, path: str, descriptor: int, *, is_ours: bool = True) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.is_ours = is_ours
+
+    def __enter__(self) -> "Folder":
+        return self
+
+    def __exit__(
+        self,
+        kind: "type[BaseException] | None",
+        error: "BaseException | None",
+        trace: "TracebackType | None",
+    ) -> None:
+        self.close()
+
+    def __truediv__(self, name: str) -> "File":
+        return File(self, name)
+
+    def __str__(self) -> str:
+        return self.path
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            posix.close(self.descriptor)
+            self.descriptor = -1
+
+    def names(self) -> list[str]:
+        """All names in the folder, sorted."""
+        return sorted(posix.listdir(self.descriptor))
+
+    def files(self, *endings: str) -> "list[File]":
+        """The files whose names end so, sorted; nothing is opened yet."""
+        return [File(self, name) for name in self.names() if name.endswith(endings)]
+
+    def folder(self, name: str) -> "Folder":
+        """A folder in this one, which must be ours as well.
+
+        Raises:
+            Untrusted: it is not, or others may write in it.
+            FileNotFoundError: there is none.
+        """
+        return _run_folder(f"{self.path}/{name}", name, self.descriptor)
+
+    def make_folder(self, name: str) -> "Folder":
+        """A new folder in this one, for this user only.
+
+        Raises:
+            FileExistsError: there is something of that name.
+        """
+        before = posix.umask(0o077)
+        try:
+            posix.mkdir(name, 0o700, dir_fd=self.descriptor)
+        finally:
+            posix.umask(before)
+        return self.folder(name)
+
+    def remove(self) -> None:
+        """Remove the folder with the files in it, as far as possible; `run` goes last, so that
+        a folder that is half removed is still known as what it is."""
+        names = sorted(self.names(), key=lambda name: name == "run")
+        for name in names:
+            try:
+                posix.unlink(name, dir_fd=self.descriptor)
+            except OSError:
+                continue
+        try:
+            posix.rmdir(self.path)
+        except OSError:
+            return
+
+    def is_gone(self) -> bool:
+        """Has somebody removed or replaced the folder since it was opened?"""
+        try:
+            now, here = posix.stat(self.path), posix.fstat(self.descriptor)
+        except OSError:
+            return True
+        return (now.st_dev, now.st_ino) != (here.st_dev, here.st_ino)
+
+
+class File:
+    """A name in a folder; every use of it is checked anew."""
+
+    __slots__ = ("folder", "name")
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self.folder = folder
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.folder.path}/{self.name}"
+
+    @property
+    def stem(self) -> str:
+        return self.name.rpartition(".")[0] or self.name
+
+    @property
+    def suffix(self) -> str:
+        stem, dot, ending = self.name.rpartition(".")
+        return dot + ending if stem else ""
+
+    def with_suffix(self, suffix: str) -> "File":
+        return File(self.folder, self.stem + suffix)
+
+    def exists(self) -> bool:
+        """Is there anything of this name, whatever it is?"""
+        try:
+            posix.stat(self.name, dir_fd=self.folder.descriptor, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def descriptor(self, limit: int = PART_BYTES) -> int:
+        """An open descriptor to read from.
+
+        Raises:
+            Untrusted: it is no regular file of ours, or larger than `limit` bytes.
+            FileNotFoundError: there is none.
+        """
+        return self._opened(_READ, limit)
+
+    def _opened(self, flags: int, limit: int, mode: int = 0) -> int:
+        path, inside = str(self), self.folder.descriptor
+        if not flags & posix.O_CREAT or self.exists():
+            # Even to open a device may do something; what is opened is looked at again.
+            status = _status(path, self.name, inside)
+            _check_kind(path, status.st_mode, _REGULAR)
+        descriptor = _open(path, self.name, flags, inside, mode)
+        try:
+            status = posix.fstat(descriptor)
+            _check_kind(path, status.st_mode, _REGULAR)
+            if self.folder.is_ours:
+                _check_owner(path, status)
+            if status.st_size > limit:
+                raise Untrusted(f"{path} has {status.st_size} bytes: more than taupy writes")
+            if not self.folder.is_ours and _is_hollow(descriptor, status.st_size):
+                raise Untrusted(f"{path} has {status.st_size} bytes, and hardly any on disk")
+        except BaseException:
+            posix.close(descriptor)
+            raise
+        return descriptor
+
+    def size(self) -> int:
+        """Bytes of the file; raises as `descriptor` does."""
+        descriptor = self.descriptor()
+        try:
+            return posix.fstat(descriptor).st_size
+        finally:
+            posix.close(descriptor)
+
+    def read_bytes(self, limit: int = PART_BYTES, first: int = -1) -> bytes:
+        """The content, or its `first` bytes; raises as `descriptor` does."""
+        descriptor = self.descriptor(limit)
+        try:
+            wanted = posix.fstat(descriptor).st_size
+            if 0 <= first < wanted:
+                wanted = first
+            pieces = []
+            while wanted > 0:
+                piece = posix.read(descriptor, min(wanted, 1 << 30))
+                if not piece:
+                    break
+                pieces.append(piece)
+                wanted -= len(piece)
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        finally:
+            posix.close(descriptor)
+
+    def read_record(self) -> bytes:
+        """The content of a small file; raises as `descriptor` does."""
+        return self.read_bytes(RECORD_BYTES)
+
+    def open(self, mode: str = "rb") -> "BinaryIO":
+        """A file object to read from; raises as `descriptor` does."""
+        import io
+
+        return io.open(self.descriptor(), mode)  # type: ignore[return-value]  # noqa: UP020
+
+    def create(self) -> int:
+        """A descriptor to write a new file, which must not be there, for this user only."""
+        return posix.open(self.name, _NEW, 0o600, dir_fd=self.folder.descriptor)
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write or replace the file in one step; on failure the old one stays."""
+        new = File(self.folder, self.name + ".new")
+        new.unlink(missing_ok=True)  # of somebody who was killed here
+        try:
+            descriptor = new.create()
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[posix.write(descriptor, view) :]
+            finally:
+                posix.close(descriptor)
+            new.rename(self.name)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
+
+    def rename(self, name: str) -> None:
+        here = self.folder.descriptor
+        posix.rename(self.name, name, src_dir_fd=here, dst_dir_fd=here)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        try:
+            posix.unlink(self.name, dir_fd=self.folder.descriptor)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def lock_descriptor(self) -> int:
+        """A descriptor of a file that exists to be locked; made if it is missing."""
+        return self._opened(_LOCK, RECORD_BYTES, 0o600)
+
+
+def open_own(path: str) -> Folder:
+    """Open a folder that must be this user's own. For root, too: another user's will not do.
+
+    A mode wider than 0700 is tightened through the descriptor.
+
+    Raises:
+        Untrusted: it is a symbolic link, no folder, another user's, or shared by all users.
+        FileNotFoundError: there is none.
+        OSError: it cannot be opened.
+    """
+    path = path.rstrip("/") or "/"  # a slash at the end would follow a symbolic link
+    descriptor = _own_folder(path, path, None)
+    try:
+        mode = posix.fstat(descriptor).st_mode
+        if mode & _STICKY:
+            raise Untrusted(f"{path} is a folder for all users (sticky)")
+        if mode & _OTHERS:
+            _tighten(path, descriptor)
+    except BaseException:
+        posix.close(descriptor)
+        raise
+    return Folder(path, descriptor)
+
+
+def open_run(path: str) -> Folder:
+    """Open a run folder by its path: this user's own, in which nobody else may write.
+
+    Raises:
+        Untrusted, FileNotFoundError, OSError: as `open_own`.
+    """
+    return _run_folder(path.rstrip("/") or "/", path.rstrip("/") or "/", None)
+
+
+def open_any(path: str) -> Folder:
+    """Open a folder that a user has named, whoever it belongs to, only to read from it.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    flags = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
+    return Folder(path, posix.open(path, flags), is_ours=False)
+
+
+def _run_folder(path: str, name: str, inside: int | None) -> Folder:
+    descriptor = _own_folder(path, name, inside)
+    if posix.fstat(descriptor).st_mode & _OTHERS_WRITE:
+        posix.close(descriptor)
+        raise Untrusted(f"{path} may be written by other users")
+    return Folder(path, descriptor)
+
+
+def _own_folder(path: str, name: str, inside: int | None) -> int:
+    _check_kind(path, _status(path, name, inside).st_mode, _DIRECTORY)
+    descriptor = _open(path, name, _FOLDER, inside)
+    try:
+        _check_owner(path, posix.fstat(descriptor))
+    except BaseException:
+        posix.close(descriptor)
+        raise
+    return descriptor
+
+
+def _tighten(path: str, descriptor: int) -> None:
+    """Close a state folder to others, if all that is in it is taupy's."""
+    foreign = [name for name in posix.listdir(descriptor) if not name.startswith("run-")]
+    if foreign:
+        raise Untrusted(
+            f"{path} is open to other users and holds more than runs of taupy (such as "
+            f"{foreign[0]!r}): close it by `chmod 700`, or name another folder"
+        )
+    try:  # noqa: SIM105 - contextlib is not built in
+        posix.fchmod(descriptor, 0o700)
+    except OSError:
+        pass
+    if posix.fstat(descriptor).st_mode & _OTHERS:
+        raise Untrusted(f"{path} is open to other users, and its mode cannot be changed")
+
+
+def _status(path: str, name: str, inside: int | None) -> posix.stat_result:
+    try:
+        return posix.stat(name, dir_fd=inside, follow_symlinks=False)
+    except OSError as problem:
+        raise type(problem)(problem.errno, problem.strerror, path) from None
+
+
+def _open(path: str, name: str, flags: int, inside: int | None, mode: int = 0) -> int:
+    try:
+        return posix.open(name, flags, mode, dir_fd=inside)
+    except OSError as problem:
+        raise type(problem)(problem.errno, problem.strerror, path) from None
+
+
+def _check_kind(path: str, mode: int, wanted: int) -> None:
+    kind = mode & _TYPE
+    if kind != wanted:
+        raise Untrusted(f"{path} is {_KINDS.get(kind, 'of no known kind')}, not {_KINDS[wanted]}")
+
+
+def _check_owner(path: str, status: posix.stat_result) -> None:
+    if status.st_uid != posix.geteuid():
+        raise Untrusted(f"{path} belongs to user {status.st_uid}, not to you")
+
+
+def _is_hollow(descriptor: int, size: int) -> bool:
+    """Is it mostly holes, as a file that was made only to be large?"""
+    if size <= DENSE_BYTES:
+        return False
+    data = at = 0
+    try:
+        while at < size and data * EXPANSION < size:
+            begin = posix.lseek(descriptor, at, posix.SEEK_DATA)
+            at = posix.lseek(descriptor, begin, posix.SEEK_HOLE)
+            data += at - begin
+    except OSError:
+        pass  # ENXIO: nothing but a hole follows
+    posix.lseek(descriptor, 0, 0)
+    return data * EXPANSION < size

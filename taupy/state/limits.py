@@ -1,0 +1,21 @@
+"""How large taupy's own files may be. What is larger was not written by taupy.
+
+Runs inside the measured process, too: nothing is imported.
+"""
+
+RECORD_BYTES = 16 << 20
+"""Of a record of settings or samples (`values.py`)."""
+
+PART_BYTES = 16 << 30
+"""Of a part, or of a trace of GPU activities: 512 chunks of 32 MiB."""
+
+DENSE_BYTES = 64 << 20
+EXPANSION = 64
+"""A file, or a member of an archive, that is larger than DENSE_BYTES takes at least one
+byte on disk for each EXPANSION bytes. Parts of real programs pack five to ten times."""
+
+NESTING = 16
+"""Of lists and dictionaries in a record."""
+
+CHUNKS = 512
+"""Of a part (CHUNKS_AT_MOST in `_native/part.h`)."""
