@@ -8,13 +8,11 @@ any point: nodes that are stored already are not stored twice.
 from __future__ import annotations
 
 import fcntl
-import marshal
 import os
-import shutil
-import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,9 @@ from taupy.collectors.cupti_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX, GpuPart, 
 from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
 from taupy.errors import DatabaseError, FormatError, TaupyError
 from taupy.instrument.beginning import never_began
-from taupy.instrument.children import unmeasured
-from taupy.instrument.parts import Part, peek_process, read_part
+from taupy.instrument.children import ANCESTORS, PREFIX, unmeasured
+from taupy.instrument.part_data import Part
+from taupy.instrument.parts import peek_process, read_part
 from taupy.instrument.record import HEALTH, HostPlaces, assign_nodes, profile_of
 from taupy.instrument.runfolder import (
     RunSettings,
@@ -36,6 +35,7 @@ from taupy.instrument.runfolder import (
     make_run_folder,
     process_start,
     read_settings,
+    run_folders,
     state_folders,
     write_settings,
 )
@@ -43,12 +43,23 @@ from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
+from taupy.state import rescue, values
+from taupy.state.folder import File, Folder, Untrusted, open_any, open_run
+from taupy.state.limits import RECORD_BYTES
+from taupy.state.shape import fits
 
-RESCUE_SUFFIX = ".taupy-run"
 _PART_SUFFIXES = (".part", ".pypart")
-_KEPT_SUFFIXES = (*_PART_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX)
-_KEPT_NAMES = ("run", "nodes", "nvml", "sampling", "sampled")
-_RESCUE_MEMBER_LIMIT = 16 << 30
+_SNAPSHOT_SUFFIXES = (".snapshot", ".pysnapshot")
+_KEPT_SUFFIXES = (
+    *_PART_SUFFIXES, *_SNAPSHOT_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
+    ".problem",
+)  # fmt: skip
+_FACTS = "facts"
+_KEPT_NAMES = ("run", "nodes", "nvml", "sampling", "sampled", _FACTS)
+_UNMEASURED = f"{HEALTH}children_unmeasured"
+_OF_THE_STORER = ("storer_argv", "storer_env")
+_DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError)
+"""What a run that was damaged, or made by hand, can still do to those who add its numbers up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,38 +85,49 @@ class Delivery:
     joined: str = ""
 
 
+class _Gone(Exception):
+    """Somebody else has delivered the run meanwhile."""
+
+
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Only one process delivers a run at a time; a folder that is gone is no error."""
+def _locked(folder: Folder) -> Iterator[None]:
+    """Only one process delivers a run at a time.
+
+    Raises:
+        _Gone: when our turn came there was nothing left.
+    """
     try:
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = (folder / "lock").lock_descriptor()
     except FileNotFoundError:
-        raise FormatError(f"the run in {folder} was delivered meanwhile") from None
+        raise _Gone from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if folder.is_gone() or not (folder / "run").exists():
+            folder.remove()  # of the lock that we have just made
+            raise _Gone
         yield
     finally:
         os.close(descriptor)
 
 
-def _part_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix in _PART_SUFFIXES)
+def _part_files(folder: Folder) -> list[File]:
+    return folder.files(*_PART_SUFFIXES)
 
 
-def _is_running(path: Path, settings: RunSettings) -> bool:
+def _is_running(file: File, settings: RunSettings) -> bool:
     """Does the process of this part go on? Only this host's processes can be asked."""
-    pid, start, closed, _ = peek_process(path)
+    pid, start, closed, _ = peek_process(file)
     if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
         return False
     return is_alive(pid, start)
 
 
-def _pids_of_files(folder: Path, read: list[Path]) -> set[int]:
+def _pids_of_files(folder: Folder, read: list[File]) -> set[int]:
     """Processes whose parts were not read, since they go on or are helpers, or that have told
     why they are not measured."""
-    files = [path for path in _part_files(folder) if path not in read]
-    files += folder.glob("*.problem")
-    return {int(pid) for path in files if (pid := path.name.split("-")[0].split(".")[0]).isdigit()}
+    names = {file.name for file in folder.files(*_PART_SUFFIXES, ".problem")}
+    names -= {file.name for file in read}
+    return {int(pid) for name in names if (pid := name.split("-")[0].split(".")[0]).isdigit()}
 
 
 def _goes_on(pid: int, settings: RunSettings) -> bool:
@@ -123,7 +145,12 @@ def _clock_now(settings: RunSettings) -> tuple[int, int] | None:
 
 
 def deliver(
-    folder: Path, database: str | None = None, *, rescue: bool = True, unclash: bool = False
+    folder: Folder,
+    database: str | None = None,
+    *,
+    rescue: bool = True,
+    unclash: bool = False,
+    facts: Mapping[str, str] | None = None,
 ) -> Delivery:
     """Store what a run folder holds, and remove what is stored.
 
@@ -132,67 +159,136 @@ def deliver(
         database: instead of the one that the run names.
         rescue: keep the run beside the database if that cannot take it.
         unclash: give it the next free name if another trial of its experiment has its own.
+        facts: of the machine and the program; None: this machine's, as they are now.
     """
-    settings = read_settings(folder)
-    if settings is None:
-        return Delivery(problem=f"{folder} holds no run that this version of taupy can read")
-    with _locked(folder):
-        return _deliver(folder, settings, Path(database or settings.database), rescue, unclash)
+    try:
+        with _locked(folder):
+            settings = read_settings(folder)
+            target = Path(database or settings.database)
+            return _deliver(folder, settings, target, rescue, unclash, facts)
+    except _Gone:
+        return Delivery()
+    except FileNotFoundError as problem:
+        return Delivery(problem=f"{folder} holds no run ({problem.strerror})")
+    except (Untrusted, values.Damaged) as problem:
+        return Delivery(problem=f"the run in {folder} is left alone: {problem}")
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What the processes of a run have left behind.
+
+    Attributes:
+        parts: of processes that have ended.
+        files: what the parts stand in, and empty ones.
+        running: processes that go on.
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
+    running: int = 0
+
+
+def _collect(
+    folder: Folder, settings: RunSettings, clock_now: tuple[int, int] | None
+) -> _Collected:
+    """Read the parts; what cannot be read becomes a note of the run."""
+    found = _Collected()
+    for file in _part_files(folder):
+        try:
+            if file.size():
+                if peek_process(file)[3]:
+                    continue
+                if _is_running(file, settings):
+                    found.running += 1
+                    continue
+            part = read_part(file, clock_now)
+        except FormatError as problem:
+            settings.notes.append(str(problem))
+            file.rename(file.with_suffix(".damaged").name)
+            continue
+        except OSError as problem:
+            settings.notes.append(f"a part was left alone: {problem}")
+            continue
+        found.files.append(file)
+        if part is not None:
+            found.parts.append(part)
+    problems = Counter(_problem(file) for file in folder.files(".problem"))
+    for text, count in sorted(problems.items()):
+        where = "one process" if count == 1 else f"{count} processes"
+        settings.notes.append(f"not measured in {where}: {text}")
+    return found
+
+
+def _problem(file: File) -> str:
+    try:
+        return file.read_bytes(RECORD_BYTES, first=4096).decode("utf-8", "replace")
+    except OSError as problem:
+        return str(problem)
+
+
+def _forget_children(parts: list[Part]) -> None:
+    for part in parts:
+        for name in [*part.metadata]:
+            if name == ANCESTORS or name.startswith(PREFIX):
+                del part.metadata[name]
+
+
+def _known_nodes(folder: Folder) -> dict[str, int]:
+    """The nodes of parts that are stored: name of the part -> node."""
+    try:
+        known = values.loads((folder / "nodes").read_record())
+    except FileNotFoundError:
+        return {}
+    if not fits(known, dict[str, int]):
+        raise values.Damaged("the numbers of its nodes are not as they should be")
+    return known  # type: ignore[no-any-return]
 
 
 def _deliver(
-    folder: Path, settings: RunSettings, database: Path, rescue: bool, unclash: bool
+    folder: Folder,
+    settings: RunSettings,
+    database: Path,
+    rescue: bool,
+    unclash: bool,
+    facts: Mapping[str, str] | None,
 ) -> Delivery:
-    parts: list[Part] = []
-    done: list[Path] = []
-    running = 0
     clock_now = _clock_now(settings)
-    for path in _part_files(folder):
-        try:
-            if path.stat().st_size:
-                if peek_process(path)[3]:
-                    continue
-                if _is_running(path, settings):
-                    running += 1
-                    continue
-            part = read_part(path, clock_now)
-        except FormatError as problem:
-            settings.notes.append(str(problem))
-            path.rename(path.with_suffix(".damaged"))
-            continue
-        done.append(path)
-        if part is not None:
-            parts.append(part)
-    for path in sorted(folder.glob("*.problem")):
-        settings.notes.append(f"not measured in one process: {path.read_text('utf-8', 'replace')}")
+    collected = _collect(folder, settings, clock_now)
+    parts, running = collected.parts, collected.running
     nodes_file = folder / "nodes"
-    if not running and not nodes_file.exists() and never_began(settings, parts):
+    was_stored = nodes_file.exists()
+    if not running and not was_stored and never_began(settings, parts):
         parts = []
-    if not parts and nodes_file.exists():
+    if not parts and was_stored and database.exists():
         # All that was measured is stored; whoever was still running then left nothing more.
         if not running:
             with ProfileDB.open(database, create=False, readonly=False) as db:
                 complete_trial(db, settings.uuid)
-            _remove(folder)
+            folder.remove()
         return Delivery(running=running)
     if not parts:
         if not running:
-            _remove(folder)
+            folder.remove()
         reason = "; ".join(settings.notes) or "the program ended before its first routine"
         return Delivery(problem=f"nothing was measured: {reason}", running=running)
-    known: dict[str, int] = marshal.loads(nodes_file.read_bytes()) if nodes_file.exists() else {}
+    known = _known_nodes(folder)
     nodes = assign_nodes(settings, parts, known)
-    new = nodes_file.with_suffix(".new")
-    new.write_bytes(marshal.dumps(known))
-    new.replace(nodes_file)
+    nodes_file.write_bytes(values.dumps(known))
     places: dict[int, HostPlaces] = {}
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
-    lost = unmeasured(parts, _pids_of_files(folder, done), lambda pid: _goes_on(pid, settings))
+    if facts is None:
+        others = _pids_of_files(folder, collected.files)
+        lost = unmeasured(parts, others, lambda pid: _goes_on(pid, settings))
+    else:  # what a run of another machine says of files there is not looked up here
+        lost = facts.get(_UNMEASURED)
+        _forget_children(parts)
     profile = profile_of(settings, nodes, finished=not running, places=places)
     if lost:
-        profile.metadata[f"{HEALTH}children_unmeasured"] = lost
+        profile.metadata[_UNMEASURED] = lost
     if profile.exit_code is None:
         profile.exit_code = settings.ending
+    done = collected.files
     done += _add_gpus(profile, places, folder, settings, missed)
     done += _add_gpu_counts(profile, places, folder, settings)
     if profile.devices:
@@ -209,7 +305,9 @@ def _deliver(
             f"{running} child processes were still running when this was stored; "
             "the next taupy command adds what they measured"
         )
-    _describe(profile, settings)
+    if facts is None:
+        facts = {**_facts(settings), **({_UNMEASURED: lost} if lost else {})}
+    _describe(profile, settings, facts)
     try:
         with ProfileDB.open(database, create=True, readonly=False) as db:
             if unclash:
@@ -218,15 +316,17 @@ def _deliver(
             if not joined:
                 trial_id = add_profile(db, profile)
             name = _trial_name(db, trial_id)
-            _store_snapshots(db, folder, settings, name, clock_now)
+            _store_snapshots(db, folder, settings, name, clock_now, facts)
     except (DatabaseError, OSError) as problem:
-        reason = str(problem)
-        kept = _rescue(folder, settings, database) if rescue and not running else folder
-        return Delivery(rescue=kept, running=running, problem=reason, profile=profile)
-    for path in done:
-        path.unlink(missing_ok=True)
+        kept = None
+        if rescue and not running:
+            kept = _rescue(folder, settings, database, facts)
+        rescued = kept or Path(folder.path)
+        return Delivery(rescue=rescued, running=running, problem=str(problem), profile=profile)
+    for file in done:
+        file.unlink(missing_ok=True)
     if not running:
-        _remove(folder)
+        folder.remove()
     return Delivery(trial_id, running=running, profile=profile, name=name, joined=joined)
 
 
@@ -253,14 +353,14 @@ def _joined(
 def _add_gpus(
     profile: Profile,
     places: dict[int, HostPlaces],
-    folder: Path,
+    folder: Folder,
     settings: RunSettings,
     missed: set[str],
-) -> list[Path]:
+) -> list[File]:
     """What the processes did on GPUs joins their nodes; returns the files it was taken from."""
     found: list[GpuPart] = []
-    done: list[Path] = []
-    for path in sorted(folder.glob("*" + GPU_SUFFIX)):
+    done: list[File] = []
+    for path in folder.files(GPU_SUFFIX):
         try:
             part = read_gpu_part(path)
         except (FormatError, OSError) as problem:
@@ -291,12 +391,12 @@ def _add_gpus(
 
 
 def _add_gpu_counts(
-    profile: Profile, places: dict[int, HostPlaces], folder: Path, settings: RunSettings
-) -> list[Path]:
+    profile: Profile, places: dict[int, HostPlaces], folder: Folder, settings: RunSettings
+) -> list[File]:
     """What the processes counted of their kernels joins their nodes; returns the files."""
-    done: list[Path] = []
+    done: list[File] = []
     names = settings.engine_options.get("gpu_counter_names", [])
-    for path in sorted(folder.glob("*" + COUNT_SUFFIX)):
+    for path in folder.files(COUNT_SUFFIX):
         try:
             part = read_count_part(path)
         except (FormatError, OSError) as problem:
@@ -325,7 +425,7 @@ def _complete_devices(profile: Profile) -> None:
         profile.node_metadata.setdefault(node, {}).update(facts)
 
 
-def _describe_gpus(profile: Profile, folder: Path) -> None:
+def _describe_gpus(profile: Profile, folder: Folder) -> None:
     """Facts of the GPUs that were used, and how they fared, as the sampler saw it."""
     from taupy.collectors import nvml
 
@@ -336,7 +436,7 @@ def _describe_gpus(profile: Profile, folder: Path) -> None:
         measured.user_events += events
 
 
-def _add_timelines(profile: Profile, folder: Path, settings: RunSettings) -> list[Path]:
+def _add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> list[File]:
     """What was sampled of the GPUs that the program used, as user events and over time;
     returns the files it was taken from."""
     from taupy.collectors import sampler
@@ -382,37 +482,38 @@ def _node_of(part: GpuPart | CountPart, places: dict[int, HostPlaces]) -> int | 
 
 def _store_snapshots(
     db: ProfileDB,
-    folder: Path,
+    folder: Folder,
     settings: RunSettings,
     trial: str,
     clock_now: tuple[int, int] | None,
+    facts: Mapping[str, str],
 ) -> None:
     """Each snapshot that the program took is a trial of its own, `TRIAL@LABEL`."""
-    for path in sorted(folder.glob("*snapshot")):
-        part = read_part(path, clock_now)
+    for file in folder.files(*_SNAPSHOT_SUFFIXES):
+        part = read_part(file, clock_now)
         if part is None:
             continue
-        label = part.metadata.get("taupy.snapshot", path.stem)
+        label = part.metadata.get("taupy.snapshot", file.stem)
         places: dict[int, HostPlaces] = {}
         profile = profile_of(settings, {settings.rank: part}, finished=True, places=places)
-        copy = path.with_suffix(SNAPSHOT_SUFFIX)
+        copy = file.with_suffix(SNAPSHOT_SUFFIX)
         if copy.exists():
             _add_gpu_copy(profile, copy, settings.rank, places[settings.rank])
-        profile.uuid = derived_uuid(f"{settings.uuid}/{path.name}")
+        profile.uuid = derived_uuid(f"{settings.uuid}/{file.name}")
         profile.name = f"{trial.rsplit('/', 1)[-1]}@{label}"
         profile.metadata["taupy.snapshot"] = label
-        _describe(profile, settings)
+        _describe(profile, settings, facts)
         add_profile(db, profile)
-        path.unlink()
+        file.unlink()
         copy.unlink(missing_ok=True)
 
 
-def _add_gpu_copy(profile: Profile, path: Path, node: int, place: HostPlaces) -> None:
+def _add_gpu_copy(profile: Profile, file: File, node: int, place: HostPlaces) -> None:
     """What had completed on the GPUs when a snapshot was taken."""
     from taupy.collectors.cupti_profile import add_gpu_part
 
     try:
-        part = read_gpu_part(path)
+        part = read_gpu_part(file)
         said = {}
         if part is not None:
             said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
@@ -430,61 +531,70 @@ def _trial_name(db: ProfileDB, trial_id: int) -> str:
     return ""
 
 
-def _describe(profile: Profile, settings: RunSettings) -> None:
+def _facts(settings: RunSettings) -> dict[str, str]:
+    """Of this machine, as it is now, and of the program."""
+    command = [*settings.interpreter, *settings.arguments]
+    program = host.program_metadata(command, settings.cwd, settings.program_folder)
+    return {**host.host_metadata(), **program}
+
+
+def _describe(profile: Profile, settings: RunSettings, facts: Mapping[str, str]) -> None:
     """The facts of machine, program and measurement that a trial carries."""
-    facts = dict(host.host_metadata())
-    facts.update(
-        host.program_metadata(
-            [*settings.interpreter, *settings.arguments], settings.cwd, settings.program_folder
-        )
-    )
+    described = dict(facts)
     for name, cost in settings.overhead.items():
-        facts[f"taupy.overhead.{name}"] = f"{cost:.1f}"
+        described[f"taupy.overhead.{name}"] = f"{cost:.1f}"
     engines = sorted({data["Engine"] for data in profile.node_metadata.values()})
-    facts["taupy.engine"] = ", ".join(engines)
+    described["taupy.engine"] = ", ".join(engines)
     for name in ("c_calls", "depth", "include", "exclude", "throttle", "max_callpaths"):
         value = settings.engine_options.get(name)
         if value:
-            facts[f"taupy.option.{name}"] = str(value)
-    profile.metadata = {**facts, **profile.metadata}
+            described[f"taupy.option.{name}"] = str(value)
+    profile.metadata = {**described, **profile.metadata}
 
 
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+# --- rescue files ------------------------------------------------------------
 
 
-def _rescue(folder: Path, settings: RunSettings, database: Path) -> Path:
-    """Pack the run into one file beside the database, or leave it where it lies."""
-    name = f"{database.name}-{settings.uuid}{RESCUE_SUFFIX}"
-    for place in (database.parent, Path(settings.cwd), folder.parent):
+def _is_kept(name: str) -> bool:
+    return name in _KEPT_NAMES or name.endswith(_KEPT_SUFFIXES)
+
+
+def _rescue(
+    folder: Folder, settings: RunSettings, database: Path, facts: Mapping[str, str]
+) -> Path | None:
+    """Pack the run into one file beside the database; None: it stays where it is.
+
+    The environment, which may hold secrets, and what only this machine understands stay out.
+    """
+    name = f"{database.name}-{settings.uuid}{rescue.SUFFIX}"
+    record = asdict(settings)
+    record["engine_options"] = {
+        option: value
+        for option, value in settings.engine_options.items()
+        if option not in _OF_THE_STORER
+    }
+    more = {"run": values.dumps(record), _FACTS: values.dumps(dict(facts))}
+    for place in (database.parent, Path(settings.cwd), Path(folder.path).parent):
         target = place / name
         try:
-            with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                for path in sorted(folder.iterdir()):
-                    if path.name in _KEPT_NAMES or path.suffix in _KEPT_SUFFIXES:
-                        archive.write(path, path.name)
+            rescue.pack(folder, target, _is_kept, more)
         except OSError:
-            try:
-                if target.is_file() and target.stat().st_size < 1 << 40:
-                    target.unlink()
-            except OSError:
-                pass
             continue
-        _remove(folder)
+        folder.remove()
         return target
-    return folder
+    return None
 
 
 def is_kept_run(path: Path) -> bool:
     """Is it a run that is kept in a file, or a run folder?"""
-    if path.is_dir():
-        return read_settings(path) is not None
-    if path.suffix == RESCUE_SUFFIX:
-        return True
+    if not path.is_dir():
+        return path.suffix == rescue.SUFFIX or rescue.is_rescue(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            return "run" in archive.namelist()
-    except (zipfile.BadZipFile, OSError):
+        with open_any(os.fspath(path)) as folder:
+            return (folder / "run").read_record().startswith(values.MAGIC)
+    except Untrusted as problem:
+        raise FormatError(f"{problem}: it is not read") from None
+    except OSError:
         return False
 
 
@@ -499,110 +609,125 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
         TaupyError: the database refuses it.
     """
     if path.is_dir() and path.absolute().parent in state_folders():
-        delivery = _import_folder(path, database, places)
+        with open_run(os.path.abspath(path)) as folder:
+            delivery = _import_folder(folder, database, places, None)
     else:
-        folder = make_run_folder("import")
-        try:
-            _unpack(path, folder)
-            delivery = _import_folder(folder, database, places)
-        except (zipfile.BadZipFile, EOFError, OSError) as problem:
-            raise FormatError(f"{path} is damaged ({problem})") from None
-        finally:
-            _remove(folder)
+        folder, _ = make_run_folder("import")
+        with folder:
+            try:
+                rescue.unpack(path, folder, _is_kept)
+                delivery = _import_folder(folder, database, places, _rescued_facts(folder))
+            except (Untrusted, values.Damaged, *_DAMAGE) as problem:
+                raise FormatError(f"{path} is damaged ({problem})") from None
+            except OSError as problem:
+                raise FormatError(f"{path} could not be unpacked ({problem})") from None
+            finally:
+                folder.remove()
     if delivery.trial_id is None:
         raise TaupyError(delivery.problem or f"{path} holds nothing that can be stored")
     return delivery
 
 
-def _import_folder(folder: Path, database: str, places: Mapping[str, Any]) -> Delivery:
-    settings = read_settings(folder)
-    if settings is not None and places:
-        write_settings(folder, replace(settings, **places))
-    return deliver(folder, database, rescue=False, unclash=True)
-
-
-def _unpack(path: Path, folder: Path) -> None:
-    """What belongs to a run, out of a rescue file or a copied run folder, into `folder`."""
-    if path.is_dir():
-        for file in sorted(path.iterdir()):
-            if file.name in _KEPT_NAMES or file.suffix in _KEPT_SUFFIXES:
-                shutil.copyfile(file, folder / file.name)
-        return
+def _rescued_facts(folder: Folder) -> dict[str, str]:
+    """Facts of the machine that the run was measured on. Nothing is looked up: what a file
+    of others says of folders (and their git) is none of this machine's."""
     try:
-        archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as problem:
-        raise FormatError(f"{path} is no run that taupy has kept ({problem})") from None
-    with archive:
-        members = archive.infolist()
-        total = sum(member.file_size for member in members)
-        if "run" not in archive.namelist() or total > _RESCUE_MEMBER_LIMIT:
-            raise FormatError(f"{path} is no run that taupy has kept")
-        for member in members:
-            suffix = Path(member.filename).suffix
-            if member.filename not in _KEPT_NAMES and suffix not in _KEPT_SUFFIXES:
-                continue
-            with (
-                archive.open(member) as source,
-                open(folder / Path(member.filename).name, "wb") as target,
-            ):
-                shutil.copyfileobj(source, target)
+        facts = values.loads((folder / _FACTS).read_record())
+    except FileNotFoundError:
+        return {"Hostname": read_settings(folder).host}
+    if not fits(facts, dict[str, str]):
+        raise values.Damaged("its facts are not as they should be")
+    return facts  # type: ignore[no-any-return]
 
 
-def leftovers(database: Path | None = None) -> list[tuple[Path, RunSettings]]:
+def _import_folder(
+    folder: Folder, database: str, places: Mapping[str, Any], facts: Mapping[str, str] | None
+) -> Delivery:
+    if places:
+        write_settings(folder, replace(read_settings(folder), **places))
+    return deliver(folder, database, rescue=False, unclash=True, facts=facts)
+
+
+# --- runs that nobody has stored ---------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
     """Runs of this user whose program is gone and that nobody has stored yet.
+
+    Attributes:
+        runs: run folders with their settings.
+        refused: what lies there and is not trusted, or not understood, a line each.
+    """
+
+    runs: list[tuple[Path, RunSettings]]
+    refused: list[str]
+
+
+def leftovers(database: Path | None = None) -> Leftovers:
+    """Find them, and change nothing.
 
     Args:
         database: only those meant for this database.
     """
-    found = []
-    for state in state_folders():
+    folders, refused = run_folders()
+    runs = []
+    for path in folders:
         try:
-            folders = sorted(state.glob("run-*"))
-        except OSError:
+            with open_run(os.fspath(path)) as folder:
+                settings = read_settings(folder)
+        except FileNotFoundError:
+            continue  # it is being made, or being removed
+        except (OSError, values.Damaged) as problem:
+            refused.append(f"the run in {path} is left alone: {problem}")
             continue
-        for folder in folders:
-            settings = read_settings(folder)
-            if settings is None:
-                continue
-            if database is not None and os.path.realpath(settings.database) != os.path.realpath(
-                database
-            ):
-                continue
-            if settings.host != os.uname().nodename:
-                continue
-            if settings.boot_id == boot_id() and is_alive(settings.root_pid, settings.root_start):
-                continue
-            found.append((folder, settings))
-    return found
+        if database is not None and not _is_same(settings.database, database):
+            continue
+        if settings.host != os.uname().nodename:
+            continue
+        if settings.boot_id == boot_id() and is_alive(settings.root_pid, settings.root_start):
+            continue
+        runs.append((path, settings))
+    return Leftovers(runs, refused)
+
+
+def _is_same(one: str, other: Path) -> bool:
+    try:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:  # a zero byte in it
+        return False
 
 
 def recover(database: Path) -> list[Delivery]:
-    """Store all leftovers of a database; a run that others are storing is waited for."""
-    deliveries = []
-    for folder, _ in leftovers(database):
+    """Store all leftovers of a database; a run that others are storing is waited for. What
+    cannot be stored, or is not trusted, comes as a `problem`."""
+    found = leftovers(database)
+    deliveries = [Delivery(problem=text) for text in found.refused]
+    for path, settings in found.runs:
         try:
-            if not _has_news(folder):
-                continue
-            delivery = deliver(folder, rescue=False)
-        except (TaupyError, OSError):
-            continue
+            with open_run(os.fspath(path)) as folder:
+                if not _has_news(folder, settings):
+                    continue
+                delivery = deliver(folder, rescue=False)
+        except FileNotFoundError:
+            continue  # stored meanwhile
+        except (TaupyError, OSError, *_DAMAGE) as problem:
+            delivery = Delivery(problem=f"the run in {path} could not be stored: {problem}")
         if delivery.trial_id is not None or delivery.problem:
             deliveries.append(delivery)
     return deliveries
 
 
-def _has_news(folder: Path) -> bool:
+def _has_news(folder: Folder, settings: RunSettings) -> bool:
     """Is there a part that can be stored now, or nothing left to wait for?"""
-    settings = read_settings(folder)
-    if settings is None:
-        return False
     found = False
-    for path in _part_files(folder):
+    for file in _part_files(folder):
         try:
-            if path.stat().st_size and peek_process(path)[3]:
+            size = file.size()
+            if size and peek_process(file)[3]:
                 continue
             found = True
-            if not path.stat().st_size or not _is_running(path, settings):
+            if not size or not _is_running(file, settings):
                 return True
         except (FormatError, OSError):
             return True

@@ -23,6 +23,7 @@ from taupy.model.gpu import Extent, Launch
 from taupy.model.kernel_names import demangled, short_name
 from taupy.model.profile import Metric, Profile, Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner, StreamBuilder
+from taupy.state.folder import File
 
 SUFFIX = ".gpucount"
 SETTINGS = "gpu.counters"
@@ -162,7 +163,7 @@ class CountPart:
     ended: bool = False
 
 
-def read_count_part(path: Path) -> CountPart:
+def read_count_part(path: Path | File) -> CountPart:
     """What one process has counted; a last line that was cut off is left out.
 
     Raises:

@@ -6,22 +6,23 @@ runs. Here it becomes plain data; what it means for the profile is `cupti_profil
 
 from __future__ import annotations
 
+import os
 import struct
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from taupy.errors import FormatError
+from taupy.state import container
+from taupy.state.container import Container, Layout
+from taupy.state.container import text as _text
+from taupy.state.folder import File
 
 SUFFIX = ".gpu"
 TRACE_SUFFIX = ".gputrace"
 SNAPSHOT_SUFFIX = ".gpucopy"
 """Of a GPU part as it stood when the program took a snapshot, beside the snapshot."""
-
-MAGIC = b"TAUPYGPU"
-VERSION = 1
 
 MEMCPY, MEMSET, DRIVER, RUNTIME, KERNEL = 1, 2, 4, 5, 10
 MEMCPY_PEER, UNIFIED_MEMORY, SYNCHRONIZATION, MEMORY = 22, 25, 38, 49
@@ -29,10 +30,6 @@ IN_GRAPH, FOLDED = 1, 2
 STARTING, RUNNING, FAILED, ENDED = 0, 1, 2, 3
 
 _COUNTERS, _NAME, _WORK, _CALLS, _CALL_NAME, _THREADS, _DEVICE, _NOTE, _LIVE = range(16, 25)
-_BLOCK_BYTES = 64
-_CHUNKS_AT_MOST = 512
-_FIXED = struct.Struct("<8sII QQQ qq QQ qQ Q QQQ qqq q".replace(" ", ""))
-_CHUNK_TABLE = 39 * 8  # where in the header the chunks stand
 _WORK_ITEM = struct.Struct("<Q 6I 6i 6I 6Q d QQ II QQ d Q".replace(" ", ""))
 _CALL = struct.Struct("<QQQQ")
 _THREAD = struct.Struct("<Q24s")
@@ -46,6 +43,18 @@ _COUNTER_NAMES = (  # noqa: SIM905
     "folded flush_timed_out trace_lost walk_errors realtime_start monotonic_start realtime_end "
     "monotonic_end told"
 ).split()
+LAYOUT = Layout(
+    b"TAUPYGPU",
+    1,
+    "GPU part",
+    {
+        _COUNTERS: 8 * len(_COUNTER_NAMES),
+        _NAME: 16,
+        _CALL_NAME: 16,
+        _DEVICE: _DEVICE_ITEM.size,
+        _NOTE: 16,
+    },
+)
 
 
 class Work(NamedTuple):
@@ -160,7 +169,7 @@ class GpuPart:
         trace: the file of single activities, if there is one.
     """
 
-    path: Path
+    path: Path | File
     pid: int
     start_ticks: int
     counters: dict[str, int] = field(default_factory=dict)
@@ -172,57 +181,32 @@ class GpuPart:
     devices: dict[int, DeviceFacts] = field(default_factory=dict)
     live: list[Live] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
-    trace: Path | None = None
+    trace: Path | File | None = None
 
 
-def read_gpu_part(path: Path) -> GpuPart | None:
+def read_gpu_part(path: Path | File) -> GpuPart | None:
     """Decode a GPU part; None if nothing stands in it yet.
 
     Raises:
         FormatError: the file is no GPU part, or damaged.
     """
-    data = path.read_bytes()
-    if not data.strip(b"\0"):
+    found = container.read(path.name, path.read_bytes(), LAYOUT)
+    if found is None:
         return None
-    if len(data) < _FIXED.size or data[:8] != MAGIC:
-        raise FormatError(f"{path} is no GPU part: it does not begin with {MAGIC.decode()}")
-    fields = _FIXED.unpack_from(data)
-    version, header_size, chunk_count, used = fields[1:5]
-    if version != VERSION:
-        raise FormatError(f"{path} is a GPU part of version {version}, not {VERSION}")
-    if not 0 < chunk_count <= _CHUNKS_AT_MOST:
-        raise FormatError(f"{path} is a damaged GPU part: it tells of {chunk_count} chunks")
-    chunks = struct.unpack_from(f"<{2 * chunk_count}Q", data, _CHUNK_TABLE)
-    part = GpuPart(path, fields[6], fields[14])
-    for kind, start, end in _blocks(data, header_size, used, chunks[1::2]):
-        _take(part, kind, data, start, end)
+    part = GpuPart(path, found.header.pid, found.header.start_ticks)
+    try:
+        for block in found.blocks:
+            _take(part, block.kind, found, block.start, block.end)
+    except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as problem:
+        why = f"{type(problem).__name__}: {problem}"
+        raise FormatError(f"{path.name} is damaged ({why})") from problem
     trace = path.with_suffix(TRACE_SUFFIX)
     part.trace = trace if trace.exists() else None
     return part
 
 
-def _blocks(
-    data: bytes, at: int, used: int, chunk_offsets: tuple[int, ...]
-) -> Iterator[tuple[int, int, int]]:
-    """(kind, payload start, payload end) of every whole block."""
-    end = min(used, len(data))
-    while at + _BLOCK_BYTES <= end:
-        kind, _, size = struct.unpack_from("<IIQ", data, at)
-        if size < _BLOCK_BYTES or at + size > end:
-            following = bisect_right(chunk_offsets, at)
-            if following == len(chunk_offsets):
-                return
-            at = chunk_offsets[following]
-            continue
-        yield kind, at + _BLOCK_BYTES, at + size
-        at += size
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "backslashreplace")
-
-
-def _take(part: GpuPart, kind: int, data: bytes, start: int, end: int) -> None:
+def _take(part: GpuPart, kind: int, found: Container, start: int, end: int) -> None:
+    data = found.data
     if kind == _WORK:
         whole = start + (end - start) // _WORK_ITEM.size * _WORK_ITEM.size
         for item in _WORK_ITEM.iter_unpack(memoryview(data)[start:whole]):
@@ -244,7 +228,7 @@ def _take(part: GpuPart, kind: int, data: bytes, start: int, end: int) -> None:
                 )
     elif kind in (_NAME, _CALL_NAME):
         number, size = struct.unpack_from("<QQ", data, start)
-        text = _text(data[start + 16 : min(start + 16 + size, end)])
+        (text,) = found.texts(start + 16, end, size)
         if kind == _NAME:
             part.names[number] = text
         else:
@@ -270,11 +254,9 @@ def _take(part: GpuPart, kind: int, data: bytes, start: int, end: int) -> None:
         values = struct.unpack_from(f"<{len(_COUNTER_NAMES)}q", data, start)
         part.counters = dict(zip(_COUNTER_NAMES, values, strict=True))
     elif kind == _NOTE:
-        n, v = struct.unpack_from("<QQ", data, start)
-        text_at = start + 16
-        if n and text_at + n + v <= end:
-            name = _text(data[text_at : text_at + n])
-            value = _text(data[text_at + n + 1 : text_at + n + 1 + v])
+        sizes = struct.unpack_from("<QQ", data, start)
+        if sizes[0]:
+            name, value = found.texts(start + 16, end, *sizes)
             part.notes[name] = f"{part.notes[name]}; {value}" if name in part.notes else value
 
 
@@ -285,12 +267,12 @@ class Trace:
     without the others. A block that was cut off by a kill ends its file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | File) -> None:
         self.path = path
         self._blocks: dict[int, list[tuple[int, int]]] = {}
-        size = path.stat().st_size
         at = 0
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
             while at + _TRACE_HEAD.size <= size:
                 file.seek(at)
                 magic, slot, count = _TRACE_HEAD.unpack(file.read(_TRACE_HEAD.size))
@@ -304,7 +286,7 @@ class Trace:
     def spans(self, slots: set[int]) -> Iterator[Span]:
         """The activities in the blocks of some slots (`Work.slot`), as they were written."""
         blocks = sorted(block for slot in slots for block in self._blocks.get(slot, ()))
-        with open(self.path, "rb") as file:
+        with self.path.open("rb") as file:
             for at, count in blocks:
                 file.seek(at)
                 data = file.read(count * _TRACE_ITEM.size)

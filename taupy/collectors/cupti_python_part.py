@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from taupy.collectors import cupti_part
 from taupy.collectors.cupti_part import DeviceFacts, Live
+from taupy.state import container
 
 _ALIGN = 64
 _HEADER_BYTES = 384
@@ -94,13 +95,14 @@ class PartWriter:
     def write(self, path: bytes) -> bool:
         """Into the file; False if that cannot be done, and the one before stays."""
         used = _HEADER_BYTES + sum([len(data) for data in self._blocks])
-        fields = [cupti_part.MAGIC, cupti_part.VERSION, _HEADER_BYTES, 1, used, used, self.pid]
-        fields += [0] * 7 + [self.start_ticks]
-        rest = len(struct.unpack(cupti_part._FIXED.format, bytes(cupti_part._FIXED.size)))
-        fixed = cupti_part._FIXED.pack(*fields, *[0] * (rest - len(fields)))
-        header = bytearray(_HEADER_BYTES)
-        header[: len(fixed)] = fixed
-        return write_file(path, b"".join([bytes(header), *self._blocks]))
+        header = container.packed_header(
+            cupti_part.LAYOUT,
+            _HEADER_BYTES,
+            used=used,
+            pid=self.pid,
+            start_ticks=self.start_ticks,
+        )
+        return write_file(path, b"".join([header, *self._blocks]))
 
 
 def write_file(path: bytes, data: bytes) -> bool:
@@ -108,7 +110,7 @@ def write_file(path: bytes, data: bytes) -> bool:
     new = path + b".new"
     try:
         descriptor = posix.open(
-            new, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
+            new, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC, 0o600
         )
         try:
             view = memoryview(data)

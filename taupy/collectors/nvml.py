@@ -8,27 +8,29 @@ asked through nvidia-ml-py; where either is missing nothing is sampled.
 
 from __future__ import annotations
 
-import marshal
 import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from taupy.collectors import beside
 from taupy.model.gpu import Fact
 from taupy.model.processes import is_alive
 from taupy.model.profile import UserEvent
+from taupy.state import values
+from taupy.state.folder import Folder, open_run
+from taupy.state.shape import fits
 
 SAMPLES = "nvml"
-"""The file in the run folder: {uuid: {(name, unit): (count, min, max, sum, sum of squares)}}."""
+"""The file in the run folder: {uuid: [(name, unit, count, min, max, sum, sum of squares)]}."""
 
 INTERVAL_S = 0.1
 _SAVE_EVERY = 5
 
 Sums = dict[tuple[str, str], tuple[int, float, float, float, float]]
+_Row = tuple[str, str, int, float, float, float, float]
 
 
 class _Reading(NamedTuple):
@@ -159,7 +161,7 @@ def added(sums: Sums, values: dict[tuple[str, str], float]) -> None:
         )  # fmt: skip
 
 
-def user_events(folder: Path, ordinals: dict[str, int]) -> list[UserEvent]:
+def user_events(folder: Folder, ordinals: dict[str, int]) -> list[UserEvent]:
     """What the sampler has kept, as `GPU[0] Power` and so on.
 
     Args:
@@ -167,29 +169,32 @@ def user_events(folder: Path, ordinals: dict[str, int]) -> list[UserEvent]:
         ordinals: UUID -> CUDA's number, of the GPUs that the program used.
     """
     try:
-        kept: dict[str, Sums] = marshal.loads((folder / SAMPLES).read_bytes())
-    except (OSError, EOFError, ValueError, TypeError):
+        kept = values.loads((folder / SAMPLES).read_record())
+    except (OSError, values.Damaged):
+        return []
+    if not fits(kept, dict[str, list[_Row]]):
         return []
     return [
         UserEvent(f"GPU[{ordinals[uuid]}] {name}", unit, count, low, high, total / count, squares)
-        for uuid, sums in sorted(kept.items())
+        for uuid, rows in sorted(kept.items())
         if uuid in ordinals
-        for (name, unit), (count, low, high, total, squares) in sorted(sums.items())
+        for name, unit, count, low, high, total, squares in sorted(rows)
+        if count > 0
     ]
 
 
-def watch(folder: Path, pid: int, start: int, interval_s: float = INTERVAL_S) -> None:
+def watch(folder: Folder, pid: int, start: int, interval_s: float = INTERVAL_S) -> None:
     """Sample all GPUs until the process is gone or the run folder is."""
     kept: dict[str, Sums] = {uuid: {} for uuid in uuids()}
     looks = 0
-    while kept and folder.is_dir():
+    while kept and not folder.is_gone():
         for uuid, sums in kept.items():
             added(sums, sample(uuid))
         looks += 1
         alive = is_alive(pid, start)
         if looks % _SAVE_EVERY == 1 or not alive:
             try:
-                _save(folder / SAMPLES, kept)
+                (folder / SAMPLES).write_bytes(record(kept))
             except OSError:
                 return  # stored and gone, or no room: the program comes first
         if not alive:
@@ -197,13 +202,13 @@ def watch(folder: Path, pid: int, start: int, interval_s: float = INTERVAL_S) ->
         time.sleep(interval_s)
 
 
-def _save(path: Path, kept: dict[str, Sums]) -> None:
-    new = path.with_suffix(".new")
-    new.write_bytes(marshal.dumps(kept))
-    new.replace(path)
+def record(kept: dict[str, Sums]) -> bytes:
+    """What is kept in the run folder: a row for each value of each GPU."""
+    rows = {uuid: [(*key, *row) for key, row in sums.items()] for uuid, sums in kept.items()}
+    return values.dumps(rows)
 
 
-def begin(folder: Path, pid: int, start: int) -> bool:
+def begin(folder: Folder, pid: int, start: int) -> bool:
     """Start the sampler where there is an NVIDIA driver. Is it started?
 
     It runs beside this process and is not its child: the program, which takes this process
@@ -211,7 +216,7 @@ def begin(folder: Path, pid: int, start: int) -> bool:
     """
     if not os.path.exists(_CONTROL):
         return False
-    answer = beside.begin(__name__, [str(folder), str(pid), str(start)])
+    answer = beside.begin(__name__, [folder.path, str(pid), str(start)])
     if answer is None:
         return False
     os.close(answer)
@@ -221,7 +226,7 @@ def begin(folder: Path, pid: int, start: int) -> bool:
 def main(arguments: Sequence[str]) -> None:
     """The sampler's command line: FOLDER PID START."""
     folder, pid, start = arguments
-    watch(Path(folder), int(pid), int(start))
+    watch(open_run(folder), int(pid), int(start))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ was kept. A long run stays small: when there are too many points, neighbours bec
 
 from __future__ import annotations
 
-import marshal
 import os
 import select
 import sys
@@ -18,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite, nan
-from pathlib import Path
 from typing import Any
 
 from taupy import units
@@ -34,6 +32,9 @@ from taupy.cuda.driver import CudaError
 from taupy.errors import TaupyError
 from taupy.model.processes import is_alive, process_start
 from taupy.model.profile import Samples, UserEvent
+from taupy.state import values
+from taupy.state.folder import Folder, open_run
+from taupy.state.shape import fits
 
 SETTINGS = "sampling"
 KEPT = "sampled"
@@ -110,15 +111,15 @@ def prepare(
         if found.channels:
             plans[chip] = (list(found.metrics), [tuple(one) for one in found.channels])
             number, every = len(found.channels), units.duration(interval_ns)
-            values = "1 value is" if number == 1 else f"{number} values are"
+            what = "1 value is" if number == 1 else f"{number} values are"
             said.append(
-                f"{chip}: {values} sampled every {every}, of the whole GPU; its clocks may be "
+                f"{chip}: {what} sampled every {every}, of the whole GPU; its clocks may be "
                 "fixed meanwhile"
             )
     if not plans:
         return Prepared(b"", [*notes, "no GPU here can sample any of this"])
     told = {"interval_ns": interval_ns, "chips": _plain(plans)}
-    return Prepared(marshal.dumps(told), notes, said)
+    return Prepared(values.dumps(told), notes, said)
 
 
 def planned(host: CuptiHost, chip: str, names: Iterable[str]) -> timeline.Plan:
@@ -163,7 +164,7 @@ def _listed(missing: Iterable[tuple[str, str]]) -> str:
 
 
 def _plain(plans: dict[str, Any]) -> dict[str, Any]:
-    """Tuples of tuples, as marshal takes them."""
+    """Tuples of tuples, as a record takes them."""
     return {
         chip: (
             metrics,
@@ -174,11 +175,11 @@ def _plain(plans: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def begin(folder: Path, prepared: Prepared, pid: int, start: int) -> tuple[int, list[str]]:
+def begin(folder: Folder, prepared: Prepared, pid: int, start: int) -> tuple[int, list[str]]:
     """Start the sampler, and wait until it samples: how many GPUs, and what went wrong, a line
     each."""
     (folder / SETTINGS).write_bytes(prepared.settings)
-    answer = beside.begin(__name__, [str(folder), str(pid), str(start)])
+    answer = beside.begin(__name__, [folder.path, str(pid), str(start)])
     if answer is None:
         return 0, ["GPUs are not sampled: no process could be started"]
     text = _heard(answer, _BEGIN_S)
@@ -264,8 +265,8 @@ class Points:
         self.start.append(start)
         self.end.append(end)
         self.count.append(count)
-        for columns, values in ((self.mean, mean), (self.low, low), (self.high, high)):
-            for column, value in zip(columns, values, strict=True):
+        for columns, numbers in ((self.mean, mean), (self.low, low), (self.high, high)):
+            for column, value in zip(columns, numbers, strict=True):
                 column.append(value)
 
     def _join(self, at: int) -> None:
@@ -355,9 +356,9 @@ class Sampled:
         counted = dict(zip(self.metrics, sample.values, strict=True))
         start, end = sample.start + self.shift_ns, sample.end + self.shift_ns
         found = [one.value(counted, end - start) for one in self.channels]
-        values = [value if isfinite(value) else nan for value in found]
+        finite = [value if isfinite(value) else nan for value in found]
         if end > start and (not self.points.end or start >= self.points.end[-1]):
-            self.points.add(start, end, values)
+            self.points.add(start, end, finite)
 
     def _judge(self, overflows: int, behind: bool) -> None:
         points = self.points
@@ -375,7 +376,7 @@ class Sampled:
             )
 
     def kept(self) -> dict[str, Any]:
-        """All of it, as marshal takes it."""
+        """All of it, as a record takes it."""
         points = self.points
         return {
             "uuid": self.uuid,
@@ -393,24 +394,24 @@ class Sampled:
         }
 
 
-def watch(folder: Path, pid: int, start: int, say: Callable[[str], None]) -> None:
+def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> None:
     """Sample until the process is gone, STOP is there, or the run folder is not.
 
     Args:
         say: called once, with the number of GPUs and a line for each thing that went wrong.
     """
-    told = marshal.loads((folder / SETTINGS).read_bytes())
+    told = values.loads((folder / SETTINGS).read_record())
     found, said = _begun(told)
-    _save(folder / KEPT, [])
+    (folder / KEPT).write_bytes(values.dumps([]))
     say("\n".join([str(len(found)), *said]))
     saved = time.monotonic()
     while found:
-        last = not is_alive(pid, start) or (folder / STOP).exists() or not folder.is_dir()
+        last = not is_alive(pid, start) or (folder / STOP).exists() or folder.is_gone()
         for one in found:
             one.look(last=last)
         if last or time.monotonic() - saved > _SAVE_EVERY_S:
             with suppress(OSError):  # the program comes first
-                _save(folder / KEPT, [one.kept() for one in found])
+                (folder / KEPT).write_bytes(values.dumps([one.kept() for one in found]))
             saved = time.monotonic()
         if last:
             return
@@ -437,17 +438,11 @@ def _begun(told: Any) -> tuple[list[Sampled], list[str]]:
     return found, said
 
 
-def _save(path: Path, kept: list[dict[str, Any]]) -> None:
-    new = path.with_suffix(".new")
-    new.write_bytes(marshal.dumps(kept))
-    new.replace(path)
-
-
 def main(arguments: Sequence[str]) -> None:
     """The sampler's command line: FOLDER PID START."""
-    folder, pid, start = Path(arguments[0]), int(arguments[1]), int(arguments[2])
+    folder, pid, start = open_run(arguments[0]), int(arguments[1]), int(arguments[2])
     runs = folder / _RUNS
-    runs.write_text(f"{os.getpid()} {process_start(os.getpid())}")
+    runs.write_bytes(values.dumps((os.getpid(), process_start(os.getpid()))))
 
     def say(text: str) -> None:
         os.write(beside.ANSWER, f"{text}\n\n".encode())
@@ -483,7 +478,7 @@ class GpuTimeline:
     samples_a_point: int
 
 
-def timelines(folder: Path, ordinals: dict[str, int] | None) -> list[GpuTimeline] | None:
+def timelines(folder: Folder, ordinals: dict[str, int] | None) -> list[GpuTimeline] | None:
     """End the sampler of this run and read what it has kept.
 
     Args:
@@ -498,28 +493,63 @@ def timelines(folder: Path, ordinals: dict[str, int] | None) -> list[GpuTimeline
     """
     _end(folder)
     try:
-        kept = marshal.loads((folder / KEPT).read_bytes())
+        kept = values.loads((folder / KEPT).read_bytes())
+        if not fits(kept, list[dict[str, Any]]) or not all(map(_is_kept, kept)):
+            raise values.Damaged("they are not as they should be")
         found = [
             _read(one, ordinals) for one in kept if ordinals is None or one["uuid"] in ordinals
         ]
     except FileNotFoundError:
         raise TaupyError("the sampler of GPUs failed: no timeline is kept") from None
-    except (OSError, EOFError, ValueError, TypeError, KeyError) as problem:
+    except (OSError, ValueError) as problem:
         raise TaupyError(f"the samples of GPUs cannot be read ({problem})") from None
     return found if kept else None
 
 
-def _end(folder: Path) -> None:
-    (folder / STOP).touch()
+def _end(folder: Folder) -> None:
+    (folder / STOP).write_bytes(b"")
     until = time.monotonic() + _END_S
     while time.monotonic() < until:
         try:
-            pid, start = map(int, (folder / _RUNS).read_text().split())
-        except (OSError, ValueError):
+            runs = values.loads((folder / _RUNS).read_record())
+        except (OSError, values.Damaged):
             return
-        if not is_alive(pid, start):
+        if not fits(runs, tuple[int, int]) or not is_alive(*runs):
             return
         time.sleep(0.01)
+
+
+_KEPT_FIELDS: dict[str, Any] = {
+    "uuid": str,
+    "ordinal": int,
+    "facts": tuple[str, int, str],
+    "said": list[str],
+    "channels": list[tuple[str, str]],
+    "samples_a_point": int,
+    "sums": list[Any],
+    "start": bytes,
+    "end": bytes,
+    "count": bytes,
+    "mean": list[bytes],
+    "low": list[bytes],
+    "high": list[bytes],
+}
+
+
+def _is_kept(one: dict[str, Any]) -> bool:
+    """Is it what `Sampled.kept` gives, with columns of one length?"""
+    if any(not fits(one.get(name), hint) for name, hint in _KEPT_FIELDS.items()):
+        return False
+    columns = [one["mean"], one["low"], one["high"]]
+    lists = [one["sums"], *columns]
+    sizes = {len(one[name]) for name in ("start", "end", "count")}
+    sizes |= {len(data) for column in columns for data in column}
+    return (
+        all(len(column) == len(one["channels"]) for column in lists)
+        and len(sizes) == 1
+        and sizes.pop() % 8 == 0
+        and all(fits(sums, list[Any]) and len(sums) == 5 for sums in one["sums"])
+    )
 
 
 def _read(kept: dict[str, Any], ordinals: dict[str, int] | None) -> GpuTimeline:

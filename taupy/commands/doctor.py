@@ -95,9 +95,15 @@ def _boot() -> tuple[str, str, str]:
 
 
 def _state() -> tuple[str, str, str]:
-    from taupy.instrument.runfolder import state_folders
+    from taupy.instrument.runfolder import open_states, state_folders
 
+    usable, _ = open_states()
+    trusted = {state.path for state in usable}
+    for state in usable:
+        state.close()
     for folder in state_folders():
+        if os.path.lexists(folder) and os.path.abspath(folder) not in trusted:
+            continue  # `_leftovers` says why
         place = folder
         while not place.exists() and place != place.parent:
             place = place.parent
@@ -136,12 +142,14 @@ def _database(path: str) -> tuple[str, str, str]:
 def _leftovers() -> list[tuple[str, str, str]]:
     from taupy.session import leftovers
 
-    return [
+    found = leftovers()
+    runs = [
         (
             "left over",
             _WARN,
             f"{folder}: a run of {' '.join(settings.arguments)} for {settings.database} that was "
             f"never stored; any command with --db {settings.database} stores it",
         )
-        for folder, settings in leftovers()
+        for folder, settings in found.runs
     ]
+    return runs + [("left alone", _WARN, text) for text in found.refused]

@@ -66,9 +66,9 @@ def database_path(args: argparse.Namespace) -> str:
 
 def recover_first(database: str) -> None:
     """Store the runs of killed programs before anything is read; one line for each."""
-    from taupy.instrument.runfolder import state_folders
+    from taupy.instrument.runfolder import has_run_folders
 
-    if not any(state.is_dir() and any(state.glob("run-*")) for state in state_folders()):
+    if not has_run_folders():
         return
     from taupy.session import recover
 
@@ -80,4 +80,4 @@ def recover_first(database: str) -> None:
                 f"{delivery.name}{state}"
             )
         elif delivery.problem:
-            say(f"a run could not be recovered: {delivery.problem}")
+            say(f"not recovered: {delivery.problem}")

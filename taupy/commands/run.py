@@ -208,21 +208,21 @@ def run(args: argparse.Namespace) -> int:
         say("nothing of --metrics can be counted here: not run again")
         return 0
     try:
-        folder = runfolder.make_run_folder(settings.uuid)
+        folder, refused = runfolder.make_run_folder(settings.uuid)
     except OSError as problem:
         raise TaupyError(
             f"no folder for the running profile can be made ({problem}); "
             "set TAUPY_STATE_DIR to one that can be written"
         ) from None
     if text := settings.engine_options.get("gpu_counters"):
-        (folder / "gpu.counters").write_text(text, "utf-8")
-    said: list[str] = []
+        (folder / "gpu.counters").write_bytes(text.encode())
+    said = refused
     if sampling:
         from taupy.collectors import sampler
 
         number, problems = sampler.begin(folder, sampling, settings.root_pid, settings.root_start)
         settings.notes += problems
-        said = sampling.said if number else []
+        said += sampling.said if number else []
     if not args.quiet:
         say(*settings.notes, *said, *_database_doubts(settings.database))
     try:

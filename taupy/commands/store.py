@@ -29,15 +29,14 @@ def store(folder: str) -> None:
     quiet = True
     try:
         from taupy.instrument.runfolder import read_settings
-
-        settings = read_settings(Path(folder))
-        quiet = settings is None or settings.quiet
         from taupy.session import deliver, recover
+        from taupy.state.folder import open_run
 
-        told = () if settings is None else tuple(settings.notes)
-        lines = report(deliver(Path(folder)), told)
-        if settings is not None:
-            recover(Path(settings.database))
+        with open_run(folder) as run:
+            settings = read_settings(run)
+            quiet = settings.quiet
+            lines = report(deliver(run), settings.notes)
+        recover(Path(settings.database))
     except BaseException as problem:  # whatever it is, the run folder is still there
         lines = [
             f"the run could not be stored ({type(problem).__name__}: {problem}); it is kept in "

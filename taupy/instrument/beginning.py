@@ -11,7 +11,7 @@ import os
 import sysconfig
 from collections.abc import Sequence
 
-from taupy.instrument.parts import Part, Routine
+from taupy.instrument.part_data import Part, Routine
 from taupy.instrument.runfolder import RunSettings
 
 _SEARCH, _BEGIN = "_run_module_as_main", "_run_code"

@@ -4,15 +4,28 @@ Called by `taupy_boot.pth` while `site` runs, before the program. Nothing but bu
 modules is imported, and afterwards no module, variable or file of ours is to be seen. A
 measurement that cannot start leaves a line in the run folder and never harms the program.
 (No `from __future__` here: that would be an import.)
+
+Whoever sets our variable names the program that stores the run. So it counts only if it names
+a folder of this user's in which nobody else may write; and in an interpreter that is to ignore
+its environment (-I, -E) only if this process descends from the program that the run measures.
 """
 
-import marshal
 import posix
 import sys
+
+from taupy.state.folder import File, Folder, open_run
+from taupy.state.values import Damaged, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VARIABLE = "TAUPY_BOOT"
 """Names the run folder. It stays in the C environment, so that child processes inherit
 it, and is taken out of `os.environ`, so that the program does not see it."""
+
+VERSION = 2
+"""Of the settings of a run (`runfolder.RunSettings`)."""
 
 INJECTIONS = (b"CUDA_INJECTION64_PATH", b"NVTX_INJECTION64_PATH")
 """Name the library that the CUDA driver loads at the first cuInit, and NVTX at the first
@@ -32,8 +45,8 @@ def boot() -> None:
     try:
         sys.dont_write_bytecode = True
         _start(folder)
-    except BaseException as problem:  # the program must start whatever happens here
-        _note(folder, problem)
+    except BaseException:  # the program must start whatever happens here
+        pass
     finally:
         sys.dont_write_bytecode = bytecode
     package = __file__[: -len("instrument/boot.py")]
@@ -46,16 +59,75 @@ def boot() -> None:
             module.__dict__.clear()  # cycles would keep it on the heap; this one's, too
 
 
-def _start(folder: bytes) -> None:
+def _start(path: bytes) -> None:
     try:
-        descriptor = posix.open(folder + b"/run", posix.O_RDONLY | posix.O_CLOEXEC)
+        folder = open_run(path.decode("utf-8", "surrogateescape"))
     except OSError:
-        return  # the run is over; this is a late child of it
+        return  # not ours, or the run is over and this is a late child of it
     try:
-        settings = marshal.loads(posix.read(descriptor, 1 << 24))
+        _start_in(folder, path)
+    finally:
+        folder.close()
+
+
+def _start_in(folder: Folder, path: bytes) -> None:
+    ignores_environment = sys.flags.isolated or sys.flags.ignore_environment
+    try:
+        settings = loads((folder / "run").read_record())
+    except OSError:
+        return  # not ours, or the run is over
+    except Damaged:
+        if not ignores_environment:
+            _note(folder, "the run was launched by another version of taupy")
+        return
+    if ignores_environment and not _descends_from(settings):
+        if _is_live(settings):
+            _note(folder, "it ignores its environment (-I, -E) and has no parent in the run")
+        return
+    try:
+        _start_engine(settings, path)
+    except BaseException as problem:  # the program must start whatever happens here
+        _note(folder, f"{type(problem).__name__}: {problem}")
+
+
+def _is_live(settings: "dict[str, Any]") -> bool:
+    """Does the program that the run measures still run? What a file says of processes is
+    believed only if it is of this boot of this machine."""
+    root = settings["root_pid"]
+    if _file("/proc/sys/kernel/random/boot_id").strip() != settings["boot_id"]:
+        return False
+    start: int = settings["root_start"]
+    return start != 0 and _parent_and_start(root)[1] == start
+
+
+def _descends_from(settings: "dict[str, Any]") -> bool:
+    """Is this process the program that the run measures, or has it such an ancestor?"""
+    root, pid = settings["root_pid"], posix.getpid()
+    while pid not in (0, root):
+        pid = _parent_and_start(pid)[0]
+    return bool(pid == root != 0 and _is_live(settings))
+
+
+def _parent_and_start(pid: int) -> "tuple[int, int]":
+    """Of a process; zeros if there is none."""
+    text = _file(f"/proc/{pid}/stat")
+    fields = text[text.rfind(")") + 2 :].split()  # the name may hold blanks and brackets
+    return (int(fields[1]), int(fields[19])) if len(fields) > 19 else (0, 0)
+
+
+def _file(path: str) -> str:
+    try:
+        descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return posix.read(descriptor, 4096).decode("utf-8", "replace")
     finally:
         posix.close(descriptor)
-    if settings["version"] != 1:
+
+
+def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
+    if settings["version"] != VERSION:
         raise RuntimeError("the run was launched by another version of taupy")
     options = dict(settings["engine_options"])
     options["run_folder"] = folder
@@ -89,15 +161,7 @@ def _ancestors(root: int) -> "bytes | None":
     whoever looks for a child that a shell or launcher has started finds it by them."""
     pid, ids = posix.getpid(), []
     while pid not in (0, root):
-        try:
-            descriptor = posix.open(f"/proc/{pid}/stat", posix.O_RDONLY | posix.O_CLOEXEC)
-        except OSError:
-            break
-        try:
-            text = posix.read(descriptor, 1024)
-        finally:
-            posix.close(descriptor)
-        pid = int(text[text.rindex(b")") + 2 :].split()[1])  # the name may hold blanks
+        pid = _parent_and_start(pid)[0]
         ids.append(b"%d" % pid)
     return b" ".join(ids) or None
 
@@ -121,11 +185,10 @@ def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
                 os.environ._data.pop(name, None)
 
 
-def _note(folder: bytes, problem: BaseException) -> None:
+def _note(folder: Folder, problem: str) -> None:
     try:
-        path = folder + b"/%d.problem" % posix.getpid()
-        descriptor = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
-        posix.write(descriptor, f"{type(problem).__name__}: {problem}".encode("utf-8", "replace"))
+        descriptor = File(folder, f"{posix.getpid()}.problem").create()
+        posix.write(descriptor, problem.encode("utf-8", "replace"))
         posix.close(descriptor)
     except BaseException:
         pass

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from taupy.instrument.parts import EXEC, Part
+from taupy.instrument.part_data import EXEC, Part
 
 PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"
 _PYTHON = re.compile(r"(python|pypy)w?[\d.]*t?d?(-dbg)?")

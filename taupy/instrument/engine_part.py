@@ -1,13 +1,13 @@
 """What the plain-Python engine leaves behind: its part, and the storer at the very end.
 
-A part (`*.pypart`, read by parts.py) is a marshalled dict, replaced as a whole about once
-a second, so that a reader always finds a whole one:
+A part (`*.pypart`, read by parts.py) is a record (`state/values.py`), replaced as a whole about
+once a second, so that a reader always finds a whole one:
 
     format, version, engine, pid, ppid, process_start, forked, helper (a process of
     multiprocessing's own, not its forks), state ("running" | "ended"),
     started_at [s since the epoch], start_ns, end_ns [CLOCK_MONOTONIC], exit_status, node,
-    routines  [(name, file, line, kind, group, throttled)]
-              with kind "python" | "c" | "timer"
+    routines  the columns name, file, line, kind, group, and the numbers of those throttled;
+              kind is "python" | "c" | "timer"
     threads   [{native_id, name, cpu_ns, and the columns routine, parent, calls, resumes,
               inclusive_ns; events [(name, unit, row | None, count, min, max, mean,
               sum of squares)]}]; row 0 is the root, a parent stands before its children
@@ -17,13 +17,23 @@ Runs inside the measured process: built-in modules only, and nothing raises.
 """
 
 import _signal  # type: ignore[import-not-found]
-import marshal
 import posix
 
 # The program may replace built-in functions; these stay what they are.
-from builtins import BaseException, Exception, OSError, dict, int, len, memoryview, tuple  # noqa: UP029
+from builtins import (  # noqa: UP029
+    BaseException,
+    Exception,
+    OSError,
+    dict,
+    enumerate,
+    int,
+    len,
+    memoryview,
+    tuple,
+)
 
 from taupy.instrument.engine_routines import is_ours
+from taupy.state.values import dumps as _dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +54,6 @@ _BLOCK, _SETMASK, _SIGCHLD = _signal.SIG_BLOCK, _signal.SIG_SETMASK, _signal.SIG
 _SIGNALS = tuple(_signal.valid_signals())
 _READ_ONLY, _WRITE_ONLY = posix.O_RDONLY, posix.O_WRONLY
 _READ = posix.O_RDONLY | posix.O_CLOEXEC
-_dumps = marshal.dumps
 _PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
 _FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
 
@@ -54,7 +63,7 @@ def document(engine: "Engine", state: str) -> "dict[str, Any]":
     now = engine.clock()
     return {
         "format": "taupy-part",
-        "version": 1,
+        "version": 2,
         "engine": "python",
         "pid": engine.pid,
         "ppid": _getppid(),
@@ -69,10 +78,21 @@ def document(engine: "Engine", state: str) -> "dict[str, Any]":
         "node": engine.node,
         "threads": [_thread(engine, thread, now) for thread in engine.threads.copy()],
         # After the threads: none of their routines is missing.
-        "routines": [tuple(record) for record in engine.routines.records.copy()],
+        "routines": _routines(engine.routines.records.copy()),
         "metadata": {**engine.metadata, **(_usage() if state == "ended" else {})},
         "health": health(engine),
         "overhead": {},
+    }
+
+
+def _routines(records: "list[list[Any]]") -> "dict[str, list[Any]]":
+    return {
+        "name": [record[0] for record in records],
+        "file": [record[1] or "" for record in records],
+        "line": [record[2] or 0 for record in records],
+        "kind": [record[3] for record in records],
+        "group": [record[4] or "" for record in records],
+        "throttled": [number for number, record in enumerate(records) if record[5]],
     }
 
 

@@ -58,7 +58,7 @@ _module_of = type.__dict__["__module__"].__get__
 _flags_of = type.__dict__["__flags__"].__get__
 _HOME = __file__.rpartition("/")[0]
 _PACKAGE = _HOME.rpartition("/")[0]
-_OURS = (_HOME + "/", _PACKAGE + "/__init__.py", _PACKAGE + "/_native/")
+_OURS = (_HOME + "/", _PACKAGE + "/__init__.py", _PACKAGE + "/_native/", _PACKAGE + "/state/")
 _c_attributes = (
     type(list.append),
     type(list.__len__),

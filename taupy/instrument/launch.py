@@ -15,14 +15,14 @@ from typing import NoReturn
 
 from taupy.instrument.boot import VARIABLE
 from taupy.instrument.runfolder import RunSettings, write_settings
+from taupy.state.folder import Folder
 
 PTH = "taupy_boot.pth"
 
 # Bootstrap of the storer: an isolated interpreter that finds what this one found.
 _STORER = (
-    "import sys,marshal;"
-    "s=marshal.loads(open(sys.argv[1]+'/run','rb').read());"
-    "sys.path.extend(p for p in s['module_path'] if p not in sys.path);"
+    "import sys;"
+    "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
     "from taupy.commands.store import store;"
     "store(sys.argv[1])"
 )
@@ -75,9 +75,10 @@ def is_boot_installed(options: list[str]) -> bool:
     return any(os.path.exists(os.path.join(folder, PTH)) for folder in folders)
 
 
-def storer_command(folder: Path) -> list[bytes]:
+def storer_command(folder: Folder, paths: list[str]) -> list[bytes]:
     """The command that stores a run when its program has ended."""
-    return [os.fsencode(part) for part in (sys.executable, "-I", "-c", _STORER, str(folder))]
+    code = _STORER.format(paths=paths)
+    return [os.fsencode(part) for part in (sys.executable, "-I", "-c", code, folder.path)]
 
 
 def fallback_folder() -> str:
@@ -85,7 +86,7 @@ def fallback_folder() -> str:
     return str(Path(__file__).with_name("_site"))
 
 
-def execute(folder: Path, settings: RunSettings) -> NoReturn:
+def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     """Become the program. Does not return.
 
     Raises:
@@ -94,10 +95,10 @@ def execute(folder: Path, settings: RunSettings) -> NoReturn:
     environment = dict(os.environ)
     environment.pop(VARIABLE, None)
     options = settings.engine_options
-    options["storer_argv"] = storer_command(folder)
+    options["storer_argv"] = storer_command(folder, settings.module_path)
     options["storer_env"] = [os.fsencode(f"{k}={v}") for k, v in environment.items()]
     write_settings(folder, settings)
-    environment[VARIABLE] = str(folder)
+    environment[VARIABLE] = folder.path
     if not is_boot_installed(settings.interpreter[1:]):
         before = environment.get("PYTHONPATH")
         environment["TAUPY_PYTHONPATH"] = "" if before is None else ":" + before

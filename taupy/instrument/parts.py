@@ -1,24 +1,35 @@
 """Read a part: what one process has measured, whole or cut off.
 
-Two kinds of part exist: the compiled engine's mapped file (`*.part`, layout in
-`_native/part.h`) and the plain-Python engine's marshalled snapshot (`*.pypart`). Both
-come out as a `Part`: the same columns, in nanoseconds.
+Two kinds of part exist: the compiled engine's mapped file (`*.part`, a container with the
+blocks of `_native/part.h`) and the plain-Python engine's snapshot (`*.pypart`, a record). Both
+come out as a `Part`: the same columns, in nanoseconds. A part may have been cut off anywhere,
+or damaged, or made by hand; what cannot be is a FormatError, whatever it is.
 """
 
 from __future__ import annotations
 
-import marshal
 import os
 import struct
 from bisect import bisect_right
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from taupy.errors import FormatError
+from taupy.instrument import plain_part
+from taupy.instrument.part_data import (
+    ENDED,
+    EXEC,
+    SNAPSHOT,
+    Part,
+    PartThread,
+    Places,
+    Routine,
+    Sampled,
+)
+from taupy.state import container
+from taupy.state.container import Block, Container, Layout
+from taupy.state.folder import File
 
-MAGIC = b"TAUPYPRT"
-VERSION = 1
 THROTTLED = 2  # flag of a routine
 _COUNTER_FAULTS = {  # as in _native/counters.h
     1: "they did not count all the time: others used the processor's counters, too",
@@ -26,198 +37,124 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
     4: "they gave values that no program reaches",
 }
 _NODE_BYTES = 64
-_BLOCK_BYTES = 64
-_CHUNKS_AT_MOST = 512
+_SAMPLE = struct.Struct("<4Q4d")
+_METRICS_AT_MOST = 4  # as in _native/calltree.h
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES = 1, 2, 3, 4, 5, 6
-RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 KIND_NAMES = ("python", "c", "timer")
-
-_HEADER = struct.Struct("<8sII QQQ qq QQ qQ Q QQQ qqq q qq qqqqq q QQQQQQQQQQQ".replace(" ", ""))
-_HEADER_FIELDS = (  # noqa: SIM905
-    "magic version header_size chunk_count used mapped pid parent_pid process_start state "
-    "exit_status has_exit_status uses_tsc early_ticks start_ticks end_ticks early_ns start_ns "
-    "end_ns start_epoch_ns cpu_user_ns cpu_system_ns peak_resident_kib minor_faults major_faults "
-    "voluntary_switches involuntary_switches node forked repairs unmatched overlaps "
-    "calls_over_limit unmapped_bytes helper greenlets last_ticks greenlets_untraced profile_taken"
-).split()
+LAYOUT = Layout(
+    b"TAUPYPRT",
+    1,
+    "part of a run",
+    {THREAD: 392, ROUTINE: 48, METADATA: 16, EVENT: 24, SAMPLES: 64},
+)
+_PLAIN_SUFFIXES = (".pypart", ".pysnapshot")
 
 
-@dataclass(frozen=True, slots=True)
-class Routine:
-    """What a part calls a routine; `kind` is "python", "c" or "timer"."""
-
-    name: str
-    file: str
-    line: int
-    kind: str
-    group: str
-    throttled: bool = False
-
-
-@dataclass(slots=True)
-class Sampled:
-    """A user event as a part holds it; `row` is None for the thread as a whole."""
-
-    name: str
-    unit: str
-    row: int | None
-    count: int
-    minimum: float
-    maximum: float
-    total: float
-    sum_squares: float
-
-
-@dataclass(slots=True)
-class PartThread:
-    """Columns of one thread's tree; row 0 is the root, whose routine is -1."""
-
-    native_id: int
-    name: str
-    cpu_ns: int
-    routine: list[int] = field(default_factory=list)
-    parent: list[int] = field(default_factory=list)
-    calls: list[int] = field(default_factory=list)
-    resumes: list[int] = field(default_factory=list)
-    inclusive: list[int] = field(default_factory=list)
-    cpu_time: list[int] | None = None
-    samples: list[Sampled] = field(default_factory=list)
-    counters: list[list[int]] = field(default_factory=list)  # a column a metric, inclusive
-    counted: list[bool] | None = None  # rows with counters; None: all of them
-    native: bool = False  # never ran Python: only its counters are known
-    refused: str | None = None  # why its counters are not to be believed
-
-
-@dataclass(slots=True)
-class Places:
-    """Where call paths lay in the measured process: their addresses, in stretches.
-
-    Columns in the order of `address`: a stretch of `rows` call paths, `step` bytes each, of a
-    thread (position in `Part.threads`) from a row of its on.
-    """
-
-    address: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    step: list[int] = field(default_factory=list)
-    thread: list[int] = field(default_factory=list)
-    row: list[int] = field(default_factory=list)
-
-    def find(self, address: int) -> tuple[int, int] | None:
-        """(thread, row) of the call path at an address; None if there is none."""
-        at = bisect_right(self.address, address) - 1
-        if at < 0:
-            return None
-        row, odd = divmod(address - self.address[at], self.step[at])
-        if odd or row >= self.rows[at]:
-            return None
-        return self.thread[at], self.row[at] + row
-
-    def sort(self) -> None:
-        order = sorted(range(len(self.address)), key=self.address.__getitem__)
-        for name in ("address", "rows", "step", "thread", "row"):
-            column = getattr(self, name)
-            setattr(self, name, [column[at] for at in order])
-
-
-@dataclass(slots=True)
-class Part:
-    """One process's measurement."""
-
-    path: Path
-    engine: str
-    pid: int
-    parent_pid: int
-    process_start: int
-    state: int
-    forked: bool
-    started_at: float  # epoch seconds
-    start_ns: int
-    end_ns: int
-    exit_status: int | None
-    routines: list[Routine]
-    threads: list[PartThread]
-    metadata: dict[str, str]
-    health: dict[str, str]
-    node: int | None = None
-    start_ticks: int = 0
-    ns_per_tick: float = 1.0
-    places: Places | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Did the process end where we could see it?"""
-        return self.state in (ENDED, EXEC, SNAPSHOT)
-
-
-def read_part(path: Path, clock_now: tuple[int, int] | None = None) -> Part | None:
+def read_part(file: File, clock_now: tuple[int, int] | None = None) -> Part | None:
     """Decode a part; None if nothing was recorded in it.
 
     Args:
-        path: the part.
+        file: the part.
         clock_now: ticks and CLOCK_MONOTONIC of now, if the part was made since this
             host was booted: it tells a tick's length for a process that was killed.
 
     Raises:
         FormatError: the file is no part, or damaged.
+        OSError: it cannot be read, or is not trusted.
     """
-    data = path.read_bytes()
-    if not data.strip(b"\0"):
-        return None
-    if path.suffix in (".pypart", ".pysnapshot"):
-        return _read_python_part(path, data)
-    return _NativePart(path, data).decode(clock_now)
+    data = file.read_bytes()
+    name = file.name
+    with _refusing(name):
+        if file.suffix in _PLAIN_SUFFIXES:
+            part = plain_part.read(name, data)
+        else:
+            found = container.read(name, data, LAYOUT)
+            part = None if found is None else _NativePart(found).decode(clock_now)
+        if part is not None:
+            _check(part)
+    return part
 
 
-def peek_process(path: Path) -> tuple[int, int, bool, bool]:
+def peek_process(file: File) -> tuple[int, int, bool, bool]:
     """(pid, its start time, has it closed the part?, is it a helper?), not decoding more.
 
     A helper is a process of multiprocessing's own: its part is no node of the trial.
 
     Raises:
         FormatError: the file is no part.
+        OSError: it cannot be read, or is not trusted.
     """
-    if path.suffix == ".pypart":
-        try:
-            values = marshal.loads(path.read_bytes())
-            start = values.get("process_start", 0)
-            closed = values["state"] != "running"
-            return values["pid"], start, closed, bool(values.get("helper"))
-        except (EOFError, ValueError, TypeError, KeyError) as problem:
-            raise FormatError(f"{path} is no part of a run ({problem})") from None
-    with open(path, "rb") as file:
-        header = _header(path, file.read(_HEADER.size))
-    closed = header["state"] in (ENDED, EXEC, SNAPSHOT)
-    return header["pid"], header["process_start"], closed, bool(header["helper"])
+    with _refusing(file.name):
+        if file.suffix in _PLAIN_SUFFIXES:
+            return plain_part.peek(file.name, file.read_bytes())
+        head = container.header(file.name, file.read_bytes(first=container.HEADER_BYTES), LAYOUT)
+        closed = head.state in (ENDED, EXEC, SNAPSHOT)
+        return head.pid, head.process_start, closed, bool(head.helper)
 
 
-def _header(path: Path, data: bytes) -> dict[str, Any]:
-    if len(data) < _HEADER.size or data[:8] != MAGIC:
-        raise FormatError(f"{path} is no part of a run: it does not begin with {MAGIC.decode()}")
-    header = dict(zip(_HEADER_FIELDS, _HEADER.unpack_from(data), strict=True))
-    if header["version"] != VERSION:
-        raise FormatError(
-            f"{path} is a part of version {header['version']}, this taupy reads version {VERSION}"
-        )
-    return header
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Damage that no check has thought of."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as problem:
+        why = f"{type(problem).__name__}: {problem}"
+        raise FormatError(f"{name} is damaged ({why})") from problem
+    except MemoryError:
+        raise FormatError(f"{name} is too large for this machine's memory") from None
 
 
-def _text(data: bytes | memoryview) -> str:
-    return bytes(data).decode("utf-8", "backslashreplace")
+def _check(part: Part) -> None:
+    """Numbers that no process can have measured would break what is computed from them.
+
+    Raises:
+        FormatError: there is one.
+    """
+    for thread in part.threads:
+        rows = len(thread.routine)
+        columns = [thread.calls, thread.resumes, thread.inclusive, *thread.counters]
+        if thread.cpu_time is not None:
+            columns.append(thread.cpu_time)
+        if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
+            raise FormatError(f"{part.name} is damaged: its columns differ in length")
+        # Sums over rows are stored, and must fit as well.
+        if any(min(column) < 0 or sum(column) > _LARGEST for column in columns):
+            raise FormatError(f"{part.name} is damaged: counts or times that cannot be")
+        if not -1 <= min(thread.routine) <= max(thread.routine) < len(part.routines):
+            raise FormatError(f"{part.name} is damaged: a call path of no routine")
+        if thread.parent[0] != -1 or any(
+            not 0 <= parent < row for row, parent in enumerate(thread.parent) if row
+        ):
+            raise FormatError(f"{part.name} is damaged: a call path stands before its parent")
+        if not 0 <= thread.cpu_ns <= _LARGEST:
+            raise FormatError(f"{part.name} is damaged: a CPU time that cannot be")
+        for sampled in thread.samples:
+            values = (sampled.minimum, sampled.maximum, sampled.total, sampled.sum_squares)
+            if not 0 < sampled.count <= _LARGEST or any(value != value for value in values):
+                raise FormatError(f"{part.name} is damaged: a user event that cannot be")
+            if sampled.row is not None and not 0 <= sampled.row < rows:
+                raise FormatError(f"{part.name} is damaged: a user event at no call path")
+    moments = (part.start_ns, part.end_ns, part.started_at * 1e9)
+    if any(not 0 <= moment <= _LARGEST for moment in moments):
+        raise FormatError(f"{part.name} is damaged: a moment that cannot be")
+    if any(abs(routine.line) > _LARGEST for routine in part.routines):
+        raise FormatError(f"{part.name} is damaged: a line that cannot be")
+
+
+_LARGEST = (1 << 62) - 1
 
 
 class _NativePart:
     """Decoding of one mapped file."""
 
-    def __init__(self, path: Path, data: bytes) -> None:
-        self.path = path
-        self.data = data
-        self.header = _header(path, data)
-        (self.metric_count,) = struct.unpack_from("<Q", data, _HEADER.size)
-        count = self.header["chunk_count"]
-        if not 0 < count <= _CHUNKS_AT_MOST or len(data) < _HEADER.size + 8 + 16 * count:
-            raise FormatError(f"{path} is a damaged part: it tells of {count} chunks")
-        chunks = struct.unpack_from(f"<{2 * count}Q", data, _HEADER.size + 8)
-        self.chunk_addresses, self.chunk_offsets = chunks[::2], chunks[1::2]
+    def __init__(self, found: Container) -> None:
+        self.found = found
+        self.name = found.name
+        self.data = found.data
+        self.header = found.header
+        self.metric_count = found.header.metric_count
+        if self.metric_count > _METRICS_AT_MOST:
+            raise FormatError(f"{self.name} is damaged: it tells of {self.metric_count} metrics")
         self.stride = 2 if self.metric_count else 1
         self.places = Places()
         self.native_threads: set[int] = set()  # by where their blocks begin
@@ -225,43 +162,20 @@ class _NativePart:
         self.at_calls = False  # are counters read at every call?
         self.cpu_time = False
 
-    def address_of(self, offset: int) -> int:
-        """Where a byte of the file was in the measured process."""
-        at = bisect_right(self.chunk_offsets, offset) - 1
-        return int(self.chunk_addresses[at] + offset - self.chunk_offsets[at])
-
-    def blocks(self) -> list[tuple[int, int, int, int]]:
-        """(kind, thread, payload start, payload end) of every whole block."""
-        found = []
-        at, end = self.header["header_size"], min(self.header["used"], len(self.data))
-        while at + _BLOCK_BYTES <= end:
-            kind, thread, size = struct.unpack_from("<IIQ", self.data, at)
-            if size < _BLOCK_BYTES or at + size > end:
-                # Cut off in the making, or a chunk that never reached the file.
-                following = bisect_right(self.chunk_offsets, at)
-                if following == len(self.chunk_offsets):
-                    break
-                at = self.chunk_offsets[following]
-                continue
-            found.append((kind, thread, at + _BLOCK_BYTES, at + size))
-            at += size
-        return found
-
-    def describe_thread(self, start: int) -> None:
+    def describe_thread(self, block: Block) -> None:
         """What the header of a thread's block says of its counters."""
-        native, faults, number = struct.unpack_from("<QQQ", self.data, start - 48)
+        native, faults, number, *_ = block.words
         if native:
-            self.native_threads.add(start)
+            self.native_threads.add(block.start)
         if number:
-            self.refused[start] = f"they could not be opened: {os.strerror(number)}"
+            self.refused[block.start] = f"they could not be opened: {os.strerror(number)}"
         for bit, why in _COUNTER_FAULTS.items():
             if faults & bit:
-                self.refused[start] = why
+                self.refused[block.start] = why
                 break
 
     def decode(self, clock_now: tuple[int, int] | None) -> Part | None:
         header, data = self.header, self.data
-        blocks = self.blocks()
         routines: list[Routine] = []
         routine_at: dict[int, int] = {}
         events: dict[int, tuple[str, str]] = {}
@@ -269,43 +183,31 @@ class _NativePart:
         node_blocks: dict[int, list[tuple[int, int]]] = {}
         sample_blocks: dict[int, list[int]] = {}
         thread_blocks: list[tuple[int, int]] = []
-        for kind, thread, start, end in blocks:
+        for block in self.found.blocks:
+            kind, thread, start, end, _ = block
             if kind == ROUTINE:
-                key, what, flags, line, n, f, g = struct.unpack_from("<QIIqQQQ", data, start)
-                text = start + 48
-                if key == 0 or text + n + f + g > end:
+                key, what, flags, line, *sizes = struct.unpack_from("<QIIqQQQ", data, start)
+                if key == 0:
                     continue
-                group = _text(data[text + n + f + 2 : text + n + f + 2 + g])
+                name, file, group = self.found.texts(start + 48, end, *sizes)
                 routine_at[key] = len(routines)
-                routines.append(
-                    Routine(
-                        _text(data[text : text + n]),
-                        _text(data[text + n + 1 : text + n + 1 + f]),
-                        line,
-                        KIND_NAMES[what] if what < 3 else "python",
-                        group,
-                        bool(flags & THROTTLED),
-                    )
-                )
+                kind_name = KIND_NAMES[what] if what < 3 else "python"
+                throttled = bool(flags & THROTTLED)
+                routines.append(Routine(name, file, line, kind_name, group, throttled))
             elif kind == NODES:
                 node_blocks.setdefault(thread, []).append((start, end))
             elif kind == THREAD:
                 thread_blocks.append((thread, start))
-                self.describe_thread(start)
+                self.describe_thread(block)
             elif kind == METADATA:
-                n, v = struct.unpack_from("<QQ", data, start)
-                text = start + 16
-                if n and text + n + v <= end:
-                    metadata[_text(data[text : text + n])] = _text(
-                        data[text + n + 1 : text + n + 1 + v]
-                    )
+                sizes = list(struct.unpack_from("<QQ", data, start))
+                if sizes[0]:
+                    name, value = self.found.texts(start + 16, end, *sizes)
+                    metadata[name] = value
             elif kind == EVENT:
-                number, n, u = struct.unpack_from("<QQQ", data, start)
-                text = start + 24
-                events[number] = (
-                    _text(data[text : text + n]),
-                    _text(data[text + n + 1 : text + n + 1 + u]),
-                )
+                number, *sizes = struct.unpack_from("<QQQ", data, start)
+                name, unit = self.found.texts(start + 24, end, *sizes)
+                events[number] = name, unit
             elif kind == SAMPLES:
                 sample_blocks.setdefault(thread, []).append(start)
         if not thread_blocks:
@@ -314,8 +216,8 @@ class _NativePart:
         self.cpu_time = self.metric_count > 0 and counters_at is None
         counters_at = counters_at or metadata.pop("taupy.counters.after_cpu_time", None)
         self.at_calls = counters_at == "calls"
-        closed = header["state"] in (ENDED, EXEC, SNAPSHOT)
-        end_ticks = header["end_ticks"] if closed else self.last_ticks(thread_blocks, node_blocks)
+        closed = header.state in (ENDED, EXEC, SNAPSHOT)
+        end_ticks = header.end_ticks if closed else self.last_ticks(thread_blocks, node_blocks)
         per_tick = self.ns_per_tick(closed, clock_now)
         threads = [
             self.thread(
@@ -332,46 +234,46 @@ class _NativePart:
                 sorted(thread_blocks, key=lambda block: (block[1] in self.native_threads, block))
             )
         ]
-        start_ns = header["start_ns"]
+        start_ns = header.start_ns
         end_ns = (
-            header["end_ns"]
+            header.end_ns
             if closed
-            else start_ns + int(max(0, end_ticks - header["start_ticks"]) * per_tick)
+            else start_ns + int(max(0, end_ticks - header.start_ticks) * per_tick)
         )
         metadata.update(self.usage(closed))
         self.places.sort()
         return Part(
-            path=self.path,
+            name=self.name,
             engine="native",
-            pid=header["pid"],
-            parent_pid=header["parent_pid"],
-            process_start=header["process_start"],
-            state=header["state"],
-            forked=bool(header["forked"]),
-            started_at=header["start_epoch_ns"] / 1e9,
+            pid=header.pid,
+            parent_pid=header.parent_pid,
+            process_start=header.process_start,
+            state=header.state,
+            forked=bool(header.forked),
+            started_at=header.start_epoch_ns / 1e9,
             start_ns=start_ns,
             end_ns=end_ns,
-            exit_status=header["exit_status"] if header["has_exit_status"] else None,
+            exit_status=header.exit_status if header.has_exit_status else None,
             routines=routines,
             threads=threads,
             metadata=metadata,
             health=self.health(),
-            node=header["node"] if header["node"] >= 0 else None,
-            start_ticks=header["start_ticks"],
+            node=header.node if header.node >= 0 else None,
+            start_ticks=header.start_ticks,
             ns_per_tick=per_tick,
             places=self.places,
         )
 
     def ns_per_tick(self, closed: bool, clock_now: tuple[int, int] | None) -> float:
         header = self.header
-        if not header["uses_tsc"]:
+        if not header.uses_tsc:
             return 1.0
-        ticks, ns = header["end_ticks"], header["end_ns"]
+        ticks, ns = header.end_ticks, header.end_ns
         if not closed:
-            ticks, ns = clock_now or (header["start_ticks"], header["start_ns"])
-        if ticks <= header["early_ticks"] or ns <= header["early_ns"]:
-            raise FormatError(f"{self.path}: its clock readings do not rise")
-        return float((ns - header["early_ns"]) / (ticks - header["early_ticks"]))
+            ticks, ns = clock_now or (header.start_ticks, header.start_ns)
+        if ticks <= header.early_ticks or ns <= header.early_ns:
+            raise FormatError(f"{self.name}: its clock readings do not rise")
+        return float((ns - header.early_ns) / (ticks - header.early_ticks))
 
     def last_ticks(
         self,
@@ -379,7 +281,7 @@ class _NativePart:
         node_blocks: dict[int, list[tuple[int, int]]],
     ) -> int:
         """The last moment that a killed process has left a trace of."""
-        last: int = max(self.header["last_ticks"], self.header["start_ticks"])
+        last: int = max(self.header.last_ticks, self.header.start_ticks)
         for _, start in thread_blocks:
             last = max(last, struct.unpack_from("<Q", self.data, start + 24)[0])
         view = memoryview(self.data)
@@ -389,9 +291,7 @@ class _NativePart:
         return last
 
     def sample(self, start: int, events: dict[int, tuple[str, str]]) -> tuple[int, Sampled]:
-        event, _, node, count, low, high, total, squares = struct.unpack_from(
-            "<QQQQdddd", self.data, start
-        )
+        event, _, node, count, low, high, total, squares = _SAMPLE.unpack_from(self.data, start)
         name, unit = events.get(event, (f"event {event}", ""))
         return node, Sampled(name, unit, None, count, low, high, total, squares)
 
@@ -413,7 +313,7 @@ class _NativePart:
             "<QQQQQqq", data, start + 256
         )
         name = data[start + 328 : start + 392].split(b"\0", 1)[0]
-        root_address = self.address_of(start)
+        root_address = self.found.address_of(start)
         hidden_address = root_address + 128
         end = ended or end_ticks
         view = memoryview(data)
@@ -429,17 +329,18 @@ class _NativePart:
         first_row: list[int] = []
         self.place(root_address, 1, _NODE_BYTES, position, 0)
         for block_start, block_end in blocks:
-            first_address.append(self.address_of(block_start))
+            first_address.append(self.found.address_of(block_start))
             first_row.append(len(keys))
             whole = (block_end - block_start) // (8 * step) * (8 * step)
             columns = view[block_start : block_start + whole].cast("Q")
+            signed = view[block_start : block_start + whole].cast("q")
             block_keys = columns[0::step].tolist()
             used = block_keys.index(0) if 0 in block_keys else len(block_keys)
             self.place(first_address[-1], used, _NODE_BYTES * self.stride, position, len(keys))
             keys += block_keys[:used]
             parents += columns[1::step].tolist()[:used]
             t0s += columns[3::step].tolist()[:used]
-            ticks += columns[4::step].tolist()[:used]
+            ticks += signed[4::step].tolist()[:used]
             calls += columns[5::step].tolist()[:used]
             resumes += columns[6::step].tolist()[:used]
             for at, column in enumerate(further):
@@ -460,7 +361,7 @@ class _NativePart:
             if at >= 0:
                 row = first_row[order[at]] + (address - sorted_addresses[at]) // node_bytes
             if not 0 <= row < len(keys):
-                raise FormatError(f"{self.path}: a call path hangs under none of its thread")
+                raise FormatError(f"{self.name}: a call path hangs under none of its thread")
             return row
 
         parent_rows = [-1]
@@ -471,7 +372,7 @@ class _NativePart:
             if found is None:
                 found = seen[address] = row_of(address)
             if found >= row:
-                raise FormatError(f"{self.path}: a call path stands before its parent")
+                raise FormatError(f"{self.name}: a call path stands before its parent")
             parent_rows.append(found)
         # Frames still open count up to the end.
         if cursor == hidden_address:
@@ -482,7 +383,7 @@ class _NativePart:
             at = parent_rows[at]
         ticks[0] = max(0, end - t0s[0])
         cpu_ns = max(0, cpu - cpu_start)
-        thread = PartThread(native_id, _text(name), cpu_ns)
+        thread = PartThread(native_id, container.text(name), cpu_ns)
         unknown = -2
         for row, key in enumerate(keys):
             if row == 0:
@@ -498,7 +399,7 @@ class _NativePart:
         thread.parent = parent_rows
         thread.calls = calls
         thread.resumes = resumes
-        thread.inclusive = [int(value * per_tick) for value in ticks]
+        thread.inclusive = [int(max(0, value) * per_tick) for value in ticks]
         if self.cpu_time:
             thread.cpu_time = further.pop(0)
         thread.counters = further
@@ -506,8 +407,9 @@ class _NativePart:
         thread.native = start in self.native_threads
         thread.refused = self.refused.get(start)
         for address, sampled in samples:
-            sampled.row = row_of(address) if address else None
-            thread.samples.append(sampled)
+            if sampled.count:  # a killed process may have made room, and no more
+                sampled.row = row_of(address) if address else None
+                thread.samples.append(sampled)
         return thread
 
     def place(self, address: int, rows: int, step: int, thread: int, row: int) -> None:
@@ -522,96 +424,37 @@ class _NativePart:
         if not closed:
             return {}
         return {
-            "CPU Time User (s)": f"{header['cpu_user_ns'] / 1e9:.6f}",
-            "CPU Time System (s)": f"{header['cpu_system_ns'] / 1e9:.6f}",
-            "Peak Resident Memory (KiB)": str(header["peak_resident_kib"]),
-            "Page Faults Minor": str(header["minor_faults"]),
-            "Page Faults Major": str(header["major_faults"]),
-            "Context Switches Voluntary": str(header["voluntary_switches"]),
-            "Context Switches Involuntary": str(header["involuntary_switches"]),
+            "CPU Time User (s)": f"{header.cpu_user_ns / 1e9:.6f}",
+            "CPU Time System (s)": f"{header.cpu_system_ns / 1e9:.6f}",
+            "Peak Resident Memory (KiB)": str(header.peak_resident_kib),
+            "Page Faults Minor": str(header.minor_faults),
+            "Page Faults Major": str(header.major_faults),
+            "Context Switches Voluntary": str(header.voluntary_switches),
+            "Context Switches Involuntary": str(header.involuntary_switches),
         }
 
     def health(self) -> dict[str, str]:
         header = self.header
         found = {}
-        if count := header["calls_over_limit"]:
+        if count := header.calls_over_limit:
             found["callpaths"] = (
                 f"{count} calls on call paths beyond the limit, and all calls below them, were "
                 "folded into their callers; "
                 "raise it with --max-callpaths"
             )
-        if count := header["overlaps"]:
+        if count := header.overlaps:
             found["timers"] = (
                 f"{count} timers were stopped out of order or without having been started"
             )
-        if header["greenlets_untraced"]:
+        if header.greenlets_untraced:
             found["greenlets"] = (
                 "the program traces greenlets itself: call paths across their switches are mixed"
             )
-        if header["profile_taken"]:
+        if header.profile_taken:
             found["c_calls"] = (
                 "the program set a profile function of its own: calls of C functions are missing "
                 "from then on"
             )
-        if count := header["unmapped_bytes"]:
+        if count := header.unmapped_bytes:
             found["part"] = f"{count} bytes had no room in the run folder and were kept in memory"
         return found
-
-
-def _read_python_part(path: Path, data: bytes) -> Part:
-    try:
-        values = marshal.loads(data)
-        if values["format"] != "taupy-part" or values["version"] != 1:
-            raise ValueError("another format or version")
-        routines = [
-            Routine(
-                name,
-                file or "",
-                line or 0,
-                "timer" if kind in ("timer", "phase") else kind,
-                group or {"c": "PYTHON_C", "python": "PYTHON", "phase": "PHASE"}.get(kind, "USER"),
-                bool(throttled),
-            )
-            for name, file, line, kind, group, throttled in map(_six, values["routines"])
-        ]
-        threads = []
-        for item in values["threads"]:
-            thread = PartThread(
-                item["native_id"],
-                item["name"],
-                item.get("cpu_ns", 0),
-                item["routine"],
-                item["parent"],
-                item["calls"],
-                item["resumes"],
-                item["inclusive_ns"],
-            )
-            for name, unit, row, count, low, high, mean, squares in item["events"]:
-                thread.samples.append(
-                    Sampled(name, unit, row, count, low, high, mean * count, squares)
-                )
-            threads.append(thread)
-        return Part(
-            path=path,
-            engine="python",
-            pid=values["pid"],
-            parent_pid=values["ppid"],
-            process_start=values.get("process_start", 0),
-            state=ENDED if values["state"] == "ended" else RUNNING,
-            forked=bool(values.get("forked")),
-            started_at=values["started_at"],
-            start_ns=values["start_ns"],
-            end_ns=values["end_ns"],
-            exit_status=values.get("exit_status"),
-            routines=routines,
-            threads=threads,
-            metadata=dict(values["metadata"]),
-            health=dict(values["health"]),
-            node=values.get("node"),
-        )
-    except (EOFError, ValueError, TypeError, KeyError) as problem:
-        raise FormatError(f"{path} is no part of a run ({problem})") from None
-
-
-def _six(routine: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (*routine, None, None)[:6] if len(routine) < 6 else routine

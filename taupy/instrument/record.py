@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from taupy.instrument.parts import Part, PartThread, Routine, Sampled
+from taupy.instrument.part_data import Part, PartThread, Routine, Sampled
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.profile import (
     ABSENT,
@@ -457,14 +457,14 @@ def assign_nodes(
     taken = set(known.values())
     nodes: dict[int, Part] = {}
     for part in ordered:
-        node = known.get(part.path.name)
+        node = known.get(part.name)
         if node is None:
             node = part.node if part.node is not None and part.node not in taken else None
         if node is None:
             node = settings.rank
             while node in taken:
                 node += settings.world_size
-        known[part.path.name] = node
+        known[part.name] = node
         taken.add(node)
         nodes[node] = part
     return nodes

@@ -1,25 +1,35 @@
 """The run folder: where a run lives between its launch and its storing.
 
-It holds the run's settings (`run`, marshalled: the program's interpreter reads it with
-built-in modules only) and one part a process. The state folder holds all run folders.
+It holds the run's settings (`run`, a record) and one part a process. The state folder holds
+all run folders; it may lie where others can write, so both are opened by `state/folder.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import marshal
 import os
 import tempfile
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from taupy.instrument.boot import VERSION
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
+from taupy.state import values
+from taupy.state.folder import Folder, Untrusted, open_own, open_run
+from taupy.state.shape import fits
 
-VERSION = 1
+_PREFIX = "run-"
+_OPTIONS: dict[str, Any] = {  # those that are looked at after the run
+    "include": list[str],
+    "exclude": list[str],
+    "counter_metrics": list[tuple[str, str]],
+    "gpu_counter_names": list[str],
+}
 
 
 @dataclass(slots=True)
@@ -91,56 +101,129 @@ def state_folders() -> list[Path]:
     return folders
 
 
-def make_run_folder(uuid: str) -> Path:
-    """A new run folder in the first state folder that takes it.
+def open_states() -> tuple[list[Folder], list[str]]:
+    """The state folders that are there and may be used, and why others may not, a line each."""
+    usable: list[Folder] = []
+    refused: list[str] = []
+    for path in dict.fromkeys(state_folders()):
+        try:
+            usable.append(open_own(os.path.abspath(path)))
+        except Untrusted as problem:
+            refused.append(f"{problem}: it is left alone")
+        except OSError:
+            continue  # there is none
+    return usable, refused
+
+
+def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
+    """A new run folder in the first state folder that takes it, and why those before it may
+    not be used, a line each.
 
     Raises:
         OSError: none does.
     """
     problem: OSError | None = None
-    for state in state_folders():
+    refused: list[str] = []
+    for path in state_folders():
         try:
-            state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = state.stat()
-            if status.st_uid != os.getuid() and os.getuid() != 0:
-                continue  # somebody else's folder in a shared /tmp
-            folder = state.absolute() / f"run-{uuid}-{os.getpid()}"
-            folder.mkdir(mode=0o700)
-            return folder
+            if not os.path.lexists(path):
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open_own(os.path.abspath(path)) as state:
+                return state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}"), refused
+        except Untrusted as failed:
+            refused.append(f"{failed}: another state folder is used")
+            problem = problem or failed
         except OSError as failed:
             problem = problem or failed
     assert problem is not None
     raise problem
 
 
-def write_settings(folder: Path, settings: RunSettings) -> None:
+def has_run_folders() -> bool:
+    """Is there anything that `run_folders` would look at? For those who have no time to lose."""
+    return any(os.path.lexists(path) and _may_hold_runs(path) for path in state_folders())
+
+
+def _may_hold_runs(path: Path) -> bool:
+    try:
+        return any(name.startswith(_PREFIX) for name in os.listdir(path))
+    except OSError:
+        return True  # no folder, or another user's: that is to be said
+
+
+def run_folders() -> tuple[list[Path], list[str]]:
+    """Run folders of this user, whatever is in them; and what cannot be trusted, a line each."""
+    states, refused = open_states()
+    folders = []
+    for state in states:
+        with state:
+            for name in state.names():
+                if not name.startswith(_PREFIX):
+                    continue
+                try:
+                    state.folder(name).close()
+                    folders.append(Path(state.path, name))
+                except Untrusted as problem:
+                    refused.append(f"{problem}: it is left alone")
+                except OSError:
+                    continue  # stored meanwhile
+    return folders, refused
+
+
+def write_settings(folder: Folder, settings: RunSettings) -> None:
     """Write or replace the settings in one step."""
-    new = folder / "run.new"
-    new.write_bytes(marshal.dumps(asdict(settings)))
-    new.replace(folder / "run")
+    (folder / "run").write_bytes(values.dumps(asdict(settings)))
 
 
 def note_ending(root_pid: int, exit_code: int) -> None:
     """A parent that saw a run's program die says so in its run folder, if that is still there."""
-    for state in state_folders():
-        for folder in sorted(state.glob(f"run-*-{root_pid}"), reverse=True)[:1]:  # the newest
+    for path in reversed(run_folders()[0]):  # the newest first
+        if not path.name.endswith(f"-{root_pid}"):
+            continue
+        with suppress(OSError, values.Damaged), open_run(os.fspath(path)) as folder:
             settings = read_settings(folder)
-            if settings is not None and not is_alive(root_pid, settings.root_start):
+            if not is_alive(root_pid, settings.root_start):
                 settings.ending = exit_code
-                with suppress(OSError):
-                    write_settings(folder, settings)
+                write_settings(folder, settings)
+        return
 
 
-def read_settings(folder: Path) -> RunSettings | None:
-    """The settings of a run folder; None if it has none that this version can read."""
-    try:
-        values = marshal.loads((folder / "run").read_bytes())
-        if not isinstance(values, dict) or values.get("version") != VERSION:
-            return None
-        values["early"] = tuple(values["early"])
-        return RunSettings(**values)
-    except (OSError, EOFError, ValueError, TypeError, KeyError):
-        return None
+def read_settings(folder: Folder) -> RunSettings:
+    """The settings of a run folder.
+
+    Raises:
+        FileNotFoundError: it has none: it is no run folder, or is being made or removed.
+        Untrusted: they are not ours.
+        Damaged: this version of taupy cannot read them.
+    """
+    return settings_of(values.loads((folder / "run").read_record()))
+
+
+def settings_of(record: Any) -> RunSettings:
+    """The settings in a record, every one of which has its type.
+
+    Raises:
+        Damaged: one is missing, or of another type or version.
+    """
+    hints = _hints()
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        raise values.Damaged("it is a run of another version of taupy")
+    wrong = sorted(hints.keys() ^ record.keys()) or [
+        name for name, hint in hints.items() if not fits(record[name], hint)
+    ]
+    options = record.get("engine_options")
+    if not wrong and isinstance(options, dict):
+        wrong = [
+            name for name, hint in _OPTIONS.items() if not fits(options.get(name), hint | None)
+        ]
+    if wrong:
+        raise values.Damaged(f"a setting of the run is not as it should be: {wrong[0][:80]}")
+    return RunSettings(**record)
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(RunSettings)
 
 
 def boot_id() -> str:

@@ -647,11 +647,14 @@ def test_a_late_child_that_leaves_nothing_completes_the_trial(runs, native):
     runs.taupy("run", "--db", str(runs.database), "-c", "import os; os.kill(os.getpid(), 9)")
     (folder,) = runs.state.iterdir()
     from taupy.instrument.runfolder import read_settings, write_settings
+    from taupy.state import values
+    from taupy.state.folder import open_run
 
-    settings = read_settings(folder)
-    settings.uuid = uuid
-    write_settings(folder, settings)
-    (folder / "nodes").write_bytes(b"{0")  # an empty dict, marshalled
+    with open_run(str(folder)) as opened:
+        settings = read_settings(opened)
+        settings.uuid = uuid
+        write_settings(opened, settings)
+    (folder / "nodes").write_bytes(values.dumps({}))
     for part in folder.glob("*.part"):
         part.write_bytes(b"")
     runs.taupy("doctor", "--db", str(runs.database))

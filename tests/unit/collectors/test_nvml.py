@@ -15,6 +15,8 @@ import pytest
 from taupy.collectors import nvml
 from taupy.model.gpu import Fact
 from taupy.model.processes import process_start
+from taupy.state import values
+from taupy.state.folder import open_run
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 
@@ -76,9 +78,9 @@ def test_without_nvml_there_is_nothing(monkeypatch):
 def test_the_sampler_ends_with_the_program_and_keeps_what_it_saw(tmp_path):
     program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.4)"])
     start = process_start(program.pid)
-    nvml.watch(tmp_path, program.pid, start, interval_s=0.02)
+    nvml.watch(open_run(str(tmp_path)), program.pid, start, interval_s=0.02)
     program.wait()
-    events = nvml.user_events(tmp_path, {"GPU-aaaa": 3})
+    events = nvml.user_events(open_run(str(tmp_path)), {"GPU-aaaa": 3})
     power = next(event for event in events if event.name == "GPU[3] Power")
     assert power.count >= 2
     assert (power.unit, power.minimum, power.maximum) == ("W", 100.0, 200.0)
@@ -89,25 +91,39 @@ def test_the_sampler_ends_with_the_program_and_keeps_what_it_saw(tmp_path):
 
 @pytest.mark.usefixtures("library")
 def test_the_sampler_ends_when_the_run_folder_is_gone(tmp_path):
-    folder = tmp_path / "gone"
+    (tmp_path / "gone").mkdir(mode=0o700)
+    folder = open_run(str(tmp_path / "gone"))
+    (tmp_path / "gone").rmdir()
     nvml.watch(folder, os.getpid(), process_start(os.getpid()), interval_s=0.01)
     assert nvml.user_events(folder, {"GPU-aaaa": 0}) == []
 
 
-def test_damaged_samples_are_no_samples(tmp_path):
-    (tmp_path / nvml.SAMPLES).write_bytes(b"not marshalled at all")
-    assert nvml.user_events(tmp_path, {"GPU-aaaa": 0}) == []
+@pytest.mark.parametrize(
+    "kept",
+    [
+        b"no record at all",
+        values.dumps([1, 2]),
+        values.dumps({"GPU-aaaa": [("Power", "W", 0, 1.0, 1.0, 1.0, 1.0)]}),  # none of nothing
+        values.dumps({"GPU-aaaa": [("Power", "W", 1, 1.0, 1.0, float("nan"), 1.0)]}),
+        values.dumps({"GPU-aaaa": [("Power", "W", 1)]}),
+    ],
+)
+def test_damaged_samples_are_no_samples(tmp_path, kept):
+    (tmp_path / nvml.SAMPLES).write_bytes(kept)
+    assert nvml.user_events(open_run(str(tmp_path)), {"GPU-aaaa": 0}) == []
 
 
 def test_the_sampler_is_no_child_of_the_program(played, tmp_path, monkeypatch):
     """It is found by its command line, and nobody can wait for it."""
     program = f"""
 import os, sys, time
-from pathlib import Path
 from taupy.collectors import nvml
+from taupy.state.folder import open_run
 from taupy.model.processes import process_start
+from taupy.state import values
+from taupy.state.folder import open_run
 nvml._CONTROL = "/dev/null"
-folder = Path({str(tmp_path)!r})
+folder = open_run({str(tmp_path)!r})
 assert nvml.begin(folder, os.getpid(), process_start(os.getpid()))
 try:
     os.waitpid(-1, 0)
@@ -123,7 +139,7 @@ while not (folder / nvml.SAMPLES).exists() and time.monotonic() < deadline:
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment
     )
     assert done.stdout == "no child\n", done.stderr
-    events = nvml.user_events(tmp_path, {"GPU-aaaa": 0, "GPU-bbbb": 1})
+    events = nvml.user_events(open_run(str(tmp_path)), {"GPU-aaaa": 0, "GPU-bbbb": 1})
     assert {event.name for event in events} >= {"GPU[0] Power", "GPU[1] Power"}
 
 

@@ -1,6 +1,5 @@
 """Points of a timeline: how samples are summed up, joined and read back."""
 
-import marshal
 import math
 import os
 
@@ -10,6 +9,8 @@ from taupy.collectors import beside, sampler
 from taupy.collectors.sampler import Points
 from taupy.commands.run_metrics import interval_ns, local_rank
 from taupy.errors import TaupyError, UsageError
+from taupy.state import values as records
+from taupy.state.folder import open_run
 
 
 def filled(count, most, values=lambda n: [float(n)], length=10):
@@ -87,7 +88,7 @@ def test_the_rank_on_this_machine(monkeypatch):
 
 
 def kept(folder, *gpus):
-    (folder / sampler.KEPT).write_bytes(marshal.dumps(list(gpus)))
+    (folder / sampler.KEPT).write_bytes(records.dumps(list(gpus)))
 
 
 def gpu(points, channels, uuid="GPU-1", ordinal=0):
@@ -106,22 +107,22 @@ def gpu(points, channels, uuid="GPU-1", ordinal=0):
 
 def test_what_was_kept_has_the_programs_number_of_the_gpu(tmp_path):
     kept(tmp_path, gpu(filled(3, 8), [("sm_active", "%")], ordinal=2))
-    (found,) = sampler.timelines(tmp_path, {"GPU-1": 5})
+    (found,) = sampler.timelines(open_run(str(tmp_path)), {"GPU-1": 5})
     assert [(one.name, one.count, one.mean) for one in found.events] == [("GPU[5] sm_active", 3, 1)]
     assert found.samples[0].name == "GPU[5] sm_active" and len(found.samples[0]) == 3
-    assert sampler.timelines(tmp_path, {}) == []
-    assert sampler.timelines(tmp_path, None)[0].events[0].name == "GPU[2] sm_active"
+    assert sampler.timelines(open_run(str(tmp_path)), {}) == []
+    assert sampler.timelines(open_run(str(tmp_path)), None)[0].events[0].name == "GPU[2] sm_active"
 
 
 def test_nothing_sampled_a_sampler_that_failed_and_damaged_samples_are_told_apart(tmp_path):
     kept(tmp_path)
-    assert sampler.timelines(tmp_path, None) is None
+    assert sampler.timelines(open_run(str(tmp_path)), None) is None
     (tmp_path / sampler.KEPT).write_bytes(b"nonsense")
     with pytest.raises(TaupyError, match="cannot be read"):
-        sampler.timelines(tmp_path, None)
+        sampler.timelines(open_run(str(tmp_path)), None)
     (tmp_path / sampler.KEPT).unlink()
     with pytest.raises(TaupyError, match="the sampler of GPUs failed"):
-        sampler.timelines(tmp_path, None)
+        sampler.timelines(open_run(str(tmp_path)), None)
 
 
 def test_an_answer_comes_from_a_process_beside_us():

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import marshal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from taupy.state import values
+
 ROOT = Path(__file__).parents[3]
 
 DRIVER = """
-import sys, marshal
+import sys
 sys.path.insert(0, {root!r})
+from taupy.state import values
 from taupy.instrument import engine, engine_part
 sys.modules["_taupy_engine"] = engine
 class Clock:
@@ -31,8 +33,8 @@ try:
     exec(code, space)
 finally:
     engine.stop()
-    final = marshal.loads(open({output!r}, "rb").read())
-    open({output!r}, "wb").write(marshal.dumps([*space["parts"], final]))
+    final = values.loads(open({output!r}, "rb").read())
+    open({output!r}, "wb").write(values.dumps([*space["parts"], final]))
 """
 
 
@@ -47,7 +49,7 @@ class Rows:
     def path(self, thread, row) -> str:
         names = []
         while row:
-            names.append(self.part["routines"][thread["routine"][row]][0])
+            names.append(self.part["routines"]["name"][thread["routine"][row]])
             row = thread["parent"][row]
         return " > ".join(reversed(names))
 
@@ -107,6 +109,6 @@ def measure(tmp_path):
         )
         if check:
             assert done.returncode == 0, done.stderr
-        return Measured(marshal.loads(output.read_bytes()), done.stdout, done.returncode)
+        return Measured(values.loads(output.read_bytes()), done.stdout, done.returncode)
 
     return run

@@ -2,18 +2,17 @@
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
 from taupy.instrument.children import Child, runs_python, unmeasured
-from taupy.instrument.parts import ENDED, EXEC, Part
+from taupy.instrument.part_data import ENDED, EXEC, Part
 
 
 def _part(pid, start_ns, *, state=ENDED, forked=False, **metadata):
     metadata = {f"taupy.{name}": text for name, text in metadata.items()}
     return Part(
-        Path("x"), "native", pid, 1, 0, state, forked, 0.0, start_ns, start_ns + 1, 0, [], [],
+        "x", "native", pid, 1, 0, state, forked, 0.0, start_ns, start_ns + 1, 0, [], [],
         metadata, {},
     )  # fmt: skip
 

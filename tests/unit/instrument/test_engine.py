@@ -6,6 +6,8 @@ import pytest
 
 from taupy.instrument.engine_routines import Routines, start_offset
 from taupy.instrument.parts import read_part
+from taupy.state import values
+from taupy.state.folder import open_run
 
 
 def test_inclusive_time_holds_the_callees_and_nothing_else(measure):
@@ -219,7 +221,8 @@ for _ in range(8):
     # More than 5 calls and less than 10 ns a call: the sixth is the last that is recorded.
     assert done.last.all()["<module> > cheap"] == (6, 0, 54)
     assert done.last.all()["<module> > dear"] == (8, 0, 80)
-    flags = {record[0]: record[5] for record in done.last.part["routines"]}
+    routines = done.last.part["routines"]
+    flags = {name: n in routines["throttled"] for n, name in enumerate(routines["name"])}
     assert flags == {"<module>": False, "cheap": True, "dear": False}
 
 
@@ -275,7 +278,8 @@ for _ in range(3):
     exec(compile("def f(): clock.now += 2\\nf()", "made.py", "exec"))
 """)
     assert done.last.all()["<module> > <module> > f"] == (3, 0, 6)
-    names = [record[:3] for record in done.last.part["routines"]]
+    routines = done.last.part["routines"]
+    names = list(zip(routines["name"], routines["file"], routines["line"], strict=True))
     assert names.count(("f", "made.py", 1)) == 1
 
 
@@ -311,18 +315,19 @@ after()
 
 def test_a_child_of_fork_begins_with_the_open_path_and_no_calls(measure):
     done = measure("""
-import os, marshal
+import os
+from taupy.state import values
 def work(): clock.now += 7
 def both():
     clock.now += 1000
     work()
     if os.fork() == 0:
         work(); work()
-        open("child", "wb").write(marshal.dumps(part()))
+        open("child", "wb").write(values.dumps(part()))
         os._exit(0)
     os.wait()
 both()
-parts.append(marshal.loads(open("child", "rb").read()))
+parts.append(values.loads(open("child", "rb").read()))
 """)
     child = done.parts[0]
     assert child.all() == {
@@ -350,7 +355,8 @@ engine_part.write = write_until_the_next_is_due
 
 def test_a_child_of_fork_never_writes_its_parents_part(measure):
     done = measure("""
-import marshal, os
+import os
+from taupy.state import values
 from taupy.instrument import engine, engine_part
 engine._engine.save()
 find_start = engine_part.process_start_time
@@ -363,7 +369,7 @@ child = os.fork()
 if not child:
     os._exit(0)
 os.waitpid(child, 0)
-print(marshal.loads(open(path, "rb").read())["pid"] == os.getpid())
+print(values.loads(open(path, "rb").read())["pid"] == os.getpid())
 """)
     assert done.stdout == "True\n"
 
@@ -435,11 +441,9 @@ engine.timer_leave("t", "USER")
 
 def test_the_part_is_read_back_as_it_was_written(measure, tmp_path):
     measure("def f(): clock.now += 5\nf()\n")
-    import marshal
-
-    final = marshal.loads((tmp_path / "part").read_bytes())[-1]
-    (tmp_path / "x.pypart").write_bytes(marshal.dumps(final))
-    part = read_part(tmp_path / "x.pypart")
+    final = values.loads((tmp_path / "part").read_bytes())[-1]
+    (tmp_path / "x.pypart").write_bytes(values.dumps(final))
+    part = read_part(open_run(str(tmp_path)) / "x.pypart")
     assert part.complete and part.engine == "python"
     assert [routine.name for routine in part.routines] == ["<module>", "f"]
     assert part.threads[0].inclusive == [5, 5, 5]

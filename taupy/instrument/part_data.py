@@ -1,0 +1,115 @@
+"""What one process has measured, as plain data: the same for both engines."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """What a part calls a routine; `kind` is "python", "c" or "timer"."""
+
+    name: str
+    file: str
+    line: int
+    kind: str
+    group: str
+    throttled: bool = False
+
+
+@dataclass(slots=True)
+class Sampled:
+    """A user event as a part holds it; `row` is None for the thread as a whole."""
+
+    name: str
+    unit: str
+    row: int | None
+    count: int
+    minimum: float
+    maximum: float
+    total: float
+    sum_squares: float
+
+
+@dataclass(slots=True)
+class PartThread:
+    """Columns of one thread's tree; row 0 is the root, whose routine is -1."""
+
+    native_id: int
+    name: str
+    cpu_ns: int
+    routine: list[int] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+    resumes: list[int] = field(default_factory=list)
+    inclusive: list[int] = field(default_factory=list)
+    cpu_time: list[int] | None = None
+    samples: list[Sampled] = field(default_factory=list)
+    counters: list[list[int]] = field(default_factory=list)  # a column a metric, inclusive
+    counted: list[bool] | None = None  # rows with counters; None: all of them
+    native: bool = False  # never ran Python: only its counters are known
+    refused: str | None = None  # why its counters are not to be believed
+
+
+@dataclass(slots=True)
+class Places:
+    """Where call paths lay in the measured process: their addresses, in stretches.
+
+    Columns in the order of `address`: a stretch of `rows` call paths, `step` bytes each, of a
+    thread (position in `Part.threads`) from a row of its on.
+    """
+
+    address: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    step: list[int] = field(default_factory=list)
+    thread: list[int] = field(default_factory=list)
+    row: list[int] = field(default_factory=list)
+
+    def find(self, address: int) -> tuple[int, int] | None:
+        """(thread, row) of the call path at an address; None if there is none."""
+        at = bisect_right(self.address, address) - 1
+        if at < 0:
+            return None
+        row, odd = divmod(address - self.address[at], self.step[at])
+        if odd or row >= self.rows[at]:
+            return None
+        return self.thread[at], self.row[at] + row
+
+    def sort(self) -> None:
+        order = sorted(range(len(self.address)), key=self.address.__getitem__)
+        for name in ("address", "rows", "step", "thread", "row"):
+            column = getattr(self, name)
+            setattr(self, name, [column[at] for at in order])
+
+
+@dataclass(slots=True)
+class Part:
+    """One process's measurement."""
+
+    name: str  # of the file
+    engine: str
+    pid: int
+    parent_pid: int
+    process_start: int
+    state: int
+    forked: bool
+    started_at: float  # epoch seconds
+    start_ns: int
+    end_ns: int
+    exit_status: int | None
+    routines: list[Routine]
+    threads: list[PartThread]
+    metadata: dict[str, str]
+    health: dict[str, str]
+    node: int | None = None
+    start_ticks: int = 0
+    ns_per_tick: float = 1.0
+    places: Places | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Did the process end where we could see it?"""
+        return self.state in (ENDED, EXEC, SNAPSHOT)
