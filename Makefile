@@ -2,6 +2,7 @@
 # make test    run the quick tests, in minutes
 # make test-all    run all tests but those that need a GPU
 # make check   lint, format, types, import floors, docs
+# make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
 # make bench   measure what measuring costs
 # make gpu-check    on a machine with a GPU: its tests, beside torch.profiler
 # make gpu-record GPU_RECORD=FOLDER   keep what CUPTI gives of a run there, for tests without
@@ -23,7 +24,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs bench gpu-environment gpu-check gpu-record clean python
+.PHONY: demo test-environment test test-all check lint types floors docs sanitize bench gpu-environment gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
@@ -52,6 +53,9 @@ floors: $(TEST)/.installed-check
 
 docs: $(TEST)/.installed-check
 	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
+
+sanitize: test-environment
+	$(TEST)/bin/python scripts/sanitize.py $(SANITIZE)
 
 bench: $(TEST)/.installed-bench
 	for what in overhead bias training startup memory store counters ceilings compare formats gpu_records; do \
