@@ -147,6 +147,12 @@ static Node *node_new(Thread *thread, Node *parent, void *key)
     return node;
 }
 
+/* Has it ended? Threads end without the GIL. */
+static inline int thread_is_over(const Thread *thread)
+{
+    return __atomic_load_n(&thread->ended_ticks, __ATOMIC_ACQUIRE) != 0;
+}
+
 static inline Node *visible(Thread *thread)
 {
     return thread->cursor == &thread->hidden ? thread->hidden.parent : thread->cursor;
@@ -183,7 +189,7 @@ static void metrics_read(Thread *thread, int n, uint64_t *values)
     int own = thread == this_thread;
     if (cpu_time_wanted) {
         clockid_t clock = CLOCK_THREAD_CPUTIME_ID;
-        if (!own && (thread->ended_ticks || pthread_getcpuclockid(thread->pthread, &clock) != 0))
+        if (!own && (thread_is_over(thread) || pthread_getcpuclockid(thread->pthread, &clock) != 0))
             *values = (uint64_t)thread->cpu_ns;
         else
             *values = (uint64_t)clock_ns(clock);
@@ -240,11 +246,12 @@ static void metrics_leave(Thread *thread, Node *node, uint64_t took)
         natives_look();
 }
 
-/* What is open counts up to now, and goes on. */
+/* What is open counts up to now, and goes on. Under ended_lock (natives.h): the thread may be
+ * about to end, and its descriptors to be closed and to become another's. */
 static void metrics_flush(Thread *thread)
 {
     uint64_t values[METRICS_AT_MOST] = {0}, events[COUNTER_EVENTS_AT_MOST];
-    if (metric_count == 0 || thread->ended_ticks)
+    if (metric_count == 0 || thread_is_over(thread))
         return;
     if (thread->counters != NULL) /* have they counted all the time? */
         counter_read_events(thread->counters, events);

@@ -227,8 +227,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
     finish(0, 0, PART_ENDED);
     active = 0;
     operations_stop();
-    counters_close();
-    whole_close();
+    counters_stop();
     this_thread = NULL; /* other threads' stay, but the hooks that use them are gone */
     pthread_setspecific(thread_key, NULL);
     threads = thread_hint = NULL;
@@ -527,7 +526,10 @@ static PyObject *snapshot(PyObject *module, PyObject *label)
     metadata_write("taupy.snapshot", text);
     counters_finish();
     ranges_finish(0);
-    if (part_copy(part, path, PART_SNAPSHOT) != 0)
+    pthread_mutex_lock(&ended_lock); /* whoever ends meanwhile waits: no thread is half there */
+    int failed = part_copy(part, path, PART_SNAPSHOT);
+    pthread_mutex_unlock(&ended_lock);
+    if (failed)
         metadata_write("taupy.health.snapshot", "a snapshot could not be written");
     Py_RETURN_NONE;
 }
@@ -610,7 +612,7 @@ static PyObject *flat(PyObject *module, PyObject *unused)
                 for (int full = 0; above != NULL && full < 2; full++)
                     outermost[full] &= !flat_same(above, routine, full);
             }
-            for (Node *at = thread->ended_ticks ? &thread->root : visible(thread); at != NULL;
+            for (Node *at = thread_is_over(thread) ? &thread->root : visible(thread); at != NULL;
                  at = at->parent)
                 open |= at == node;
             double ticks = (double)node->inclusive + (open ? (double)(now.ticks - node->t0) : 0);

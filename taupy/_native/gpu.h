@@ -33,7 +33,7 @@ static int gpu_named[GPU_VARIABLES]; /* by us */
 /* The innermost node near the cursor under which a backward pass runs, else NULL. */
 static Node *backward_of(Thread *thread)
 {
-    if (__atomic_load_n(&thread->ended_ticks, __ATOMIC_RELAXED))
+    if (thread_is_over(thread))
         return NULL;
     Node *node = __atomic_load_n(&thread->cursor, __ATOMIC_RELAXED);
     if (node == &thread->hidden)

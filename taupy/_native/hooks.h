@@ -341,7 +341,7 @@ static __attribute__((noinline)) void throttle(void *key, uint64_t took)
     if (++routine->calls <= throttle_calls || routine->ticks >= routine->calls * throttle_ticks)
         return;
     for (Thread *t = threads; t != NULL; t = t->next)
-        for (Node *node = t->ended_ticks ? &t->root : visible(t); node != NULL; node = node->parent)
+        for (Node *node = thread_is_over(t) ? &t->root : visible(t); node != NULL; node = node->parent)
             if (node->key == routine->node_key)
                 return;
     routine->flags |= ROUTINE_THROTTLED;

@@ -35,6 +35,7 @@ static Native *natives;
 static uint64_t thread_count;
 static uint64_t natives_nlink; /* of the folder of threads, at the last look */
 
+/* Held by a thread while it ends, and by whoever reads other threads' counters. */
 static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t ended_sums[COUNTER_METRICS_AT_MOST]; /* of Python threads that have ended */
 static int whole_wanted, whole_is_open;
@@ -46,7 +47,7 @@ static Node *region_open(void)
 {
     Node *found = NULL;
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
-        if (thread->ended_ticks)
+        if (thread_is_over(thread))
             continue;
         Node *node = visible(thread);
         while (node->parent != NULL && !node->region)
@@ -185,7 +186,7 @@ static void whole_credit(const Node *region)
     for (int i = 0; i < counter_metric_count; i++)
         now[i] -= (int64_t)ended_sums[i];
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
-        if (thread->ended_ticks || thread->counters == NULL)
+        if (thread_is_over(thread) || thread->counters == NULL)
             continue;
         counter_metrics(thread->counters, thread == this_thread, known);
         for (int i = 0; i < counter_metric_count; i++)
@@ -204,20 +205,31 @@ static void whole_credit(const Node *region)
     native_add(&whole, region, more, faults);
 }
 
-/* In the thread that ends, without the GIL. */
+/* In the thread that ends, without the GIL, under ended_lock. */
 static void counters_end(Thread *thread)
 {
     uint64_t last[COUNTER_METRICS_AT_MOST];
+    metrics_flush(thread);
+    thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     CounterGroup *group = thread->counters;
-    pthread_mutex_lock(&ended_lock);
-    thread->ended_ticks = clock_ticks();
     thread->counters = NULL;
+    __atomic_store_n(&thread->ended_ticks, clock_ticks(), __ATOMIC_RELEASE);
     if (group != NULL) {
         counter_metrics(group, 1, last);
         for (int i = 0; i < counter_metric_count; i++)
             ended_sums[i] += last[i];
         counter_close(group, 0);
     }
+}
+
+/* The engine stops: nobody counts any more, and threads that end later close nothing. */
+static void counters_stop(void)
+{
+    pthread_mutex_lock(&ended_lock);
+    for (Thread *thread = threads; thread != NULL; thread = thread->next)
+        thread->counters = NULL;
+    counters_close();
+    whole_close();
     pthread_mutex_unlock(&ended_lock);
 }
 
@@ -243,7 +255,7 @@ static int natives_room(void)
 static void native_found(int tid)
 {
     for (Thread *thread = threads; thread != NULL; thread = thread->next)
-        if (!thread->ended_ticks && thread->native_id == (uint64_t)tid)
+        if (!thread_is_over(thread) && thread->native_id == (uint64_t)tid)
             return;
     for (Native *native = natives; native != NULL; native = native->next)
         if (native->tid == tid && (native->group != NULL || native->seen < 0)) {
@@ -342,14 +354,16 @@ static void counters_finish(void)
     if (metric_count == 0)
         return;
     region_boundary();
+    pthread_mutex_lock(&ended_lock);
     for (Thread *thread = threads; thread != NULL; thread = thread->next)
         metrics_flush(thread);
+    pthread_mutex_unlock(&ended_lock);
     if (counter_event_count == 0 || whole_is_open)
         return;
     pthread_mutex_lock(&ended_lock); /* whoever has not ended by now stays until then */
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
         clockid_t clock;
-        if (thread->ended_ticks == 0 && pthread_getcpuclockid(thread->pthread, &clock) == 0)
+        if (!thread_is_over(thread) && pthread_getcpuclockid(thread->pthread, &clock) == 0)
             known += (uint64_t)clock_ns(clock);
         else
             known += (uint64_t)thread->cpu_ns;

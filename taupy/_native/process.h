@@ -80,15 +80,21 @@ static int part_begin(void)
     return 0;
 }
 
+/* Something was seen to happen now; threads say so without the GIL, too. */
+static void part_moment(uint64_t now)
+{
+    __atomic_store_n(&part->last_ticks, now, __ATOMIC_RELAXED);
+}
+
 static void thread_ended(void *value)
 {
     Thread *thread = value;
     if (part == NULL || thread != this_thread)
         return;
-    metrics_flush(thread);
-    thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    pthread_mutex_lock(&ended_lock);
     counters_end(thread);
-    part->last_ticks = thread->ended_ticks;
+    part_moment(thread->ended_ticks);
+    pthread_mutex_unlock(&ended_lock);
 }
 
 /* Begin to record on this thread. NULL if that cannot be. Needs the GIL, or a process
@@ -346,7 +352,7 @@ static void sample_resident(Thread *thread, uint64_t now)
 {
     uint64_t kib = resident_kib();
     thread->sampled_ticks = now;
-    part->last_ticks = now;
+    part_moment(now);
     if (kib == 0)
         return;
     sample("Resident Memory", "KiB", (double)kib, thread, NULL);
@@ -396,7 +402,7 @@ static void finish(int has_status, int64_t status, uint64_t state)
         pthread_mutex_lock(&ended_lock); /* whoever has not ended by now stays until then */
         for (Thread *thread = threads; thread != NULL; thread = thread->next) {
             clockid_t clock;
-            if (thread->ended_ticks == 0 && pthread_getcpuclockid(thread->pthread, &clock) == 0)
+            if (!thread_is_over(thread) && pthread_getcpuclockid(thread->pthread, &clock) == 0)
                 thread->cpu_ns = clock_ns(clock);
         }
         pthread_mutex_unlock(&ended_lock);

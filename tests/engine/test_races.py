@@ -1,0 +1,46 @@
+"""Threads that end while others are read: `make sanitize` looks for races in these programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from taupy.collectors import perf_events
+from tests.engine.conftest import has_native
+
+pytestmark = pytest.mark.skipif(not has_native, reason="the compiled engine is not built")
+
+STATUS = {counter.name: counter.status for counter in perf_events.available()}
+
+# A page of new memory is one fault; each thread touches a hundred.
+ENDING = """
+import mmap, threading, taupy
+
+def work():
+    memory = mmap.mmap(-1, 100 * 4096)
+    memory.madvise(15)  # no huge pages
+    for page in range(100):
+        memory[page * 4096] = 1
+
+for round in range(20):
+    workers = [threading.Thread(target=work) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    taupy.snapshot("while they end")
+    for worker in workers:
+        worker.join()
+"""
+
+
+@pytest.mark.skipif(STATUS["page_faults"] != "ok", reason=f"no counters: {STATUS['page_faults']}")
+def test_counters_of_threads_that_end_during_a_snapshot_are_kept_once(runner):
+    trial = runner.run(ENDING, "native", "--metrics", "page_faults", "--counters-at", "calls")
+    faults = trial.sql(
+        """SELECT value.exclusive FROM interval_value AS value
+             JOIN metric ON metric.id = value.metric_id AND metric.name = 'page_faults'
+             JOIN callpath ON callpath.id = value.callpath_id
+             JOIN timer ON timer.id = callpath.timer_id
+            WHERE timer.short_name = 'work'
+              AND value.trial_id = (SELECT min(id) FROM trial)"""
+    )
+    assert len(faults) == 160
+    assert all(100 <= count < 150 for (count,) in faults)
