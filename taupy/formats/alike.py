@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from taupy.model.gpu import NO_OWNER, Extent, Launch
@@ -25,7 +25,7 @@ ALIKE: Final = ("GPU_NO_OWNER", LAUNCHES_GROUP)
 """Groups of the timers over groups of launches."""
 
 _MOST_GROUPS: Final = 64
-"""Of one kernel on one stream; further launches join the group that is nearest in time."""
+"""Of one kernel on one stream; further ones are one group, whatever their configuration."""
 
 
 @dataclass(slots=True)
@@ -53,6 +53,7 @@ class Alike:
     Attributes:
         counted: the flop and bytes that were counted of each of them.
         shortest, longest: durations of launches in ns; None where none was timed.
+        mixed: it takes launches of any configuration and duration.
     """
 
     grid: Extent | None
@@ -60,13 +61,10 @@ class Alike:
     counted: frozenset[str]
     shortest: float | None
     longest: float | None
+    mixed: bool = False
     launches: dict[tuple[object, ...], Launch] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     samples: dict[str, _Sample] = field(default_factory=dict)
-
-    def takes(self, grid: Extent | None, block: Extent | None, counted: frozenset[str]) -> bool:
-        """Could launches of this configuration, of which that was counted, be of the group?"""
-        return (self.grid, self.block, self.counted) == (grid, block, counted)
 
     def spread(self, time_ns: float | None) -> float:
         """Its longest duration over its shortest one with this launch in it."""
@@ -76,11 +74,11 @@ class Alike:
         return max(high, 1.0) / max(low, 1.0)
 
     def add(self, launch: Launch) -> None:
-        """Count launches; grid and block are the group's, `row` is not looked at."""
-        launch = replace(launch, row=0, grid=self.grid, block=self.block)
-        resources = (launch.registers, launch.shared_static_bytes, launch.shared_dynamic_bytes)
-        known = self.launches.get(resources)
-        self.launches[resources] = launch if known is None else summed(known, launch)
+        """Count launches; those of one configuration become one."""
+        shared = (launch.shared_static_bytes, launch.shared_dynamic_bytes)
+        key = (launch.grid, launch.block, launch.registers, *shared)
+        known = self.launches.get(key)
+        self.launches[key] = launch if known is None else summed(known, launch)
 
     def add_values(self, values: Mapping[str, float]) -> None:
         """Add sums over launches, by metric."""
@@ -108,6 +106,8 @@ class Alike:
 
     def name(self) -> str:
         """What its launches have in common."""
+        if self.mixed:
+            return "launches of further configurations"
         parts = [
             f"{what} {'x'.join(map(str, extent))}"
             for what, extent in (("grid", self.grid), ("block", self.block))
@@ -146,18 +146,18 @@ class Groups:
     ) -> Alike:
         """The group that a launch belongs to, made if need be."""
         groups = self._groups.setdefault((thread, kernel), [])
-        fitting = [one for one in groups if one.takes(grid, block, counted)]
-        near = min(fitting, key=lambda one: one.spread(time_ns), default=None)
-        if near is None and len(groups) >= _MOST_GROUPS:
-            others = [one for one in groups if one.counted == counted]
-            near = min(others, key=lambda one: one.spread(time_ns), default=None)
-        elif near is not None and near.spread(time_ns) > 2 and len(groups) < _MOST_GROUPS:
-            near = None
-        if near is None:
-            near = Alike(grid, block, counted, time_ns, time_ns)
-            groups.append(near)
-            self._count += 1
-        elif time_ns is not None:
+        alike = [
+            one for one in groups if (one.grid, one.block, one.counted) == (grid, block, counted)
+        ]
+        near = min(alike, key=lambda one: one.spread(time_ns), default=None)
+        if near is None or near.spread(time_ns) > 2:
+            mixed = len(groups) >= _MOST_GROUPS
+            near = next((one for one in groups if one.mixed and one.counted == counted), None)
+            if near is None or not mixed:
+                near = Alike(grid, block, counted, time_ns, time_ns, mixed)
+                groups.append(near)
+                self._count += 1
+        if time_ns is not None:
             near.shortest = time_ns if near.shortest is None else min(near.shortest, time_ns)
             near.longest = time_ns if near.longest is None else max(near.longest, time_ns)
         return near

@@ -173,7 +173,8 @@ def _tensor_cores_idle(values: Mapping[str, float], capability: str) -> bool | N
 
     False says only that something ran on their pipe: since Ampere that may be HFMA2 alone.
     """
-    major = int(capability.partition(".")[0]) if capability[:1].isdigit() else 0
+    text = capability.partition(".")[0]
+    major = int(text) if text.isdecimal() and len(text) < 4 else 0
     if 0 < major < 7:
         return True  # there were none before Volta
     if major in (10, 11):

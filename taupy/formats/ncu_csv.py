@@ -251,7 +251,7 @@ def _kernel(cells: Mapping[str, str], pivot: bool) -> str:
     name = next((cells[one] for one in _KERNEL if one in cells), "")
     if pivot and not name:
         first = next(iter(cells.values()), "").strip()
-        name = f"kernel {first}" if _NUMBER.fullmatch(first) else first
+        name = f"row_{first}" if _NUMBER.fullmatch(first) else first
     return name[: limits.LONGEST_NAME] or "(unnamed kernel)"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypedDict
 
 from taupy.catalog import spelling
@@ -19,6 +19,7 @@ from taupy.formats import ncu_counters
 from taupy.formats.alike import Groups
 from taupy.formats.gpu_records import kernel_timer
 from taupy.formats.ncu_peaks import Peaks
+from taupy.formats.summed_tables import least_squares
 from taupy.model.gpu import Device, Extent, Launch
 from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
@@ -270,7 +271,8 @@ class CountedLaunches:
 def _launch(one: Counted, time_ns: float | None) -> Launch:
     """What is known of its durations in whole nanoseconds, and what it asks of an SM."""
     if time_ns is None:
-        return Launch(0, one.count, 0, 0, 0, 0.0, one.count, **_resources(one.values))
+        untimed = Launch(0, one.count, 0, 0, 0, 0.0, one.count, one.grid, one.block)
+        return replace(untimed, **_resources(one.values))
     shortest, longest = one.ranges.get(ncu_counters.DURATION, (time_ns, time_ns))
     squares = one.squares_ns2
     if squares is None:
@@ -282,17 +284,10 @@ def _launch(one: Counted, time_ns: float | None) -> Launch:
         minimum_ns=round(shortest),
         maximum_ns=round(longest),
         sum_squares_ns2=squares,
+        grid=one.grid,
+        block=one.block,
         **_resources(one.values),
     )
-
-
-def least_squares(count: int, mean: float, least: float, largest: float) -> float:
-    """The least that the sum of squares of so many values can be; of three or fewer, what it is."""
-    if count <= 1:
-        return float(mean * mean)
-    between = count - 2
-    rest = (count * mean - least - largest) / between if between else 0.0
-    return float(least * least + largest * largest + between * rest * rest)
 
 
 def _work(counted: Mapping[str, float], per_second: Mapping[str, float]) -> frozenset[str]:

@@ -49,6 +49,8 @@ _MODULES = (
     "nsys",
     "ncu_rep",
     "ncu_csv",
+    "nvprof",
+    "nsys_stats",
     "chrome",
     "perfetto",
     "pprof_proto",

@@ -193,7 +193,7 @@ def require(found: Sequence[Point], work: TrialWork) -> None:
             put every point at no or at infinite intensity.
     """
     lacking = []
-    if all(point.flop_tier == "unknown" for point in found):
+    if all(point.flop_tier == "unknown" and not point.uncounted for point in found):
         lacking.append("flop of any precision (flop_fp32, flop_tensor ...)")
     if all(not point.bytes for point in found):
         lacking.append("bytes of any level (bytes_dram, bytes_l2, bytes_l1)")

@@ -25,12 +25,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from taupy.errors import FormatError
-from taupy.formats import chrome, ncu_csv, ncu_rep, nsys, pprof_proto
+from taupy.formats import chrome, ncu_csv, ncu_rep, nsys, nsys_stats, nvprof, pprof_proto
 from taupy.formats.progress import SILENT
 from taupy.model import invariants
 from tests import builders
 from tests.fuzz.mutations import mutated
-from tests.unit.formats import chrome_files, ncu_files, nsys_files
+from tests.unit.formats import chrome_files, ncu_files, nsys_files, summary_files
 from tests.unit.formats.test_pprof_proto import message
 
 LONGEST_CPU_S = 10
@@ -71,7 +71,22 @@ def _ncu_csv(folder: Path) -> list[bytes]:
     long = ncu_files.long_csv(folder / "a.csv", ncu_files.long_rows(metrics), before=["hello"])
     rows = [(ncu_files.place(n), ["1.5", "1,234"]) for n in range(3)]
     wide = [("gpu__time_duration.sum", "ms"), ("smsp__inst_executed.sum", "inst")]
-    return [long.read_bytes(), ncu_files.wide_csv(folder / "b.csv", wide, rows).read_bytes()]
+    mean = [("gpu__time_duration.sum", "us", "1", "3", "2")]
+    summary = ncu_files.summary_csv(folder / "c.csv", ("f", "(8, 1, 1)", 4, mean))
+    section = ncu_files.section_csv(folder / "d.csv", "Roofline", ncu_files.ROOFLINE_SECTION)
+    pivot = b"Kernel Name,dram__bytes.sum,gpu__time_duration.sum\nf,10,20\ng,30,40\n"
+    others = [ncu_files.wide_csv(folder / "b.csv", wide, rows), summary, section]
+    return [long.read_bytes(), pivot, *(one.read_bytes() for one in others)]
+
+
+def _nvprof(folder: Path) -> list[bytes]:
+    texts = (summary_files.SUMMARY, summary_files.METRICS, summary_files.TRACE)
+    return [text.encode() for text in (*texts, "".join(texts))]
+
+
+def _nsys_stats(folder: Path) -> list[bytes]:
+    texts = (summary_files.REPORTS, summary_files.OLD_KERNELS, summary_files.GPU_TRACE)
+    return [text.encode() for text in texts]
 
 
 def _ncu_rep(folder: Path) -> list[bytes]:
@@ -93,6 +108,8 @@ FORMATS: dict[str, tuple[Any, Callable[[Path], list[bytes]], str]] = {
     "chrome": (chrome, _chrome, ".json"),
     "ncu-csv": (ncu_csv, _ncu_csv, ".csv"),
     "ncu-rep": (ncu_rep, _ncu_rep, ".ncu-rep"),
+    "nvprof": (nvprof, _nvprof, ".csv"),
+    "nsys-stats": (nsys_stats, _nsys_stats, ".csv"),
     "pprof": (pprof_proto, _pprof, ".pb"),
 }
 

@@ -80,3 +80,52 @@ def report(path: Path, launches, *, results: int | None = None) -> Path:
     header += wire.put_bytes(4, table) + wire.put_number(5, len(payload))
     path.write_bytes(b"NVR\0" + _sized(b"\x0a\x012") + _sized(header) + payload)
     return path
+
+
+# What `--page details --section SpeedOfLight_RooflineChart` prints, as far as we read it.
+ROOFLINE_SECTION = (
+    ("", "Theoretical Predicated-On FFMA Thread Instructions Executed", "inst/cycle", "1,000"),
+    ("", "Predicated-On DFMA Thread Instructions Executed Per Cycle", "inst/cycle", "0"),
+    ("", "Predicated-On FFMA Thread Instructions Executed Per Cycle", "inst/cycle", "200"),
+    ("Single Precision Roofline", "Theoretical Predicated-On FFMA Operations", "inst", "2,000"),
+    ("Single Precision Roofline", "SM Frequency", "Ghz", "2"),
+    ("Single Precision Roofline", "Theoretical DRAM Bytes Accessible", "byte/cycle", "100"),
+    ("Single Precision Roofline", "DRAM Frequency", "Ghz", "10"),
+    ("Single Precision Achieved Value", "Predicated-On FFMA Operations Per Cycle", "inst", "400"),
+    ("Single Precision Achieved Value",
+     "Predicated-On FADD Thread Instructions Executed Per Cycle", "inst/cycle", "100"),
+    ("Single Precision Achieved Value",
+     "Predicated-On FMUL Thread Instructions Executed Per Cycle", "inst/cycle", "0"),
+    ("Single Precision Achieved Value", "DRAM Bandwidth", "Gbyte/s", "500.00"),
+    ("Double Precision Achieved Value",
+     "Predicated-On DADD Thread Instructions Executed Per Cycle", "inst/cycle", "0"),
+    ("Double Precision Achieved Value",
+     "Predicated-On DMUL Thread Instructions Executed Per Cycle", "inst/cycle", "0"),
+)  # fmt: skip
+"""1,000 flop/ns (100 adds, 200 fused ones a cycle of 0.5 ns), 500 B/ns, roofs 4e12, 1e12."""
+
+
+def section_csv(path: Path, section: str, rows, **at) -> Path:
+    """One section of the details page; rows are (part, label, unit, value)."""
+    columns = [*PLACE, "Section Name", "Body Item Label", "Metric Name", "Metric Unit",
+               "Metric Value", "Rule Name", "Rule Type", "Rule Description"]  # fmt: skip
+    text = [line(columns)]
+    text += [line([*place(**at), section, *one]) + "," for one in rows]
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return path
+
+
+SUMMARY = ["Process ID", "Process Name", "Host Name", "Kernel Name", "Block Size", "Grid Size",
+           "Device", "CC", "Invocations", "Section Name", "Metric Name", "Metric Unit", "Minimum",
+           "Maximum", "Average"]  # fmt: skip
+
+
+def summary_csv(path: Path, *kernels) -> Path:
+    """`--print-summary per-kernel`; kernels are (name, grid, invocations, rows), rows are (name,
+    unit, minimum, maximum, average)."""
+    text = ["==PROF== Connected to process 7", line(SUMMARY)]
+    for name, grid, count, rows in kernels:
+        at = [7, "train", "127.0.0.1", name, "(128, 1, 1)", grid, 0, "8.0", count]
+        text += [line([*at, "Command line profiler metrics", *one]) for one in rows]
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,299 @@
+"""nvprof's CSV (`nvprof --csv`), read: summaries, traces of the GPU, events and metrics.
+
+A file may hold several tables one after another, each behind a line such as `==7== Profiling
+result:`. Metrics of a kernel come without its duration; durations come from another run.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from taupy.formats import limits
+from taupy.formats.limits import refusal
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
+from taupy.formats.summed_tables import (
+    NS,
+    SummedTables,
+    decimal,
+    extent,
+    least_squares,
+    times,
+    whole,
+    work_of,
+)
+from taupy.model.profile import Profile, UserEvent
+from taupy.model.work import COUNTED_LAUNCHES
+
+# Tables by columns that only they have.
+_SUMMARY: Final = frozenset(("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"))
+_COUNTS: Final = frozenset(("Device", "Kernel", "Invocations", "Min", "Max", "Avg"))
+_METRICS: Final = _COUNTS | {"Metric Name"}
+_EVENTS: Final = _COUNTS | {"Event Name"}
+_TRACE: Final = frozenset(("Start", "Duration", "Grid X", "Block X", "Name"))
+_TABLES: Final = (_SUMMARY, _METRICS, _EVENTS, _TRACE)
+
+_VALUE: Final = re.compile(r"([\d.]+(?:[eE][-+]?\d+)?)\s*(%|[kKMGT]?B/s)?")
+_IDLE: Final = re.compile(r"Idle \(0\)")
+_WHOLE: Final = re.compile(r"\d+")
+_DEVICE: Final = re.compile(r"(.*?)\s*\((\d{1,3})\)")
+_SIZES: Final = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+
+# Those of nvprof's metrics that count what ours do.
+_OURS: Final = {
+    "flop_count_dp": ("flop_fp64", "flop"),
+    "flop_count_sp": ("flop_fp32", "flop"),
+    "flop_count_hp": ("flop_fp16", "flop"),
+    "inst_executed": ("inst_executed", "inst"),
+    "inst_issued": ("inst_issued", "inst"),
+    "dram_read_bytes": ("dram_read_bytes", "B"),
+    "dram_write_bytes": ("dram_write_bytes", "B"),
+}
+# Bytes of a level: the first of these of which the file has both parts.
+_BYTES: Final = (
+    ("bytes_dram", ("dram_read_bytes", "dram_write_bytes"), 1),
+    ("bytes_dram", ("dram_read_transactions", "dram_write_transactions"), 32),
+    ("bytes_l2", ("l2_read_transactions", "l2_write_transactions"), 32),
+)
+_TENSOR_LOAD: Final = "tensor_precision_fu_utilization"
+_TENSOR_CHIPS: Final = re.compile(r"V100|TITAN V\b|Xavier|RTX|\bT4\b", re.IGNORECASE)
+
+
+def recognises(path: Path, first: bytes) -> bool:
+    return any(
+        _table(_cells(line.decode("utf-8", "replace"))) is not None
+        for line in first.splitlines()
+        if b"Name" in line and b"," in line
+    )
+
+
+def read(path: Path, progress: Progress) -> Iterator[Profile]:
+    """The one trial of a file.
+
+    Raises:
+        FormatError: it has no table of nvprof's, or no row.
+    """
+    reader = _Reader(path)
+    reader.read(progress)
+    if not reader.tables:
+        raise refusal(path, "", "no table of nvprof --csv")
+    if reader.sums.empty:
+        raise refusal(path, f"line {reader.number}", "the tables have no rows")
+    yield reader.sums.profile(path, "nvprof", {"time source": "nvprof"})
+
+
+class _Reader:
+    """The tables of a file, read row by row."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = 0
+        self.tables = 0
+        self.sums = SummedTables()
+        self._path = path
+        self._columns: list[str] = []
+        self._kind: frozenset[str] | None = None
+        self._units: dict[str, str] = {}
+        self._metrics: dict[tuple[int, str], _Metrics] = {}
+        self._not_read = 0
+
+    def read(self, progress: Progress) -> None:
+        for raw in limits.lines(self._path, progress):
+            self.number += 1
+            line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+            cells = [] if line.startswith("==") else _cells(line)
+            table = _table(cells)
+            if table is not None:
+                self.tables += 1
+                self._kind, self._columns, self._units = table, cells, {}
+            elif self._kind is not None and len(cells) == len(self._columns):
+                self._row(dict(zip(self._columns, cells, strict=True)))
+            elif self._kind is not None and len(cells) > 1:
+                self._not_read += 1
+        self._add_metrics()
+        if self._not_read:
+            note = f"{self._not_read} lines have other columns than their table: left out"
+            self.sums.notes.append(note)
+
+    def _row(self, cells: Mapping[str, str]) -> None:
+        if self._is_units(cells):
+            self._units = dict(cells)
+        elif self._kind is _SUMMARY:
+            self._summed(cells)
+        elif self._kind is _TRACE:
+            self._traced(cells)
+        else:
+            self._counted(cells)
+
+    def _is_units(self, cells: Mapping[str, str]) -> bool:
+        """The line below a header, with units of the columns."""
+        return (
+            self._kind in (_SUMMARY, _TRACE)
+            and not cells["Name"]
+            and any(cells.get(one) in NS for one in ("Time", "Duration"))
+        )
+
+    def _ns(self, cells: Mapping[str, str], column: str) -> float | None:
+        value = decimal(cells.get(column))
+        return None if value is None else value * NS.get(self._units.get(column, "us"), 1e3)
+
+    def _summed(self, cells: Mapping[str, str]) -> None:
+        count = whole(cells["Calls"])
+        found = [self._ns(cells, column) for column in ("Time", "Min", "Max")]
+        if count is None or None in found:
+            self._not_read += 1
+            return
+        total, least, largest = (value or 0.0 for value in found)
+        took = times(count, total, least, largest)
+        if not took.sound:
+            raise refusal(self._path, f"line {self.number}", "no program takes so long")
+        kind = cells.get("Type", "GPU activities")
+        name = cells["Name"][: limits.LONGEST_NAME]
+        if kind == "API calls" or ("Type" not in cells and name.startswith(("cuda", "cu"))):
+            self.sums.add_api(name, took)
+        elif kind == "GPU activities":
+            self.sums.add_gpu(name, took)
+        else:
+            self._not_read += 1  # OpenACC and other host activities lie in the calls
+
+    def _traced(self, cells: Mapping[str, str]) -> None:
+        start, took = self._ns(cells, "Start"), self._ns(cells, "Duration")
+        if start is None or took is None:
+            self._not_read += 1
+            return
+        name, ordinal = _device(cells.get("Device", ""))
+        self.sums.name_device(ordinal, name)
+        work = work_of(cells["Name"][: limits.LONGEST_NAME])
+        if work.kind == "kernel":
+            work = work._replace(
+                grid=extent(cells.get(f"Grid {axis}") for axis in "XYZ"),
+                block=extent(cells.get(f"Block {axis}") for axis in "XYZ"),
+                registers=whole(cells.get("Registers Per Thread")),
+                shared_static_bytes=self._bytes(cells, "Static SMem"),
+                shared_dynamic_bytes=self._bytes(cells, "Dynamic SMem"),
+            )
+        key = (ordinal, whole(cells.get("Context")) or 0, whole(cells.get("Stream")) or 0)
+        begin = round(start)
+        moved = None if work.kind == "kernel" else self._bytes(cells, "Size")
+        try:
+            self.sums.add_record(key, work, begin, begin + round(took), moved)
+        except OverflowError as problem:
+            raise refusal(self._path, f"line {self.number}", str(problem)) from None
+
+    def _bytes(self, cells: Mapping[str, str], column: str) -> int | None:
+        size = decimal(cells.get(column))
+        return None if size is None else round(size * _SIZES.get(self._units.get(column, "B"), 1))
+
+    # --- metrics -------------------------------------------------------------
+
+    def _counted(self, cells: Mapping[str, str]) -> None:
+        count = whole(cells["Invocations"])
+        name = cells.get("Metric Name") or cells.get("Event Name") or ""
+        if not count or not name:
+            self._not_read += 1
+            return
+        device, ordinal = _device(cells["Device"])
+        self.sums.name_device(ordinal, device)
+        key = (ordinal, cells["Kernel"][: limits.LONGEST_NAME])
+        metrics = self._metrics.setdefault(key, _Metrics(device))
+        metrics.take(name, count, cells["Min"], cells["Max"], cells["Avg"])
+
+    def _add_metrics(self) -> None:
+        for (ordinal, kernel), metrics in self._metrics.items():
+            untimed = times(metrics.count, 0, 0, 0)
+            self.sums.add_gpu(kernel, untimed, ordinal, untimed=True)
+            self.sums.add_values(kernel, metrics.sums(), metrics.units, ordinal)
+            for sample in metrics.samples:
+                self.sums.add_sample(kernel, sample, ordinal)
+        if self._metrics:
+            self.sums.notes.append(
+                "nvprof's metrics have no durations: take them from a trial of the same program "
+                "with `taupy roofline --timing TRIAL`"
+            )
+
+
+class _Metrics:
+    """What was counted of one kernel."""
+
+    def __init__(self, device: str) -> None:
+        self.count = 0
+        self.units: dict[str, str] = {COUNTED_LAUNCHES: "launch"}
+        self.samples: list[UserEvent] = []
+        self._device = device
+        self._found: dict[str, float] = {}
+        self._tensor_idle = bool(device) and _TENSOR_CHIPS.search(device) is None
+
+    def take(self, name: str, count: int, least: str, largest: str, mean: str) -> None:
+        """One row. Counts are whole numbers without a unit; all else is no sum."""
+        self.count = max(self.count, count)
+        value = _value(mean)
+        if name == _TENSOR_LOAD and _IDLE.fullmatch(largest.strip()):
+            self._tensor_idle = True
+        if value is None:
+            return
+        number, unit = value
+        if not unit and all(_WHOLE.fullmatch(one.strip()) for one in (least, largest)):
+            self._found[name] = number * count
+            return
+        limits = [_value(one) for one in (least, largest)]
+        low, high = (number if one is None else one[0] for one in limits)
+        squares = least_squares(count, number, low, high)
+        self.samples.append(UserEvent(name, unit or "ratio", count, low, high, number, squares))
+
+    def sums(self) -> dict[str, float]:
+        """Our counters, then all others under nvprof's names."""
+        found: dict[str, float] = {COUNTED_LAUNCHES: self.count}
+        for name, value in self._found.items():
+            ours, unit = _OURS.get(name, (name, "count"))
+            found[ours] = _plain(value)
+            self.units[ours] = unit
+        for level, parts, weight in _BYTES:
+            if level not in found and all(part in self._found for part in parts):
+                found[level] = _plain(sum(weight * self._found[part] for part in parts))
+                self.units[level] = "B"
+        if self._tensor_idle and any(name.startswith("flop") for name in found):
+            found["flop_tensor"] = 0
+            self.units["flop_tensor"] = "flop"
+        return found
+
+
+def _value(text: str) -> tuple[float, str] | None:
+    """A number and its unit; None for levels such as `Low (2)`."""
+    match = _VALUE.fullmatch(text.strip())
+    number = None if match is None else decimal(match[1])
+    return None if match is None or number is None else (number, match[2] or "")
+
+
+def _plain(value: float) -> float:
+    return int(value) if value == int(value) and value < 1 << 50 else value
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line]), [])]
+    except csv.Error:
+        return []
+
+
+def _table(cells: list[str]) -> frozenset[str] | None:
+    """Which table these are the columns of; None where they are no header."""
+    columns = frozenset(cells)
+    return next((table for table in _TABLES if table <= columns), None)
+
+
+def _device(text: str) -> tuple[str, int]:
+    """`Tesla K20c (0)`: name and ordinal."""
+    match = _DEVICE.fullmatch(text.strip())
+    return (match[1], int(match[2])) if match is not None else (text.strip(), 0)
+
+
+FORMAT = Format(
+    name="nvprof",
+    title="nvprof CSV",
+    suffixes=(),
+    recognises=recognises,
+    read=read,
+)

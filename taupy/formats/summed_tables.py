@@ -1,0 +1,309 @@
+"""Tables of sums, as `nvprof` and `nsys stats` print them, made into a profile.
+
+Such a table has a row for each kernel, copy or API call, with how often it was and how long it
+took; who called it is not told. GPU work is of one stream unless the table says more, API calls
+are of one host thread, under `(callers not recorded)`.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from taupy.formats.gpu_records import (
+    NOWHERE,
+    StreamRecords,
+    Work,
+    api_timer,
+    copy_work,
+    kernel_timer,
+    memset_work,
+    root_timer,
+)
+from taupy.formats.registry import IMPORT_NOTES
+from taupy.formats.slices import LONGEST_NS
+from taupy.formats.tau_names import CUT
+from taupy.model.gpu import Device, Extent, Launch
+from taupy.model.profile import (
+    TIME,
+    CallTree,
+    Metric,
+    Profile,
+    Thread,
+    ThreadProfile,
+    Timer,
+    UserEvent,
+)
+from taupy.model.streams import Owner, StreamBuilder, merged_events
+
+NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+"""Nanoseconds of a table's unit of time."""
+
+_WAYS: Final = {
+    "host-to-device": "HtoD",
+    "device-to-host": "DtoH",
+    "device-to-device": "DtoD",
+    "host-to-host": "HtoH",
+    "peer-to-peer": "PtoP",
+}
+_COPY: Final = re.compile(r"\[?(?:CUDA )?(?:Unified Memory )?memcpy ([\w-]+?)\]?", re.IGNORECASE)
+_MEMSET: Final = re.compile(r"\[?(?:CUDA )?memset\]?", re.IGNORECASE)
+_MOST_CALLS: Final = 1 << 53
+_MOST_NS: Final = 1 << 62
+
+
+class Times(NamedTuple):
+    """How often something was and how long it took, in ns."""
+
+    number: int
+    total: int
+    shortest: int
+    longest: int
+    squares: float
+
+    @property
+    def sound(self) -> bool:
+        """Can a program have done that?"""
+        return 0 < self.number < _MOST_CALLS and 0 <= self.total < LONGEST_NS
+
+
+def times(
+    count: int,
+    total: float,
+    shortest: float,
+    longest: float,
+    deviation: float | None = None,
+) -> Times:
+    """Times of a row, in ns.
+
+    Args:
+        deviation: standard deviation of a sample; None where the table has none: then the sum
+            of squares is the least that it can be.
+    """
+    mean = total / count if count else 0.0
+    if deviation is not None:
+        squares = count * mean * mean + max(count - 1, 0) * deviation * deviation
+    else:
+        squares = least_squares(count, mean, shortest, longest)
+    return Times(count, round(total), round(shortest), round(longest), squares)
+
+
+def least_squares(count: int, mean: float, least: float, largest: float) -> float:
+    """The least that the sum of squares of so many values can be; of three or fewer, what it is."""
+    if count <= 1:
+        return float(mean * mean)
+    between = count - 2
+    rest = (count * mean - least - largest) / between if between else 0.0
+    return float(least * least + largest * largest + between * rest * rest)
+
+
+def work_of(name: str) -> Work:
+    """What a row of GPU work is: a copy or memset by its name in brackets, else a kernel."""
+    copy = _COPY.fullmatch(name)
+    if copy is not None:
+        return copy_work(_WAYS.get(copy[1].lower(), copy[1]))
+    return memset_work() if _MEMSET.fullmatch(name) else Work(kernel_timer(name), "kernel")
+
+
+@dataclass(slots=True)
+class SummedTables:
+    """What the tables of a file say, on its way to a profile.
+
+    Attributes:
+        notes: what was left out, a line each.
+        records: single records of streams, where a table has a row for each.
+    """
+
+    timers: list[Timer] = field(default_factory=lambda: [root_timer(), CUT])
+    notes: list[str] = field(default_factory=list)
+    records: dict[tuple[int, int, int], StreamRecords] = field(default_factory=dict)
+    _gpu: list[tuple[Thread, Timer, Launch]] = field(default_factory=list)
+    _values: dict[tuple[Thread, Timer], dict[str, float]] = field(default_factory=dict)
+    _units: dict[str, str] = field(default_factory=dict)
+    _samples: list[tuple[Thread, Timer, UserEvent]] = field(default_factory=list)
+    _devices: dict[int, str] = field(default_factory=dict)
+    _api: dict[Timer, Times] = field(default_factory=dict)
+
+    def stream(self, device: int = 0, context: int = 0, stream: int | None = None) -> Thread:
+        """The thread of a stream; None where the table does not tell streams apart."""
+        if stream is None:
+            return Thread(0, 1 + device, 0, "stream", "all streams")
+        key = (device, context, stream)
+        known = self.records.get(key)
+        if known is not None:
+            return known.thread
+        number = sum(1 for other in self.records if other[0] == device)
+        thread = Thread(0, 1 + device, number, "stream", f"stream {stream}", stream)
+        self.records[key] = StreamRecords(thread)
+        return thread
+
+    def name_device(self, ordinal: int, name: str) -> None:
+        if name:
+            self._devices.setdefault(ordinal, name)
+
+    def add_gpu(
+        self,
+        name: str,
+        took: Times,
+        device: int = 0,
+        grid: Extent | None = None,
+        block: Extent | None = None,
+        untimed: bool = False,
+    ) -> None:
+        """Count kernels, copies or memsets of one row."""
+        thread = self.stream(device)
+        timer = work_of(name).timer
+        launch = Launch(0, took.number, took.total, took.shortest, took.longest, took.squares,
+                        took.number if untimed else 0, grid, block)  # fmt: skip
+        self._gpu.append((thread, timer, launch))
+
+    def add_record(
+        self,
+        key: tuple[int, int, int],
+        work: Work,
+        start: int,
+        end: int,
+        moved: int | None = None,
+    ) -> None:
+        """Count one kernel, copy or memset with its moments in ns; `key` as of `stream`.
+
+        Raises:
+            OverflowError: no program runs so long, or moves so much.
+        """
+        if not (0 <= start <= end < _MOST_NS and (moved or 0) < _MOST_CALLS):
+            raise OverflowError("no program takes so long")
+        self.stream(*key)
+        records = self.records[key]
+        place = records.place(NOWHERE, work)
+        records.add(place, start, end, moved=-1 if moved is None else moved)
+
+    def add_values(
+        self, name: str, values: Mapping[str, float], units: Mapping[str, str], device: int = 0
+    ) -> None:
+        """Add counted sums of a kernel; it must have been added."""
+        found = self._values.setdefault((self.stream(device), work_of(name).timer), {})
+        for metric, value in values.items():
+            found[metric] = found.get(metric, 0) + value
+        self._units.update(units)
+
+    def add_sample(self, name: str, sample: UserEvent, device: int = 0) -> None:
+        """Keep what is no sum of a kernel's launches; it must have been added."""
+        self._samples.append((self.stream(device), work_of(name).timer, sample))
+
+    def add_bytes(self, name: str, moved: int) -> None:
+        """Tell how many bytes the copies or memsets of one name moved in all."""
+        timer = work_of(name).timer
+        for number, (thread, other, launch) in enumerate(self._gpu):
+            if other == timer:
+                self._gpu[number] = (thread, timer, replace(launch, bytes=moved))
+
+    def add_api(self, name: str, took: Times, group: str | None = None) -> None:
+        """Count calls of an API."""
+        timer = api_timer(name) if group is None else Timer(name, groups=(group,))
+        known = self._api.get(timer)
+        if known is not None:
+            took = Times(
+                known.number + took.number,
+                known.total + took.total,
+                min(known.shortest, took.shortest),
+                max(known.longest, took.longest),
+                known.squares + took.squares,
+            )
+        self._api[timer] = took
+
+    @property
+    def empty(self) -> bool:
+        return not self._gpu and not self._api and not self.records
+
+    def profile(self, path: Path, tool: str, metadata: Mapping[str, str] = {}) -> Profile:
+        """All of it; the file's time stands for the run's, which tables do not tell."""
+        threads = [self._host()] if self._api else []
+        threads += self._streams()
+        notes = {IMPORT_NOTES: "\n".join(self.notes)} if self.notes else {}
+        names = {**{thread.thread.context - 1: "" for thread in threads}, **self._devices}
+        return Profile(
+            uuid="",
+            application=path.name.partition(".")[0] or path.name,
+            experiment="default",
+            started_at=path.stat().st_mtime,
+            duration_ns=max((int(one.tree.inclusive["time"][0]) for one in threads), default=0),
+            timers=self.timers,
+            threads=threads,
+            metrics=[TIME, *(Metric(name, unit) for name, unit in sorted(self._units.items()))],
+            source=tool,
+            metadata={**metadata, **notes},
+            devices=[
+                Device(0, ordinal, name or f"GPU {ordinal}")
+                for ordinal, name in sorted(names.items())
+                if ordinal >= 0
+            ],
+        )
+
+    def _streams(self) -> list[ThreadProfile]:
+        builder = StreamBuilder(self.timers)
+        rows: dict[tuple[Thread, Timer], int] = {}
+        for thread, timer, launch in self._gpu:
+            rows[thread, timer] = builder.add(thread, None, timer, launch)
+        for (thread, timer), values in self._values.items():
+            builder.add_values(thread, rows[thread, timer], values)
+        for thread, timer, sample in self._samples:
+            builder.add_user_events(thread, [replace(sample, row=rows[thread, timer])])
+        stamps = {}
+        for one in self.records.values():
+            one.deliver(builder, _nobody)
+            stamps[one.thread] = one.stamps
+        threads = builder.threads()
+        for made in threads:
+            if made.thread in stamps:
+                made.activities = stamps[made.thread]
+            made.user_events = merged_events(made.user_events)
+        return threads
+
+    def _host(self) -> ThreadProfile:
+        first = len(self.timers)
+        self.timers += self._api
+        took = list(self._api.values())
+        total = sum(one.total for one in took)
+        count = sum(one.number for one in took)
+        tree = CallTree(
+            timer=array("q", [0, 1, *range(first, first + len(took))]),
+            parent=array("q", [-1, 0, *[1] * len(took)]),
+            calls=array("q", [1, 0, *(one.number for one in took)]),
+            subroutines=array("q", [0, count, *[0] * len(took)]),
+            inclusive={"time": array("q", [total, total, *(one.total for one in took)])},
+            exclusive={"time": array("q", [0, 0, *(one.total for one in took)])},
+        )
+        return ThreadProfile(Thread(0, 0, 0), tree)
+
+
+def _nobody(code: int) -> Owner:
+    """Tables do not tell who launched what."""
+    raise LookupError(code)
+
+
+def whole(text: str | None) -> int | None:
+    """A whole number of a cell; None where there is none."""
+    digits = (text or "").strip()
+    return int(digits) if digits.isdigit() and len(digits) < 19 else None
+
+
+def decimal(text: str | None) -> float | None:
+    """A number of a cell; None where there is none."""
+    try:
+        value = float((text or "").strip().replace(",", ""))
+    except ValueError:
+        return None
+    return value if abs(value) < 1e30 else None
+
+
+def extent(parts: Iterable[str | None]) -> Extent | None:
+    """A grid or block from its three cells."""
+    found = [whole(part) for part in parts]
+    if len(found) != 3 or None in found or 0 in found:
+        return None
+    x, y, z = (value or 0 for value in found)
+    return (x, y, z)
