@@ -14,12 +14,12 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from taupy.commands import options
 from taupy.errors import TaupyError, UsageError
-from taupy.model.profile import TIME, Metric
-from taupy.model.rows import FlatRow, ThreadRow, TreeRow
+from taupy.model.answer import Answer
+from taupy.model.profile import TIME
+from taupy.model.rows import ThreadRow
 from taupy.pprof import (
     beside,
     callgraph,
@@ -35,11 +35,11 @@ from taupy.pprof import (
     tree,
 )
 from taupy.pprof.figures import SORT_KEYS, Order
+from taupy.pprof.selection import Test
 from taupy.pprof.view import View
 from taupy.profiledb import gpu_query, metrics, query, selector, sources
 from taupy.profiledb.database import ProfileDB
-
-Row = TypeVar("Row", FlatRow, TreeRow)
+from taupy.profiledb.meaning import Resolved
 
 TREE_MIN_PERCENT = 1.0
 """What a tree for people leaves out, unless --min-share says otherwise."""
@@ -290,7 +290,6 @@ class Asked:
     db: ProfileDB
     trial_id: int
     args: argparse.Namespace
-    additive: bool = True
     chosen: set[str] | None = None
 
     def views(self) -> list[View]:
@@ -305,13 +304,12 @@ class Asked:
             return self._events(threads)
         if args.kernels:
             return self._kernels(threads)
-        resolved = metrics.resolve(self.db, self.trial_id, args.metric or self._usual_metric())
-        self.additive = resolved.additive
+        metric = metrics.resolve(self.db, self.trial_id, args.metric or self._usual_metric())
         self.chosen = self._where(threads)
-        found = self._of_metric(threads, resolved.metric)
+        found = self._of_metric(threads, metric)
         others = self._others(threads)
         found = [beside.with_metrics(view, others, self.args.plain) for view in found]
-        return found if self.additive else [figures.without_shares(view) for view in found]
+        return found if metric.additive else [figures.without_shares(view) for view in found]
 
     def _usual_metric(self) -> str:
         """`time`; a trial that has one other metric only, such as samples, is shown by that.
@@ -328,46 +326,40 @@ class Asked:
             )
         return there[0] if len(there) == 1 else TIME.name
 
-    def _others(self, threads: Sequence[ThreadRow]) -> list[beside.Beside]:
-        """The metrics of --also, with their rows."""
+    def _others(self, threads: Sequence[ThreadRow]) -> list[Answer]:
+        """The metrics of --also."""
         found = []
         for name in (name.strip() for text in self.args.also for name in text.split(",")):
-            resolved = metrics.resolve(self.db, self.trial_id, name)
-            rows: Sequence[FlatRow] | Sequence[TreeRow]
-            if self.args.tree:
-                rows = self._call_paths(threads, resolved.metric)
-                if self.args.summary_only:
-                    rows = paths.over_threads(rows)
+            if not self.args.tree:
+                found.append(self._flat(threads, name))
+            elif self.args.summary_only:
+                found.append(paths.over_threads(self._call_paths(threads, name)))
             else:
-                rows = self._flat_rows(threads, resolved.metric)
-            found.append(beside.Beside(resolved.metric, resolved.additive, rows))
+                found.append(self._call_paths(threads, name))
         return found
 
-    def _of_metric(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
+    def _of_metric(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
         args = self.args
         order = Order(sort=args.sort, reverse=args.reverse, limit=args.limit, plain=args.plain)
         if args.tree:
             return self._tree(threads, metric)
         if args.by:
-            rows = self._call_paths(threads, metric)
-            return [grouping.view(rows, metric, args.by, order, self._meant(rows))]
+            answer = self._call_paths(threads, metric.name)
+            return [grouping.view(answer, args.by, order, self._meant(answer))]
         if args.callers is not None or args.callees is not None:
-            return self._call_graph(threads, metric, order)
-        return self._tables(threads, metric)
+            return self._call_graph(threads, metric.name, order)
+        return self._tables(threads, metric.name)
 
     def _where(self, threads: Sequence[ThreadRow]) -> set[str] | None:
         """The routines for which all conditions hold; None without conditions."""
         chosen: set[str] | None = None
         for name, comparison, number in self.args.where:
-            totals: dict[str, float] = {}
-            rows = metrics.flat_values(self.db, self.trial_id, name)
-            for row in selection.on_threads(rows, threads):
-                # Of a ratio this is the ratio of the sums.
-                totals[row.timer] = totals.get(row.timer, 0) + row.inclusive
+            over = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
+            over = over.by("timer")
             true = {
-                timer
-                for timer, value in totals.items()
-                if _COMPARISONS[comparison](float(value), number)
+                timer.timer
+                for timer, value in zip(over.timers, over.values("inclusive"), strict=True)
+                if _COMPARISONS[comparison](value, number)
             }
             if not true:
                 raise TaupyError(
@@ -377,6 +369,11 @@ class Asked:
             chosen = true if chosen is None else chosen & true
         return chosen
 
+    def _places(self, threads: Sequence[ThreadRow]) -> list[selection.Place] | None:
+        """The chosen threads; None for all."""
+        chosen = self.args.thread or self.args.node
+        return [selection.place_of(thread) for thread in threads] if chosen else None
+
     @property
     def selection(self) -> selection.Selection:
         args = self.args
@@ -384,16 +381,17 @@ class Asked:
             tuple(args.thread), tuple(args.node), tuple(args.group), tuple(args.filter)
         )
 
-    def _meant(self, rows: Sequence[Row]) -> Callable[[Row], bool] | None:
-        named = selection.routine_test(rows, self.selection)
+    def _meant(self, answer: Answer) -> Test | None:
+        timers = set(answer.timers)
+        named = selection.routine_test(timers, self.selection)
         chosen = self.chosen
         if chosen is None:
             test = named
         elif named is None:
-            test = lambda row: row.timer in chosen  # noqa: E731
+            test = lambda timer: timer.timer in chosen  # noqa: E731
         else:
-            test = lambda row: named(row) and row.timer in chosen  # noqa: E731
-        if test is not None and not any(map(test, rows)):
+            test = lambda timer: named(timer) and timer.timer in chosen  # noqa: E731
+        if test is not None and not any(map(test, timers)):
             where = " and to each --where" if self.args.where else ""
             raise UsageError(
                 f"no routine is both in a group of --group and answers to a --filter{where}"
@@ -446,22 +444,19 @@ class Asked:
             return found
         return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, sites))]
 
-    def _flat_rows(self, threads: Sequence[ThreadRow], metric: Metric) -> list[FlatRow]:
+    def _flat(self, threads: Sequence[ThreadRow], name: str) -> Answer:
         """The flat profile of these threads, libraries folded if so asked."""
         if self.args.fold_libraries:
-            return paths.flattened(self._call_paths(threads, metric))
-        rows = selection.on_threads(
-            metrics.flat_values(self.db, self.trial_id, metric.name), threads
-        )
-        self._refuse_nothing(rows, metric)
-        return rows
+            return paths.flattened(self._call_paths(threads, name))
+        found = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
+        return self._not_empty(found)
 
-    def _tables(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
+    def _tables(self, threads: Sequence[ThreadRow], name: str) -> list[View]:
         args = self.args
-        rows = self._flat_rows(threads, metric)
-        meant = self._meant(rows)
+        answer = self._flat(threads, name)
+        meant = self._meant(answer)
         if args.list:
-            return [flat.names(rows, meant)]
+            return [flat.names(answer.timers, meant)]
         found = {}
         if meant is None and args.form != "csv":
             rows_of_events = query.user_events(self.db, self.trial_id)
@@ -473,15 +468,14 @@ class Asked:
             plain=args.plain,
             summaries=tuple(dict.fromkeys(sum(args.summary, ()))) or None,
             summary_only=args.summary_only,
-            additive=self.additive,
         )
-        return flat.views(rows, threads, metric, choice, meant, found)
+        return flat.views(answer, threads, choice, meant, found)
 
-    def _tree(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
+    def _tree(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
         args = self.args
         for_people = args.form in (None, "markdown")
         share = args.min_share
-        if not self.additive:
+        if not metric.additive:
             if share:
                 raise UsageError(
                     f"--min-share is of what adds up, and {metric.name} is a ratio; "
@@ -502,24 +496,24 @@ class Asked:
             # Half of what a terminal leaves for names may be indentation.
             indent=max(3, (width - _NUMBERS_WIDTH) // 4) if width else tree.Choice().indent,
         )
-        rows = self._call_paths(threads, metric, choice)
-        return tree.views(rows, threads, metric, choice, self._meant(rows))
+        answer = self._call_paths(threads, metric.name, choice)
+        return tree.views(answer, threads, choice, self._meant(answer))
 
-    def _call_graph(self, threads: Sequence[ThreadRow], metric: Metric, order: Order) -> list[View]:
+    def _call_graph(self, threads: Sequence[ThreadRow], name: str, order: Order) -> list[View]:
         args = self.args
-        rows = self._call_paths(threads, metric)
+        answer = self._call_paths(threads, name)
         found = []
         if args.callers is not None:
-            routine = selection.one_routine(rows, args.callers)
-            found.append(callgraph.callers(rows, routine, metric, order))
+            routine = selection.one_routine(answer.timers, args.callers)
+            found.append(callgraph.callers(answer, routine, order))
         if args.callees is not None:
-            routine = selection.one_routine(rows, args.callees)
-            found.append(callgraph.callees(rows, routine, metric, order))
+            routine = selection.one_routine(answer.timers, args.callees)
+            found.append(callgraph.callees(answer, routine, order))
         return found
 
     def _call_paths(
-        self, threads: Sequence[ThreadRow], metric: Metric, choice: tree.Choice | None = None
-    ) -> list[TreeRow]:
+        self, threads: Sequence[ThreadRow], name: str, choice: tree.Choice | None = None
+    ) -> Answer:
         """Call paths of these threads, libraries folded if so asked.
 
         Args:
@@ -528,44 +522,36 @@ class Asked:
         args = self.args
         # Imported trees have rows without values over ones with values.
         imported = self.db.trial(self.trial_id).source.startswith("import ")
-        whole_trees = (
-            imported
-            or choice is None
-            or args.fold_libraries
-            or args.filter
-            or args.group
-            or args.where
-        )
-        rows = metrics.tree_values(
+        if imported or args.fold_libraries or args.filter or args.group or args.where:
+            choice = None
+        answer = metrics.call_tree(
             self.db,
             self.trial_id,
-            metric.name,
-            selection.place_of(threads[0]) if len(threads) == 1 else None,
-            least=None if whole_trees or choice is None else self._least(threads, metric, choice),
-            deepest=None if whole_trees or choice is None else choice.depth,
+            name,
+            self._places(threads),
+            least=None if choice is None else self._least(threads, name, choice),
+            deepest=None if choice is None else choice.depth,
         )
-        rows = selection.on_threads(rows, threads)
-        self._refuse_nothing(rows, metric)
+        self._not_empty(answer)
         if args.fold_libraries:
-            rows = fold.libraries_folded(rows, sources.timer_paths(self.db, self.trial_id))
-        return rows
+            return fold.libraries_folded(answer, sources.timer_paths(self.db, self.trial_id))
+        return answer
 
-    def _least(
-        self, threads: Sequence[ThreadRow], metric: Metric, choice: tree.Choice
-    ) -> float | None:
+    def _least(self, threads: Sequence[ThreadRow], name: str, choice: tree.Choice) -> float | None:
         """The inclusive below which no tree of these threads shows a call path."""
         if not choice.min_percent or choice.summary_only:
             return None
         whole: dict[selection.Place, float] = {}
-        rows = metrics.flat_values(self.db, self.trial_id, metric.name)
-        for row in selection.on_threads(rows, threads):
-            place = selection.place_of(row)
-            whole[place] = max(whole.get(place, 0), row.inclusive)
+        profile = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
+        for thread, value in zip(profile.threads, profile.values("inclusive"), strict=True):
+            place = selection.place_of(thread)
+            whole[place] = max(whole.get(place, 0), value)
         return min(whole.values(), default=0) * choice.min_percent / 100
 
-    def _refuse_nothing(self, rows: Sequence[Row], metric: Metric) -> None:
-        if not rows:
+    def _not_empty(self, answer: Answer) -> Answer:
+        if not len(answer):
             raise TaupyError(
-                f"trial {self.trial_id} has nothing of the metric '{metric.name}' on "
+                f"trial {self.trial_id} has nothing of the metric '{answer.metric.name}' on "
                 "these threads; `taupy pprof` without --thread and --node shows all that it has"
             )
+        return answer

@@ -17,7 +17,7 @@ from typing import Literal
 from taupy.model import callpaths
 from taupy.model.formula import Formula
 from taupy.model.profile import Metric
-from taupy.model.rows import FlatRow, TreeRow
+from taupy.model.rows import FlatRow, ThreadRow, TimerRow, TreeRow
 from taupy.model.table import Table
 
 
@@ -68,12 +68,29 @@ class Answer:
         """These rows, in this order."""
         return replace(self, table=self.table.taken(rows))
 
+    def total(self, rows: Iterable[int]) -> float:
+        """The exclusive value of some rows together; NaN where they have none."""
+        chosen = self.taken([*rows]).by()
+        return chosen.values("exclusive")[0] if len(chosen) else math.nan
+
     def summed(
         self, groups: Sequence[int], count: int, outermost: Iterable[int] | None = None
     ) -> Answer:
         """Groups of rows, without dimensions; see `Table.summed`."""
         columns = self.table.summed(groups, count, outermost)
         return replace(self, table=Table({}, {}, columns, count))
+
+    @property
+    def timers(self) -> list[TimerRow]:
+        """The timer of each row."""
+        found: list[TimerRow] = self.table.each("timer")
+        return found
+
+    @property
+    def threads(self) -> list[ThreadRow]:
+        """The thread of each row."""
+        found: list[ThreadRow] = self.table.each("thread")
+        return found
 
 
 def flat_rows(answer: Answer) -> list[FlatRow]:

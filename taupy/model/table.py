@@ -91,7 +91,8 @@ class Table:
         kept = {name: [self.codes[name][row] for row in firsts] for name in dimensions}
         labels = {name: self.labels[name] for name in dimensions}
         columns = self.summed(groups, len(firsts))
-        if any(name in self.codes and name not in dimensions for name in ("timer", "callpath")):
+        finest = "callpath" if "callpath" in self.codes else "timer"
+        if finest in self.codes and finest not in dimensions:
             columns = {name: sums for name, sums in columns.items() if name.value != "inclusive"}
         return Table(kept, labels, columns, len(firsts))
 

@@ -1,33 +1,25 @@
 """Other metrics beside the one that a table is of: a column for each.
 
-A flat table gets exclusive values, a call tree inclusive ones. Values of several threads are
-added with `+`, so that of a ratio the total is the ratio of the sums; there is no mean of it.
+A flat table gets exclusive values, a call tree inclusive ones. Over several threads a ratio is
+that of the sums; there is no mean of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Literal
 
-from taupy.model.profile import Metric
-from taupy.model.rows import FlatRow, TreeRow
+from taupy.model.answer import Answer
+from taupy.model.rows import TimerRow
 from taupy.pprof import figures
-from taupy.pprof.selection import Place
+from taupy.pprof.selection import place_of
 from taupy.pprof.view import Cell, Column, View
 
 _SUMMARIES = ("total", "mean")
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """One more metric; `rows` are of the threads that are shown, of a flat profile or a tree."""
-
-    metric: Metric
-    additive: bool
-    rows: Sequence[FlatRow] | Sequence[TreeRow]
-
-
-def with_metrics(view: View, others: Sequence[Beside], plain: bool) -> View:
+def with_metrics(view: View, others: Sequence[Answer], plain: bool) -> View:
     """The table with the others' columns before the names; any other view as it is.
 
     Minima, maxima and deviations over threads are of the table's own metric alone.
@@ -55,31 +47,36 @@ def with_metrics(view: View, others: Sequence[Beside], plain: bool) -> View:
     )
 
 
-def _column(view: View, other: Beside, names: Sequence[str], in_tree: bool) -> list[Cell]:
-    by_thread: dict[tuple[Place, Hashable], float] = {}
-    summed: dict[Hashable, float] = {}
-    places = set()
-    for row in other.rows:
-        place = (row.node, row.context, row.thread)
-        key: Hashable = row.callpath_id if isinstance(row, TreeRow) else row.timer
-        value = row.inclusive if in_tree else row.exclusive
-        by_thread[place, key] = value
-        summed[key] = summed.get(key, 0) + value
-        places.add(place)
-    table, first = names.index("table"), names.index("node")
-    key_at = names.index("callpath_id" if in_tree else "timer")
+def _column(view: View, other: Answer, names: Sequence[str], in_tree: bool) -> list[Cell]:
+    value: Literal["inclusive", "exclusive"] = "inclusive" if in_tree else "exclusive"
+    keyed, key_at = ("callpath", "callpath_id") if in_tree else ("timer", "timer")
+    by_thread = {
+        (place_of(thread), _key(label)): number
+        for thread, label, number in zip(
+            other.threads, other.table.each(keyed), other.values(value), strict=True
+        )
+    }
+    over = other.by(keyed)
+    summed = dict(zip(map(_key, over.table.each(keyed)), over.values(value), strict=True))
+    threads = len({place for place, _ in by_thread})
+    table, first, at = names.index("table"), names.index("node"), names.index(key_at)
     found: list[Cell] = []
     for cells in view.rows:
-        key = cells[key_at]
+        key = cells[at]
         if cells[table] == "thread":
-            place = tuple(cells[first : first + 3])  # type: ignore[assignment]
-            found.append(_cell(by_thread.get((place, key))))
+            place = tuple(cells[first : first + 3])
+            found.append(_cell(by_thread.get((place, key))))  # type: ignore[arg-type]
         elif cells[table] in _SUMMARIES and key in summed:
-            share = len(places) if cells[table] == "mean" and other.additive else 1
-            found.append(_cell(summed[key] / share))
+            share = threads if cells[table] == "mean" and other.additive else 1
+            found.append(summed[key] / share)
         else:
             found.append(None)
     return found
+
+
+def _key(label: TimerRow | int) -> Hashable:
+    """What a view calls a timer or a call path."""
+    return label.timer if isinstance(label, TimerRow) else label
 
 
 def _cell(value: float | None) -> Cell:

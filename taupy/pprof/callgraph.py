@@ -10,117 +10,82 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taupy.model import callpaths
+from taupy.model.answer import Answer
 from taupy.model.forest import outermost
-from taupy.model.profile import Metric
-from taupy.model.rows import TreeRow
-from taupy.pprof import figures, paths
+from taupy.model.rows import TimerRow
+from taupy.pprof import figures
 from taupy.pprof.figures import Figures, Order
 from taupy.pprof.flat import metric_remark
 from taupy.pprof.view import Column, View
 
-ROOT = "(root)"
+ROOT = TimerRow("(root)", "(root)", None, None, "")
 """The caller of what nobody calls."""
 
 
-def callers(rows: Sequence[TreeRow], routine: str, metric: Metric, order: Order) -> View:
-    """Who calls the routine (its full name), over all threads of the rows."""
-    parent = paths.parents(rows)
-    named: list[TreeRow | str | None] = [None] * len(rows)
-    for at, (row, above) in enumerate(zip(rows, parent, strict=True)):
-        if row.timer == routine:
-            named[at] = rows[above] if above >= 0 else ROOT
-    found = _pairs(rows, parent, named, routine)
-    return _view("CALLERS", rows, routine, found, metric, order)
+def callers(answer: Answer, routine: str, order: Order) -> View:
+    """Who calls the routine (its full name), over all threads of the call paths."""
+    timers = answer.timers
+    parent = callpaths.parents(answer.table)
+    named: list[TimerRow | None] = [None] * len(answer)
+    for at, above in enumerate(parent):
+        if timers[at].timer == routine:
+            named[at] = timers[above] if above >= 0 else ROOT
+    return _view("CALLERS", answer, parent, named, routine, order)
 
 
-def callees(rows: Sequence[TreeRow], routine: str, metric: Metric, order: Order) -> View:
-    """Whom the routine (its full name) calls, over all threads of the rows."""
-    parent = paths.parents(rows)
+def callees(answer: Answer, routine: str, order: Order) -> View:
+    """Whom the routine (its full name) calls, over all threads of the call paths."""
+    timers = answer.timers
+    parent = callpaths.parents(answer.table)
     named = [
-        row if parent[at] >= 0 and rows[parent[at]].timer == routine else None
-        for at, row in enumerate(rows)
+        timers[at] if above >= 0 and timers[above].timer == routine else None
+        for at, above in enumerate(parent)
     ]
-    found = _pairs(rows, parent, named, routine)
-    return _view("CALLEES", rows, routine, found, metric, order)
-
-
-def _pairs(
-    rows: Sequence[TreeRow],
-    parent: Sequence[int],
-    named: Sequence[TreeRow | str | None],
-    routine: str,
-) -> list[Figures]:
-    """Sums of the rows that count, by the other routine of the pair.
-
-    Args:
-        named: for each row the routine it counts for, None where it does not count.
-    """
-    numbers: dict[str, int] = {}
-    firsts: list[TreeRow | str] = []
-    keys = [-1] * len(rows)
-    for at, other in enumerate(named):
-        if other is not None:
-            name = other if isinstance(other, str) else other.timer
-            keys[at] = numbers.setdefault(name, len(numbers))
-            if keys[at] == len(firsts):
-                firsts.append(other)
-    calls, subroutines = [0] * len(firsts), [0] * len(firsts)
-    exclusive: list[float] = [0] * len(firsts)
-    inclusive: list[float] = [0] * len(firsts)
-    for key, row in zip(keys, rows, strict=True):
-        if key >= 0:
-            calls[key] += row.calls
-            subroutines[key] += row.subroutines
-            exclusive[key] += row.exclusive
-    for at in outermost(parent, keys):
-        inclusive[keys[at]] += rows[at].inclusive
-    whole = _own(rows, routine).inclusive or 0
-    return [
-        Figures(
-            *((other, other, None, None, "") if isinstance(other, str) else other[6:11]),
-            calls[key],
-            subroutines[key],
-            exclusive[key],
-            inclusive[key],
-            figures.share(inclusive[key], whole),
-            figures.ratio(exclusive[key], calls[key]),
-            figures.ratio(inclusive[key], calls[key]),
-        )
-        for key, other in enumerate(firsts)
-    ]
-
-
-def _own(rows: Sequence[TreeRow], routine: str) -> Figures:
-    """The routine's own sums."""
-    mine = [row for row in rows if row.timer == routine]
-    keys = [0 if row.timer == routine else -1 for row in rows]
-    inclusive = sum(rows[at].inclusive for at in outermost(paths.parents(rows), keys))
-    calls, exclusive = sum(row.calls for row in mine), sum(row.exclusive for row in mine)
-    return Figures(
-        *mine[0][6:11],
-        calls,
-        sum(row.subroutines for row in mine),
-        exclusive,
-        inclusive,
-        100.0 if inclusive else None,
-        figures.ratio(exclusive, calls),
-        figures.ratio(inclusive, calls),
-    )
+    return _view("CALLEES", answer, parent, named, routine, order)
 
 
 def _view(
     relation: str,
-    rows: Sequence[TreeRow],
+    answer: Answer,
+    parent: Sequence[int],
+    named: Sequence[TimerRow | None],
     routine: str,
-    found: Sequence[Figures],
-    metric: Metric,
     order: Order,
 ) -> View:
-    chosen = figures.limited(figures.ordered(found, order), order.limit)
-    lines = [("itself", _own(rows, routine)), *((relation[:-1].lower(), one) for one in chosen)]
+    """The routine itself, then the others of its pairs.
+
+    Args:
+        named: for each row the routine it counts for, None where it does not count.
+    """
+    own = next(timer for timer in answer.timers if timer.timer == routine)
+    mine = [own if timer.timer == routine else None for timer in answer.timers]
+    itself, _ = _summed(answer, parent, mine)
+    found, pairs = _summed(answer, parent, named)
+    whole = itself[0].inclusive or 0
+    found = [one._replace(percent=figures.share(one.inclusive, whole)) for one in found]
+    chosen = figures.limited(figures.ordered(found, order), order.limit, pairs)
+    first = itself[0]._replace(percent=100.0 if whole else None)
+    lines = [("itself", first), *((relation[:-1].lower(), one) for one in chosen)]
+    columns = figures.value_columns(answer.metric, order.plain)
     return View(
-        f"{relation} of {routine}:{metric_remark(metric)}",
-        [Column("relation", "text", "Relation"), *figures.value_columns(metric, order.plain),
-         *figures.NAME_COLUMNS],
+        f"{relation} of {routine}:{metric_remark(answer.metric)}",
+        [Column("relation", "text", "Relation"), *columns, *figures.NAME_COLUMNS],
         [(word, *figures.value_cells(one), *figures.name_cells(one)) for word, one in lines],
-    )  # fmt: skip
+    )
+
+
+def _summed(
+    answer: Answer, parent: Sequence[int], named: Sequence[TimerRow | None]
+) -> tuple[list[Figures], Answer]:
+    """Figures of the rows that count, by the other routine of the pair; and their sums."""
+    numbers: dict[str, int] = {}
+    names: list[TimerRow] = []
+    keys = [-1] * len(named)
+    for at, other in enumerate(named):
+        if other is not None:
+            keys[at] = numbers.setdefault(other.timer, len(numbers))
+            if keys[at] == len(names):
+                names.append(other)
+    summed = answer.summed(keys, len(names), outermost(parent, keys))
+    return figures.of(summed, names), summed

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
+from taupy.model.answer import Answer
 from taupy.model.profile import Metric
+from taupy.model.rows import TimerRow
 from taupy.pprof.view import Cell, Column, Kind, View
 
 SortKey = Literal[
@@ -52,6 +54,7 @@ class Figures(NamedTuple):
     Attributes:
         percent: of the largest inclusive in the same table, filtered rows included.
         stddev: of exclusive over threads, a sort key only.
+        rows: of the answer that it was made of.
     """
 
     timer: str
@@ -67,6 +70,33 @@ class Figures(NamedTuple):
     exclusive_per_call: float | None = None
     inclusive_per_call: float | None = None
     stddev: float = 0.0
+    rows: tuple[int, ...] = ()
+
+
+def of(answer: Answer, names: Sequence[TimerRow]) -> list[Figures]:
+    """The figures of each row; `names` are the rows'."""
+    numbers = zip(
+        names,
+        answer.calls(),
+        answer.subroutines(),
+        answer.values("exclusive"),
+        answer.values("inclusive"),
+        strict=True,
+    )
+    return [
+        Figures(
+            *name,
+            calls,
+            subroutines,
+            exclusive,
+            inclusive,
+            None,
+            ratio(exclusive, calls),
+            ratio(inclusive, calls),
+            rows=(row,),
+        )
+        for row, (name, calls, subroutines, exclusive, inclusive) in enumerate(numbers)
+    ]
 
 
 _VALUES: dict[SortKey, Callable[[Figures], float | None]] = {
@@ -94,16 +124,23 @@ def sortable(value: float | None) -> float:
     return -math.inf if value is None or math.isnan(value) else value
 
 
-def limited(found: Sequence[Figures], limit: int | None) -> list[Figures]:
-    """The first `limit`, and the sum of the others under them."""
+def limited(found: Sequence[Figures], limit: int | None, answer: Answer) -> list[Figures]:
+    """The first `limit`, and the sum of the others under them.
+
+    Args:
+        answer: that the figures were made of.
+    """
     if limit is None or len(found) <= limit:
         return list(found)
-    return [*found[:limit], _others(found[limit:])]
+    return [*found[:limit], _others(found[limit:], answer)]
 
 
-def _others(rest: Sequence[Figures]) -> Figures:
+def _others(rest: Sequence[Figures], answer: Answer) -> Figures:
     calls = sum(figures.calls for figures in rest)
-    exclusive = sum(figures.exclusive for figures in rest)
+    if answer.additive:
+        exclusive = sum(figures.exclusive for figures in rest)
+    else:
+        exclusive = answer.total(row for figures in rest for row in figures.rows)
     return Figures(
         timer=OTHERS,
         short_name=OTHERS,

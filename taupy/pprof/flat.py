@@ -7,15 +7,16 @@ them, and shows one `<module>` for all modules of a program.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from taupy.model.answer import Answer
 from taupy.model.profile import Metric
-from taupy.model.rows import FlatRow, ThreadRow
+from taupy.model.rows import ThreadRow
 from taupy.pprof import figures
 from taupy.pprof.figures import Figures, Order
-from taupy.pprof.selection import Place, place_of
+from taupy.pprof.selection import Named, Place, Test, place_of
 from taupy.pprof.view import Cell, Column, Kind, View
 
 Statistic = Literal["total", "mean", "min", "max", "stddev"]
@@ -29,65 +30,58 @@ class Choice(Order):
     Attributes:
         summaries: None for TAU's: total and mean, where there are several threads.
         summary_only: no tables of threads.
-        additive: False for a ratio, of which a thread without the routine has none, not 0.
     """
 
     summaries: tuple[Statistic, ...] | None = None
     summary_only: bool = False
-    additive: bool = True
 
 
 def views(
-    rows: Sequence[FlatRow],
+    answer: Answer,
     threads: Sequence[ThreadRow],
-    metric: Metric,
     choice: Choice | None = None,
-    meant: Callable[[FlatRow], bool] | None = None,
+    meant: Test | None = None,
     events: Mapping[Place, View] | None = None,
 ) -> list[View]:
     """The tables of these threads, and the summaries that were chosen.
 
     Args:
-        rows: of these threads, all routines: shares in percent are of the whole.
+        answer: by thread and timer, all routines of these threads: shares in percent are of
+            the whole.
         threads: in order; one without rows was not measured in this metric, has no
             table and does not count in a mean.
         meant: the routines to show, None for all.
         events: a thread's user events, to stand under its table.
     """
     choice = choice or Choice()
-    by_thread: dict[Place, list[FlatRow]] = {place_of(thread): [] for thread in threads}
-    for row in rows:
-        by_thread[row.node, row.context, row.thread].append(row)
-    measured = [thread for thread in threads if by_thread[place_of(thread)]]
-    merged = merge(rows)
-    if choice.additive:
-        spread = {key: _spread(merged[key].exclusive, len(measured)) for key in merged}
-    else:
-        spread = {key: _spread_of_ratio(merged[key].exclusive) for key in merged}
+    by_thread: dict[Place, list[Figures]] = {place_of(thread): [] for thread in threads}
+    by_timer: dict[str, list[Figures]] = {}
+    for thread, row in zip(answer.threads, figures.of(answer, answer.timers), strict=True):
+        by_thread[place_of(thread)].append(row)
+        by_timer.setdefault(row.timer, []).append(row)
+    over = _Over(answer, sum(map(bool, by_thread.values())))
+    spread = {name: over.spread(rows) for name, rows in by_timer.items()}
     made: list[View] = []
-    if not choice.summary_only:
-        for thread in threads:
-            if on_thread := by_thread[place_of(thread)]:
-                made.append(
-                    _thread_view(
-                        thread, _on_thread(on_thread, spread, meant, thread.kind), metric, choice
-                    )
-                )
-            if events and place_of(thread) in events:
-                made.append(events[place_of(thread)])
-    for statistic in _summaries(choice, len(measured)):
+    for thread in () if choice.summary_only else threads:
+        place = place_of(thread)
+        if rows := by_thread[place]:
+            found = _on_thread(rows, spread, meant, thread.kind)
+            made.append(_thread_view(thread, found, answer, choice))
+        if events and place in events:
+            made.append(events[place])
+    for statistic in _summaries(choice, answer, over.threads):
         summed = [
-            _summary(routine, statistic, len(measured), spread[key], choice.additive)
-            for key, routine in merged.items()
+            over.summary(rows, statistic)._replace(stddev=spread[name])
+            for name, rows in by_timer.items()
         ]
         whole = max((one.inclusive or 0 for one in summed), default=0)
         shares = statistic != "stddev"
         found = [
             one._replace(percent=figures.share(one.inclusive, whole) if shares else None)
             for one in summed
-            if meant is None or meant(merged[one.timer].first)
+            if meant is None or meant(one)
         ]
-        made.append(_summary_view(statistic, found, metric, choice))
+        made.append(_summary_view(statistic, found, answer, choice))
     return made
 
 
@@ -101,12 +95,12 @@ def metric_remark(metric: Metric) -> str:
     return "" if metric.name == "time" else f" (metric {metric.name})"
 
 
-def names(rows: Sequence[FlatRow], meant: Callable[[FlatRow], bool] | None) -> View:
+def names(timers: Iterable[Named], meant: Test | None) -> View:
     """All routines by name: TAU's -l."""
     found = {
-        (row.timer, row.short_name, row.file, row.line, row.groups)
-        for row in rows
-        if meant is None or meant(row)
+        (timer.timer, timer.short_name, timer.file, timer.line, timer.groups)
+        for timer in timers
+        if meant is None or meant(timer)
     }
     listed = sorted(found, key=lambda names: names[0])
     return View(f"{len(listed)} ROUTINES:", figures.NAME_COLUMNS, listed)
@@ -116,115 +110,97 @@ def names(rows: Sequence[FlatRow], meant: Callable[[FlatRow], bool] | None) -> V
 
 
 def _on_thread(
-    rows: Sequence[FlatRow],
-    spread: dict[str, float],
-    meant: Callable[[FlatRow], bool] | None,
-    kind: str,
+    rows: Sequence[Figures], spread: Mapping[str, float], meant: Test | None, kind: str
 ) -> list[Figures]:
     whole = max((figures.sortable(row.inclusive) for row in rows), default=0)
     if kind == "stream":  # it has no row for the whole of its work
         whole = max(whole, sum(figures.sortable(row.exclusive) for row in rows))
     return [
-        Figures(
-            timer=row.timer,
-            short_name=row.short_name,
-            file=row.file,
-            line=row.line,
-            groups=row.groups,
-            calls=row.calls,
-            subroutines=row.subroutines,
-            exclusive=row.exclusive,
-            inclusive=row.inclusive,
-            percent=figures.share(row.inclusive, whole),
-            exclusive_per_call=figures.ratio(row.exclusive, row.calls),
-            inclusive_per_call=figures.ratio(row.inclusive, row.calls),
-            stddev=spread[row.timer],
-        )
+        row._replace(percent=figures.share(row.inclusive, whole), stddev=spread[row.timer])
         for row in rows
         if meant is None or meant(row)
     ]
 
 
 def _thread_view(
-    thread: ThreadRow, found: Sequence[Figures], metric: Metric, choice: Choice
+    thread: ThreadRow, found: Sequence[Figures], answer: Answer, choice: Choice
 ) -> View:
     prefix = ("thread", *place_of(thread), thread.name)
     return View(
-        thread_title(thread, metric),
-        _columns(metric, choice, "int"),
-        _cells(prefix, found, choice),
+        thread_title(thread, answer.metric),
+        _columns(answer.metric, choice, "int"),
+        _cells(prefix, found, answer, choice),
     )
 
 
 # --- over threads ------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Merged:
-    """One routine's values on the threads that have it, in parallel lists."""
-
-    first: FlatRow
-    calls: list[float]
-    subroutines: list[float]
-    exclusive: list[float]
-    inclusive: list[float]
-
-
-def merge(rows: Sequence[FlatRow]) -> dict[str, Merged]:
-    """Rows of several threads by routine."""
-    merged: dict[str, Merged] = {}
-    for row in rows:
-        routine = merged.get(row.timer)
-        if routine is None:
-            routine = merged[row.timer] = Merged(row, [], [], [], [])
-        routine.calls.append(row.calls)
-        routine.subroutines.append(row.subroutines)
-        routine.exclusive.append(row.exclusive)
-        routine.inclusive.append(row.inclusive)
-    return merged
-
-
-def _summaries(choice: Choice, threads: int) -> tuple[Statistic, ...]:
+def _summaries(choice: Choice, answer: Answer, threads: int) -> tuple[Statistic, ...]:
     if not threads:
         return ()
     if choice.summaries is not None:
         return choice.summaries
     if threads < 2 and not choice.summary_only:
         return ()
-    return ("total", "mean") if choice.additive else ("total",)
+    return ("total", "mean") if answer.additive else ("total",)
 
 
-def _summary(
-    merged: Merged, statistic: Statistic, threads: int, spread: float, additive: bool
-) -> Figures:
-    """One routine over threads. A thread that never called it counts as 0; not so in a ratio."""
-    summed = _STATISTICS[statistic]
-    exclusive, inclusive = (
-        summed(values, threads) if additive else _summed_ratio(statistic, values)
-        for values in (merged.exclusive, merged.inclusive)
-    )
-    calls = summed(merged.calls, threads)
-    if statistic in ("total", "mean"):
-        exclusive_per_call = figures.ratio(sum(merged.exclusive), sum(merged.calls))
-        inclusive_per_call = figures.ratio(sum(merged.inclusive), sum(merged.calls))
-    else:
-        # Per call there is a value only where there was a call.
-        exclusive_per_call = _per_call(summed, merged.exclusive, merged.calls)
-        inclusive_per_call = _per_call(summed, merged.inclusive, merged.calls)
-    return Figures(
-        timer=merged.first.timer,
-        short_name=merged.first.short_name,
-        file=merged.first.file,
-        line=merged.first.line,
-        groups=merged.first.groups,
-        calls=calls,
-        subroutines=summed(merged.subroutines, threads),
-        exclusive=exclusive,
-        inclusive=inclusive,
-        exclusive_per_call=exclusive_per_call,
-        inclusive_per_call=inclusive_per_call,
-        stddev=spread,
-    )
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """Statistics over threads.
+
+    A thread that never called a routine counts as 0. Of a ratio it has none: total and mean
+    are the ratio of the sums, the others are over the threads that have a value.
+
+    Attributes:
+        threads: how many were measured.
+    """
+
+    answer: Answer
+    threads: int
+
+    def summary(self, rows: Sequence[Figures], statistic: Statistic) -> Figures:
+        """One routine's figures over threads."""
+        calls = [row.calls for row in rows]
+        exclusive, inclusive = [row.exclusive for row in rows], [row.inclusive or 0 for row in rows]
+        summed = _STATISTICS[statistic]
+        if statistic in ("total", "mean"):
+            exclusive_per_call = figures.ratio(sum(exclusive), sum(calls))
+            inclusive_per_call = figures.ratio(sum(inclusive), sum(calls))
+        else:
+            # Per call there is a value only where there was a call.
+            exclusive_per_call = _per_call(summed, exclusive, calls)
+            inclusive_per_call = _per_call(summed, inclusive, calls)
+        return rows[0]._replace(
+            calls=summed(calls, self.threads),
+            subroutines=summed([row.subroutines for row in rows], self.threads),
+            exclusive=self._value(rows, "exclusive", statistic),
+            inclusive=self._value(rows, "inclusive", statistic),
+            exclusive_per_call=exclusive_per_call,
+            inclusive_per_call=inclusive_per_call,
+            rows=tuple(at for row in rows for at in row.rows),
+        )
+
+    def _value(
+        self, rows: Sequence[Figures], value: Literal["exclusive", "inclusive"], which: Statistic
+    ) -> float:
+        values = [getattr(row, value) for row in rows]
+        if self.answer.additive:
+            return _STATISTICS[which](values, self.threads)
+        if which in ("total", "mean"):
+            places = [at for row in rows for at in row.rows]
+            together = self.answer.taken(places).summed([0] * len(places), 1)
+            return together.values(value)[0]
+        there = [one for one in values if one == one]
+        return _STATISTICS[which](there, len(there)) if there else math.nan
+
+    def spread(self, rows: Sequence[Figures]) -> float:
+        values = [row.exclusive for row in rows]
+        if self.answer.additive:
+            return _spread(values, self.threads)
+        there = [one for one in values if one == one]
+        return _spread(there, len(there)) if there else 0.0
 
 
 def _per_call(
@@ -259,19 +235,6 @@ def _spread(values: Sequence[float], threads: int) -> float:
     return math.sqrt((squares + (threads - len(values)) * mean**2) / threads)
 
 
-def _summed_ratio(statistic: Statistic, values: Sequence[float]) -> float:
-    """Over the threads that have a value; a sum and a mean are of what the ratio is made of."""
-    if statistic in ("total", "mean"):
-        return sum(values)
-    there = [float(value) for value in values if value == value]
-    return _STATISTICS[statistic](there, len(there)) if there else math.nan
-
-
-def _spread_of_ratio(values: Sequence[float]) -> float:
-    there = [float(value) for value in values if value == value]
-    return _spread(there, len(there)) if there else 0.0
-
-
 _STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {
     "total": _total,
     "mean": _mean,
@@ -282,14 +245,14 @@ _STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {
 
 
 def _summary_view(
-    statistic: Statistic, found: Sequence[Figures], metric: Metric, choice: Choice
+    statistic: Statistic, found: Sequence[Figures], answer: Answer, choice: Choice
 ) -> View:
     whole = statistic in ("total", "min", "max")
     sums = statistic in ("total", "mean")
     return View(
-        f"FUNCTION SUMMARY ({statistic}):" + metric_remark(metric),
-        _columns(metric, choice, "int" if whole else "float"),
-        _cells((statistic, None, None, None, None), found, choice, sums),
+        f"FUNCTION SUMMARY ({statistic}):" + metric_remark(answer.metric),
+        _columns(answer.metric, choice, "int" if whole else "float"),
+        _cells((statistic, None, None, None, None), found, answer, choice, sums),
     )
 
 
@@ -299,9 +262,13 @@ def _columns(metric: Metric, choice: Choice, counts: Kind) -> list[Column]:
 
 
 def _cells(
-    prefix: tuple[Cell, ...], found: Sequence[Figures], choice: Choice, sums: bool = True
+    prefix: tuple[Cell, ...],
+    found: Sequence[Figures],
+    answer: Answer,
+    choice: Choice,
+    sums: bool = True,
 ) -> list[tuple[Cell, ...]]:
     """The rows of a table; where values do not add up (`sums`), there are no others."""
     chosen = figures.ordered(found, choice)
-    chosen = figures.limited(chosen, choice.limit) if sums else chosen[: choice.limit]
+    chosen = figures.limited(chosen, choice.limit, answer) if sums else chosen[: choice.limit]
     return [prefix + figures.value_cells(one) + figures.name_cells(one) for one in chosen]

@@ -8,9 +8,11 @@ back hangs under that boundary.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from taupy.model.rows import TreeRow
+from taupy.model import callpaths
+from taupy.model.answer import Answer
+from taupy.model.rows import TimerRow
 from taupy.pprof import paths
 
 # Standard libraries lie in .../lib/python3.11, whoever installed them.
@@ -22,7 +24,7 @@ def is_library(path: str) -> bool:
     return path.startswith("<frozen") or _LIBRARY.search(path) is not None
 
 
-def libraries_folded(rows: Sequence[TreeRow], path_of: Mapping[str, str | None]) -> list[TreeRow]:
+def libraries_folded(answer: Answer, path_of: Mapping[str, str | None]) -> Answer:
     """The call paths with libraries folded.
 
     Calls, inclusive and the sum of all exclusive stay what they were.
@@ -32,21 +34,22 @@ def libraries_folded(rows: Sequence[TreeRow], path_of: Mapping[str, str | None])
             C functions and code without a file (`<string>`) belong to whoever calls
             them; other timers without a path (phases, kernels) are the user's.
     """
-    belongs = {row.timer: _belongs(row, path_of.get(row.timer)) for row in rows}
-    in_library = [False] * len(rows)
-    folded = [False] * len(rows)
-    for at, above in enumerate(paths.parents(rows)):
+    belongs = [_belongs(timer, path_of.get(timer.timer)) for timer in answer.table.labels["timer"]]
+    in_library = [False] * len(answer)
+    folded = [False] * len(answer)
+    timers = answer.table.codes["timer"]
+    for at, above in enumerate(callpaths.parents(answer.table)):
         caller = above >= 0 and in_library[above]
-        own = belongs[rows[at].timer]
+        own = belongs[timers[at]]
         in_library[at] = caller if own is None else own
         folded[at] = caller and in_library[at]
-    return paths.regrouped(rows, folded)
+    return paths.regrouped(answer, folded)
 
 
-def _belongs(row: TreeRow, path: str | None) -> bool | None:
+def _belongs(timer: TimerRow, path: str | None) -> bool | None:
     """True for a library, False for the user, None for whoever calls it."""
     if path is not None and is_library(path):
         return True
     if path is None:
-        return None if "PYTHON_C" in row.groups.split("|") else False
+        return None if "PYTHON_C" in timer.groups.split("|") else False
     return None if path.startswith("<") else False

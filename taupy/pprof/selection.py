@@ -13,13 +13,31 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Protocol
 
 from taupy.errors import UsageError
-from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow
+from taupy.model.rows import EventRow, ThreadRow
 
-Row = TypeVar("Row", FlatRow, TreeRow)
 Place = tuple[int, int, int]
+
+
+class Named(Protocol):
+    """What has the names of a timer: a `TimerRow`, `Figures`."""
+
+    @property
+    def timer(self) -> str: ...
+    @property
+    def short_name(self) -> str: ...
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def line(self) -> int | None: ...
+    @property
+    def groups(self) -> str: ...
+
+
+Test = Callable[[Named], bool]
+"""Is the routine meant?"""
 
 _MOST_LISTED = 8
 
@@ -59,7 +77,7 @@ def selected_threads(threads: Sequence[ThreadRow], selection: Selection) -> list
     ]
 
 
-def place_of(row: ThreadRow | FlatRow | TreeRow | EventRow) -> Place:
+def place_of(row: ThreadRow | EventRow) -> Place:
     return row.node, row.context, row.thread
 
 
@@ -67,39 +85,33 @@ def place_text(place: Place) -> str:
     return "{}.{}.{}".format(*place)
 
 
-def on_threads(rows: Iterable[Row], threads: Sequence[ThreadRow]) -> list[Row]:
-    """The rows of these threads."""
-    places = {place_of(thread) for thread in threads}
-    return [row for row in rows if (row.node, row.context, row.thread) in places]
-
-
-def routine_test(rows: Iterable[Row], selection: Selection) -> Callable[[Row], bool] | None:
-    """A test for the rows that are meant; None when all are.
+def routine_test(timers: Iterable[Named], selection: Selection) -> Test | None:
+    """A test for the routines that are meant; None when all are.
 
     Args:
-        rows: what there is, for the error.
+        timers: what there is, for the error.
 
     Raises:
-        UsageError: no row is in such a group, or has such a name; says what there is.
+        UsageError: none is in such a group, or has such a name; says what there is.
     """
     if not selection.groups and not selection.names:
         return None
-    rows = list(rows)
+    timers = list(timers)
     wanted = {group.upper() for group in selection.groups}
-    groups = {row.groups for row in rows}
+    groups = {timer.groups for timer in timers}
     for group in selection.groups:
         if not any(_in_groups(joined, {group.upper()}) for joined in groups):
             known = sorted({name for joined in groups for name in joined.split("|") if name})
             raise UsageError(f"there is no group '{group}' (there is: {_list(known)})")
     tests = [(pattern, name_test(pattern)) for pattern in selection.names]
-    timers = {(row.timer, row.short_name) for row in rows}
+    named = {(timer.timer, timer.short_name) for timer in timers}
     for pattern, test in tests:
-        if not any(test(*names) for names in timers):
-            raise UsageError(no_such_routine(pattern, timers))
+        if not any(test(*names) for names in named):
+            raise UsageError(no_such_routine(pattern, named))
 
-    def meant(row: Row) -> bool:
-        return (not wanted or _in_groups(row.groups, wanted)) and (
-            not tests or any(test(row.timer, row.short_name) for _, test in tests)
+    def meant(timer: Named) -> bool:
+        return (not wanted or _in_groups(timer.groups, wanted)) and (
+            not tests or any(test(timer.timer, timer.short_name) for _, test in tests)
         )
 
     return meant
@@ -123,7 +135,7 @@ def name_test(pattern: str) -> Callable[[str, str], bool]:
     return lambda timer, short_name: pattern in timer
 
 
-def one_routine(rows: Iterable[FlatRow | TreeRow], name: str) -> str:
+def one_routine(timers: Iterable[Named], name: str) -> str:
     """The full name of the one routine that is meant.
 
     By full name, by short name, by its last part (`forward` of `Net.forward`), by glob.
@@ -131,8 +143,8 @@ def one_routine(rows: Iterable[FlatRow | TreeRow], name: str) -> str:
     Raises:
         UsageError: it is none, or several; says which there are.
     """
-    timers = {(row.timer, row.short_name) for row in rows}
-    if any(timer == name for timer, _ in timers):
+    there = {(timer.timer, timer.short_name) for timer in timers}
+    if any(timer == name for timer, _ in there):
         return name
     test = glob(name)
     found: list[str] = []
@@ -141,9 +153,9 @@ def one_routine(rows: Iterable[FlatRow | TreeRow], name: str) -> str:
         lambda timer, short_name: short_name.endswith("." + name),
         lambda timer, short_name: test.fullmatch(timer) or test.fullmatch(short_name),
     ):
-        found = found or sorted({timer for timer, short_name in timers if fits(timer, short_name)})
+        found = found or sorted({timer for timer, short_name in there if fits(timer, short_name)})
     if not found:
-        raise UsageError(no_such_routine(name, timers))
+        raise UsageError(no_such_routine(name, there))
     if len(found) > 1:
         raise UsageError(
             f"'{name}' may be any of {len(found)} routines: {_list(found)}; "

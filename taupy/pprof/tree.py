@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from taupy import units
+from taupy.model import callpaths
+from taupy.model.answer import Answer
 from taupy.model.forest import Links
 from taupy.model.profile import Metric
-from taupy.model.rows import ThreadRow, TreeRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.pprof import figures, paths
 from taupy.pprof.figures import Order, SortKey
 from taupy.pprof.flat import metric_remark, thread_title
-from taupy.pprof.selection import Place, place_of
+from taupy.pprof.selection import Place, Test, place_of
 from taupy.pprof.view import Cell, Column, View
 
 
@@ -37,60 +39,34 @@ class Choice(Order):
 
 
 def views(
-    rows: Sequence[TreeRow],
+    answer: Answer,
     threads: Sequence[ThreadRow],
-    metric: Metric,
     choice: Choice,
-    meant: Callable[[TreeRow], bool] | None = None,
+    meant: Test | None = None,
 ) -> list[View]:
-    """One tree for each of these threads that has rows, or one for all together.
+    """One tree for each of these threads that has call paths, or one for all together.
 
     Args:
-        rows: of these threads, whole trees.
+        answer: of these threads, whole trees.
         meant: the routines to show, with the paths that lead to them; None for all.
     """
     if choice.summary_only:
         prefix = ("total", None, None, None, None)
-        title = "CALL TREE SUMMARY (total):" + metric_remark(metric)
-        return [_view(title, prefix, paths.over_threads(rows), metric, choice, meant)]
-    by_thread: dict[Place, list[TreeRow]] = {place_of(thread): [] for thread in threads}
-    for row in rows:
-        by_thread[row.node, row.context, row.thread].append(row)
+        title = "CALL TREE SUMMARY (total):" + metric_remark(answer.metric)
+        return [_Tree.of(paths.over_threads(answer)).view(title, prefix, choice, meant)]
+    by_thread: dict[Place, list[int]] = {place_of(thread): [] for thread in threads}
+    for row, thread in enumerate(answer.threads):
+        by_thread[place_of(thread)].append(row)
     return [
-        _view(
-            "CALL TREE " + thread_title(thread, metric),
+        _Tree.of(answer.taken(rows) if len(rows) < len(answer) else answer).view(
+            "CALL TREE " + thread_title(thread, answer.metric),
             ("thread", *place_of(thread), thread.name),
-            found,
-            metric,
             choice,
             meant,
         )
         for thread in threads
-        if (found := by_thread[place_of(thread)])
+        if (rows := by_thread[place_of(thread)])
     ]
-
-
-def _view(
-    title: str,
-    prefix: tuple[Cell, ...],
-    rows: Sequence[TreeRow],
-    metric: Metric,
-    choice: Choice,
-    meant: Callable[[TreeRow], bool] | None,
-) -> View:
-    parent = paths.parents(rows)
-    whole = max((figures.sortable(row.inclusive) for row in rows), default=0)
-    shown = _shown(rows, parent, whole, choice, meant)
-    made = []
-    for at, name in _outline(rows, parent, shown, choice):
-        row = rows[at]
-        made.append(
-            (*prefix, figures.share(row.inclusive, whole), row.exclusive, row.inclusive,
-             row.calls, row.subroutines, figures.ratio(row.inclusive, row.calls), name,
-             row.depth, row.callpath_id, row.parent_id,
-             row.timer, row.short_name, row.file, row.line, row.groups)
-        )  # fmt: skip
-    return View(title, _columns(metric, choice.plain), made, _notes(choice))
 
 
 def _notes(choice: Choice) -> list[str]:
@@ -127,91 +103,127 @@ def _columns(metric: Metric, plain: bool) -> list[Column]:
     ]
 
 
-def _shown(
-    rows: Sequence[TreeRow],
-    parent: Sequence[int],
-    whole: float,
-    choice: Choice,
-    meant: Callable[[TreeRow], bool] | None,
-) -> Sequence[bool]:
-    """Which rows are shown; a row is never shown without its ancestors."""
-    shown = [True] * len(rows)
-    if meant is not None:
-        shown = [meant(row) for row in rows]
-        for at in range(len(rows) - 1, -1, -1):
-            if shown[at] and parent[at] >= 0:
-                shown[parent[at]] = True
-    least = choice.min_percent * whole / 100 if choice.min_percent else -math.inf
-    deepest = len(rows) if choice.depth is None else choice.depth
-    depth = paths.depths(parent)
-    reach = _reach(rows, parent)
-    for at in range(len(rows)):
-        if depth[at] > deepest or reach[at] < least:
-            shown[at] = False
-    if choice.limit is not None:
-        order = sorted(
-            (at for at, here in enumerate(shown) if here),
-            # At equal time the caller goes first: it is the callee's way in.
-            key=lambda at: (-figures.sortable(reach[at]), depth[at], rows[at].timer),
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Call paths as columns, callers before callees; `parent` is a position, -1 for a root."""
+
+    metric: Metric
+    timers: Sequence[TimerRow]
+    callpath: Sequence[int]
+    parent: Sequence[int]
+    calls: Sequence[int]
+    subroutines: Sequence[int]
+    inclusive: Sequence[float]
+    exclusive: Sequence[float]
+
+    @classmethod
+    def of(cls, answer: Answer) -> _Tree:
+        return cls(
+            answer.metric,
+            answer.timers,
+            answer.table.each("callpath"),
+            callpaths.parents(answer.table),
+            answer.calls(),
+            answer.subroutines(),
+            answer.values("inclusive"),
+            answer.values("exclusive"),
         )
-        for at in order[choice.limit :]:
-            shown[at] = False
-    for at, above in enumerate(parent):
-        if above >= 0 and not shown[above]:
-            shown[at] = False
-    return shown
 
+    def view(
+        self, title: str, prefix: tuple[Cell, ...], choice: Choice, meant: Test | None
+    ) -> View:
+        whole = max(map(figures.sortable, self.inclusive), default=0)
+        depth = callpaths.depths(self.parent)
+        shown = self._shown(whole, depth, choice, meant)
+        made = []
+        for at, name in self._outline(shown, choice):
+            above = self.parent[at]
+            made.append(
+                (*prefix, figures.share(self.inclusive[at], whole), self.exclusive[at],
+                 self.inclusive[at], self.calls[at], self.subroutines[at],
+                 figures.ratio(self.inclusive[at], self.calls[at]), name, depth[at],
+                 self.callpath[at], self.callpath[above] if above >= 0 else None,
+                 *self.timers[at])
+            )  # fmt: skip
+        return View(title, _columns(self.metric, choice.plain), made, _notes(choice))
 
-def _reach(rows: Sequence[TreeRow], parent: Sequence[int]) -> list[float]:
-    """What a row's inclusive counts for: that of its callees where it has no values itself.
+    def _shown(
+        self, whole: float, depth: Sequence[int], choice: Choice, meant: Test | None
+    ) -> Sequence[bool]:
+        """Which rows are shown; a row is never shown without its ancestors."""
+        shown = [True] * len(self.parent)
+        if meant is not None:
+            shown = list(map(meant, self.timers))
+            for at in range(len(shown) - 1, -1, -1):
+                if shown[at] and self.parent[at] >= 0:
+                    shown[self.parent[at]] = True
+        least = choice.min_percent * whole / 100 if choice.min_percent else -math.inf
+        deepest = len(shown) if choice.depth is None else choice.depth
+        reach = self._reach()
+        for at in range(len(shown)):
+            if depth[at] > deepest or reach[at] < least:
+                shown[at] = False
+        if choice.limit is not None:
+            order = sorted(
+                (at for at, here in enumerate(shown) if here),
+                # At equal time the caller goes first: it is the callee's way in.
+                key=lambda at: (-figures.sortable(reach[at]), depth[at], self.timers[at].timer),
+            )
+            for at in order[choice.limit :]:
+                shown[at] = False
+        for at, above in enumerate(self.parent):
+            if above >= 0 and not shown[above]:
+                shown[at] = False
+        return shown
 
-    Imported trees have such rows, over call paths whose callers the file does not tell.
-    """
-    reach = [row.inclusive for row in rows]
-    for at in range(len(rows) - 1, -1, -1):
-        above = parent[at]
-        if above >= 0 and not (rows[above].inclusive or rows[above].calls):
-            reach[above] += reach[at]
-    return reach
+    def _reach(self) -> list[float]:
+        """What a row's inclusive counts for: that of its callees where it has no values itself.
 
+        Imported trees have such rows, over call paths whose callers the file does not tell.
+        """
+        reach = list(self.inclusive)
+        for at in range(len(reach) - 1, -1, -1):
+            above = self.parent[at]
+            if above >= 0 and not (self.inclusive[above] or self.calls[above]):
+                reach[above] += reach[at]
+        return reach
 
-def _outline(
-    rows: Sequence[TreeRow], parent: Sequence[int], shown: Sequence[bool], choice: Choice
-) -> list[tuple[int, str]]:
-    """The shown rows from top to bottom, each with its indented name."""
-    order = _order([at for at, here in enumerate(shown) if here], rows, choice)
-    links = Links(parent, order)
-    found: list[tuple[int, str]] = []
-    # Row, what stands before its name, what stands before its callees' names, depth.
-    stack = [(root, "", "", 0) for root in reversed(links.roots)]
-    while stack:
-        at, lead, below, depth = stack.pop()
-        found.append((at, lead + rows[at].timer))
-        children = links.children(at)
-        depth += 1
-        for child in reversed(children):
-            if depth > choice.indent:
-                stack.append((child, f"{below}[{depth}] ", below, depth))
-            elif child == children[-1]:
-                stack.append((child, below + "└ ", below + "  ", depth))
-            else:
-                stack.append((child, below + "├ ", below + "│ ", depth))
-    return found
+    def _outline(self, shown: Sequence[bool], choice: Choice) -> list[tuple[int, str]]:
+        """The shown rows from top to bottom, each with its indented name."""
+        order = self._order([at for at, here in enumerate(shown) if here], choice)
+        links = Links(self.parent, order)
+        found: list[tuple[int, str]] = []
+        # Row, what stands before its name, what stands before its callees' names, depth.
+        stack = [(root, "", "", 0) for root in reversed(links.roots)]
+        while stack:
+            at, lead, below, depth = stack.pop()
+            found.append((at, lead + self.timers[at].timer))
+            children = links.children(at)
+            depth += 1
+            for child in reversed(children):
+                if depth > choice.indent:
+                    stack.append((child, f"{below}[{depth}] ", below, depth))
+                elif child == children[-1]:
+                    stack.append((child, below + "└ ", below + "  ", depth))
+                else:
+                    stack.append((child, below + "├ ", below + "│ ", depth))
+        return found
 
+    def _order(self, positions: list[int], choice: Choice) -> list[int]:
+        by_name = choice.sort == "name"
+        positions.sort(key=lambda at: self.timers[at].timer, reverse=by_name and choice.reverse)
+        if not by_name:
+            value = self._sorted_by(choice.sort)
+            positions.sort(key=lambda at: figures.sortable(value(at)), reverse=not choice.reverse)
+        return positions
 
-def _order(positions: list[int], rows: Sequence[TreeRow], choice: Choice) -> list[int]:
-    positions.sort(key=lambda at: rows[at].timer, reverse=choice.sort == "name" and choice.reverse)
-    if choice.sort != "name":
-        value = _VALUES[choice.sort]
-        positions.sort(key=lambda at: figures.sortable(value(rows[at])), reverse=not choice.reverse)
-    return positions
-
-
-_VALUES: dict[SortKey, Callable[[TreeRow], float | None]] = {
-    "inclusive": lambda row: row.inclusive,
-    "exclusive": lambda row: row.exclusive,
-    "calls": lambda row: row.calls,
-    "subroutines": lambda row: row.subroutines,
-    "exclusive-per-call": lambda row: figures.ratio(row.exclusive, row.calls),
-    "inclusive-per-call": lambda row: figures.ratio(row.inclusive, row.calls),
-}
+    def _sorted_by(self, key: SortKey) -> Callable[[int], float | None]:
+        found: dict[SortKey, Callable[[int], float | None]] = {
+            "inclusive": self.inclusive.__getitem__,
+            "exclusive": self.exclusive.__getitem__,
+            "calls": self.calls.__getitem__,
+            "subroutines": self.subroutines.__getitem__,
+            "exclusive-per-call": lambda at: figures.ratio(self.exclusive[at], self.calls[at]),
+            "inclusive-per-call": lambda at: figures.ratio(self.inclusive[at], self.calls[at]),
+        }
+        return found[key]

@@ -8,19 +8,18 @@ their labels afterwards. Labels are what matches across trials: equal labels are
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from taupy.errors import UsageError
+from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.profiledb.database import ProfileDB
 
 Id = Literal["trial", "thread", "timer", "callpath"]
 
-NO_FILE = "(no file)"
 METADATA = "meta."
 """`meta.NAME` is a dimension of trials, too."""
 
@@ -88,19 +87,6 @@ _GPU = """
 
 _THREADS = "SELECT thread.id FROM thread WHERE thread.trial_id IN ({trials})"
 _TIMERS = "SELECT trial_timer.timer_id FROM trial_timer WHERE trial_timer.trial_id IN ({trials})"
-
-
-def module_of(file: str | None) -> str:
-    """`pkg/sub/__init__.py` is pkg.sub; what is no path within a package stays a path."""
-    if file is None:
-        return NO_FILE
-    if frozen := re.fullmatch(r"<frozen (.+)>", file):
-        return frozen[1]
-    stem = re.sub(r"\.(py|pyc|pyx|pyw)$", "", file)
-    parts = stem.split("/")
-    if file == stem or not all(part.isidentifier() for part in parts):
-        return file
-    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
 def _timer(name: str, short: str, file: str | None, line: int | None, *groups: str) -> TimerRow:

@@ -103,6 +103,23 @@ def answer(
     return Answer(meant.metric, formula, values(db, question))
 
 
+def flat_profile(
+    db: ProfileDB, trial_id: int, name: str = "time", threads: Sequence[Place] | None = None
+) -> Answer:
+    """Each timer on each thread, or on some, that has a value; in no particular order.
+
+    Raises:
+        NoSuchTrial: there is no such trial, or it has no such thread.
+        MissingMetric, UsageError: as `resolve`.
+    """
+    where = [] if threads is None else [_threads(db, trial_id, threads)]
+    found = answer(db, trial_id, name, ("thread", "timer"), where)
+    measured = found.measured()
+    if all(measured):
+        return found
+    return found.taken([row for row, here in enumerate(measured) if here])
+
+
 def flat_values(db: ProfileDB, trial_id: int, name: str = "time") -> list[FlatRow]:
     """Each timer on each thread that has a value.
 
@@ -111,8 +128,7 @@ def flat_values(db: ProfileDB, trial_id: int, name: str = "time") -> list[FlatRo
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `resolve`.
     """
-    found = answer(db, trial_id, name, ("thread", "timer"))
-    return flat_rows(found.taken([row for row, here in enumerate(found.measured()) if here]))
+    return flat_rows(flat_profile(db, trial_id, name))
 
 
 def tree_values(

@@ -15,8 +15,8 @@ from taupy.analysis import match
 from taupy.analysis.compare import Comparison, Row, compared
 from taupy.analysis.match import Key, Level, Table
 from taupy.errors import MissingMetric, UsageError
+from taupy.model.names import NO_FILE, module_of
 from taupy.model.profile import Metric
-from taupy.pprof.grouping import NO_FILE, module_of
 from taupy.pprof.selection import name_test
 from taupy.profiledb import compare_query
 from taupy.profiledb.compare_query import EventSums, Over, Sums, TimerFacts, Where

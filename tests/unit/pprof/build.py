@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from taupy.model.rows import FlatRow, ThreadRow, TreeRow
+from taupy.model.answer import Answer
+from taupy.model.formula import Formula
+from taupy.model.profile import TIME
+from taupy.model.rows import FlatRow, ThreadRow, TimerRow, TreeRow
+from taupy.model.table import Column, Table
 
 
 def thread(node=0, context=0, number=0, name="", kind="host"):
@@ -64,3 +68,30 @@ def tree(*calls, place=(0, 0, 0), first_id=1, groups=None, files=None):
         )
         for at, (depth, timer, count, exclusive) in enumerate(calls)
     ]
+
+
+def answer(rows, metric=TIME):
+    """What the database would give: rows of a flat profile or a tree as a table of sums."""
+    labels = {
+        "thread": [ThreadRow(*row[:3], "host", "") for row in rows],
+        "timer": [TimerRow(row.timer, row.short_name, row.file, row.line, row.groups)
+                  for row in rows],
+    }  # fmt: skip
+    if any(isinstance(row, TreeRow) for row in rows):
+        labels["callpath"] = [row.callpath_id for row in rows]
+        labels["parent"] = [row.parent_id for row in rows]
+    codes = {}
+    for name, column in labels.items():
+        labels[name] = list(dict.fromkeys(column))
+        code_of = {label: code for code, label in enumerate(labels[name])}
+        codes[name] = [code_of[label] for label in column]
+    columns = {
+        Column("calls"): [row.calls for row in rows],
+        Column("subroutines"): [row.subroutines for row in rows],
+        Column("inclusive", metric.name, metric.unit): [
+            None if row.inclusive != row.inclusive else row.inclusive for row in rows
+        ],
+        Column("exclusive", metric.name, metric.unit): [row.exclusive for row in rows],
+    }
+    table = Table(codes, labels, columns, len(rows))
+    return Answer(metric, Formula.measured(metric.name, metric.unit), table)

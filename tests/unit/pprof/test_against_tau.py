@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from taupy.model.profile import TIME
 from taupy.model.rows import EventRow, FlatRow
 from taupy.pprof import events, flat, terminal
-from tests.unit.pprof.build import thread
+from tests.unit.pprof.build import answer, thread
 
 SHARED = os.environ.get("TAUPY_SHARED_DATA")
 FOLDER = Path(SHARED or "/nonexistent") / "tau"
@@ -78,7 +77,7 @@ def assert_same_cells(ours, theirs):
 @pytest.mark.parametrize("view", VIEWS)
 def test_rows_and_cells_are_those_of_taus_pprof(case, view):
     rows, _ = profile(case)
-    text = shown(flat.views(rows, [thread()], TIME, VIEWS[view]))
+    text = shown(flat.views(answer(rows), [thread()], VIEWS[view]))
     ours = re.findall(r"^ *([\d.]+) +(\S+) +(\S+) +(\d+) +(\d+) +(\S+) (.*)$", text, re.MULTILINE)
     theirs = printed((FOLDER / case / "pprof" / view).read_text("utf-8"))
     # Tabs and tails of blanks in names are the only thing we write otherwise.
@@ -95,7 +94,7 @@ def test_orders_are_those_of_taus_pprof_where_it_sums_no_names(view, sort):
         rows, _ = profile(case)
         ours = [
             row[-5].split(" [{")[0].strip()
-            for row in flat.views(rows, [thread()], TIME, flat.Choice(sort=sort))[0].rows
+            for row in flat.views(answer(rows), [thread()], flat.Choice(sort=sort))[0].rows
         ]
         theirs = [
             cells[6].strip() for cells in printed((FOLDER / case / "pprof" / view).read_text())
@@ -108,7 +107,7 @@ def test_orders_are_those_of_taus_pprof_where_it_sums_no_names(view, sort):
 
 def test_a_summary_of_one_thread_is_that_thread_as_in_tau():
     rows, _ = profile("py311_throttle")
-    total, mean = flat.views(rows, [thread()], TIME, flat.Choice(summary_only=True))
+    total, mean = flat.views(answer(rows), [thread()], flat.Choice(summary_only=True))
     assert [view.title for view in (total, mean)] == [
         "FUNCTION SUMMARY (total):",
         "FUNCTION SUMMARY (mean):",
@@ -127,7 +126,7 @@ def test_a_summary_of_one_thread_is_that_thread_as_in_tau():
 
 def test_the_whole_page_is_taus_but_for_short_times_per_call():
     rows, _ = profile("py311_recursion")
-    ours = shown(flat.views(rows, [thread()], TIME)).split("\n")
+    ours = shown(flat.views(answer(rows), [thread()])).split("\n")
     theirs = (FOLDER / "py311_recursion" / "pprof" / "a.txt").read_text().split("\n")[2:]
     assert len(ours) == len(theirs)
     for our, their in zip(ours, theirs, strict=True):

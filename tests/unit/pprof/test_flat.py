@@ -16,8 +16,8 @@ from taupy.model.profile import TIME, Metric
 from taupy.pprof import flat
 from taupy.pprof.figures import SORT_KEYS
 from taupy.pprof.view import View
+from tests.unit.pprof.build import answer, thread
 from tests.unit.pprof.build import flat as row
-from tests.unit.pprof.build import thread
 
 MS = 1_000_000
 THREADS = [thread(0, 0, 0, "MainThread"), thread(0, 0, 1)]
@@ -32,12 +32,12 @@ ROWS = [
 
 def tables(rows=ROWS, threads=THREADS, metric=TIME, meant=None, **choice):
     """Title -> {timer: cells from %Time to Name}."""
-    views = flat.views(rows, threads, metric, flat.Choice(**choice), meant)
+    views = flat.views(answer(rows, metric), threads, flat.Choice(**choice), meant)
     return {view.title: {line[11]: line[5:11] for line in view.rows} for view in views}
 
 
 def names(rows=ROWS, threads=THREADS, **choice):
-    view, *_ = flat.views(rows, threads, TIME, flat.Choice(**choice))
+    view, *_ = flat.views(answer(rows), threads, flat.Choice(**choice))
     return [line[11] for line in view.rows]
 
 
@@ -157,14 +157,14 @@ def test_a_value_that_is_no_number_stands_last_and_spoils_nothing_else():
 
 
 def test_the_metrics_unit_stands_above_and_in_the_names_of_columns():
-    (view,) = flat.views(ROWS[:3], THREADS[:1], Metric("bytes_dram", "byte"))
+    (view,) = flat.views(answer(ROWS[:3], Metric("bytes_dram", "byte")), THREADS[:1])
     columns = {column.name: column for column in view.columns}
     assert view.title == "NODE 0;CONTEXT 0;THREAD 0: MainThread (metric bytes_dram)"
     assert columns["exclusive_byte"].heading == "Exclusive\nbyte"
     assert columns["inclusive_byte_per_call"].kind == "tau_count"
-    (view,) = flat.views(ROWS[:3], THREADS[:1], Metric("PAPI", ""))
+    (view,) = flat.views(answer(ROWS[:3], Metric("PAPI", "")), THREADS[:1])
     assert {"exclusive", "inclusive_per_call"} <= {column.name for column in view.columns}
-    (view,) = flat.views(ROWS[:3], THREADS[:1], TIME, flat.Choice(plain=True))
+    (view,) = flat.views(answer(ROWS[:3]), THREADS[:1], flat.Choice(plain=True))
     assert {column.kind for column in view.columns if column.name == "exclusive_ns"} == {
         "milliseconds"
     }
@@ -172,7 +172,7 @@ def test_the_metrics_unit_stands_above_and_in_the_names_of_columns():
 
 def test_user_events_stand_under_their_threads_table():
     events = {(0, 0, 1): View("USER EVENTS", [], [])}
-    made = flat.views(ROWS, THREADS, TIME, flat.Choice(), None, events)
+    made = flat.views(answer(ROWS), THREADS, flat.Choice(), None, events)
     assert [view.title for view in made][:4] == [
         "NODE 0;CONTEXT 0;THREAD 0: MainThread",
         "NODE 0;CONTEXT 0;THREAD 1:",

@@ -1,9 +1,9 @@
 import pytest
 
-from taupy.model.profile import TIME
+from taupy.model.names import module_of
 from taupy.pprof import grouping
 from taupy.pprof.figures import Order
-from tests.unit.pprof.build import tree
+from tests.unit.pprof.build import answer, tree
 
 # net.py calls itself and, through util.py, is called again.
 ROWS = tree(
@@ -20,7 +20,7 @@ ROWS = tree(
 
 
 def lines(by, rows=ROWS, meant=None, **order):
-    view = grouping.view(rows, TIME, by, Order(**order), meant)
+    view = grouping.view(answer(rows), by, Order(**order), meant)
     return {line[-1]: line[:-1] for line in view.rows}
 
 
@@ -74,4 +74,4 @@ def test_a_filter_an_order_and_a_limit():
     ],
 )
 def test_a_module_is_named_by_its_file(file, module):
-    assert grouping.module_of(file) == module
+    assert module_of(file) == module

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taupy.model import callpaths
+from taupy.model.answer import flat_rows, tree_rows
 from taupy.model.rows import TreeRow
 from taupy.pprof import fold, paths
-from tests.unit.pprof.build import tree
+from tests.unit.pprof.build import answer, tree
 
 SITE = "/venv/lib/python3.11/site-packages/"
 
@@ -66,7 +68,7 @@ def assert_lawful(rows):
 
 def test_recursion_counts_inclusive_once():
     rows = tree((0, "main", 1, 10), (1, "f", 1, 1), (2, "g", 1, 2), (3, "f", 1, 4), (1, "g", 2, 8))
-    flat = {row.timer: row for row in paths.flattened(rows)}
+    flat = {row.timer: row for row in flat_rows(paths.flattened(answer(rows)))}
     assert {timer: (row.calls, row.exclusive, row.inclusive) for timer, row in flat.items()} == {
         "main": (1, 10, 25),
         "f": (2, 5, 7),  # the outer f: 1 + 2 + 4
@@ -87,7 +89,7 @@ def test_a_flat_profile_is_what_a_slow_count_gives(rows):
             sums[at] += value
     assert {
         (row.thread, row.timer): [row.calls, row.subroutines, row.exclusive, row.inclusive]
-        for row in paths.flattened(rows)
+        for row in flat_rows(paths.flattened(answer(rows)))
     } == expected
 
 
@@ -98,14 +100,14 @@ def test_a_path_may_be_very_deep():
                 1, 1, deep - at, 1)
         for at in range(deep)
     ]  # fmt: skip
-    assert [row.inclusive for row in paths.flattened(rows)] == [deep, deep - 1]
-    folded = fold.libraries_folded(rows, {"f1": SITE + "f.py", "f0": None})
+    assert [row.inclusive for row in flat_rows(paths.flattened(answer(rows)))] == [deep, deep - 1]
+    folded = fold.libraries_folded(answer(rows), {"f1": SITE + "f.py", "f0": None})
     assert len(folded) == deep  # the user's f0 calls the library and is called back
 
 
 def test_a_row_whose_parent_is_missing_is_a_root():
     rows = tree((0, "a", 1, 1), (1, "b", 1, 1))[1:]
-    assert paths.parents(rows) == [-1]
+    assert callpaths.parents(answer(rows).table) == [-1]
 
 
 # --- over threads ------------------------------------------------------------
@@ -116,7 +118,7 @@ def test_threads_are_summed_call_path_by_call_path():
         *tree((0, "root", 1, 1), (1, "f", 2, 10), (2, "g", 2, 5)),
         *tree((0, "root", 1, 2), (1, "g", 1, 7), (1, "f", 1, 20), place=(0, 0, 1), first_id=50),
     ]
-    made = paths.over_threads(rows)
+    made = tree_rows(paths.over_threads(answer(rows)))
     assert_lawful(made)
     assert [(row.depth, row.timer, row.calls, row.exclusive, row.inclusive) for row in made] == [
         (0, "root", 2, 3, 45),
@@ -132,7 +134,7 @@ def test_threads_are_summed_call_path_by_call_path():
 def folded(rows, **files):
     return [
         (row.depth, row.timer, row.calls, row.subroutines, row.exclusive, row.inclusive)
-        for row in fold.libraries_folded(rows, files)
+        for row in tree_rows(fold.libraries_folded(answer(rows), files))
     ]
 
 
@@ -184,7 +186,7 @@ def test_when_the_root_is_a_library_its_inside_still_has_a_place():
 @given(forests(), st.sets(st.sampled_from("abcde")))
 def test_folding_keeps_the_laws_and_all_time(rows, libraries):
     files = {name: SITE + name if name in libraries else name for name in "abcde"}
-    made = fold.libraries_folded(rows, files)
+    made = tree_rows(fold.libraries_folded(answer(rows), files))
     assert_lawful(made)
     for thread in (0, 1):
         before = [row for row in rows if row.thread == thread]
@@ -207,7 +209,7 @@ def test_folding_keeps_the_laws_and_all_time(rows, libraries):
 
 @given(forests())
 def test_folding_nothing_changes_nothing(rows):
-    assert fold.libraries_folded(rows, {}) == rows
+    assert tree_rows(fold.libraries_folded(answer(rows), {})) == rows
 
 
 @pytest.mark.parametrize(

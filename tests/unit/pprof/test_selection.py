@@ -4,7 +4,6 @@ from taupy.errors import UsageError
 from taupy.pprof.selection import (
     Selection,
     name_test,
-    on_threads,
     one_routine,
     routine_test,
     selected_threads,
@@ -61,11 +60,6 @@ def test_a_thread_that_is_not_there_is_refused_with_those_that_are():
     assert refusal(chosen, nodes=(3,)) == "there is no node 3 (there is: 0, 1)"
     for wrong in ("x", "0.0.0.0", "-1", "", "²"):
         assert "write NODE.CONTEXT.THREAD" in refusal(chosen, wrong)
-
-
-def test_rows_of_other_threads_are_left_out():
-    rows = [flat("a", 1, 0, 1, 1), flat("a", 1, 0, 1, 1, place=(1, 0, 0))]
-    assert on_threads(rows, [THREADS[3]]) == rows[1:]
 
 
 # --- routines ----------------------------------------------------------------

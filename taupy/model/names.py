@@ -1,0 +1,20 @@
+"""Names of modules, made of the files that routines stand in."""
+
+from __future__ import annotations
+
+import re
+
+NO_FILE = "(no file)"
+
+
+def module_of(file: str | None) -> str:
+    """`pkg/sub/__init__.py` is pkg.sub; what is no path within a package stays a path."""
+    if file is None:
+        return NO_FILE
+    if frozen := re.fullmatch(r"<frozen (.+)>", file):
+        return frozen[1]
+    stem = re.sub(r"\.(py|pyc|pyx|pyw)$", "", file)
+    parts = stem.split("/")
+    if file == stem or not all(part.isidentifier() for part in parts):
+        return file
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
