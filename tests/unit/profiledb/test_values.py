@@ -242,7 +242,7 @@ def told(table):
     return dict(zip(keys, zip(*table.columns.values(), strict=True), strict=True))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(question=questions, parts=st.lists(st.integers(0, 2), min_size=18, max_size=18))
 def test_the_parts_of_a_question_add_up_to_the_whole(fleet, question, parts):
     """The data cut in three, by trials and threads; sums of each part together are the whole."""
