@@ -53,7 +53,7 @@ _PASSING = re.compile(
     r"|.*JOB_?ID|.*STEP_ID|.*NODEID|.*PROCID|.*LOCALID|.*RANK|SLURM_JOB_(NAME|PARTITION)"
     r"|taupy\..*|Memory (Free|Available).*|Threads|Process Name|CUPTI Library"
     r"|GPU.*\b(PCI|Bus|Temperature|Power|Utilization|Free|Used)\b.*|CUDA_VISIBLE_DEVICES|CONDA_DEFAULT_ENV|PYTHONUNBUFFERED"
-    r"|PYTHONDONTWRITEBYTECODE|Description|repeat(\.run)?|sweep(\.over)?"
+    r"|PYTHONDONTWRITEBYTECODE|Description|repeat(\.run)?|sweep(\.over)?|gate(\.side)?"
 )
 
 _NUMBER = re.compile(r"\s*([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")

@@ -239,10 +239,29 @@ def judged(
     amount = condition.in_unit(unit)
     candidates = list(rows)
     tests = _Tests(condition, amount, alpha, families, candidates)
-    rulings = [_ruling(condition, row, amount, tests) for row in candidates]
+    return in_order([_ruling(condition, row, amount, tests) for row in candidates])
+
+
+def in_order(rulings: Iterable[Ruling]) -> list[Ruling]:
+    """What fails first, then what is undecided; large changes first."""
     order = {"fails": 0, "undecided": 1, "passes": 2}
-    rulings.sort(key=lambda ruling: (order[ruling.verdict], -abs(ruling.second - ruling.first)))
-    return rulings
+    return sorted(rulings, key=lambda one: (order[one.verdict], -abs(one.second - one.first)))
+
+
+def exact_ruling(condition: Condition, row: Candidate, amount: float) -> Ruling | None:
+    """The ruling that needs no test: of a value itself, or of counts on which all runs agree.
+
+    None where noise has to be told from a change.
+    """
+    from taupy.analysis.compare import median
+
+    if condition.change and not _exact(condition, row):
+        return None
+    first, second = median(row.first), median(row.second)
+    verdict: Verdict = "fails" if condition.met(first, second, amount) else "passes"
+    why = "all runs agree" if condition.change else "the median itself"
+    change = (second - first) / abs(first) if first else None
+    return Ruling(condition, row.name, first, second, change, None, None, verdict, why)
 
 
 class _Tests:
@@ -294,13 +313,12 @@ class _Tests:
 def _ruling(condition: Condition, row: Candidate, amount: float, tests: _Tests) -> Ruling:
     from taupy.analysis.compare import median
 
+    if (ruling := exact_ruling(condition, row, amount)) is not None:
+        return ruling
     first, second = median(row.first), median(row.second)
     verdict: Verdict
     p, interval = tests.p(row), None
-    if not condition.change or _exact(condition, row):
-        verdict = "fails" if condition.met(first, second, amount) else "passes"
-        why = "all runs agree" if condition.change else "the median itself"
-    elif p is None:
+    if p is None:
         verdict, why = "undecided", _too_few(len(row.first), len(row.second), tests.level)
     else:
         place = tests.place(row, condition.rises, 1 - tests.alpha)

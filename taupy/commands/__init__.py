@@ -21,6 +21,7 @@ COMMANDS = {
     "kernel": "show one GPU kernel with its launch sites",
     "trials": "list, show, rename, tag and delete trials",
     "compare": "hold trials against each other; a gate for CI",
+    "gate": "run a baseline and a candidate in turns until it is clear which is slower",
     "pivot": "many trials in one table: applications and kernels against GPUs",
     "query": "ask the database in SQL",
     "roofline": "place kernels, routines and phases under the roofs of their machine",

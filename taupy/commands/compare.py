@@ -99,7 +99,7 @@ def _add_matching(parser: argparse.ArgumentParser) -> None:
 def _add_statistics(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("repeated runs")
     group.add_argument(
-        "--alpha", type=_share, default=verdicts.ALPHA, metavar="P",
+        "--alpha", type=probability, default=verdicts.ALPHA, metavar="P",
         help="the chance of any false alarm in a table (default: 0.05)",
     )  # fmt: skip
     group.add_argument(
@@ -117,9 +117,13 @@ def _add_statistics(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_gate(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("a gate for CI")
+    add_gate_arguments(parser.add_argument_group("a gate for CI"))
+
+
+def add_gate_arguments(group: argparse._ArgumentGroup, required: bool = False) -> None:
+    """`--fail-on`, `--undecided` and `--allow`."""
     group.add_argument(
-        "--fail-on", action="append", default=[], metavar="CONDITION",
+        "--fail-on", required=required, action="append", default=[], metavar="CONDITION",
         help="'time > +5%%', 'time of forward > +2 ms', 'calls of load > +0'; exit code 3 if "
         "it fails, 4 if it is undecided; may be repeated",
     )  # fmt: skip
@@ -155,7 +159,8 @@ def _part(text: str) -> float:
     return options.percent(text) / 100
 
 
-def _share(text: str) -> float:
+def probability(text: str) -> float:
+    """An option's value between 0 and 1."""
     try:
         value = float(text)
     except ValueError:
@@ -259,7 +264,8 @@ def _compare(
         views.append(comparison_views.obstacles_view(compared, apart))
     code = 0
     if parsed:
-        verdict, code = _gate(db, compared, question, rule, parsed, (apart, inside), args)
+        judgement = gate.judge(db, compared, parsed, question, rule)
+        verdict, code = concluded(compared, judgement, rule, parsed, (apart, inside), args)
         views.insert(0, verdict)
     if args.form == "csv":
         # One table; the rest is said beside it.
@@ -286,10 +292,9 @@ def _notes(
     return [*notes, few] if few else notes
 
 
-def _gate(
-    db: ProfileDB,
+def concluded(
     compared: Sequence[Side],
-    question: Question,
+    judgement: gate.Judgement,
     rule: Rule,
     parsed: Sequence[conditions.Condition],
     obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]]],
@@ -299,8 +304,8 @@ def _gate(
 
     Args:
         obstacles: what differs between the sides, and within one of them.
+        args: `allow`, `undecided` and `form`.
     """
-    judgement = gate.judge(db, compared, parsed, question, rule)
     allowed = {kind for names in args.allow for kind in names}
     apart, inside = obstacles
     against = [(one, one.text) for one in apart]

@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from functools import partial
 
 from taupy.commands import options
 from taupy.commands.feeder import Feeder, wait
@@ -31,13 +31,6 @@ Rank = tuple[int, int, str | None]
 _FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 """What a terminal sends to all of its foreground processes by itself."""
-
-
-class _Run(NamedTuple):
-    number: int
-    setting: Setting
-    repeat: int  # from 1
-    arguments: argparse.Namespace
 
 
 def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> int:
@@ -65,14 +58,14 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
     job = rank[2] or new_uuid()
     failed: list[int] = []
     done = 0
-    with _passing_signals_on() as passing, _same_input(runs) as feeder:
+    with passing_signals_on() as passing, same_input(runs) as feeder:
         for place, setting in enumerate(values):
             for repeat in range(1, repeats + 1):
                 number = place * repeats + repeat
                 own = _arguments(args, setting, (number, repeat, repeats), target, rank, job)
                 if not args.quiet:
                     say(_announcement(number, runs, setting, repeat, repeats))
-                code = _run_once(_Run(number, setting, repeat, own), once, passing, feeder)
+                code = run_once(partial(_become_setting, setting, own, once), passing, feeder)
                 done += code == 0
                 failed += [code] if code else []
                 if passing.ended:
@@ -134,7 +127,18 @@ def _arguments(
 # --- one run -----------------------------------------------------------------
 
 
-def _run_once(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -> int:
+def _become_setting(setting: Setting, arguments: argparse.Namespace, once: Once) -> int:
+    os.environ.update(setting.environment)
+    return once(arguments)
+
+
+def run_once(become: Callable[[], int], passing: Passing, feeder: Feeder | None) -> int:
+    """Run a program in a child and wait for it; the exit code, 128 + the signal that killed it.
+
+    Args:
+        become: in the child, becomes the program; returns an exit code only if that could
+            not be done.
+    """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -143,7 +147,7 @@ def _run_once(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -
     told, refusal = os.pipe()  # closed by exec: what comes was said before the program began
     child = os.fork()
     if child == 0:
-        _become(one, once, passing, feeder, refusal)
+        _in_child(become, passing, feeder, refusal)
     os.close(refusal)
     passing.child = child
     try:
@@ -161,15 +165,16 @@ def _run_once(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None) -
     return code if code >= 0 else 128 - code
 
 
-def _become(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None, refusal: int) -> None:
-    """In the child: become the program. Never returns."""
+def _in_child(
+    become: Callable[[], int], passing: Passing, feeder: Feeder | None, refusal: int
+) -> None:
+    """Never returns."""
     code = 1
     try:
         passing.restore()
         if feeder is not None:
             feeder.take_as_input()
-        os.environ.update(one.setting.environment)
-        code = once(one.arguments)
+        code = become()
     except TaupyError as problem:
         say(str(problem))
         code = problem.exit_code
@@ -185,7 +190,7 @@ def _become(one: _Run, once: Once, passing: _Passing, feeder: Feeder | None, ref
 # --- signals -----------------------------------------------------------------
 
 
-class _Passing:
+class Passing:
     """Passes signals on to the run that goes on, and notes that all is to end."""
 
     def __init__(self) -> None:
@@ -212,8 +217,8 @@ class _Passing:
 
 
 @contextmanager
-def _passing_signals_on() -> Iterator[_Passing]:
-    passing = _Passing()
+def passing_signals_on() -> Iterator[Passing]:
+    passing = Passing()
     passing.install()
     try:
         yield passing
@@ -236,7 +241,7 @@ def _in_foreground() -> bool:
 
 
 @contextmanager
-def _same_input(runs: int) -> Iterator[Feeder | None]:
+def same_input(runs: int) -> Iterator[Feeder | None]:
     """A feeder, if standard input is something that only one run could read."""
     try:
         mode = os.fstat(0).st_mode

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 
 from taupy.commands import options, run_metrics
 from taupy.commands.messages import say
-from taupy.commands.repeat import _passing_signals_on, _Run, _run_once, _same_input
+from taupy.commands.repeat import passing_signals_on, run_once, same_input
 from taupy.errors import UsageError
 from taupy.instrument.runfolder import derived_uuid, new_uuid
-from taupy.instrument.sweep import Setting
 
 Once = Callable[[argparse.Namespace], int]
 Rank = tuple[int, int, str | None]
@@ -50,12 +50,12 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
         "pm_interval": None,
         "trial": f"{args.trial} counted" if args.trial else None,
     }
-    with _passing_signals_on() as passing, _same_input(2) as feeder:
+    with passing_signals_on() as passing, same_input(2) as feeder:
         for number, more in enumerate((timed, counted), 1):
             own = argparse.Namespace(**{**vars(args), "twice": False, "target": target, **more})
             if not args.quiet:
                 say(f"run {number} of 2: {('for the times', 'for the counters')[number - 1]}")
-            code = _run_once(_Run(number, Setting({}), 1, own), once, passing, feeder)
+            code = run_once(partial(once, own), passing, feeder)
             if code or passing.ended:
                 if number == 1 and not args.quiet:
                     say("the first run failed: nothing was counted")

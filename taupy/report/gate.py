@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -21,6 +21,9 @@ from taupy.report.sides import Side
 from taupy.report.verdicts import Rule
 
 _WHERE = {"host": "on the host", "gpu": "on the GPU", None: ""}
+
+
+Judge = Callable[[Condition, Sequence[Candidate], str, float, int], list[Ruling]]
 
 
 class Judged(NamedTuple):
@@ -65,10 +68,13 @@ def judge(
     conditions: Sequence[Condition],
     question: Question,
     rule: Rule,
+    judged_rows: Judge = gate.judged,
 ) -> Judgement:
     """Put every condition to every side against the first.
 
     Args:
+        judged_rows: judges the rows of one condition: `gate.judged` what has been measured,
+            `sequential.judged` pairs of runs while they are made.
         question: how names are matched and threads summed; a condition names its metric
             and value itself.
 
@@ -85,7 +91,7 @@ def judge(
             pair = [sides[0], sides[at]]
             find = _of_events if condition.of_event else _candidates
             there = find(db, pair, condition, question, rule)
-            found = gate.judged(condition, there.rows, there.metric.unit, rule.alpha, families)
+            found = judged_rows(condition, there.rows, there.metric.unit, rule.alpha, families)
             for one in found:
                 metric = there.own.get(one.name, there.metric)
                 name = one.name if len(sides) == 2 else f"{sides[at].letter}: {one.name}"

@@ -1,0 +1,120 @@
+"""Judge pairs of runs while they are made: decide early, and be wrong no more often for it.
+
+Baseline and candidate run in turns; each pair of runs lies beyond a condition's limit or
+within it. Without a change beyond the limit, at most half of the pairs lie beyond it (the
+limit bounds the median change). Betting against that, with the Krichevsky-Trofimov mixture
+over how often pairs lie beyond, gives a wealth that grows above 1/alpha with a chance of
+alpha at most, whenever one looks (Ville's inequality). So the gate may look after every pair
+and stop as soon as it knows. Nothing is assumed of the noise but that pairs are alike.
+
+The intervals are confidence sequences of the median change, by the same wealth: they hold at
+all times together.
+
+Sources: Krichevsky, Trofimov, IEEE Trans. Inf. Theory 27, 1981; Howard, Ramdas, Bernoulli
+28(3), 2022 (quantiles at all times); Ramdas et al., Statistical Science 38(4), 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from taupy.analysis.compare import median
+from taupy.analysis.gate import Candidate, Condition, Ruling, Verdict, exact_ruling, in_order
+from taupy.analysis.significance import Interval
+
+FEWEST_EXACT = 3
+"""Pairs after which counts on which all runs agree are taken for exact."""
+
+
+def wealth(beyond: int, pairs: int) -> float:
+    """What betting has made of 1, if so many of the pairs lie beyond: the mixture over all
+    shares of 2^pairs share^beyond (1 - share)^(pairs - beyond)."""
+    log = (
+        pairs * math.log(2)
+        + math.lgamma(beyond + 0.5)
+        + math.lgamma(pairs - beyond + 0.5)
+        - math.lgamma(pairs + 1)
+        - math.log(math.pi)
+    )
+    return math.exp(min(log, 700.0))
+
+
+def fewest_pairs(alpha: float) -> int:
+    """How many pairs it takes to decide anything: all of them on one side."""
+    pairs = 1
+    while wealth(0, pairs) < 1 / alpha:
+        pairs += 1
+    return pairs
+
+
+def decision(beyond: Sequence[bool], level: float) -> tuple[Verdict, int, float]:
+    """What pairs that lie beyond the limit, or not, have decided; once decided it stays so.
+
+    Returns:
+        The verdict, after how many pairs it stood, and the most wealth that there was.
+    """
+    outside, most = 0, 1.0
+    for pairs, lies_beyond in enumerate(beyond, 1):
+        outside += lies_beyond
+        now = wealth(outside, pairs)
+        most = max(most, now)
+        if now >= 1 / level:
+            return ("fails" if 2 * outside > pairs else "passes"), pairs, most
+    return "undecided", len(beyond), most
+
+
+def median_sequence(values: Sequence[float], alpha: float) -> Interval | None:
+    """The interval of the median after all of `values`, valid however often one looked before.
+
+    None while there are too few of them.
+    """
+    low, high = -math.inf, math.inf
+    for pairs in range(fewest_pairs(alpha), len(values) + 1):
+        ordered = sorted(values[:pairs])
+        outside = 0  # order statistics that may be left out at either end
+        while wealth(outside + 1, pairs) >= 1 / alpha and 2 * (outside + 1) < pairs:
+            outside += 1
+        low, high = max(low, ordered[outside]), min(high, ordered[pairs - 1 - outside])
+    return Interval(low, high, 1 - alpha) if low > -math.inf else None
+
+
+def judged(
+    condition: Condition,
+    rows: Iterable[Candidate],
+    unit: str,
+    alpha: float = 0.05,
+    families: int = 1,
+) -> list[Ruling]:
+    """Judge all rows of a condition after any number of pairs, as `gate.judged` does.
+
+    The chance of one or more false failures in all `families` conditions, over all looks, is
+    `alpha` at most, and so is that of a false pass of a row.
+
+    Args:
+        rows: run n of the first side and run n of the second are a pair.
+    """
+    amount = condition.in_unit(unit)
+    candidates = list(rows)
+    level = alpha / families / max(1, len(candidates))
+    return in_order([_ruling(condition, row, amount, level) for row in candidates])
+
+
+def _ruling(condition: Condition, row: Candidate, amount: float, level: float) -> Ruling:
+    ruling = exact_ruling(condition, row, amount)
+    if ruling is not None and len(row.first) >= FEWEST_EXACT:
+        return ruling
+    pairs = list(zip(row.first, row.second, strict=False))
+    beyond = [bool(condition.met(before, after, amount)) for before, after in pairs]
+    verdict, count, most = decision(beyond, level)
+    fewest = fewest_pairs(level)
+    why = f"{sum(beyond[:count])} of {count} pairs lie beyond the limit"
+    if verdict == "undecided" and len(pairs) < fewest:
+        why = f"too few pairs to tell: {len(pairs)}, and {fewest} are the fewest that can"
+    interval = None
+    if min(*row.first, *row.second) > 0:
+        interval = median_sequence([after / before for before, after in pairs], level)
+    first, second = median(row.first), median(row.second)
+    change = (second - first) / abs(first) if first else None
+    p = min(1.0, 1 / most)
+    return Ruling(condition, row.name, first, second, change, interval, p, verdict, why)

@@ -1,0 +1,215 @@
+"""Run a baseline and a candidate in turns until it is clear whether the candidate is worse.
+
+    taupy gate --baseline 'old/train.py --epochs 1' --fail-on 'time > +5%' -- train.py --epochs 1
+    taupy gate --baseline 'bench.py old' --fail-on 'duration > +2%' --budget 20m -- bench.py new
+
+Both commands are what stands behind `taupy run`, options included. After every pair of runs
+each condition is judged by a method that may look as often as it likes (docs/compare.md), and
+the gate ends when all are decided, or when the budget is spent. The runs are trials of the
+experiment `gate`. `time > +5%` without a routine is of the whole program.
+
+Exit codes: 0 all conditions pass; 3 one fails; 4 undecided when the budget was spent, or the
+trials are not comparable; 1 and 2 errors, among them a run that fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from taupy.analysis import gate as conditions
+from taupy.analysis import sequential
+from taupy.analysis.gate import Condition
+from taupy.commands import compare, options
+from taupy.commands.messages import say
+from taupy.errors import TaupyError, UsageError
+from taupy.pprof import terminal
+from taupy.pprof.view import View
+from taupy.profiledb.database import ProfileDB
+from taupy.report import gate, sides, verdicts
+from taupy.report.comparison import Question
+from taupy.report.sides import Side
+from taupy.report.verdicts import Rule
+
+MOST_PAIRS = 200
+BUDGET = "10m"
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SIDES = ("baseline", "candidate")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "taupy gate --baseline 'COMMAND' --fail-on CONDITION [options] -- COMMAND"
+    parser.add_argument(
+        "--baseline", required=True, metavar="'COMMAND'",
+        help="what the candidate is compared with: one argument, split as a shell splits words",
+    )  # fmt: skip
+    compare.add_gate_arguments(parser.add_argument_group("conditions"), required=True)
+    parser.add_argument(
+        "--budget", type=_seconds, default=_seconds(BUDGET), metavar="TIME",
+        help=f"no new pair of runs once this is spent: 90s, 10m, 2h (default: {BUDGET})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-pairs", type=options.count, default=MOST_PAIRS, metavar="N",
+        help=f"pairs of runs, at most (default: {MOST_PAIRS})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--alpha", type=compare.probability, default=verdicts.ALPHA, metavar="P",
+        help="the chance of a false failure, over all conditions and looks (default: 0.05)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quiet", "-q", action="store_true", help="do not say how far the gate has come"
+    )
+    options.add_database_argument(parser)
+    options.add_form_arguments(parser)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m or 2h")
+    return float(match[1]) * _SECONDS[match[2] or ""]
+
+
+def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Split at `--`: what follows is the candidate's command."""
+    if "--" not in arguments:
+        if {"-h", "--help"} & set(arguments):
+            parser.parse_args(arguments)
+        raise UsageError(
+            "gate: the candidate's command is missing; write it behind --, as in taupy gate "
+            "--baseline 'old.py' --fail-on 'time > +5%' -- new.py"
+        )
+    at = arguments.index("--")
+    parsed = parser.parse_args(arguments[:at])
+    parsed.candidate = arguments[at + 1 :]
+    return parsed
+
+
+def run(args: argparse.Namespace) -> int:
+    from taupy.instrument.runfolder import new_uuid
+
+    parsed = [_condition(text) for text in args.fail_on]
+    try:
+        baseline = shlex.split(args.baseline)
+    except ValueError as problem:
+        raise UsageError(f"--baseline cannot be split into words: {problem}") from None
+    if not baseline or not args.candidate:
+        side = "candidate" if baseline else "baseline"
+        raise UsageError(f"the {side}'s command is empty: nothing to run")
+    session = _Session(args, parsed, (baseline, args.candidate), new_uuid())
+    session.run()
+    view, code = session.conclusion()
+    terminal.show(view, args.form)
+    return code
+
+
+def _condition(text: str) -> Condition:
+    condition = conditions.parse(text)
+    if not condition.change:
+        raise UsageError(
+            f"--fail-on '{condition.text}' is a limit on the value itself, which needs no "
+            "baseline: write a change, such as '> +5%', or use taupy compare"
+        )
+    if condition.scope == "each":
+        return condition if condition.pattern else replace(condition, scope="all")
+    return replace(condition, scope="total")
+
+
+class _Session:
+    """The runs of one gate, and what they say so far."""
+
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        parsed: Sequence[Condition],
+        commands: tuple[list[str], list[str]],
+        uuid: str,
+    ) -> None:
+        self._args = args
+        self._conditions = parsed
+        self._commands = commands
+        self._uuid = uuid
+        self._database = options.database_path(args)
+        self._rule = Rule(alpha=args.alpha)
+        # Looking reads the database: not before anything could be decided.
+        fewest = sequential.fewest_pairs(args.alpha / len(parsed))
+        if any(condition.counted for condition in parsed):
+            fewest = sequential.FEWEST_EXACT
+        self._first_look = fewest
+
+    def run(self) -> None:
+        """Pairs of runs until all conditions are decided or the budget is spent.
+
+        Raises:
+            TaupyError: a run failed.
+        """
+        from taupy.commands import repeat
+
+        end = time.monotonic() + self._args.budget
+        with repeat.passing_signals_on() as passing, repeat.same_input(2) as feeder:
+            for pair in range(1, self._args.max_pairs + 1):
+                begun = time.monotonic()
+                # Baseline first, then candidate first: what drifts favours neither.
+                for side in (0, 1) if pair % 2 else (1, 0):
+                    code = repeat.run_once(partial(self._become, side, pair), passing, feeder)
+                    if passing.ended:
+                        raise KeyboardInterrupt
+                    if code:
+                        raise TaupyError(
+                            f"pair {pair}: the {_SIDES[side]} ended with exit code {code}; nothing "
+                            "is judged by a run that failed"
+                        )
+                taken = time.monotonic() - begun
+                if pair >= self._first_look and self._all_decided(pair):
+                    return
+                if time.monotonic() + taken > end:
+                    return
+
+    def _become(self, side: int, pair: int) -> int:
+        from taupy.commands import command_parser
+        from taupy.commands import run as run_command
+
+        words = [
+            *("--db", self._database, "--experiment", "gate", "--quiet"),
+            *("--trial", f"{_SIDES[side]} {pair} {self._uuid[-6:]}"),
+            *("--meta", f"gate={self._uuid}", "--meta", f"gate.side={_SIDES[side]}"),
+            *self._commands[side],
+        ]
+        return run_command.run(run_command.parse(command_parser("run"), words))
+
+    def _all_decided(self, pair: int) -> bool:
+        with ProfileDB.open(self._database) as db:
+            judgement = self._judgement(db, self._sides(db))
+        open_conditions = {
+            one.ruling.condition.text
+            for one in judgement.judged
+            if one.ruling.verdict == "undecided"
+        } - {one.ruling.condition.text for one in judgement.judged if one.ruling.verdict == "fails"}
+        if not self._args.quiet:
+            decided = len(self._conditions) - len(open_conditions)
+            say(f"{pair} pairs: {decided} of {len(self._conditions)} conditions decided")
+        return not open_conditions
+
+    def _sides(self, db: ProfileDB) -> list[Side]:
+        texts = [f"meta.gate={self._uuid},meta.gate.side={side}" for side in _SIDES]
+        return sides.sides(db, texts[1:], texts[0])
+
+    def _judgement(self, db: ProfileDB, compared: Sequence[Side]) -> gate.Judgement:
+        return gate.judge(db, compared, self._conditions, Question(), self._rule, sequential.judged)
+
+    def conclusion(self) -> tuple[View, int]:
+        """The gate's view and exit code."""
+        with ProfileDB.open(self._database) as db:
+            compared = self._sides(db)
+            apart, inside = sides.obstacles(compared, sides.known(db, compared))
+            # That the commands differ is the point.
+            apart = [one for one in apart if one.kind != "arguments"]
+            judgement = self._judgement(db, compared)
+            return compare.concluded(
+                compared, judgement, self._rule, self._conditions, (apart, inside), self._args
+            )

@@ -1,0 +1,98 @@
+"""`taupy gate`: a baseline and a candidate in turns until the conditions are decided."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """\
+import sys, time
+def work(milliseconds):
+    time.sleep(milliseconds / 1000)
+def helper():
+    pass
+for _ in range(int(sys.argv[2])):
+    helper()
+work(float(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def gate(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "prog.py").write_text(PROGRAM)
+
+    def run(*words):
+        command = [sys.executable, "-m", "taupy", "gate", "--db", "gate.db", *words]
+        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+    return run
+
+
+def trials(folder):
+    with sqlite3.connect(folder / "gate.db") as connection:
+        return connection.execute("SELECT name FROM trial ORDER BY id").fetchall()
+
+
+@pytest.mark.slow
+def test_a_slower_candidate_fails_after_the_fewest_pairs_that_can_tell(gate, tmp_path):
+    done = gate("--baseline", "prog.py 5 1", "--fail-on", "time of work > +50%", "--json",
+                "--", "prog.py", "80", "1")  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    view = json.loads(done.stdout)
+    assert view["title"] == "GATE FAILED: time of work > +50%"
+    (row,) = view["rows"]
+    assert row["verdict"] == "FAILED" and row["name"].startswith("work ")
+    assert row["ratio_low"] > 1.5
+    names = [name.rpartition(" ")[0] for (name,) in trials(tmp_path)]
+    assert names[:4] == ["baseline 1", "candidate 1", "candidate 2", "baseline 2"]
+    assert len(names) == 14
+    assert "7 pairs: 1 of 1 conditions decided" in done.stderr
+
+
+def test_calls_are_decided_after_three_pairs_and_the_worst_condition_counts(gate, tmp_path):
+    done = gate("--baseline", "prog.py 0 7", "--fail-on", "calls of helper > +0",
+                "--fail-on", "calls of work > +0", "--", "prog.py", "0", "8")  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("GATE FAILED: calls of helper > +0; calls of work > +0")
+    assert len(trials(tmp_path)) == 6
+
+
+def test_a_spent_budget_leaves_the_gate_undecided(gate, tmp_path):
+    words = ("--baseline", "prog.py 1 1", "--fail-on", "time of work > +50%", "--budget", "0s")
+    done = gate(*words, "--", "prog.py", "1", "1")
+    assert done.returncode == 4, done.stderr
+    assert "too few pairs to tell: 1, and 7 are the fewest that can" in done.stdout
+    assert len(trials(tmp_path)) == 2
+    assert gate(*words, "--undecided", "pass", "--", "prog.py", "1", "1").returncode == 0
+
+
+def test_a_run_that_fails_is_no_evidence(gate):
+    done = gate("--baseline", "prog.py 1 1", "--fail-on", "time > +5%", "--", "prog.py", "x", "1")
+    assert done.returncode == 1
+    assert "pair 1: the candidate ended with exit code 1; nothing is judged" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--baseline", "a.py", "--fail-on", "time > +5%"], "the candidate's command is missing"),
+        (["--baseline", "", "--fail-on", "time > +5%", "--", "b.py"], "command is empty"),
+        (["--baseline", "'a", "--fail-on", "time > +5%", "--", "b.py"], "cannot be split"),
+        (["--baseline", "a.py", "--fail-on", "time > 5 s", "--", "b.py"], "needs no baseline"),
+        (["--baseline", "a.py", "--fail-on", "nonsense", "--", "b.py"], "is no condition"),
+        (["--baseline", "a.py", "--fail-on", "time > +5%", "--budget", "x", "--", "b.py"],
+         "is not a time such as"),
+        (["--baseline", "a.py", "--", "b.py"], "--fail-on"),
+    ],
+)  # fmt: skip
+def test_wrong_words_are_refused_before_anything_runs(gate, tmp_path, words, problem):
+    done = gate(*words)
+    assert done.returncode == 2
+    assert problem in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "gate.db").exists()
