@@ -23,7 +23,7 @@ from taupy.collectors.cupti_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX, GpuPart, 
 from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
 from taupy.errors import DatabaseError, FormatError, TaupyError
 from taupy.instrument.beginning import never_began
-from taupy.instrument.children import ANCESTORS, PREFIX, unmeasured
+from taupy.instrument.children import take_notes, unmeasured
 from taupy.instrument.part_data import Part
 from taupy.instrument.parts import peek_process, read_part
 from taupy.instrument.record import HEALTH, HostPlaces, assign_nodes, profile_of
@@ -56,7 +56,6 @@ _KEPT_SUFFIXES = (
 )  # fmt: skip
 _FACTS = "facts"
 _KEPT_NAMES = ("run", "nodes", "nvml", "sampling", "sampled", _FACTS)
-_UNMEASURED = f"{HEALTH}children_unmeasured"
 _OF_THE_STORER = ("storer_argv", "storer_env")
 _DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError)
 """What a run that was damaged, or made by hand, can still do to those who add its numbers up."""
@@ -227,13 +226,6 @@ def _problem(file: File) -> str:
         return str(problem)
 
 
-def _forget_children(parts: list[Part]) -> None:
-    for part in parts:
-        for name in [*part.metadata]:
-            if name == ANCESTORS or name.startswith(PREFIX):
-                del part.metadata[name]
-
-
 def _known_nodes(folder: Folder) -> dict[str, int]:
     """The nodes of parts that are stored: name of the part -> node."""
     try:
@@ -277,15 +269,15 @@ def _deliver(
     nodes_file.write_bytes(values.dumps(known))
     places: dict[int, HostPlaces] = {}
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
+    notes = take_notes(parts)
     if facts is None:
         others = _pids_of_files(folder, collected.files)
-        lost = unmeasured(parts, others, lambda pid: _goes_on(pid, settings))
+        health = unmeasured(notes, others, lambda pid: _goes_on(pid, settings))
+        lost = {f"{HEALTH}{name}": text for name, text in health.items()}
     else:  # what a run of another machine says of files there is not looked up here
-        lost = facts.get(_UNMEASURED)
-        _forget_children(parts)
+        lost = {name: text for name, text in facts.items() if name.startswith(HEALTH)}
     profile = profile_of(settings, nodes, finished=not running, places=places)
-    if lost:
-        profile.metadata[_UNMEASURED] = lost
+    profile.metadata.update(lost)
     if profile.exit_code is None:
         profile.exit_code = settings.ending
     done = collected.files
@@ -306,7 +298,7 @@ def _deliver(
             "the next taupy command adds what they measured"
         )
     if facts is None:
-        facts = {**_facts(settings), **({_UNMEASURED: lost} if lost else {})}
+        facts = {**_facts(settings), **lost}
     _describe(profile, settings, facts)
     try:
         with ProfileDB.open(database, create=True, readonly=False) as db:
@@ -493,6 +485,7 @@ def _store_snapshots(
         part = read_part(file, clock_now)
         if part is None:
             continue
+        take_notes([part])  # they are the whole trial's
         label = part.metadata.get("taupy.snapshot", file.stem)
         places: dict[int, HostPlaces] = {}
         profile = profile_of(settings, {settings.rank: part}, finished=True, places=places)

@@ -22,7 +22,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from taupy.instrument.part_data import EXEC, Part
+from taupy.instrument.part_data import EXEC, RUNNING, Part
+from taupy.units import several
 
 PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"
 _PYTHON = re.compile(r"(python|pypy)w?[\d.]*t?d?(-dbg)?")
@@ -50,6 +51,10 @@ class Child:
     words: tuple[str, ...]
 
     @property
+    def is_unknown(self) -> bool:
+        return not self.executable and not self.words
+
+    @property
     def is_shell_line(self) -> bool:
         """Is it a line given to os.system?"""
         return not self.executable and len(self.words) == 1
@@ -69,14 +74,53 @@ class Child:
         return text if len(text) <= _COMMAND_LENGTH else text[: _COMMAND_LENGTH - 3] + "..."
 
 
-def _taken_from(part: Part) -> list[Child]:
-    """The children that a part notes; the notes are taken out of its metadata."""
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A process that was measured from its beginning, or from the image that it became."""
+
+    pid: int
+    began_ns: int
+    above: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What the parts of a run say of processes: which were started, and which were measured."""
+
+    children: list[Child]
+    arrivals: list[Arrival]
+    known: frozenset[int]
+
+
+def take_notes(parts: Sequence[Part]) -> Notes:
+    """Take the notes out of the parts' metadata. Forks that became their commands are marked so."""
+    children = [child for part in parts for child in _children(part)]
+    above = [_ancestors(part) for part in parts]
+    arrivals = [
+        Arrival(part.pid, part.start_ns, ancestors)
+        for part, ancestors in zip(parts, above, strict=True)
+        if not part.forked
+    ]
+    started = {child.pid for child in children}
+    for part in parts:
+        if part.forked and part.state == RUNNING and part.pid in started:
+            part.state = EXEC  # preexec_fn of subprocess ran in it
+    return Notes(children, arrivals, frozenset(part.pid for part in parts))
+
+
+def _children(part: Part) -> list[Child]:
     names = [name for name in part.metadata if name.startswith(PREFIX)]
     noted = [_child(part.pid, part.metadata.pop(name)) for name in names]
     children = [child for child in noted if child is not None]
     becomes = [child for child in children if child.pid == part.pid]
-    last = becomes[-1:] if part.state == EXEC else []  # the others have failed
+    has_become = part.state == EXEC or part.engine == "python"
+    last = becomes[-1:] if has_become else []  # the others have failed
     return [child for child in children if child.pid != part.pid] + last
+
+
+def _ancestors(part: Part) -> frozenset[int]:
+    above = part.metadata.pop(ANCESTORS, "").split()
+    return frozenset(int(pid) for pid in above if pid.isdigit())
 
 
 def _child(parent: int, note: str) -> Child | None:
@@ -89,52 +133,45 @@ def _child(parent: int, note: str) -> Child | None:
 
 
 def unmeasured(
-    parts: Sequence[Part], reached: Collection[int], is_running: Callable[[int], bool]
-) -> str | None:
-    """The children that look like Python and of which nothing was measured, in words.
+    notes: Notes, reached: Collection[int], is_running: Callable[[int], bool]
+) -> dict[str, str]:
+    """What is to be said of children of which nothing was measured, under the names of `health`:
+    of those that look like Python, and of processes that became something unknown.
 
     Args:
-        parts: of the run; the notes are taken out of them.
-        reached: ids of processes that are not lost although no part of theirs is among these.
+        notes: of the run's parts.
+        reached: ids of processes that are not lost although no part of theirs was read.
         is_running: does the process of this id go on?
     """
-    arrivals = [_arrival(part) for part in parts]
-    known = {arrival.pid for arrival in arrivals}
-    children = [child for part in parts for child in _taken_from(part)]
     lost = [
         child
-        for child in children
+        for child in notes.children
         if child.pid not in reached
-        and not any(_brought(child, arrival, known) for arrival in arrivals)
-        and runs_python(child)
+        and not any(_brought(child, arrival, notes.known) for arrival in notes.arrivals)
     ]
-    if not lost:
-        return None
-    named = [
-        f"{child.command} (process {child.pid or 'unknown'}"
-        + (", still running)" if child.pid and is_running(child.pid) else ")")
-        for child in lost[:_NAMED_AT_MOST]
-    ]
-    count = "1 child process looks" if len(lost) == 1 else f"{len(lost)} child processes look"
-    more = "; ..." if len(lost) > len(named) else ""
-    return f"{count} like Python and left no profile: {'; '.join(named)}{more}"
+    health = {}
+    if unknown := [child for child in lost if child.is_unknown]:
+        health["exec_unmeasured"] = (
+            f"{several(len(unknown), 'program')} that os.exec* started left no profile; "
+            "the plain engine cannot tell which"
+        )
+    if pythons := [child for child in lost if not child.is_unknown and runs_python(child)]:
+        named = [
+            f"{child.command} (process {child.pid or 'unknown'}"
+            + (", still running)" if child.pid and is_running(child.pid) else ")")
+            for child in pythons[:_NAMED_AT_MOST]
+        ]
+        count = (
+            "1 child process looks" if len(pythons) == 1 else f"{len(pythons)} child processes look"
+        )
+        more = "; ..." if len(pythons) > len(named) else ""
+        health["children_unmeasured"] = (
+            f"{count} like Python and left no profile: {'; '.join(named)}{more}"
+        )
+    return health
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrival:
-    """A process that was measured from its beginning, or from the image that it became."""
-
-    pid: int
-    began_ns: int
-    above: frozenset[int]
-
-
-def _arrival(part: Part) -> _Arrival:
-    above = part.metadata.pop(ANCESTORS, "").split()
-    return _Arrival(part.pid, part.start_ns, frozenset(int(pid) for pid in above if pid.isdigit()))
-
-
-def _brought(child: Child, arrival: _Arrival, known: set[int]) -> bool:
+def _brought(child: Child, arrival: Arrival, known: frozenset[int]) -> bool:
     """Is it this child that was measured, or a process below it?"""
     if arrival.began_ns < child.began_ns or 0 < child.ended_ns < arrival.began_ns:
         return False

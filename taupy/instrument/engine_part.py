@@ -195,7 +195,7 @@ def write(engine: "Engine", path: bytes, state: str) -> bool:
 
 def process_start_time() -> int:
     """Field 22 of /proc/self/stat, 0 where there is none: tells a reused process id."""
-    text = _file(b"/proc/self/stat")
+    text = contents(b"/proc/self/stat")
     fields = text[text.rfind(b")") + 2 :].split()
     return int(fields[19]) if len(fields) > 19 else 0
 
@@ -206,7 +206,7 @@ def _usage() -> dict[str, str]:
         "CPU Time User (s)": f"{times.user:.6f}",
         "CPU Time System (s)": f"{times.system:.6f}",
     }
-    for line in _file(b"/proc/self/status").splitlines():
+    for line in contents(b"/proc/self/status").splitlines():
         if line.startswith(b"VmHWM:"):
             facts["Peak Resident Memory (KiB)"] = line.split()[1].decode()
     return facts
@@ -214,11 +214,12 @@ def _usage() -> dict[str, str]:
 
 def resident_kib() -> int:
     """Resident memory of this process, 0 where it cannot be told."""
-    fields = _file(b"/proc/self/statm").split()
+    fields = contents(b"/proc/self/statm").split()
     return int(fields[1]) * _PAGE_BYTES // 1024 if len(fields) > 1 else 0
 
 
-def _file(path: bytes) -> bytes:
+def contents(path: bytes) -> bytes:
+    """Of a file of the kernel's, its first 64 KiB; empty if it cannot be read."""
     try:
         descriptor = _open(path, _READ)
         try:

@@ -19,7 +19,6 @@ from builtins import (  # noqa: UP029
     any,
     bool,
     dict,
-    frozenset,
     getattr,
     int,
     issubclass,
@@ -27,11 +26,13 @@ from builtins import (  # noqa: UP029
     max,
     min,
     object,
+    set,
     str,
     type,
 )
 
 from taupy.instrument import engine_guard, engine_part
+from taupy.instrument.engine_children import EXECS, Children
 from taupy.instrument.engine_phases import Phases
 from taupy.instrument.engine_routines import RETURNS, Routines
 from taupy.instrument.engine_tree import ThreadTree
@@ -54,7 +55,6 @@ _real_time, _real_clock, _real_cpu_clock = time.time, time.perf_counter_ns, time
 _objects = engine_guard.private_module("gc").get_objects
 _setprofile, _getprofile = sys.setprofile, sys.getprofile
 _exit = posix._exit
-_EXECS = (posix.execv, posix.execve)
 _SETTERS = (_setprofile, getattr(sys, "_setprofileallthreads", _setprofile))
 _STARTERS = (
     _thread.start_new_thread,
@@ -93,9 +93,11 @@ class Engine:
         include, exclude = options.get("include") or [], options.get("exclude") or []
         selection = Selection(include, exclude) if include or exclude else None
         self.routines = Routines(selection)
-        self.routines.on_new_code = self.reach_threads
+        self.routines.on_new_code = self.look_at_modules
         self.phases = Phases(self)
-        self.ways_out = frozenset((_exit, _set_handler, *_EXECS, *_SETTERS, *_STARTERS, *_BLOCKS))
+        self.children = Children(self)
+        self.ways_out = {_exit, _set_handler, *EXECS, *_SETTERS, *_STARTERS, *_BLOCKS}
+        self.ways_out |= self.children.starters
         self.stderr = engine_part.identity_of_stderr()
         self.threads: list[ThreadTree] = []
         self.first_thread: ThreadTree | None = None
@@ -113,7 +115,8 @@ class Engine:
         self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
         self.unseen_threads = self.snapshots = 0
         self.refused = False
-        self.unwritten = self.greenlets = self.threads_replaced = False
+        self.unwritten = self.greenlets = False
+        self.threads_reached = self.threads_replaced = False
         self.exit_status: int | None = None
         self.main_ended = False
         self.main_raised = False
@@ -158,7 +161,7 @@ class Engine:
         self.started_at, self.start_ns = _real_time(), self.clock()
         thread = self.first_thread = self.add_thread("MainThread")
         _setprofile(thread.callback)
-        self.reach_threads()
+        self.look_at_modules()
         if self.path is not None and self.real_time:
             self.due[0] = 0  # the first part is written at once
         return thread.callback
@@ -178,15 +181,22 @@ class Engine:
         self.threads.append(thread)
         return thread
 
+    def look_at_modules(self) -> None:
+        """Have the threads to come begin with us, and know what starts processes. Asked at every
+        new routine: `threading` and `subprocess` themselves have many, so that the first thread
+        and process cannot start before."""
+        if not self.threads_reached:
+            self.reach_threads()
+        if self.children.find_starters() and self.threads_reached:
+            self.routines.on_new_code = lambda: None
+
     def reach_threads(self) -> None:
-        """Have the threads to come begin with us. Asked at every new routine: `threading`
-        itself has many, so that the first thread cannot start before."""
         threading = sys.modules.get("threading")
         if threading is not None and self.first_thread is not None:
             attributes = _attributes(threading)
             if attributes.get("_profile_hook", self) is None and not self.threads_replaced:
                 attributes["_profile_hook"] = self.begin_thread
-                self.routines.on_new_code = lambda: None
+                self.threads_reached = True
 
     def name_thread(self, thread: ThreadTree) -> None:
         """A living thread's name, read without running the program's code."""
@@ -279,9 +289,14 @@ class Engine:
                 threading["_profile_hook"] = self.begin_thread
             elif hook != self.begin_thread:
                 self.threads_replaced = True
+        elif function in self.children.starters:
+            thread = self.by_ident.get(_get_ident())
+            if thread is not None:
+                self.children.expect(thread)
         elif function is _set_handler:
             engine_guard.set_again_when_removed(self)
-        elif self.running and function in _EXECS:
+        elif self.running and function in EXECS:
+            self.children.become(self.by_ident.get(_get_ident()))
             # After a successful exec nobody closes this part; a failed one writes it anew.
             self.save("ended")
             self.written_last = False
@@ -290,6 +305,8 @@ class Engine:
         elif self.running and self.real_time:
             # Whoever waits may be killed meanwhile. Saving is to cost a twentieth at most.
             thread = self.by_ident.get(_get_ident())
+            if thread is not None and thread.child_began_ns:
+                self.children.wait(thread)
             if thread is not None and self.clock() - self.saved_ns > 20 * self.save_cost_ns:
                 self.save_now(thread)
 
@@ -400,6 +417,7 @@ class Engine:
         self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
         self.replaced = self.unseen_threads = self.snapshots = 0
         self.metadata.clear()
+        self.children.begin()
         self.node = None
         self.by_ident.clear()
         self.threads.clear()

@@ -62,6 +62,7 @@ class ThreadTree:
         self.parked: dict[int, list[Entry]] = {}  # of greenlets: owner of the top -> stack
         self.passing: BaseException | None = None  # on its way from our callback
         self.replaced = False  # the program has called sys.setprofile here
+        self.child_began_ns = 0  # when a process was started of which nothing is known yet
         self.callback = self._make_callback()
 
     def _make_callback(self) -> "Any":
@@ -154,8 +155,13 @@ class ThreadTree:
                         now = clock()
                         if of_code.get(id(frame.f_code)) != OURS:
                             self._close_c(frame, now)
-                elif event == "c_call" and arg in ways_out:
-                    engine.way_out(arg, frame)
+                        if self.child_began_ns:
+                            engine.children.look(self, arg)
+                elif event == "c_call":
+                    if arg in ways_out:
+                        engine.way_out(arg, frame)
+                elif self.child_began_ns:
+                    engine.children.look(self, arg)
             except RecursionError:
                 engine.lost_events += 1  # the program is at its recursion limit: so are we
             except BaseException as error:
@@ -376,6 +382,7 @@ class ThreadTree:
     def begin_again(self) -> None:
         """In a forked child: forget everything but the open path, which has no calls yet."""
         now = self.begun_ns = self.engine.clock()
+        self.child_began_ns = 0
         self.cpu_start_ns = self.engine.cpu_clock()
         path = []
         row = self.stack[-1][1]

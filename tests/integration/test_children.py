@@ -129,6 +129,19 @@ def test_a_child_with_an_environment_of_its_own_is_measured(runs, native):
     assert dict(calls) == {f"child_{n}": 1 for n in range(len(ways))}
 
 
+def test_the_plain_engine_names_what_it_does_not_measure(runs):
+    ways = [way.replace("CHILD", f"child_{n}") for n, way in enumerate(_WAYS.split("\n\n"))]
+    body = textwrap.indent("\n".join(ways[:-1]), "    ")
+    done = runs.run(_START + body, "--engine", "python")
+    assert done.returncode == 0, done.stderr
+    calls = runs.sql("SELECT short_name FROM timer WHERE short_name LIKE 'child!_%' ESCAPE '!'")
+    started = sum(way.startswith(("if not", "wait(os.spawnv", "assert os.spawn")) for way in ways)
+    text = runs.metadata("taupy.health.children_unmeasured")
+    assert text.startswith(f"{len(ways) - 1 - started - len(calls)} child processes look")
+    assert "/python child.py child_0 (process " in text  # others may have become Python by then
+    assert runs.metadata("taupy.health.exec_unmeasured").startswith(f"{started} programs")
+
+
 def test_a_child_that_was_not_measured_is_named_with_its_command(runs, native):
     done = runs.run(
         """\

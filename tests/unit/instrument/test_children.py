@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from taupy.instrument.children import Child, runs_python, unmeasured
-from taupy.instrument.part_data import ENDED, EXEC, Part
+from taupy.instrument.children import Child, runs_python, take_notes, unmeasured
+from taupy.instrument.part_data import ENDED, EXEC, RUNNING, Part
 
 
 def _part(pid, start_ns, *, state=ENDED, forked=False, **metadata):
@@ -24,7 +24,9 @@ def _noting(pid, *notes, **more):
 
 
 def _lost(*parts, reached=(), running=()):
-    return unmeasured(parts, set(reached), lambda pid: pid in running)
+    health = unmeasured(take_notes(parts), set(reached), lambda pid: pid in running)
+    assert set(health) <= {"children_unmeasured"}
+    return health.get("children_unmeasured")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +97,12 @@ def test_a_child_with_a_part_was_measured_and_its_note_is_no_metadata():
     assert _lost(_noting(7, "8 5 0\0/\0/bin/python\0python\0x.py"), reached=[8]) is None
     # A part that is older is of a process that had the number before.
     assert _lost(_noting(7, "8 5 0\0/\0/bin/python\0python\0x.py"), _part(8, 4)) is not None
+
+
+def test_a_fork_that_ran_preexec_fn_became_its_command():
+    fork = _part(8, 6, forked=True, state=RUNNING)
+    assert "(process 8)" in _lost(_noting(7, "8 5 0\0/\0/bin/python\0python\0x.py"), fork)
+    assert fork.complete
 
 
 def test_a_shell_was_measured_if_a_python_below_it_was():
