@@ -77,10 +77,14 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 EXTENSIONS = [
     native("engine", ["engine.c", "part.c"]),
-    native("gpu_counters", ["gpu_counters.c"], "-fvisibility=hidden"),
+    native(
+        "gpu_counters",
+        ["gpu_counters.c", "cupti_library.c", "cupti_range.c"],
+        "-fvisibility=hidden",
+    ),
     native("blas", ["blas.c"]),
     # No module for Python: the CUDA driver loads it in a process that uses a GPU.
-    native("cupti", ["cupti.c", "part.c"], "-fvisibility=hidden", "-Wno-format-truncation"),
+    native("cupti", ["cupti.c", "cupti_library.c", "part.c"], "-fvisibility=hidden"),
     native("cupti_python", ["cupti_python.c", "part.c"], "-fvisibility=hidden"),
 ]
 if platform.machine() in ("x86_64", "aarch64"):

@@ -12,6 +12,8 @@
 #include "cupti_library.h"
 #include "cupti_sums.h"
 #include "nvtx.h"
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>

@@ -1,8 +1,9 @@
 /* Parameters of CUPTI's profiler host and Range Profiler functions.
  *
  * Layouts are those of cupti_range_profiler.h, cupti_profiler_host.h, cupti_profiler_target.h
- * and cupti_target.h, the same from CUDA 12.6 to 13.0; later versions only append. The size
- * that CUPTI is told is that of our last field's end, without padding. */
+ * and cupti_target.h, the same from CUDA 12.6 to 13.5 but for what was appended. The size that CUPTI
+ * is told is that of our last field's end, without padding: CUPTI knows its own and older sizes, and
+ * refuses all others. */
 #ifndef TAUPY_CUPTI_RANGE_H
 #define TAUPY_CUPTI_RANGE_H
 
@@ -24,7 +25,7 @@ typedef struct { HEAD; void *host; const char **names; size_t count; } PAddMetri
 typedef struct { HEAD; void *host; size_t bytes; } PImageSize;
 typedef struct { HEAD; void *host; size_t bytes; uint8_t *image; } PImage;
 typedef struct { HEAD; size_t bytes; const uint8_t *image; size_t passes; } PPasses;
-typedef struct { HEAD; void *context, *profiler; } PEnable;
+typedef struct { HEAD; void *context, *profiler; int cache_control; } PEnable; /* the last: since 13.4 */
 typedef struct { HEAD; void *profiler; } PProfiler;
 typedef struct { HEAD; void *profiler; const char **names; size_t count, ranges; uint32_t nodes; size_t bytes; } PDataSize;
 typedef struct { HEAD; void *profiler; size_t bytes; uint8_t *data; } PDataInitialize;
@@ -47,6 +48,7 @@ typedef struct { HEAD; void *profiler; size_t dropped; } PDecode;
 typedef struct { HEAD; const uint8_t *data; size_t bytes, ranges; } PDataInfo;
 typedef struct { HEAD; void *host; const uint8_t *data; size_t bytes, range; const char **names; size_t count; double *values; } PEvaluate;
 
+enum { CACHES_LEFT_ALONE = 0 }; /* CUpti_CacheControl_Mode */
 enum { AUTO_RANGE = 1, USER_RANGE = 2, KERNEL_REPLAY = 2, USER_REPLAY = 3, RANGE_PROFILER = 0 };
 
 typedef struct RangeProfiler {
@@ -75,39 +77,6 @@ typedef struct RangeProfiler {
 } RangeProfiler;
 
 /* NULL if all functions were found, else the name of the first that was not. */
-static const char *range_functions(RangeProfiler *found, void *library)
-{
-    const struct {
-        void **where;
-        const char *name;
-    } wanted[] = {
-        {(void **)&found->initialize, "cuptiProfilerInitialize"},
-        {(void **)&found->availability, "cuptiProfilerGetCounterAvailability"},
-        {(void **)&found->supported, "cuptiProfilerDeviceSupported"},
-        {(void **)&found->chip_name, "cuptiDeviceGetChipName"},
-        {(void **)&found->host_initialize, "cuptiProfilerHostInitialize"},
-        {(void **)&found->host_deinitialize, "cuptiProfilerHostDeinitialize"},
-        {(void **)&found->add_metrics, "cuptiProfilerHostConfigAddMetrics"},
-        {(void **)&found->image_size, "cuptiProfilerHostGetConfigImageSize"},
-        {(void **)&found->image, "cuptiProfilerHostGetConfigImage"},
-        {(void **)&found->passes, "cuptiProfilerHostGetNumOfPasses"},
-        {(void **)&found->enable, "cuptiRangeProfilerEnable"},
-        {(void **)&found->disable, "cuptiRangeProfilerDisable"},
-        {(void **)&found->data_size, "cuptiRangeProfilerGetCounterDataSize"},
-        {(void **)&found->data_initialize, "cuptiRangeProfilerCounterDataImageInitialize"},
-        {(void **)&found->set_config, "cuptiRangeProfilerSetConfig"},
-        {(void **)&found->start, "cuptiRangeProfilerStart"},
-        {(void **)&found->push, "cuptiRangeProfilerPushRange"},
-        {(void **)&found->pop, "cuptiRangeProfilerPopRange"},
-        {(void **)&found->stop, "cuptiRangeProfilerStop"},
-        {(void **)&found->decode, "cuptiRangeProfilerDecodeData"},
-        {(void **)&found->data_info, "cuptiRangeProfilerGetCounterDataInfo"},
-        {(void **)&found->evaluate, "cuptiProfilerHostEvaluateToGpuValues"},
-    };
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if ((*wanted[i].where = dlsym(library, wanted[i].name)) == NULL)
-            return wanted[i].name;
-    return NULL;
-}
+const char *range_functions(RangeProfiler *functions, void *library);
 
 #endif

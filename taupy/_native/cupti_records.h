@@ -166,9 +166,20 @@ typedef struct ResourceData { /* CUpti_ResourceData */
     void *context;
 } ResourceData;
 
-enum { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAIN_RESOURCE = 3 };
+typedef struct StateData { /* CUpti_StateData */
+    int result;
+    const char *message; /* or NULL */
+} StateData;
+
+enum { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAIN_RESOURCE = 3, DOMAIN_STATE = 6 };
+enum { STATE_FATAL = 1, STATE_ERROR = 2, STATE_WARNING = 3 }; /* after the first CUPTI has given up */
 enum { RESOURCE_CONTEXT_CREATED = 1, RESOURCE_CONTEXT_DESTROY = 2 };
 enum { CUPTI_MAX_LIMIT_REACHED = 12 };
+
+static inline const char *state_name(uint32_t id)
+{
+    return id == STATE_FATAL ? "fatal error" : id == STATE_ERROR ? "error" : "warning";
+}
 
 /* Bytes of a record by CUDA version (1206 for 12.6); 0: no such kind. The newest version is
  * taken for those after it. Source: NVIDIA's headers of 12.6 to 13.5. */
@@ -221,7 +232,7 @@ static inline int cuda_version_of(uint32_t cupti)
     case 23: return 1205;
     case 24: return 1206;
     case 26: return 1208;
-    case 27: return 1208;
+    case 27: return 1209;
     case 28: return 1209;
     default: return cupti > 28 && cupti < 100 ? 1209 : 0;
     }

@@ -18,8 +18,13 @@
 #include "cupti_range.h"
 #include "cupti_records.h"
 #include "gpu_host.h"
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))

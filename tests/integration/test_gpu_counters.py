@@ -337,10 +337,11 @@ def test_nvidias_own_library_takes_our_configuration(tmp_path):
     if not libraries or compiler is None:
         pytest.skip("no nvidia-cuda-cupti is installed, or no C compiler")
     program = tmp_path / "real_host"
-    source = str(FAKES / "real_host.c")
-    subprocess.run(
-        [compiler, "-std=gnu11", "-w", source, "-o", str(program), "-ldl", "-lpthread"], check=True
-    )
+    native = Path(__file__).parents[2] / "taupy" / "_native"
+    sources = [str(FAKES / "real_host.c")]
+    sources += [str(native / name) for name in ("cupti_library.c", "cupti_range.c")]
+    command = [compiler, "-std=gnu11", "-w", *sources, "-o", str(program), "-ldl", "-lpthread"]
+    subprocess.run(command, check=True)
     host = libraries[0].with_name("libnvperf_host.so")
     done = subprocess.run([str(program), str(libraries[0]), str(host)], capture_output=True)
     assert done.stdout.decode().splitlines() == [
