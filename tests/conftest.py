@@ -21,6 +21,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import fake_gpu
+
 # On a busy machine an example may take any time: no test asserts how long.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", _ANY_SPEED, derandomize=True)
@@ -76,3 +78,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (mine if everywhere or in_share else others).append(item)
     items[:] = mine
     config.hook.pytest_deselected(items=others)
+
+
+@pytest.fixture(scope="session")
+def played_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a played driver and a played CUPTI: see tests/fake_gpu."""
+    engine = pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    for collector in ("cupti", "gpu_counters"):
+        if not Path(engine.__file__.replace("/engine.", f"/{collector}.")).exists():
+            pytest.skip(f"the GPU collector ({collector}) is not built")
+    if reason := fake_gpu.missing():
+        pytest.skip(reason)
+    return fake_gpu.build(tmp_path_factory.mktemp("played_gpu"))

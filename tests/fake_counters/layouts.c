@@ -1,13 +1,5 @@
-/* Prints where our layouts of CUPTI's parameters differ from NVIDIA's headers. */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-#include <cupti.h>
-#include <cupti_target.h>
-#include <cupti_profiler_target.h>
-#include <cupti_profiler_host.h>
-#include <cupti_range_profiler.h>
-#include <dlfcn.h>
-#include <stdio.h>
+/* Prints where our layouts of CUPTI's parameters differ from NVIDIA's headers, which the test puts
+ * before this. */
 #include "cupti_range.h"
 
 static int checked, wrong;
@@ -63,6 +55,10 @@ int main(void)
     FIELD(PPasses, passes, CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses);
     FIELD(PEnable, context, CUpti_RangeProfiler_Enable_Params, ctx);
     FIELD(PEnable, profiler, CUpti_RangeProfiler_Enable_Params, pRangeProfilerObject);
+#if CACHE_CONTROL
+    SIZE(PEnable, cache_control, CUpti_RangeProfiler_Enable_Params);
+    FIELD(PEnable, cache_control, CUpti_RangeProfiler_Enable_Params, cacheControlMode);
+#endif
     SIZE(PProfiler, profiler, CUpti_RangeProfiler_Start_Params);
     SIZE(PProfiler, profiler, CUpti_RangeProfiler_Disable_Params);
     FIELD(PProfiler, profiler, CUpti_RangeProfiler_Start_Params, pRangeProfilerObject);

@@ -1,62 +1,46 @@
 """Counting kernels, from `taupy run --metrics` to the trial, with a GPU that is played.
 
-`tests/fake_counters` plays the driver and CUPTI's Range Profiler: metric number i of a kernel
-of work w is w * i. That our layouts are NVIDIA's is checked where its headers are.
+`tests/fake_gpu` plays the driver and CUPTI's Range Profiler: metric number i of a kernel of work w
+is w * i.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-FAKES = Path(__file__).parent.parent / "fake_counters"
+from tests.fake_gpu import PRELUDE
 
-PROGRAM = """
-import ctypes
-cuda = ctypes.CDLL("libcuda.so.1")
-cuda.fake_launch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_int,
-                             ctypes.c_uint64, ctypes.c_uint64]
-assert cuda.cuInit(0) == 0
+REAL_HOST = Path(__file__).parent.parent / "fake_counters" / "real_host.c"
+NATIVE = Path(__file__).parents[2] / "taupy" / "_native"
+
+PROGRAM = (
+    PRELUDE
+    + """
+init()
 RUNTIME, DRIVER, CONFIG, CONFIG_COOPERATIVE, COOPERATIVE, GRAPH = range(6)
 def launch(kind, name, device=0, grid=8, stream=7, work=10):
-    cuda.fake_launch(kind, name, device, grid, stream, work)
+    name, work = text(name), u64(work)
+    if kind == RUNTIME: cuda.fake_launch(name, device, stream, work, grid, 64)
+    elif kind == DRIVER: cuda.fake_driver_launch(name, device, stream, work, grid, 64)
+    elif kind == COOPERATIVE: cuda.fake_cooperative_launch(name, device, stream, work)
+    elif kind == GRAPH: cuda.fake_graph_launch(name, 2, device, stream, work)
+    else: cuda.fake_config_launch(name, device, stream, work, grid, 64, kind == CONFIG_COOPERATIVE)
 """
-
-
-@pytest.fixture(scope="module")
-def fakes(tmp_path_factory) -> Path:
-    engine = pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
-    if not Path(engine.__file__.replace("/engine.", "/gpu_counters.")).exists():
-        pytest.skip("the collector of counters is not built")
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build the fakes with")
-    folder = tmp_path_factory.mktemp("fake_counters")
-    for source, library in (
-        ("fake_driver.c", "libcuda.so.1"),
-        ("fake_range.c", "libcupti.so.13"),
-    ):
-        subprocess.run(
-            [
-                *(compiler, "-std=gnu11", "-w", "-shared", "-fPIC", f"-Wl,-soname,{library}"),
-                *(str(FAKES / source), "-o", str(folder / library), "-ldl"),
-            ],
-            check=True,
-        )
-    return folder
+)
 
 
 @pytest.fixture
-def gpu(runs, fakes):
-    cupti = str(fakes / "libcupti.so.13")
+def gpu(runs, played_gpu):
+    cupti = str(played_gpu / "libcupti.so.13")
     runs.environment.update(
-        LD_LIBRARY_PATH=str(fakes), TAUPY_CUPTI=cupti, TAUPY_CUPTI_LIBRARY=cupti
-    )
+        LD_LIBRARY_PATH=str(played_gpu), TAUPY_CUPTI=cupti, FAKE_DEVICES="2",
+        FAKE_CHIPS="GA100,GH100",
+    )  # fmt: skip
     return runs
 
 
@@ -82,10 +66,10 @@ def kernels(runs, metric, device=0):
 def test_the_first_launches_of_each_kernel_and_call_path_are_counted(gpu):
     source = PROGRAM + (
         "def forward():\n"
-        "    for _ in range(10): launch(RUNTIME, b'_Z4gemmPf')\n"
-        "    launch(DRIVER, b'relu', work=3)\n"
+        "    for _ in range(10): launch(RUNTIME, '_Z4gemmPf')\n"
+        "    launch(DRIVER, 'relu', work=3)\n"
         "def backward():\n"
-        "    launch(CONFIG, b'_Z4gemmPf', work=100)\n"
+        "    launch(CONFIG, '_Z4gemmPf', work=100)\n"
         "forward(); backward()\n"
     )
     done = gpu.run(source, "--metrics", "gld,gst")
@@ -111,24 +95,24 @@ def test_the_first_launches_of_each_kernel_and_call_path_are_counted(gpu):
 
 @pytest.mark.parametrize(("launches", "counted"), [(5, 5), (50, 20)])
 def test_how_many_launches_are_counted_can_be_told(gpu, launches, counted):
-    source = PROGRAM + "for _ in range(20): launch(DRIVER, b'k')\n"
+    source = PROGRAM + "for _ in range(20): launch(DRIVER, 'k')\n"
     gpu.run(source, "--metrics", "gld", "--gpu-launches", str(launches))
     assert kernels(gpu, "counted_launches") == {"k": (counted, 20)}
 
 
 def test_configurations_are_counted_apart(gpu):
-    source = PROGRAM + "for n in range(8): launch(DRIVER, b'k', grid=n % 2 + 1, work=n % 2 + 1)\n"
+    source = PROGRAM + "for n in range(8): launch(DRIVER, 'k', grid=n % 2 + 1, work=n % 2 + 1)\n"
     gpu.run(source, "--metrics", "gld", "--gpu-launches", "2")
     assert kernels(gpu, "gld") == {"k": (2 * 1 + 2 * 2, 8)}
     assert gpu.sql("SELECT grid_x, grid_y, block_x, count FROM launch ORDER BY grid_x") == [
-        (1, 2, 64, 4),
-        (2, 2, 64, 4),
+        (1, 1, 64, 4),
+        (2, 1, 64, 4),
     ]
 
 
 def test_each_gpu_counts_for_itself(gpu):
     source = PROGRAM + (
-        "launch(DRIVER, b'k', device=0, work=5)\nlaunch(DRIVER, b'k', device=1, work=7)\n"
+        "launch(DRIVER, 'k', device=0, work=5)\nlaunch(DRIVER, 'k', device=1, work=7)\n"
     )
     gpu.run(source, "--metrics", "gld")
     assert kernels(gpu, "gld", 0) == {"k": (5, 1)} and kernels(gpu, "gld", 1) == {"k": (7, 1)}
@@ -138,9 +122,9 @@ def test_each_gpu_counts_for_itself(gpu):
 
 def test_kernels_that_cannot_be_run_again_are_left_alone_and_named(gpu):
     source = PROGRAM + (
-        "launch(CONFIG_COOPERATIVE, b'grid_sync')\nlaunch(COOPERATIVE, b'grid_sync2')\n"
-        "launch(GRAPH, b'x')\nlaunch(DRIVER, b'ncclDevKernel_AllReduce')\n"
-        "launch(DRIVER, b'captured', stream=99)\nlaunch(DRIVER, b'plain')\n"
+        "launch(CONFIG_COOPERATIVE, 'grid_sync')\nlaunch(COOPERATIVE, 'grid_sync2')\n"
+        "launch(GRAPH, 'x')\nlaunch(DRIVER, 'ncclDevKernel_AllReduce')\n"
+        "launch(DRIVER, 'captured', stream=99)\nlaunch(DRIVER, 'plain')\n"
     )
     gpu.run(source, "--metrics", "gld")
     assert set(kernels(gpu, "gld")) == {"plain"}
@@ -151,7 +135,7 @@ def test_kernels_that_cannot_be_run_again_are_left_alone_and_named(gpu):
 
 def test_a_kernel_among_others_is_doubtful_and_left_out(gpu):
     gpu.environment["FAKE_RANGE"] = "twice"
-    gpu.run(PROGRAM + "launch(DRIVER, b'k')\n", "--metrics", "gld")
+    gpu.run(PROGRAM + "launch(DRIVER, 'k')\n", "--metrics", "gld")
     assert not kernels(gpu, "gld")
     assert "k" in gpu.metadata("taupy.health.gpu_doubtful")
 
@@ -163,9 +147,9 @@ def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
     gpu.environment["FAKE_RANGE"] = how
     source = PROGRAM + (
         "for n in (1, 2):\n"
-        "    for _ in range(10): launch(RUNTIME, b'runtime', work=5)\n"
-        "    for _ in range(10): launch(DRIVER, b'driver', work=7)\n"
-        "launch(RUNTIME, b'last', work=3)\n"
+        "    for _ in range(10): launch(RUNTIME, 'runtime', work=5)\n"
+        "    for _ in range(10): launch(DRIVER, 'driver', work=7)\n"
+        "launch(RUNTIME, 'last', work=3)\n"
     )
     gpu.run(source, "--metrics", "gld")
     assert kernels(gpu, "counted_launches") == {
@@ -177,9 +161,7 @@ def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
 
 def test_a_context_at_the_address_of_one_that_is_gone_is_another(gpu):
     source = PROGRAM + (
-        "launch(DRIVER, b'k', work=5)\n"
-        "ctypes.CDLL('libcupti.so.13').fake_context_ends(ctypes.c_void_p(0x100))\n"
-        "launch(DRIVER, b'k2', work=7)\n"
+        "launch(DRIVER, 'k', work=5)\ncuda.fake_context_ends(0)\nlaunch(DRIVER, 'k2', work=7)\n"
     )
     done = gpu.run(source, "--metrics", "gld")
     assert kernels(gpu, "gld") == {"k": (5, 1), "k2": (7, 1)}
@@ -188,7 +170,7 @@ def test_a_context_at_the_address_of_one_that_is_gone_is_another(gpu):
 
 def test_what_takes_changed_code_is_left_out_where_it_cannot_be_had(gpu):
     gpu.environment["FAKE_RANGE"] = "no sass"
-    gpu.run(PROGRAM + "for _ in range(5): launch(RUNTIME, b'k')\n", "--metrics", "flop_fp32,gld")
+    gpu.run(PROGRAM + "for _ in range(5): launch(RUNTIME, 'k')\n", "--metrics", "flop_fp32,gld")
     assert kernels(gpu, "counted_launches") == {"k": (3, 5)}
     assert kernels(gpu, "gld")["k"][0] > 0 and not kernels(gpu, "flop_fp32")
     assert "operations by precision" in gpu.metadata("taupy.health.gpu_counters")
@@ -196,7 +178,7 @@ def test_what_takes_changed_code_is_left_out_where_it_cannot_be_had(gpu):
 
 def test_a_launch_that_cannot_be_counted_is_not_the_end(gpu):
     gpu.environment["FAKE_RANGE"] = "now and then"
-    gpu.run(PROGRAM + "for _ in range(20): launch(DRIVER, b'k')\n", "--metrics", "gld",
+    gpu.run(PROGRAM + "for _ in range(20): launch(DRIVER, 'k')\n", "--metrics", "gld",
             "--gpu-launches", "6")  # fmt: skip
     assert kernels(gpu, "counted_launches") == {"k": (3, 20)}
     assert "CUPTI failed without a reason" in gpu.metadata("taupy.health.gpu_counters")
@@ -216,7 +198,7 @@ def test_a_launch_that_cannot_be_counted_is_not_the_end(gpu):
 def test_what_keeps_counters_away_is_said_and_the_program_runs(gpu, fault, said):
     gpu.environment["FAKE_RANGE"] = fault
     done = gpu.run(
-        PROGRAM + "for _ in range(5): launch(RUNTIME, b'k')\nprint('ran')\n", "--metrics", "gld"
+        PROGRAM + "for _ in range(5): launch(RUNTIME, 'k')\nprint('ran')\n", "--metrics", "gld"
     )
     assert done.returncode == 0 and done.stdout == "ran\n"
     assert not kernels(gpu, "gld")
@@ -234,7 +216,7 @@ def test_a_chip_that_cupti_does_not_know_is_said_and_the_program_runs(gpu):
 
 def test_a_metric_that_cupti_refuses_is_named_and_the_others_are_counted(gpu):
     gpu.environment["FAKE_RANGE"] = "unknown"
-    gpu.run(PROGRAM + "launch(DRIVER, b'k')\n", "--metrics", "gld,gst")
+    gpu.run(PROGRAM + "launch(DRIVER, 'k')\n", "--metrics", "gld,gst")
     assert not kernels(gpu, "gld") and kernels(gpu, "gst") == {"k": (10, 1)}
     assert "_op_global_ld" in gpu.metadata("taupy.health.gpu_counters")
     # All of the others in one call: each call takes passes of its own.
@@ -242,7 +224,7 @@ def test_a_metric_that_cupti_refuses_is_named_and_the_others_are_counted(gpu):
 
 
 def test_a_killed_program_keeps_what_was_counted(gpu):
-    source = PROGRAM + "launch(DRIVER, b'k')\nimport os\nos.kill(os.getpid(), 9)\n"
+    source = PROGRAM + "launch(DRIVER, 'k')\nimport os\nos.kill(os.getpid(), 9)\n"
     gpu.run(source, "--metrics", "gld")
     gpu.taupy("trials", "--db", str(gpu.database))
     assert kernels(gpu, "gld") == {"k": (10, 1)}
@@ -253,7 +235,7 @@ def test_threads_wait_for_each_others_counted_launch(gpu):
     source = PROGRAM + (
         "import threading\n"
         "def work():\n"
-        "    for _ in range(200): launch(RUNTIME, b'k')\n"
+        "    for _ in range(200): launch(RUNTIME, 'k')\n"
         "threads = [threading.Thread(target=work) for _ in range(4)]\n"
         "for thread in threads: thread.start()\n"
         "for thread in threads: thread.join()\n"
@@ -274,14 +256,14 @@ REGIONS = (
     PROGRAM
     + """
 import taupy
-launch(DRIVER, b'before', work=1000)
+launch(DRIVER, 'before', work=1000)
 def step():
     with taupy.region("step"):
-        for _ in range(3): launch(RUNTIME, b'k', work=5)
+        for _ in range(3): launch(RUNTIME, 'k', work=5)
         with taupy.region("inner"):
-            launch(GRAPH, b'g', work=2)
+            launch(GRAPH, 'g', work=2)
 step(); step()
-launch(DRIVER, b'after', work=1000)
+launch(DRIVER, 'after', work=1000)
 """
 )
 
@@ -302,31 +284,6 @@ def test_regions_are_not_run_again_for_more_passes(gpu):
     assert not kernels(gpu, "gld")
 
 
-def _headers() -> Path | None:
-    for folder in (os.environ.get("CUDA_INCLUDE"), "/usr/local/cuda/include"):
-        if folder and Path(folder, "cupti_range_profiler.h").exists():
-            return Path(folder)
-    return None
-
-
-@pytest.mark.slow
-def test_our_layouts_are_those_of_nvidias_headers(tmp_path):
-    headers, compiler = _headers(), shutil.which("g++")
-    if headers is None or compiler is None:
-        pytest.skip("no CUDA headers (CUDA_INCLUDE names no folder with CUPTI's) or no g++")
-    native = Path(__file__).parents[2] / "taupy" / "_native"
-    program = tmp_path / "layouts"
-    subprocess.run(
-        [
-            *(compiler, "-w", "-x", "c++", "-fpermissive", f"-I{native}", f"-I{headers}"),
-            *(str(FAKES / "layouts.c"), "-o", str(program), "-ldl"),
-        ],
-        check=True,
-    )
-    done = subprocess.run([str(program)], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["checked 174, wrong 0"]
-
-
 @pytest.mark.slow
 def test_nvidias_own_library_takes_our_configuration(tmp_path):
     """With no GPU: unknown metrics are named, and all others share one pass."""
@@ -337,11 +294,9 @@ def test_nvidias_own_library_takes_our_configuration(tmp_path):
     if not libraries or compiler is None:
         pytest.skip("no nvidia-cuda-cupti is installed, or no C compiler")
     program = tmp_path / "real_host"
-    native = Path(__file__).parents[2] / "taupy" / "_native"
-    sources = [str(FAKES / "real_host.c")]
-    sources += [str(native / name) for name in ("cupti_library.c", "cupti_range.c")]
-    command = [compiler, "-std=gnu11", "-w", *sources, "-o", str(program), "-ldl", "-lpthread"]
-    subprocess.run(command, check=True)
+    sources = [str(NATIVE / name) for name in ("cupti_library.c", "cupti_range.c")]
+    command = [compiler, "-std=gnu11", "-w", str(REAL_HOST), *sources, "-o", str(program)]
+    subprocess.run([*command, "-ldl", "-lpthread"], check=True)
     host = libraries[0].with_name("libnvperf_host.so")
     done = subprocess.run([str(program), str(libraries[0]), str(host)], capture_output=True)
     assert done.stdout.decode().splitlines() == [

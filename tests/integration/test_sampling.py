@@ -1,54 +1,24 @@
 """Counters of a GPU over time, from `taupy run --pm-sampling` to the trial, with a GPU that is
-played: `tests/fake_gpu` the program's side, `tests/fake_counters/fake_sampling.c` what is sampled.
+played (`tests/fake_gpu`).
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import shutil
 import subprocess
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
-from taupy.collectors import cupti_sampling
-from tests.fake_gpu import HERE as GPU
-from tests.fake_gpu import PRELUDE, compiler
-
-FAKES = Path(__file__).parent.parent / "fake_counters"
+from tests.fake_gpu import PRELUDE, c_compiler
 
 PROGRAM = PRELUDE + "init()\nlaunch('k')\ntime.sleep(0.3)\n"
 
 
-@pytest.fixture(scope="module")
-def fakes(tmp_path_factory) -> Path:
-    engine = pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
-    if not Path(engine.__file__.replace("/engine.", "/cupti.")).exists():
-        pytest.skip("the GPU collector is not built")
-    cc = compiler()
-    if cc is None:
-        pytest.skip("no C compiler to build the fakes with")
-    folder = tmp_path_factory.mktemp("fake_sampling")
-    for sources, library in (
-        ((GPU / "fake_cuda.c", FAKES / "fake_sampling_driver.c"), "libcuda.so.1"),
-        ((GPU / "fake_cupti.c", FAKES / "fake_sampling.c"), "libcupti.so.13"),
-    ):
-        subprocess.run(
-            [
-                *(*cc.split(), "-std=gnu11", "-w", "-shared", "-fPIC", f"-Wl,-soname,{library}"),
-                *(*map(str, sources), "-o", str(folder / library), "-lpthread", "-ldl"),
-            ],
-            check=True,
-        )
-    return folder
-
-
 @pytest.fixture
-def gpu(runs, fakes):
-    cupti = str(fakes / "libcupti.so.13")
-    runs.environment.update(LD_LIBRARY_PATH=str(fakes), TAUPY_CUPTI=cupti)
+def gpu(runs, played_gpu):
+    cupti = str(played_gpu / "libcupti.so.13")
+    runs.environment.update(LD_LIBRARY_PATH=str(played_gpu), TAUPY_CUPTI=cupti)
     return runs
 
 
@@ -161,7 +131,7 @@ def test_an_older_cupti_is_said(gpu, tmp_path):
         "int cuptiProfilerHostGetSupportedChips(void *p) { return 0; }\n"
     )
     library = tmp_path / "libcupti.so.12"
-    subprocess.run([*compiler().split(), "-shared", "-fPIC", source, "-o", library], check=True)
+    subprocess.run([*c_compiler().split(), "-shared", "-fPIC", source, "-o", library], check=True)
     gpu.environment["TAUPY_CUPTI"] = str(library)
     done = gpu.run("print('ran')", "--pm-sampling", "sm_active")
     assert done.stdout == "ran\n" and "that of CUDA 12.6 and later can" in done.stderr
@@ -293,58 +263,3 @@ def test_exports_show_it_as_counters(gpu):
     done = gpu.taupy("export", "latest", "--db", str(gpu.database), "--format", "tau",
                      "-o", str(gpu.folder / "tau"))  # fmt: skip
     assert "not written: values over time; perfetto, chrome, json and" in done.stderr
-
-
-STRUCTURES = {
-    "SetConfig": ("SetConfig", "SetConfig"),
-    "Enable": ("Enable", "Enable"),
-    "OnObject": ("Start", "Start"),
-    "DataSize": ("GetCounterDataSize", "GetCounterDataSize"),
-    "DataInitialize": ("CounterDataImage_Initialize", "CounterDataImageInitialize"),
-    "Decode": ("DecodeData", "DecodeData"),
-    "DataInfo": ("GetCounterDataInfo", "GetCounterDataInfo"),
-    "SampleInfo": ("CounterData_GetSampleInfo", "CounterDataGetSampleInfo"),
-}
-"""Ours -> NVIDIA's structure, and the function that takes it."""
-
-
-def _headers() -> Path | None:
-    found = importlib.util.find_spec("nvidia")
-    folders = [Path(one) for one in (found.submodule_search_locations if found else ())]
-    wheels = [path.parent for one in folders for path in one.glob("*/include/cupti_pmsampling.h")]
-    return wheels[0] if wheels else None
-
-
-def test_our_layouts_are_those_of_nvidias_header(tmp_path):
-    headers, cc = _headers(), shutil.which("g++")
-    if headers is None or cc is None:
-        pytest.skip("no nvidia-cuda-cupti of CUDA 12.6 or later is installed, or no g++")
-    (tmp_path / "cuda.h").write_text("typedef struct CUctx_st *CUcontext; typedef int CUdevice;\n")
-    lines, expected = [], []
-    for name, (theirs, function) in STRUCTURES.items():
-        ours = getattr(cupti_sampling, name)
-        full = f"CUpti_PmSampling_{theirs}_Params"
-        for field, _ in ours._fields_:
-            where = getattr(ours, field)
-            lines.append(f"offsetof({full}, {field}), sizeof((({full} *)0)->{field}), ")
-            expected += [where.offset, where.size]
-        lines.append(f"{full}_STRUCT_SIZE, (size_t)(sizeof(&cuptiPmSampling{function}) * 0), ")
-        expected += [ours().structSize, 0]
-    lines.append("CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL, "
-                 "CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL, "
-                 "CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST, "
-                 "CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL, "
-                 "CUPTI_ERROR_OUT_OF_MEMORY, CUPTI_ERROR_NOT_SUPPORTED, "
-                 "CUPTI_ERROR_INVALID_OPERATION")  # fmt: skip
-    expected += [0, 1, 0, 1, 8, 27, 7]
-    program = tmp_path / "layouts.cc"
-    program.write_text(
-        "#include <cstdio>\n#define CUPTIAPI\n#include <cupti_pmsampling.h>\n"
-        "int main() { size_t all[] = {" + "\n".join(lines) + "};\n"
-        'for (size_t one : all) printf("%zu ", one); }\n'
-    )
-    built = tmp_path / "layouts"
-    include = [f"-I{tmp_path}", f"-I{headers}"]
-    subprocess.run([cc, "-w", "-fpermissive", *include, program, "-o", built], check=True)
-    printed = subprocess.run([built], capture_output=True, text=True, check=True).stdout
-    assert list(map(int, printed.split())) == expected

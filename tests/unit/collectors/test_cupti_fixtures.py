@@ -14,7 +14,7 @@ import pytest
 from taupy.collectors.cupti_errors import cupti_version
 from taupy.collectors.cupti_part import KERNEL, GpuPart
 from taupy.model.kernel_names import demangled
-from tests.fake_gpu import PRELUDE, build, compiler
+from tests.fake_gpu import PRELUDE
 from tests.unit.collectors.test_cupti_records import Records, collector, replay
 
 __all__ = ["collector"]
@@ -74,10 +74,7 @@ def test_buffers_that_were_recorded_on_a_gpu_give_the_same_kernels(collector, tm
         assert kernels(part) == json.loads((folder / "expected.json").read_text())
 
 
-def test_what_a_run_saves_replays_to_the_same_kernels(collector, tmp_path):
-    if compiler() is None:
-        pytest.skip("no C compiler to build the fake GPU with")
-    fakes = build(tmp_path)
+def test_what_a_run_saves_replays_to_the_same_kernels(collector, played_gpu, tmp_path):
     saved = tmp_path / "saved"
     (tmp_path / "prog.py").write_text(
         PRELUDE + "init()\nfor i in range(300):\n"
@@ -85,8 +82,8 @@ def test_what_a_run_saves_replays_to_the_same_kernels(collector, tmp_path):
     )
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("TAU")},
-        "LD_LIBRARY_PATH": str(fakes),
-        "TAUPY_CUPTI": str(fakes / "libcupti.so.13"),
+        "LD_LIBRARY_PATH": str(played_gpu),
+        "TAUPY_CUPTI": str(played_gpu / "libcupti.so.13"),
         "TAUPY_STATE_DIR": str(tmp_path / "state"),
         "FAKE_BUFFER": "16384",
     }

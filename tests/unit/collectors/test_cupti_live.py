@@ -22,19 +22,9 @@ from taupy.model.invariants import check
 from taupy.model.profile import Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
-from tests.fake_gpu import PRELUDE, build, compiler
+from tests.fake_gpu import PRELUDE
 
 SLOW = pytest.mark.slow
-
-
-@pytest.fixture(scope="session")
-def fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    engine = pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
-    if not Path(engine.__file__.replace("/engine.", "/cupti.")).exists():
-        pytest.skip("the GPU collector is not built")
-    if compiler() is None:
-        pytest.skip("no C compiler to build the fake GPU with")
-    return build(tmp_path_factory.mktemp("fake_gpu"))
 
 
 @dataclass
@@ -42,7 +32,7 @@ class Gpu:
     """A folder with a database of its own, and a GPU that is told what to do by FAKE_*."""
 
     folder: Path
-    fakes: Path
+    libraries: Path
     told: dict[str, str] = field(default_factory=dict)
 
     def environ(self) -> dict[str, str]:
@@ -51,8 +41,8 @@ class Gpu:
             for name, value in os.environ.items()
             if not name.startswith(("TAU", "XDG_STATE", "CUDA", "FAKE"))
         }
-        kept["LD_LIBRARY_PATH"] = str(self.fakes)
-        kept["TAUPY_CUPTI"] = str(self.fakes / "libcupti.so.13")
+        kept["LD_LIBRARY_PATH"] = str(self.libraries)
+        kept["TAUPY_CUPTI"] = str(self.libraries / "libcupti.so.13")
         kept["TAUPY_STATE_DIR"] = str(self.folder / "state")
         return {**kept, **self.told}
 
@@ -83,8 +73,8 @@ class Gpu:
 
 
 @pytest.fixture
-def gpu(tmp_path: Path, fakes: Path) -> Gpu:
-    return Gpu(tmp_path, fakes)
+def gpu(tmp_path: Path, played_gpu: Path) -> Gpu:
+    return Gpu(tmp_path, played_gpu)
 
 
 def path_of(profile: Profile, measured: ThreadProfile, row: int) -> str:
@@ -207,7 +197,7 @@ def test_calls_that_only_ask_are_left_out(gpu):
 
 def test_a_driver_call_inside_a_runtime_call_is_not_counted_twice(gpu):
     profile = gpu.run(
-        "init()\nlaunch('k')\ncuda.fake_driver_launch(text('triton_k'), 0, 7, ctypes.c_uint64(9))\n"
+        "init()\nlaunch('k')\ncuda.fake_driver_launch(text('triton_k'), 0, 7, u64(9), 1, 128)\n"
     )
     assert host_calls(profile) == {
         "<module> / launch / cudaLaunchKernel": 1,
@@ -814,7 +804,7 @@ def test_a_buffer_of_another_client_is_left_alone(gpu):
 
 
 def test_a_call_that_cupti_does_not_tell_of_costs_no_more_than_that_call(gpu):
-    gpu.told["FAKE_REFUSED_CALL"] = "20"
+    gpu.told["FAKE_REFUSED_CALL"] = "cudaMalloc_v3020"
     profile = gpu.run("init()\ncuda.fake_alloc(0, ctypes.c_uint64(1000), 0)\nlaunch('k')\n")
     assert work(profile) == {"<module> / launch / k": 1}
     assert set(host_calls(profile)) == {"<module> / launch / cudaLaunchKernel"}
@@ -860,7 +850,7 @@ def test_asking_for_a_gpu_that_is_never_used_is_an_error_line(gpu):
     profile = gpu.run("init()\n", "--gpu")
     assert "launched nothing" in health(profile, "gpu")
     (gpu.folder / "plain").mkdir()
-    plain = Gpu(gpu.folder / "plain", gpu.fakes)
+    plain = Gpu(gpu.folder / "plain", gpu.libraries)
     done = subprocess.run(
         [sys.executable, "-m", "taupy", "run", "--gpu", "-c", "pass"],
         cwd=plain.folder, env=plain.environ(), capture_output=True, text=True,

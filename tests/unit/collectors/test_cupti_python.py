@@ -26,7 +26,7 @@ from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
 from taupy.collectors.cupti_python_sums import Sums
 from taupy.commands import doctor_gpu
 from taupy.model.profile import Profile
-from tests.fake_gpu import build, compiler
+from tests.fake_gpu import build, missing
 from tests.unit.collectors.test_cupti_live import (
     BACKWARD,
     NVTX,
@@ -48,8 +48,8 @@ installed = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if compiler() is None:
-        pytest.skip("no C compiler to build the fake GPU with")
+    if reason := missing():
+        pytest.skip(reason)
     # As in a wheel: some versions of cupti-python look for CUPTI there and nowhere else.
     folder = tmp_path_factory.mktemp("fake_gpu") / "nvidia" / "cu13" / "lib"
     folder.mkdir(parents=True)

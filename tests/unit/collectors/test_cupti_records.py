@@ -1,12 +1,11 @@
 """Records in the layouts of CUPTI 12.6 to 13.5, made by hand, through the collector.
 
-The layouts come from NVIDIA's headers (cupti_layouts.json), not from the collector's own
+The layouts come from NVIDIA's headers (tests/fake_gpu/layouts.json), not from the collector's own
 structures. NVIDIA's decoder reads them where its library is installed; ours always.
 """
 
 from __future__ import annotations
 
-import json
 import marshal
 import subprocess
 import sys
@@ -27,15 +26,16 @@ from taupy.model.profile import ROOT_TIMER, CallTree, Profile, Thread, ThreadPro
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
+from tests.fake_gpu.layouts import recorded
 
 HERE = Path(__file__).parent
-LAYOUTS = json.loads((HERE / "cupti_layouts.json").read_text())
+LAYOUTS = recorded()
 KINDS = {
     "Memcpy": 1, "Memset": 2, "Kernel": 10, "API": 5, "Device": 8, "Context": 9, "Overhead": 17,
     "MemcpyPtoP": 22, "Stream": 37, "Synchronization": 38, "ExternalCorrelation": 39,
     "Memory": 49,
 }  # fmt: skip
-VERSIONS = sorted(LAYOUTS["versions"], key=lambda v: [*map(int, v.split("."))])
+VERSIONS = sorted(LAYOUTS, key=lambda v: [*map(int, v.split("."))])
 WITHOUT_DRIVER = {"12.6", "12.8", "12.9", "13.0", "13.1"}
 """Versions whose decoder works where there is no driver; later ones refuse."""
 
@@ -73,7 +73,7 @@ class Records:
         self.steps.append(("calls", 2, 211, correlation, count, at, place))
 
     def add(self, what: str, **values: Any) -> None:
-        size, fields = LAYOUTS["structs"][LAYOUTS["versions"][self.version][what]]
+        _, size, fields = LAYOUTS[self.version]["records"][what]
         record = bytearray(size)
         for name, value in {"kind": KINDS[what], **values}.items():
             offset, width = fields[name]
