@@ -79,7 +79,10 @@ EXTENSIONS = [
     native("engine", ["engine.c", "part.c"]),
     native(
         "gpu_counters",
-        ["gpu_counters.c", "cupti_library.c", "cupti_range.c"],
+        [
+            *("gpu_counters.c", "count_context.c", "count_file.c", "count_kernel.c"),
+            *("count_watch.c", "cupti_library.c", "cupti_range.c"),
+        ],
         "-fvisibility=hidden",
     ),
     native("blas", ["blas.c"]),

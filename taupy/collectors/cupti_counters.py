@@ -224,6 +224,20 @@ def _take(part: CountPart, cell: list[str]) -> None:
         case "error":
             code = int(cell[2])
             part.said.append(f"{cell[1]}: {cupti_errors.cause(code, cell[3])}")
+        case "state":
+            code = int(cell[2])
+            reason = cupti_errors.cause(code, cell[3])
+            part.said.append(f"CUPTI had an internal {cell[1]}: {reason}")
+        case "stuck":
+            part.said.append(
+                f"{short_name(demangled(cell[1]))} had not ended after {cell[2]} s of being "
+                "counted: it waits for a kernel of another GPU or process, or takes long "
+                "(gpu_end_ms)"
+            )
+        case "unwatched":
+            part.said.append(
+                f"{cell[1]} launches meanwhile are neither counted nor among the calls"
+            )
         case "ended":
             part.ended = True
 
@@ -243,7 +257,7 @@ def _extent(text: str) -> Extent:
 _WHY = {
     "graph": "kernels of CUDA graphs run together",
     "cooperative": "its blocks wait for each other: it cannot be run again alone",
-    "communication": "it waits for kernels of other GPUs: run alone it would for ever",
+    "communication": "it waits for kernels of other GPUs: run alone it would do so for ever",
 }
 
 

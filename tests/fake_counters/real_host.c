@@ -1,6 +1,12 @@
 /* The collector's own way to a configuration, through NVIDIA's library, with no GPU.
- * Arguments: libcupti, libnvperf_host. Prints chip, metrics kept, passes. */
-#include "../../taupy/_native/gpu_counters.c"
+ * Arguments: libcupti, libnvperf_host, the file of lines. Prints chip, metrics kept, passes. */
+#define _GNU_SOURCE
+#include "count_context.h"
+#include "count_file.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int main(int count, char **arguments)
 {
@@ -8,17 +14,19 @@ int main(int count, char **arguments)
     static const char *const wanted[] = {
         "smsp__inst_executed.sum", "smsp__warps_launched.sum", "bogus__metric.sum",
         "gpu__time_duration.sum",  "dram__bytes_read.sum",     "sm__cycles_elapsed.max"};
-    output = stdout;
-    if (count < 3 || dlopen(arguments[2], RTLD_NOW | RTLD_GLOBAL) == NULL)
+    static RangeProfiler range;
+    if (count < 4 || dlopen(arguments[2], RTLD_NOW | RTLD_GLOBAL) == NULL ||
+        count_file_open(arguments[3]) != 0)
         return 2;
-    cupti.handle = dlopen(arguments[1], RTLD_NOW);
-    if (cupti.handle == NULL || range_functions(&range, cupti.handle) != NULL)
+    void *library = dlopen(arguments[1], RTLD_NOW);
+    if (library == NULL || range_functions(&range, library) != NULL)
         return 3;
+    counting_setup.range = &range;
     for (int i = 0; i < 3; i++) {
         static const char *names[6];
-        Context here = {.names = names, .count = 6};
+        CountContext here = {.names = names, .count = 6};
         memcpy(names, wanted, sizeof names);
-        int code = add_metrics(&here, chips[i], NULL);
+        int code = count_add_metrics(&here, chips[i], NULL);
         PImageSize size = FILLED(PImageSize, bytes, .host = here.host);
         code |= range.image_size(&size);
         here.config = calloc(1, size.bytes);

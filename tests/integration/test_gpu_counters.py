@@ -17,6 +17,7 @@ from tests.fake_gpu import PRELUDE
 
 REAL_HOST = Path(__file__).parent.parent / "fake_counters" / "real_host.c"
 NATIVE = Path(__file__).parents[2] / "taupy" / "_native"
+COLLECTOR = ("count_context", "count_file", "count_watch", "cupti_range")
 
 PROGRAM = (
     PRELUDE
@@ -159,6 +160,157 @@ def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
     assert not gpu.sql("SELECT * FROM metadata WHERE name LIKE 'taupy.health.gpu%'")
 
 
+@pytest.mark.parametrize("how", ["", "from launches", "keep image"])
+def test_wherever_cupti_takes_its_configuration_kernels_are_counted(gpu, how):
+    """Where a context is created, as NVIDIA's example does it, or within a launch; each launch's
+    range follows the others in the data image where that cannot be initialised again."""
+    gpu.environment["FAKE_RANGE"] = how
+    source = PROGRAM + (
+        "for n in range(1, 51): launch(RUNTIME, f'k{n}', work=n)\n"
+        "launch(RUNTIME, 'other', device=1, work=5)\n"
+    )
+    done = gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "gld") == {f"k{n}": (n, 1) for n in range(1, 51)}
+    assert kernels(gpu, "gld", 1) == {"other": (5, 1)}
+    assert done.stderr.count("enabled") == 2
+    assert not gpu.sql("SELECT * FROM metadata WHERE name LIKE 'taupy.health.gpu%'")
+
+
+def test_a_data_image_that_is_full_is_changed_for_another(gpu):
+    gpu.environment["FAKE_RANGE"] = "keep image"
+    source = PROGRAM + (
+        "for n in range(64): launch(RUNTIME, f'k{n}')\n"
+        "launch(RUNTIME, 'later')\ntime.sleep(1)\nlaunch(RUNTIME, 'last', work=3)\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "gld")["last"] == (3, 1) and len(kernels(gpu, "gld")) == 65
+    assert gpu.calls()["later"] == 1
+
+
+@pytest.mark.parametrize("how", ["from nowhere", "no sass"])
+def test_what_no_callback_may_configure_a_thread_of_ours_does(gpu, how):
+    """It takes some launches: those before are among the calls, and not counted."""
+    gpu.environment["FAKE_RANGE"] = how
+    source = PROGRAM + (
+        "launch(RUNTIME, 'early', work=5)\ntime.sleep(1)\n"
+        "for n in range(5): launch(RUNTIME, 'k', work=7)\n"
+    )
+    gpu.run(source, "--metrics", "gld,flop_fp32")
+    counted = kernels(gpu, "counted_launches")
+    assert counted["k"] == (3, 5) and counted.get("early", (0, 1)) == (0, 1)
+    assert gpu.calls()["early"] == 1
+    assert kernels(gpu, "gld")["k"][0] > 0
+    assert bool(kernels(gpu, "flop_fp32")) == (how == "from nowhere")
+
+
+@pytest.mark.parametrize("nowhere", [0, 1])
+def test_a_kernel_launched_by_a_librarys_handle_has_its_name(gpu, nowhere):
+    """The runtime's callback has none; the driver's has, or the driver itself is asked."""
+    source = PROGRAM + (
+        f"for _ in range(2): cuda.fake_handle_launch(text('_Z4gemmPf'), 0, 7, u64(10), {nowhere})\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "gld") == {"gemm": (20, 2)}
+
+
+@pytest.mark.parametrize("by_the_driver", [0, 1])
+def test_a_launch_that_is_refused_changes_nothing_for_those_after_it(gpu, by_the_driver):
+    gpu.environment["FAKE_RANGE"] = "one pass"
+    source = PROGRAM + (
+        f"def refused(name): return cuda.fake_refused_launch(text(name), 0, {by_the_driver})\n"
+        "for _ in range(2): assert refused('bad') == 9\n"
+        "for _ in range(5): launch(RUNTIME, 'k', work=5)\n"
+        "refused('k')\n"
+        "for _ in range(5): launch(RUNTIME, 'late', work=7)\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "gld") == {"k": (15, 5), "late": (21, 5)}
+    assert kernels(gpu, "counted_launches") == {"k": (3, 5), "late": (3, 5)}
+    assert not gpu.sql("SELECT * FROM metadata WHERE name LIKE 'taupy.health.gpu%'")
+
+
+WAITING = PROGRAM + (
+    "launch(DRIVER, 'before', work=5)\n"
+    "def other(): time.sleep(0.5); cuda.fake_signalling_launch(text('signal'), 1, 7)\n"
+    "thread = threading.Thread(target=other); thread.start()\n"
+    "def wait(n): cuda.fake_waiting_launch(text('_Z14wait_for_peersPf'), 0, 7, u64(n))\n"
+)
+
+
+def test_a_kernel_that_waits_for_another_gpu_is_told_of_and_the_program_goes_on(gpu):
+    (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 1500\n")
+    source = WAITING + (
+        "wait(1); thread.join()\nfor _ in range(3): wait(0); launch(DRIVER, 'after', work=7)\n"
+    )
+    done = gpu.run(source, "--metrics", "gld")
+    assert done.returncode == 0
+    assert "the kernel _Z14wait_for_peersPf has not ended in 1 s of being counted" in done.stderr
+    assert kernels(gpu, "gld") == {"before": (5, 1), "after": (21, 3)}
+    assert "wait_for_peers" in gpu.metadata("taupy.health.gpu_refused")
+    said = gpu.metadata("taupy.health.gpu_counters")
+    assert "wait_for_peers had not ended after 1 s" in said
+    assert "1 launches meanwhile are neither counted nor among the calls" in said
+
+
+@pytest.mark.slow
+def test_a_kernel_that_never_ends_is_named_in_what_a_killed_program_leaves(gpu):
+    (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 1000\n")
+    source = WAITING + (
+        "import signal\n"
+        "threading.Timer(4, os.kill, (os.getpid(), signal.SIGKILL)).start()\n"
+        "wait(99)\n"
+    )
+    done = gpu.run(source, "--metrics", "gld")
+    assert "what was counted before is kept" in done.stderr
+    gpu.taupy("trials", "--db", str(gpu.database))
+    assert kernels(gpu, "gld") == {"before": (5, 1)}
+    assert "wait_for_peers had not ended" in gpu.metadata("taupy.health.gpu_counters")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "_ZN4vllm22cross_device_reduce_1stage",
+        "one_shot_all_reduce_kernel", "multimem_all_reduce_kernel", "nvshmemi_transfer",
+        "_ZN7deep_ep9internode8dispatch",
+    ],
+)  # fmt: skip
+def test_kernels_of_communication_are_known_by_their_names(gpu, kernel):
+    gpu.run(PROGRAM + f"launch(DRIVER, '{kernel}')\nlaunch(DRIVER, 'k')\n", "--metrics", "gld")
+    assert set(kernels(gpu, "gld")) == {"k"}
+    assert "it waits for kernels of other GPUs" in gpu.metadata("taupy.health.gpu_refused")
+
+
+def test_what_cupti_tells_as_a_state_stands_in_the_trial(gpu):
+    source = PROGRAM + (
+        "launch(DRIVER, 'k')\nctypes.CDLL('libcupti.so.13').fake_state(2, 26, b'another\\ttool')\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert "internal error: another tool holds" in gpu.metadata("taupy.health.gpu_counters")
+
+
+def test_a_forked_child_adds_nothing_to_what_its_parent_has_counted(gpu):
+    gpu.environment["FAKE_RANGE"] = "twice"  # what is doubtful is written, too
+    source = PROGRAM + (
+        "for n in range(5): launch(DRIVER, f'k{n}')\n"
+        "for _ in range(3):\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0: sys.exit(0)\n"
+        "    os.waitpid(pid, 0)\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert gpu.metadata("taupy.health.gpu_doubtful.node0").startswith("5 launches")
+
+
+@pytest.mark.parametrize(("version", "size"), [("1206", 32), ("1300", 32), ("1304", 36)])
+def test_each_version_is_told_of_the_structures_that_it_knows(gpu, version, size):
+    """From 13.4 on CUPTI can reset caches before each pass, and is told not to."""
+    gpu.environment.update(FAKE_CUPTI=version)
+    done = gpu.run(PROGRAM + "launch(DRIVER, 'k')\n", "--metrics", "gld")
+    assert f"enabled 1, {size} bytes" in done.stderr
+    assert kernels(gpu, "gld") == {"k": (10, 1)}
+
+
 def test_a_context_at_the_address_of_one_that_is_gone_is_another(gpu):
     source = PROGRAM + (
         "launch(DRIVER, 'k', work=5)\ncuda.fake_context_ends(0)\nlaunch(DRIVER, 'k2', work=7)\n"
@@ -169,7 +321,7 @@ def test_a_context_at_the_address_of_one_that_is_gone_is_another(gpu):
 
 
 def test_what_takes_changed_code_is_left_out_where_it_cannot_be_had(gpu):
-    gpu.environment["FAKE_RANGE"] = "no sass"
+    gpu.environment["FAKE_RANGE"] = "no sass from launches"
     gpu.run(PROGRAM + "for _ in range(5): launch(RUNTIME, 'k')\n", "--metrics", "flop_fp32,gld")
     assert kernels(gpu, "counted_launches") == {"k": (3, 5)}
     assert kernels(gpu, "gld")["k"][0] > 0 and not kernels(gpu, "flop_fp32")
@@ -293,14 +445,17 @@ def test_nvidias_own_library_takes_our_configuration(tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not libraries or compiler is None:
         pytest.skip("no nvidia-cuda-cupti is installed, or no C compiler")
-    program = tmp_path / "real_host"
-    sources = [str(NATIVE / name) for name in ("cupti_library.c", "cupti_range.c")]
-    command = [compiler, "-std=gnu11", "-w", str(REAL_HOST), *sources, "-o", str(program)]
-    subprocess.run([*command, "-ldl", "-lpthread"], check=True)
+    program, written = tmp_path / "real_host", tmp_path / "lines"
+    sources = [str(NATIVE / f"{name}.c") for name in COLLECTOR]
+    subprocess.run(
+        [
+            *(compiler, "-std=gnu11", "-w", f"-I{NATIVE}", str(REAL_HOST), *sources),
+            *("-o", str(program), "-ldl", "-lpthread"),
+        ],
+        check=True,
+    )
     host = libraries[0].with_name("libnvperf_host.so")
-    done = subprocess.run([str(program), str(libraries[0]), str(host)], capture_output=True)
-    assert done.stdout.decode().splitlines() == [
-        line
-        for chip in ("TU102", "GA100", "GH100")
-        for line in ("missing\tbogus__metric.sum\t", f"{chip} 0 5 1")
-    ]
+    command = [str(program), str(libraries[0]), str(host), str(written)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["TU102 0 5 1", "GA100 0 5 1", "GH100 0 5 1"]
+    assert written.read_text() == "missing\tbogus__metric.sum\t\n" * 3
