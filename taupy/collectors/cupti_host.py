@@ -9,8 +9,8 @@ libnvperf_host.so by bare name and might find another version's, so that one is 
 its full path from the same folder. Where there is a driver it is started first; without one, CUPTI
 13.2 and later do not work.
 
-Layouts are from cupti_profiler_host.h and cupti_target.h, the same from 12.6 to 13.0; later
-versions only append. `structSize` is the offset and size of the last field, without padding.
+Layouts are from cupti_profiler_host.h and cupti_target.h, the same from 12.6 to 13.5 but for what
+was appended. `structSize` is the offset and size of the last field, without padding.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 from taupy.collectors import cupti_paths
 from taupy.errors import TaupyError
 
+_INVALID_PARAMETER = 1
 _NEEDS_DRIVER = 130200  # as CUPTI counts; 13.2 crashes without one, later ones answer 999
 RANGE_PROFILER, PM_SAMPLING = 0, 1
 """What metrics are asked for: to be counted range by range, or sampled (CUpti_ProfilerType)."""
@@ -65,16 +66,30 @@ class Properties(NamedTuple):
 
 
 class Parameters(ctypes.Structure):
+    """Parameters of one of CUPTI's functions. It refuses a size that its version does not know; it
+    knows those of older versions."""
+
     _head: ClassVar[list[tuple[str, Any]]] = [("structSize", c_size_t), ("pPriv", c_void_p)]
+    older_sizes: ClassVar[tuple[int, ...]] = ()
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
-        name, kind = self._fields_[-1][:2]
-        self.structSize = getattr(type(self), name).offset + ctypes.sizeof(kind)
+        self.structSize = _end(type(self), self._fields_[-1][0])
 
 
-def parameters(name: str, *fields: tuple[str, Any]) -> type[Parameters]:
-    return type(name, (Parameters,), {"_fields_": [*Parameters._head, *fields]})
+def _end(structure: type[Parameters], field: str) -> int:
+    place = getattr(structure, field)
+    return int(place.offset + place.size)
+
+
+def parameters(
+    name: str, *fields: tuple[str, Any], older_end: str | None = None
+) -> type[Parameters]:
+    """A structure of parameters; `older_end`: its last field in an older version that is served."""
+    made: type[Parameters] = type(name, (Parameters,), {"_fields_": [*Parameters._head, *fields]})
+    if older_end is not None:
+        made.older_sizes = (_end(made, older_end),)
+    return made
 
 
 _HOST = ("pHostObject", c_void_p)
@@ -183,16 +198,20 @@ class CuptiHost:
         found = self.ask("cuptiDeviceGetChipName", _ChipName(deviceIndex=ordinal))
         return str(found.pChipName.decode())
 
-    def chip(self, name: str, profiler: int = RANGE_PROFILER) -> ChipMetrics:
+    def chip(
+        self, name: str, profiler: int = RANGE_PROFILER, availability: Any = None
+    ) -> ChipMetrics:
         """The metrics of one chip.
 
         Args:
             profiler: PM_SAMPLING for those that can be sampled.
+            availability: CUPTI's image of what a GPU of this machine can count now, an array of
+                bytes; without it all that the chip has.
 
         Raises:
             CuptiError: it has none, or the chip is unknown.
         """
-        return ChipMetrics(self, name, profiler)
+        return ChipMetrics(self, name, profiler, availability)
 
     @property
     def can_sample(self) -> bool:
@@ -205,7 +224,12 @@ class CuptiHost:
         Raises:
             CuptiError: its result is another than 0.
         """
-        code = getattr(self._library, function)(ctypes.byref(parameters))
+        call = getattr(self._library, function)
+        code = call(ctypes.byref(parameters))
+        for size in parameters.older_sizes:
+            if code == _INVALID_PARAMETER:
+                parameters.structSize = size
+                code = call(ctypes.byref(parameters))
         if code:
             text = c_char_p()
             self._library.cuptiGetResultString(code, ctypes.byref(text))
@@ -216,9 +240,16 @@ class CuptiHost:
 class ChipMetrics:
     """The metrics of one chip."""
 
-    def __init__(self, host: CuptiHost, chip: str, profiler: int = RANGE_PROFILER) -> None:
+    def __init__(
+        self,
+        host: CuptiHost,
+        chip: str,
+        profiler: int = RANGE_PROFILER,
+        availability: Any = None,
+    ) -> None:
         self.chip = chip
         self.profiler = profiler
+        self._availability = availability
         self._host = host
         self._handle: Any = None
         self._handle = self._initialized()
@@ -226,7 +257,11 @@ class ChipMetrics:
     def _initialized(self) -> Any:
         found = self._host.ask(
             "cuptiProfilerHostInitialize",
-            _Initialize(profilerType=self.profiler, pChipName=self.chip.encode()),
+            _Initialize(
+                profilerType=self.profiler,
+                pChipName=self.chip.encode(),
+                pCounterAvailabilityImage=ctypes.cast(self._availability, c_void_p),
+            ),
         )
         return found.pHostObject
 

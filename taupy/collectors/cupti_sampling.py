@@ -4,7 +4,7 @@ The whole GPU is sampled, whoever works on it, without running anything again: a
 may do it, and ours is one beside the program (`sampler.py`). Samples lie in a buffer of the
 hardware until they are decoded; `Sampling.drain` must come often enough.
 
-Layouts are from cupti_pmsampling.h of CUDA 13.0, compared with it in the tests.
+Layouts are from cupti_pmsampling.h of CUDA 12.6 to 13.5, compared with it in the tests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ _IMAGE = (("pCounterDataImage", c_void_p), ("counterDataImageSize", c_size_t))
 SetConfig = parameters(
     "SetConfig", _OBJECT, ("configSize", c_size_t), ("pConfig", c_void_p),
     ("hardwareBufferSize", c_size_t), ("samplingInterval", c_uint64), ("triggerMode", c_int),
-    ("hwBufferAppendMode", c_int),
+    ("hwBufferAppendMode", c_int), older_end="triggerMode",  # CUDA 12.6
+)  # fmt: skip
+Availability = parameters(
+    "Availability", ("deviceIndex", c_size_t), ("counterAvailabilityImageSize", c_size_t),
+    ("pCounterAvailabilityImage", c_void_p),
 )  # fmt: skip
 Enable = parameters("Enable", ("deviceIndex", c_size_t), _OBJECT)
 OnObject = parameters("OnObject", _OBJECT)  # Disable, Start, Stop
@@ -109,13 +113,14 @@ class Sampling:
         self._first = True
         self._names = (c_char_p * len(metrics))(*[name.encode() for name in metrics])
         self._values = (c_double * len(metrics))()
-        with host.chip(self.chip, PM_SAMPLING) as known:
+        available = _availability(host, ordinal)
+        with host.chip(self.chip, PM_SAMPLING, available) as known:
             # CUPTI goes on reading it while it samples.
             self._config = known.configuration(metrics)
         self._object = self._enabled(ordinal)
         try:
             self._configure()
-            self._evaluator: ChipMetrics = host.chip(self.chip, PM_SAMPLING)
+            self._evaluator: ChipMetrics = host.chip(self.chip, PM_SAMPLING, available)
             size = host.ask(
                 "cuptiPmSamplingGetCounterDataSize",
                 DataSize(
@@ -232,6 +237,19 @@ class Sampling:
     def _end(self, what: str) -> None:
         with suppress(CuptiError):  # nothing more is wanted of it
             self._do(what)
+
+
+def _availability(host: CuptiHost, ordinal: int) -> Any:
+    """What the GPU can count now; None where CUPTI does not tell."""
+    function = "cuptiPmSamplingGetCounterAvailability"
+    try:
+        asked = host.ask(function, Availability(deviceIndex=ordinal))
+        image = (c_uint8 * asked.counterAvailabilityImageSize)()
+        asked.pCounterAvailabilityImage = ctypes.cast(image, c_void_p)
+        host.ask(function, asked)
+    except CuptiError:  # while somebody profiles the GPU, for one
+        return None
+    return image
 
 
 def problem_of(chip: str, problem: CuptiError | CudaError) -> str:

@@ -57,6 +57,21 @@ def test_a_timeline_and_its_statistics_stand_in_the_trial(gpu):
     assert list(gpu.state.iterdir()) == []
 
 
+@pytest.mark.parametrize("version", ["1206", "1208", "1301", "1305"])
+def test_each_version_is_told_of_the_structures_that_it_knows(gpu, version):
+    """CUPTI refuses a size that it does not know; 12.6 knows a shorter configuration."""
+    gpu.environment["FAKE_CUPTI"] = version
+    done = gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100, done.stderr
+    assert gpu.metadata("taupy.health.sampling") is None
+
+
+def test_what_is_sampled_is_configured_for_what_the_gpu_can_count(gpu):
+    gpu.environment["FAKE_PM"] = "availability"
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active")
+    assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
+
+
 def test_the_default_set_and_what_the_chip_has_not(gpu):
     done = gpu.run(PROGRAM, "--pm-sampling", "timeline")
     assert "nvlink" not in done.stderr  # of a set; what is named is missed

@@ -157,7 +157,7 @@ def test_our_parameters_of_the_range_profiler_are_nvidias(headers: Headers):
 
 
 SAMPLING = {
-    "SetConfig": "SetConfig", "Enable": "Enable",
+    "SetConfig": "SetConfig", "Availability": "GetCounterAvailability", "Enable": "Enable",
     "OnObject": "Start", "DataSize": "GetCounterDataSize", "Decode": "DecodeData",
     "DataInitialize": "CounterDataImage_Initialize", "DataInfo": "GetCounterDataInfo",
     "SampleInfo": "CounterData_GetSampleInfo",
@@ -178,6 +178,7 @@ def test_the_parameters_that_python_makes_are_nvidias(headers: Headers):
     pairs = [(cupti_sampling, name, f"CUpti_PmSampling_{of}") for name, of in SAMPLING.items()]
     pairs += [(cupti_host, name, f"CUpti_Profiler_{of}") for name, of in HOST.items()]
     pairs = [(module, name, f"{theirs}_Params") for module, name, theirs in pairs]
+    known = known_sizes(headers.version)
     body, expected = ["int main() {"], []
     for module, name, theirs in pairs:
         ours = getattr(module, name)
@@ -188,6 +189,21 @@ def test_the_parameters_that_python_makes_are_nvidias(headers: Headers):
                         f"sizeof((({theirs} *)0)->{field}));")  # fmt: skip
             expected.append(f"{place.offset} {place.size}")
     assert printed(headers, "\n".join([*body, "}"])) == expected
+    for module, name, theirs in pairs:
+        ours = getattr(module, name)
+        told = {ours().structSize, *getattr(ours, "older_sizes", ())}
+        assert told & known[theirs], (name, told, known[theirs])
+
+
+def known_sizes(version: str) -> dict[str, set[int]]:
+    """Of each structure, the sizes of this version and of those before it."""
+    known: dict[str, set[int]] = {}
+    for name, layouts in recorded().items():
+        for structure, size in layouts["parameters"].items():
+            known.setdefault(structure, set()).add(size)
+        if name == version:
+            break
+    return known
 
 
 def exists(headers: Headers, structure: str, field: str) -> bool:
