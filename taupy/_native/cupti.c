@@ -13,6 +13,7 @@
 #include "cupti_sums.h"
 #include "nvtx.h"
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -122,25 +123,25 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 }
 
 /* Buffers as they came, each after its size, and the names that their pointers mean. */
-static FILE *saved_buffers, *saved_names;
+static int saved_buffers = -1, saved_names = -1; /* descriptors: a forked child flushes nothing */
 
 static void save_open(const char *folder)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%ld.buffers", folder, (long)getpid());
-    saved_buffers = fopen(path, "wbe");
+    saved_buffers = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     snprintf(path, sizeof path, "%s/%ld.names", folder, (long)getpid());
-    saved_names = fopen(path, "wbe");
-    if (saved_names != NULL)
-        fprintf(saved_names, "version %u\n", cupti.version);
+    saved_names = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (saved_names >= 0)
+        dprintf(saved_names, "version %u\n", cupti.version);
 }
 
 static void save(uint8_t *buffer, size_t valid)
 {
     uint64_t size = valid;
     void *record = NULL;
-    if (saved_names == NULL || fwrite(&size, sizeof size, 1, saved_buffers) != 1 ||
-        fwrite(buffer, 1, valid, saved_buffers) != valid)
+    if (saved_names < 0 || write_whole(saved_buffers, &size, sizeof size) != 0 ||
+        write_whole(saved_buffers, buffer, valid) != 0)
         return;
     while (cupti.next_record(buffer, valid, &record) == 0) {
         const char *name = NULL;
@@ -150,10 +151,8 @@ static void save(uint8_t *buffer, size_t valid)
         else if (kind == RECORD_DEVICE)
             name = ((DeviceRecord *)record)->name;
         if (name != NULL)
-            fprintf(saved_names, "%llx %s\n", (unsigned long long)(uintptr_t)name, name);
+            dprintf(saved_names, "%llx %s\n", (unsigned long long)(uintptr_t)name, name);
     }
-    fflush(saved_buffers);
-    fflush(saved_names);
 }
 
 static void walk(uint8_t *buffer, size_t valid)
@@ -162,7 +161,7 @@ static void walk(uint8_t *buffer, size_t valid)
     int result;
     if (valid == 0)
         return;
-    if (saved_buffers != NULL)
+    if (saved_buffers >= 0)
         save(buffer, valid);
     while ((result = cupti.next_record(buffer, valid, &record)) == 0)
         add_record(&sums, record, ring_get);
@@ -190,7 +189,56 @@ static void drain(void)
     }
 }
 
+/* ---------------------------------------------------------------- what CUPTI tells of itself */
+
+#define STATES_AT_MOST 8
+
+static struct {
+    uint32_t id;
+    int result, is_whole; /* is_whole: atomically */
+    char message[200];
+} states[STATES_AT_MOST];
+static int state_count; /* atomically */
+static int states_noted;
+static int cupti_gave_up; /* after a fatal error it has called cuptiFinalize */
+
+/* Errors that no function returns, from whatever thread: the worker notes them in the part. */
+static void on_state(uint32_t id, const StateData *state)
+{
+    int number = __atomic_fetch_add(&state_count, 1, __ATOMIC_RELAXED);
+    if (id == STATE_FATAL)
+        __atomic_store_n(&cupti_gave_up, 1, __ATOMIC_RELEASE);
+    if (number >= STATES_AT_MOST)
+        return;
+    states[number].id = id;
+    states[number].result = state->result;
+    if (state->message != NULL)
+        snprintf(states[number].message, sizeof states[number].message, "%s", state->message);
+    __atomic_store_n(&states[number].is_whole, 1, __ATOMIC_RELEASE);
+}
+
+static void note_states(void)
+{
+    char text[256];
+    for (; states_noted < STATES_AT_MOST &&
+           __atomic_load_n(&states[states_noted].is_whole, __ATOMIC_ACQUIRE);
+         states_noted++) {
+        snprintf(text, sizeof text, "%s (%d: %s)", state_name(states[states_noted].id),
+                 states[states_noted].result, states[states_noted].message);
+        note(part, "states", text);
+    }
+}
+
+/* Records that are complete are handed over. */
+static void flush(uint32_t forced)
+{
+    if (!__atomic_load_n(&cupti_gave_up, __ATOMIC_ACQUIRE))
+        cupti.flush_all(forced);
+}
+
 /* ---------------------------------------------------------------- the worker */
+
+#define CRASHES_IN_FLUSH 130000 /* CUPTI of CUDA 13.0 before its update 1 */
 
 static const char *result_text(int result)
 {
@@ -230,8 +278,10 @@ static void housekeeping(void)
         if (larger != NULL)
             __atomic_store_n(&calls.table, larger, __ATOMIC_RELEASE);
     }
-    if (cupti.dropped_records(NULL, 0, &dropped) == 0)
+    if (!__atomic_load_n(&cupti_gave_up, __ATOMIC_ACQUIRE) &&
+        cupti.dropped_records(NULL, 0, &dropped) == 0)
         sums.counters->dropped += dropped;
+    note_states();
     int unified = __atomic_exchange_n(&unified_problem, 0, __ATOMIC_ACQ_REL);
     if (unified != 0)
         note_result("records.missing", "unified memory", unified);
@@ -288,17 +338,17 @@ static void *work(void *unused)
         int asked = __atomic_load_n(&end_asked, __ATOMIC_ACQUIRE);
         if (asked) {
             synchronize();
-            cupti.flush_all(0);
+            flush(0);
             drain();
-            cupti.flush_all(1);
+            flush(1);
             drain();
         } else if (__atomic_load_n(&copy_asked, __ATOMIC_ACQUIRE) == COPY_ASKED) {
-            cupti.flush_all(0); /* what is complete; what runs belongs to the next one */
+            flush(0); /* what is complete; what runs belongs to the next one */
             drain();
         } else if (!woken) {
             uint64_t launches = __atomic_load_n(&sums.counters->launches, __ATOMIC_RELAXED);
-            if (launches != seen) /* what is complete goes to the file: it outlives a kill */
-                cupti.flush_all(0);
+            if (launches != seen && cupti.version != CRASHES_IN_FLUSH)
+                flush(0); /* what is complete goes to the file: it outlives a kill */
             seen = launches;
             drain();
         }
@@ -324,6 +374,9 @@ static int wait_for(sem_t *semaphore, uint32_t milliseconds)
     int result;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += milliseconds / 1000;
+    until.tv_nsec += milliseconds % 1000 * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
     while ((result = sem_timedwait(semaphore, &until)) != 0 && errno == EINTR)
         ;
     return result;
@@ -411,6 +464,8 @@ static void end(int last)
         calls_closed = 1;
         if (sums.counters->state == GPU_RUNNING)
             sums.counters->state = GPU_ENDED;
+        if (!works)
+            note_states();
         part->state = PART_ENDED;
         part_write_rest(part);
     }
@@ -471,6 +526,8 @@ static int choose_callbacks(void)
     }
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_CREATED);
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_DESTROY);
+    for (uint32_t id = STATE_FATAL; id <= STATE_WARNING; id++)
+        cupti.enable_callback(1, subscriber, DOMAIN_STATE, id);
     return chosen ? 0 : refused ? refused : -1;
 }
 
@@ -529,7 +586,8 @@ static void stay_loaded(void)
         dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-static PartHeader *open_part(const char *folder)
+/* `trace`: the descriptor of the file of single activities, if they are to be kept. */
+static PartHeader *open_part(const char *folder, int *trace)
 {
     char path[4096];
     ClockPair now = clock_pair();
@@ -545,9 +603,7 @@ static PartHeader *open_part(const char *folder)
     }
     if (opened != NULL && host != NULL && host->trace) {
         snprintf(strrchr(path, '.'), 16, ".gputrace");
-        sums.trace = fopen(path, "wbe");
-        if (sums.trace != NULL)
-            setvbuf(sums.trace, NULL, _IOFBF, 1 << 20);
+        *trace = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_APPEND, 0666);
     }
     return opened;
 }
@@ -555,8 +611,8 @@ static PartHeader *open_part(const char *folder)
 static int begin_sums(const char *folder)
 {
     clock_choose();
-    part = open_part(folder);
-    FILE *trace = sums.trace;
+    int trace = -1;
+    part = open_part(folder, &trace);
     if (part == NULL || sums_begin(&sums, part, WORK_AT_MOST) != 0)
         return -1;
     sums.trace = trace;
@@ -574,6 +630,15 @@ static int begin_sums(const char *folder)
     calls.counters = sums.counters;
     calls.thread_count = 0;
     return (calls.table = table_new(FIRST_TABLE)) != NULL ? 0 : -1;
+}
+
+/* A state may be told of within a flush, by our own thread, too. */
+static void on_any_callback(void *user, int domain, uint32_t id, const void *data)
+{
+    if (domain == DOMAIN_STATE)
+        on_state(id, data);
+    else
+        on_callback(user, domain, id, data);
 }
 
 static void begin(GpuHost *asking)
@@ -595,7 +660,7 @@ static void begin(GpuHost *asking)
         return;
     }
     facts();
-    if ((result = cupti.subscribe(&subscriber, on_callback, NULL)) != 0) {
+    if ((result = cupti.subscribe(&subscriber, on_any_callback, NULL)) != 0) {
         problem("subscribe", result, result_text(result));
         return;
     }

@@ -28,7 +28,7 @@
 #define PROBES 64
 #define IDS_AT_MOST 4096
 
-enum { CALL_OF_INTEREST = 1, CALL_LAUNCHES = 2, CALL_MANAGED = 4 };
+enum { CALL_OF_INTEREST = 1, CALL_LAUNCHES = 2, CALL_MANAGED = 4, CALL_LOADS = 8 };
 
 typedef struct CallTable {
     uint64_t mask;
@@ -141,6 +141,11 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     if ((domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
         return;
     const CallbackData *call = data;
+    if (calls.interest[domain][id] & CALL_LOADS) { /* of no interest but for what it may copy */
+        if (call->site == 0)
+            ring_put(calls.ring, call->correlation, calls.host->place().launch);
+        return;
+    }
     if (call->site == 0) {
         GpuPlace place = calls.host->place();
         ring_put(calls.ring, call->correlation, place.launch);
@@ -182,6 +187,14 @@ static const char *const driver_calls[] = {
     "cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxRetain", "cuStreamCreate",
     "cuStreamDestroy", "cuLink",
 };
+/* Of the calls that only ask, those that load a module where it has not been loaded yet, and copy its
+ * data to the GPU: only their places are noted. */
+static const char *const loading_calls[] = {
+    "FuncGetAttribute", "FuncSetAttribute", "FuncSetCacheConfig", "OccupancyMaxActive",
+    "OccupancyMaxPotential", "OccupancyAvailable", "GetFuncBySymbol", "GetSymbol", "ModuleGetFunction",
+    "ModuleGetGlobal", "LibraryGetKernel", "LibraryGetGlobal", "KernelGetFunction", "FuncLoad",
+    "InitModule",
+};
 static const char *const launching_calls[] = {
     "Launch", "Memcpy", "Memset", "MemPrefetch",
 };
@@ -201,9 +214,11 @@ static int interest_in(int domain, const char *name)
 #define WORDS(words) words, sizeof words / sizeof *words
     const char *plain = name + strspn(name, "_");
     if (strncmp(plain, domain == DOMAIN_RUNTIME ? "cuda" : "cu", domain == DOMAIN_RUNTIME ? 4 : 2) ||
-        contains(name, WORDS(idle_calls), 0) ||
-        (domain == DOMAIN_DRIVER && !contains(name, WORDS(driver_calls), 1)))
+        (domain == DOMAIN_DRIVER && !contains(name, WORDS(driver_calls), 1) &&
+         !contains(name, WORDS(loading_calls), 0)))
         return 0;
+    if (contains(name, WORDS(idle_calls), 0) || contains(name, WORDS(loading_calls), 0))
+        return contains(name, WORDS(loading_calls), 0) ? CALL_LOADS : 0;
     int launches = contains(name, WORDS(launching_calls), 0) &&
                    strstr(name, "LaunchHostFunc") == NULL && strstr(name, "Node") == NULL;
     return CALL_OF_INTEREST | (launches ? CALL_LAUNCHES : 0) |

@@ -8,9 +8,11 @@
 
 #include "cupti_records.h"
 #include "gpu_part.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WORK_BLOCK 64
 #define SLOTS_AT_MOST 256
@@ -41,7 +43,7 @@ typedef struct Sums {
     Name *texts; /* hash by text */
     uint64_t texts_mask, texts_count;
     uint32_t next_name;
-    FILE *trace;
+    int trace; /* descriptor; -1: no single activities are kept */
     TraceSlot *slots;
     uint32_t slot_count;
 } Sums;
@@ -86,6 +88,7 @@ static int note(PartHeader *part, const char *name, const char *value)
 static int sums_begin(Sums *sums, PartHeader *part, uint64_t limit)
 {
     memset(sums, 0, sizeof *sums);
+    sums->trace = -1;
     sums->part = part;
     sums->limit = limit;
     sums->mask = sums->names_mask = sums->texts_mask = 1023;
@@ -299,24 +302,36 @@ static GpuWork *work_of(Sums *sums, GpuWork *key, uint32_t *number)
 
 /* ---------------------------------------------------------------- trace */
 
+/* All of it, past signals. No buffer of the C library stands in between: a forked child would flush
+ * its parent's into the same file. */
+static int write_whole(int file, const void *data, size_t size)
+{
+    const char *at = data;
+    while (size > 0) {
+        ssize_t written = write(file, at, size);
+        if (written < 0 && errno != EINTR)
+            return -1;
+        at += written > 0 ? written : 0;
+        size -= written > 0 ? (size_t)written : 0;
+    }
+    return 0;
+}
+
 static void trace_flush(Sums *sums, TraceSlot *slot)
 {
     GpuTraceBlock head = {GPU_TRACE_MAGIC, (uint32_t)(slot - sums->slots), slot->count};
-    if (slot->count == 0 || sums->trace == NULL)
+    if (slot->count == 0 || sums->trace < 0)
         return;
-    if (fwrite(&head, sizeof head, 1, sums->trace) != 1 ||
-        fwrite(slot->records, sizeof *slot->records, slot->count, sums->trace) != slot->count)
+    if (write_whole(sums->trace, &head, sizeof head) != 0 ||
+        write_whole(sums->trace, slot->records, slot->count * sizeof *slot->records) != 0)
         sums->counters->trace_lost += slot->count;
     slot->count = 0;
 }
 
 static void trace_flush_all(Sums *sums)
 {
-    if (sums->trace == NULL)
-        return;
-    for (uint32_t i = 0; i < sums->slot_count; i++)
+    for (uint32_t i = 0; i < sums->slot_count && sums->trace >= 0; i++)
         trace_flush(sums, &sums->slots[i]);
-    fflush(sums->trace);
 }
 
 static void trace_add(Sums *sums, uint32_t where, GpuTraceRecord record)
@@ -370,7 +385,7 @@ static void add_time(Sums *sums, GpuWork *key, Span span, uint32_t flags)
         work->first = span.start;
     if (span.end > work->last)
         work->last = span.end;
-    if (sums->trace != NULL)
+    if (sums->trace >= 0)
         trace_add(sums, work->slot, (GpuTraceRecord){span.start, span.end, span.bytes,
                                                      span.graph_node, number, span.correlation});
 }

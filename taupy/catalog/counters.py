@@ -109,8 +109,8 @@ COUNTERS = (
     Counter(
         "counted_time", "ns", ("gpu__time_duration.sum",),
         "time of the launches that were counted",
-        "counting locks the clock and empties the caches: compare it with itself, and take "
-        "`time` for how long the program ran",
+        "the kernel runs alone, once a pass, and in NVIDIA's profiler: compare it with itself, and "
+        "take `time` for how long the program ran",
         legacy=("gpu_time_duration",),
     ),
     # Branches.
@@ -208,8 +208,8 @@ COUNTERS = (
     Counter(
         "bytes_dram", "B", ("dram__bytes.sum",),
         "bytes read from and written to device memory",
-        "counting empties the caches before a launch: a kernel that finds its data in the L2 "
-        "cache in the real run moves fewer",
+        "counting leaves the caches alone: it depends on what the L2 cache holds, from the launch "
+        "before or from an earlier pass. ncu empties them unless told --cache-control none",
         missing=_NO_DRAM,
     ),
     Counter(

@@ -42,7 +42,16 @@ def cupti_version(number: int) -> str:
     """CUDA's version of what cuptiGetVersion tells: 130001 is "13.0"."""
     if number >= 130000:
         return f"{number // 10000}.{number // 100 % 100}"
-    known = {18: "12.0", 21: "12.3", 22: "12.4", 23: "12.5", 24: "12.6", 26: "12.8", 28: "12.9"}
+    known = {
+        18: "12.0",
+        21: "12.3",
+        22: "12.4",
+        23: "12.5",
+        24: "12.6",
+        26: "12.8",
+        27: "12.9",
+        28: "12.9",
+    }
     return known.get(number, f"API {number}" if number else "unknown")
 
 
@@ -74,8 +83,12 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
     if parts and launches and not any(part.work for part in parts):
         return (
             f"GPU work was not recorded: {launches} launches were seen, but CUPTI gave no record "
-            "of any; another CUPTI client in the program (torch.profiler, for one) may have taken "
-            "them, or the device lost them"
+            "of any; "
+            + (
+                _states(parts)
+                or "another CUPTI client in the program (torch.profiler, for one) may "
+                "have taken them, or the device lost them"
+            )
         )
     if parts and (launches or any(part.work for part in parts)):
         return None
@@ -109,6 +122,12 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
         "GPU work was asked for (--gpu), but the program never loaded the CUDA driver "
         f"(libcuda.so.1){driver}"
     )
+
+
+def _states(parts: Sequence[GpuPart]) -> str:
+    """The errors that CUPTI has told of itself; "" if there are none."""
+    told = [part.notes["states"] for part in parts if "states" in part.notes]
+    return f"CUPTI told of itself: {'; '.join(told)}" if told else ""
 
 
 def shared(timers: Iterable[Timer], parts: Sequence[GpuPart]) -> str | None:

@@ -521,5 +521,12 @@ def _health(taken: _Node) -> dict[str, str]:
         "callbacks.missing" in notes,
         f"CUPTI refuses to tell of some calls of the API ({notes.get('callbacks.missing')} ...)",
     )
+    say("gpu_states", "states" in notes, f"CUPTI told of itself: {notes.get('states')}")
+    say(
+        "gpu_early_cupti",
+        notes.get("cupti.version") == "130000",
+        "this CUPTI (13.0 before its update 1) can crash when it is asked for records: that is "
+        "done at the end only, so a killed program loses them; install nvidia-cuda-cupti>=13.0.85",
+    )
     say("gpu_kinds", "records.missing" in notes, f"not recorded: {notes.get('records.missing')}")
     return said

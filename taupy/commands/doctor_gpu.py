@@ -13,6 +13,8 @@ OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
 Check = tuple[str, str, str]
 
 _PARAMETERS = Path("/proc/driver/nvidia/params")
+_STATUS = Path("/proc/self/status")
+_CAP_SYS_ADMIN = 21
 
 
 def checks() -> list[Check]:
@@ -119,12 +121,24 @@ def _permission() -> Check | None:
     restricted = "RmProfilingAdminOnly: 1" in text
     if not restricted:
         return "gpu counters", OK, "allowed for everybody"
-    if os.geteuid() == 0:
-        return "gpu counters", OK, "allowed for root, as you are"
+    if _has_sys_admin(_STATUS):
+        return "gpu counters", OK, "allowed: this process has CAP_SYS_ADMIN"
+    root = "; you are root without CAP_SYS_ADMIN, as in a container" if os.geteuid() == 0 else ""
     return (
         "gpu counters",
         NOTE,
-        "hardware counters are for administrators only here (kernels and copies are recorded all "
-        "the same); run as root, with CAP_SYS_ADMIN, or set the driver's option "
-        "NVreg_RestrictProfilingToAdminUsers=0",
+        f"hardware counters are for administrators only here{root} (kernels and copies are "
+        "recorded all the same); run with CAP_SYS_ADMIN (as root; docker: --cap-add SYS_ADMIN), "
+        "or set the driver's option NVreg_RestrictProfilingToAdminUsers=0",
     )
+
+
+def _has_sys_admin(status: Path) -> bool:
+    """Has this process CAP_SYS_ADMIN, which is what the driver looks at, root or not?"""
+    try:
+        for line in status.read_text("ascii", "replace").splitlines():
+            if line.startswith("CapEff:"):
+                return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    except (OSError, ValueError, IndexError):
+        pass
+    return False

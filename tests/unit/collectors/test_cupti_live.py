@@ -682,6 +682,70 @@ def test_a_forked_child_neither_hangs_nor_counts_twice(gpu):
     assert {one.thread.node for one in streams(profile).values()} == {0}
 
 
+def test_forked_children_that_end_by_exit_do_not_damage_the_trace(gpu):
+    """Activities were in a buffer of the C library, which each child's exit flushed again."""
+    profile = gpu.run(
+        "init()\n"
+        "def train(n):\n    for i in range(n): launch('k', took=10)\n"
+        "train(2000)\n"
+        "for i in range(3):\n"
+        "    time.sleep(1.2)\n"  # the records so far are read meanwhile
+        "    if os.fork() == 0: sys.exit(0)\n"
+        "    os.wait()\n"
+        "    train(1167)\n",
+        "--trace",
+    )
+    (stream,) = streams(profile).values()
+    assert sum(stream.tree.calls) == 5501
+    assert len(list(stream.activities)) == 5501
+    assert not [name for name in profile.metadata if name.startswith("taupy.health.gpu")]
+
+
+def test_a_call_that_only_asks_and_loads_a_module_has_its_place(gpu):
+    profile = gpu.run("init()\ndef ask(): cuda.fake_lazy_load(u64(100), 0)\nask()\n")
+    assert work(profile) == {"<module> / ask / Memcpy HtoD": 1}
+    assert not host_calls(profile) and health(profile, "gpu_lost") == ""
+
+
+def test_what_cupti_tells_of_its_own_errors_stands_in_the_trial(gpu):
+    profile = gpu.run(
+        "init()\nfor i in range(3): launch('k')\n"
+        "ctypes.CDLL('libcupti.so.13').fake_state(2, 25, b'a buffer overflowed')\n"
+    )
+    assert "error (25: a buffer overflowed)" in health(profile, "gpu_states")
+    assert sum(work(profile).values()) == 3
+
+
+def test_a_cupti_that_gives_up_is_the_reason_why_there_is_no_record(gpu):
+    profile = gpu.run(
+        "init()\nctypes.CDLL('libcupti.so.13').fake_state(1, 999, b'out of device memory')\n"
+        "for i in range(3): launch('k')\n"
+    )
+    assert not work(profile)
+    assert "fatal error (999: out of device memory)" in health(profile, "gpu_states")
+
+
+def test_a_cupti_that_crashes_when_it_is_flushed_is_flushed_at_the_end_only(gpu):
+    gpu.told["FAKE_API"] = "130000"
+    profile = gpu.run(
+        "init()\nlaunch('k')\ntime.sleep(2.5)\n"
+        "print(ctypes.CDLL('libcupti.so.13').fake_flushes())\n"
+    )
+    assert gpu.printed == "0\n" and sum(work(profile).values()) == 1
+    assert "13.0.85" in health(profile, "gpu_early_cupti")
+
+
+def test_less_than_a_second_to_end_in_is_not_none(gpu):
+    (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 900\n")
+    profile = gpu.run("init()\nlaunch('k', took=100_000_000)\n")
+    assert sum(work(profile).values()) == 1 and health(profile, "gpu_flush") == ""
+
+
+def test_a_kernel_without_a_name_is_counted_as_such(gpu):
+    profile = gpu.run("init()\ncuda.fake_nameless_launch(0, 7, u64(9))\n")
+    assert work(profile) == {"<module> / (unnamed kernel)": 1}
+
+
 def test_children_that_use_the_gpu_first_are_nodes_with_streams(gpu):
     profile = gpu.run(
         "import multiprocessing as mp\n"
