@@ -4,6 +4,7 @@
 # make check   lint, format, types, import floors, docs
 # make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
 # make bench   measure what measuring costs
+# make gpu-wheels   fetch into .whl what a GPU machine without network may lack
 # make gpu-check    on a machine with a GPU: its tests, beside torch.profiler
 # make gpu-record GPU_RECORD=FOLDER   keep what CUPTI gives of a run there, for tests without
 # make clean   remove what the above made
@@ -16,6 +17,7 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 DEMO := .venv
 TEST := .venv-test-$(VERSION)
 GPU := .venv-gpu
+GPU_INSTALL = $(PYTHON) -m pip --python $(GPU)/bin/python install --disable-pip-version-check -q
 
 PIP_INSTALL = -m pip install --disable-pip-version-check -q
 BUILD_FILES := pyproject.toml setup.py taupy_boot.pth $(wildcard taupy/_native/*.c taupy/_native/*.h)
@@ -24,7 +26,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs sanitize bench gpu-environment gpu-check gpu-record clean python
+.PHONY: demo test-environment test test-all check lint types floors docs sanitize bench gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
@@ -68,10 +70,16 @@ gpu-environment: python
 	$(PYTHON) -m venv --without-pip --system-site-packages $(GPU)
 	$(PYTHON) -c 'import site; print(*(f"import site; site.addsitedir({each!r})" for each in \
 	  site.getsitepackages()), sep="\n")' > $(GPU)/lib/python$(VERSION)/site-packages/parent.pth
-	$(PYTHON) -m pip --python $(GPU)/bin/python install --disable-pip-version-check -q \
-	  -e ".[test,gpu]" || \
-	$(PYTHON) -m pip --python $(GPU)/bin/python install --disable-pip-version-check -q \
-	  --no-index --no-deps --no-build-isolation -e .
+	$(GPU_INSTALL) --no-index --no-deps --no-build-isolation -e . \
+	  $(if $(wildcard .whl/*.whl),.whl/*.whl) && $(GPU)/bin/python -c "import sqlite_utils" || \
+	$(GPU_INSTALL) -e ".[test,gpu]"
+
+# Without what such a machine has: PyTorch, JAX, NumPy, pandas, Matplotlib, rich, pytest.
+gpu-wheels: python
+	$(PYTHON) -m pip download --disable-pip-version-check -q --no-deps --only-binary=:all: \
+	  --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
+	  --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d .whl \
+	  sqlite-utils sqlite-fts4 click-default-group click ijson tabulate pluggy python-dateutil
 
 gpu-check: gpu-environment
 	$(GPU)/bin/python -m pytest -v -m gpu tests/gpu

@@ -109,8 +109,8 @@ COUNTERS = (
     Counter(
         "counted_time", "ns", ("gpu__time_duration.sum",),
         "time of the launches that were counted",
-        "the kernel runs alone, once a pass, and in NVIDIA's profiler: compare it with itself, and "
-        "take `time` for how long the program ran",
+        "the kernel runs alone, once a pass, at the clock that the GPU has then: compare it with "
+        "itself, and take `time` for how long the program ran",
         legacy=("gpu_time_duration",),
     ),
     # Branches.

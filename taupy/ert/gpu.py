@@ -62,7 +62,7 @@ def mma_flop(name: str, capability: int) -> int:
         "fp16": (16, 8, 16) if capability >= 80 else (16, 8, 8),
         "bf16": (16, 8, 16),
         "tf32": (16, 8, 8),
-        "fp64": (8, 8, 4),
+        "fp64": (16, 8, 16) if capability >= 90 else (8, 8, 4),
         "fp8": (16, 8, 32),
         "int8": (16, 8, 32) if capability >= 80 else (8, 8, 16),
     }
@@ -230,10 +230,11 @@ def _compute(bench: _Bench, clock: float) -> Iterator[Ceiling]:
 
 
 def level_bytes(level: str, l2_bytes: int, memory_bytes: int) -> int:
-    """The array's size: DRAM 4 x L2 and 256 MiB at least; L2 a quarter, 16 MiB at most;
-    L1 16 KiB a block; shared memory 32 KiB a block."""
+    """The array's size: DRAM 16 x L2 and 1 GiB at least, an eighth of the memory at most (of a
+    smaller one L2 keeps a part from pass to pass, and the rate exceeds the memory's); L2 a quarter,
+    16 MiB at most; L1 16 KiB a block; shared memory 32 KiB a block."""
     if level == "DRAM":
-        return min(max(4 * l2_bytes, 256 * _MB), memory_bytes // 8) & -4096
+        return min(max(16 * l2_bytes, 1024 * _MB), memory_bytes // 8) & -4096
     if level == "L2":
         return max(min(l2_bytes // 4, 16 * _MB), _MB) & -4096
     return 16 << 10 if level == "L1" else 32 << 10

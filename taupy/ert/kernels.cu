@@ -86,10 +86,18 @@ MMA_KERNEL(mma_int8, int, 4, ONES_INT8,
                         " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                         : "+r"(c[i][0]), "+r"(c[i][1]), "+r"(c[i][2]), "+r"(c[i][3])
                         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));)
+#if __CUDA_ARCH__ >= 900 // the smaller one leaves every other slot empty there
+MMA_KERNEL(mma_fp64, double, 4, 0,
+           asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64"
+                        " {%0,%1,%2,%3}, {%4,%5,%4,%5,%4,%5,%4,%5}, {%4,%5,%4,%5}, {%0,%1,%2,%3};"
+                        : "+d"(c[i][0]), "+d"(c[i][1]), "+d"(c[i][2]), "+d"(c[i][3])
+                        : "d"(d0), "d"(d1));)
+#else
 MMA_KERNEL(mma_fp64, double, 2, 0,
            asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"
                         " {%0,%1}, {%2}, {%3}, {%0,%1};"
                         : "+d"(c[i][0]), "+d"(c[i][1]) : "d"(d0), "d"(d1));)
+#endif
 #elif __CUDA_ARCH__ >= 750
 MMA_KERNEL(mma_fp16, float, 4, ONES_F16,
            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"

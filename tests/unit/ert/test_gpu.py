@@ -17,14 +17,15 @@ def test_a_matrix_operation_counts_2mnk():
     assert gpu.mma_flop("fp16", 90) == gpu.mma_flop("bf16", 80) == 4096
     assert gpu.mma_flop("tf32", 80) == 2048
     assert gpu.mma_flop("fp64", 80) == 512
+    assert gpu.mma_flop("fp64", 90) == 4096  # m16n8k16
     assert gpu.mma_flop("int8", 80) == gpu.mma_flop("fp8", 89) == 8192
     assert gpu.mma_flop("fp16", 75) == 2048
     assert gpu.mma_flop("fp16", 70) == 2048
 
 
 def test_arrays_lie_in_their_level():
-    assert gpu.level_bytes("DRAM", 50 * MB, 140 << 30) == 256 * MB
-    assert gpu.level_bytes("DRAM", 126 * MB, 180 << 30) == 504 * MB
+    assert gpu.level_bytes("DRAM", 50 * MB, 140 << 30) == 1024 * MB
+    assert gpu.level_bytes("DRAM", 126 * MB, 180 << 30) == 2016 * MB
     assert gpu.level_bytes("DRAM", 4 * MB, 1 << 30) == 128 * MB
     assert gpu.level_bytes("L2", 50 * MB, 140 << 30) == 12_800 << 10
     assert gpu.level_bytes("L2", 126 * MB, 180 << 30) == 16 * MB
