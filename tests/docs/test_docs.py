@@ -47,9 +47,9 @@ def test_every_link_leads_to_a_file_or_heading_that_is_there(page):
     assert broken == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/command-line.md"])
-def test_the_table_of_commands_is_complete(page):
-    named = re.findall(r"^\| `taupy ([a-z]+)` \|", prose(ROOT / page), re.MULTILINE)
+def test_the_table_of_commands_is_complete():
+    page = prose(ROOT / "docs/command-line.md")
+    named = re.findall(r"^\| `taupy ([a-z]+)` \|", page, re.MULTILINE)
     assert named == list(COMMANDS)
 
 
