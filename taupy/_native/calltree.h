@@ -4,7 +4,8 @@
  * current node is the stack. Each distinct path has its own node, so recursion cannot
  * count a node's inclusive time twice; exclusive time is inclusive less the children's,
  * computed by the reader. A node fills one cache line; with further metrics a second one
- * follows it, holding pairs (at entry, inclusive) per metric.
+ * follows it, holding pairs (at entry, inclusive) per metric. A node's only child is found as
+ * its last one; as soon as there are two, all of them stand in the thread's table.
  *
  * Calls that are not to be recorded (deeper than the depth limit, more call paths than
  * allowed, a disabled group) are *hidden*: the cursor stands on the thread's `hidden`
@@ -33,9 +34,11 @@ typedef struct Node {
     uint64_t resumes;    /* entries that are no calls: a generator going on */
     uint32_t depth;      /* 0 for the root */
     uint16_t region;     /* all metrics are read here, see metric_count; the root is one */
-    uint16_t flags;      /* NODE_BACKWARD, see gpu.h */
+    uint16_t flags;      /* NODE_FORKS; NODE_BACKWARD, see gpu.h */
 } Node;
 _Static_assert(sizeof(Node) == 64, "a node is one cache line");
+
+#define NODE_FORKS 2 /* it has several children */
 
 typedef struct Thread {
     Node root;
@@ -50,7 +53,8 @@ typedef struct Thread {
     uint64_t sampled_ticks, resident_kib;
     char name[64];
     /* private to the process, of no use to a reader */
-    Table nodes; /* by parent and key; without the root */
+    Table nodes; /* by parent and key; without only children */
+    uint64_t node_count;
     Node *free_node;
     uint64_t free_count, block_count;
     char *stack_low; /* below it the C stack is nearly used up (3.11) */
@@ -95,19 +99,19 @@ static inline int node_is(const void *entry, const void *wanted)
 static inline Node *node_find(const Thread *thread, const Node *parent, const void *key)
 {
     CallPath path = {parent, key};
+    if (!(parent->flags & NODE_FORKS))
+        return parent->last->key == key ? parent->last : NULL;
     return table_find(&thread->nodes, node_hash(parent, key), node_is, &path);
 }
 
-/* Give a node another key. The table has room for it: the node was in it before. */
-static void node_rekey(Thread *thread, Node *node, void *key)
+static int node_put(Thread *thread, Node *parent, const void *key, Node *node)
 {
-    table_remove(&thread->nodes, node_hash(node->parent, node->key), node);
-    node->key = key;
-    table_put(&thread->nodes, node_hash(node->parent, key), node);
+    return table_put(&thread->nodes, node_hash(parent, key), node);
 }
 
 static Thread *thread_hint; /* whose node was asked for last; NULL when threads are forgotten */
 
+/* Of a node that is not an only child. */
 static Thread *thread_of(Node *node)
 {
     /* Its table tells at once; to climb to the root is long where call paths are deep. */
@@ -118,7 +122,19 @@ static Thread *thread_of(Node *node)
     return thread_hint = (Thread *)node; /* the root is its first member */
 }
 
-/* A node for (parent, key), which must not exist. NULL when no more can be had. */
+/* Give a node another key. The table has room for it: the node was in it before. */
+static void node_rekey(Node *node, void *key)
+{
+    if (node->parent->flags & NODE_FORKS) {
+        Table *nodes = &thread_of(node)->nodes;
+        table_remove(nodes, node_hash(node->parent, node->key), node);
+        table_put(nodes, node_hash(node->parent, key), node);
+    }
+    node->key = key;
+}
+
+/* A node for (parent, key), which must not exist, as the parent's last child. NULL when no more
+ * can be had. */
 static Node *node_new(Thread *thread, Node *parent, void *key)
 {
     if (callpath_count >= callpath_limit)
@@ -135,14 +151,23 @@ static Node *node_new(Thread *thread, Node *parent, void *key)
         thread->block_count = count < 1000 ? count * 2 + 1 : count;
     }
     Node *node = thread->free_node;
-    if (table_put(&thread->nodes, node_hash(parent, key), node) != 0)
-        return NULL;
+    if (parent->last != &nowhere) {
+        if (!(parent->flags & NODE_FORKS)) {
+            if (node_put(thread, parent, parent->last->key, parent->last) != 0)
+                return NULL;
+            parent->flags |= NODE_FORKS;
+        }
+        if (node_put(thread, parent, key, node) != 0)
+            return NULL;
+    }
     thread->free_node += node_stride;
     thread->free_count--;
     node->parent = parent;
     node->last = &nowhere;
     node->depth = parent->depth + 1;
     node->key = key; /* last: a reader takes a node with a key as whole */
+    parent->last = node;
+    thread->node_count++;
     callpath_count++;
     return node;
 }

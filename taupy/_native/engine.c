@@ -585,9 +585,27 @@ static void flat_add(PyObject *rows, const Routine *routine, int full, double mo
     Py_XDECREF(name);
 }
 
-/* [(name, calls, inclusive_ns, exclusive_ns, kind)] of all threads so far, kind as FlatKind.
- * What is inside another of its name and kind adds no inclusive time. Open activations
- * count up to now. */
+/* Add a node's sums. What is inside another of its name and kind adds no inclusive time. */
+static void flat_node(PyObject *rows, const Routine *routine, const Node *node, double calls,
+                      double ticks)
+{
+    int outermost[2] = {1, 1};
+    for (Node *up = node->parent; outermost[0] + outermost[1] > 0 && up->parent != NULL;
+         up = up->parent) {
+        Routine *above = routine_of(up);
+        for (int full = 0; above != NULL && full < 2; full++)
+            outermost[full] &= !flat_same(above, routine, full);
+    }
+    Routine *parent = routine_of(node->parent);
+    for (int full = 0; full < 2; full++) {
+        flat_add(rows, routine, full, calls, outermost[full] ? ticks : 0, ticks);
+        if (parent != NULL)
+            flat_add(rows, parent, full, 0, 0, -ticks);
+    }
+}
+
+/* [(name, calls, inclusive_ns, exclusive_ns, kind)] of all threads so far, kind as FlatKind. Open
+ * activations count up to now. */
 static PyObject *flat(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -598,32 +616,22 @@ static PyObject *flat(PyObject *module, PyObject *unused)
     double ns_per_tick = !clock_uses_tsc || now.ticks == early.ticks
                              ? 1.0
                              : (double)(now.ns - early.ns) / (double)(now.ticks - early.ticks);
+    for (uint64_t i = 0; i < table_slots(&routines); i++) {
+        Routine *routine = routines.slots[i].entry;
+        if (routine == NULL || routine->generation != generation ||
+            routines.slots[i].hash != key_hash(routine->node_key)) /* there are two entries */
+            continue;
+        for (uint64_t j = 0; j < routine->node_count; j++) {
+            Node *node = routine->nodes[j];
+            flat_node(rows, routine, node, (double)node->calls, (double)node->inclusive);
+        }
+    }
     for (Thread *thread = threads; thread != NULL; thread = thread->next)
-        for (uint64_t i = 0; thread->nodes.slots != NULL && i <= thread->nodes.mask; i++) {
-            Node *node = thread->nodes.slots[i].entry;
-            Routine *routine = node != NULL ? routine_of(node) : NULL;
-            if (node == NULL || node->parent == NULL)
-                continue;
-            int outermost[2] = {1, 1}, open = 0;
-            for (Node *up = node->parent; routine != NULL && outermost[0] + outermost[1] > 0 &&
-                                          up->parent != NULL;
-                 up = up->parent) {
-                Routine *above = routine_of(up);
-                for (int full = 0; above != NULL && full < 2; full++)
-                    outermost[full] &= !flat_same(above, routine, full);
-            }
-            for (Node *at = thread_is_over(thread) ? &thread->root : visible(thread); at != NULL;
-                 at = at->parent)
-                open |= at == node;
-            double ticks = (double)node->inclusive + (open ? (double)(now.ticks - node->t0) : 0);
-            Routine *parent = routine_of(node->parent);
-            for (int full = 0; full < 2; full++) {
-                if (routine != NULL)
-                    flat_add(rows, routine, full, (double)node->calls,
-                             outermost[full] ? ticks : 0, ticks);
-                if (parent != NULL)
-                    flat_add(rows, parent, full, 0, 0, -ticks);
-            }
+        for (Node *node = thread_is_over(thread) ? &thread->root : visible(thread);
+             node->parent != NULL; node = node->parent) {
+            Routine *routine = routine_of(node);
+            if (routine != NULL)
+                flat_node(rows, routine, node, 0, (double)(now.ticks - node->t0));
         }
     {
         PyObject *list = PyList_New(0), *key, *row;

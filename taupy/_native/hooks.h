@@ -109,7 +109,7 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
         globals = PyEval_GetGlobals();
     if (routine == NULL)
         routine = routine_new(key, callable, globals);
-    if (thread->name[0] == 0 && thread->nodes.count > 1 && thread->nodes.count < 64)
+    if (thread->name[0] == 0 && thread->node_count > 1 && thread->node_count < 64)
         name_thread(thread);
     if (unlikely(greenlet_loaded && !thread->greenlet_seen))
         greenlet_take(thread);
@@ -147,7 +147,6 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
         hide(thread);
     } else {
         routine_add_node(routine, node);
-        parent->last = node;
         if (unlikely(taupy_gpu_host.enabled)) {
             if (routine->backward == 0)
                 routine->backward = is_backward(routine->name, routine->file) ? 1 : 2;
@@ -349,7 +348,7 @@ static __attribute__((noinline)) void throttle(void *key, uint64_t took)
         routine->record->flags = routine->flags;
     for (uint64_t i = 0; i < routine->node_count && routine->generation == generation; i++) {
         Node *node = routine->nodes[i];
-        node_rekey(thread_of(node), node, (void *)((uint64_t)routine->node_key | KEY_THROTTLED));
+        node_rekey(node, (void *)((uint64_t)routine->node_key | KEY_THROTTLED));
     }
 }
 

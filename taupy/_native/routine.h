@@ -6,13 +6,13 @@
  *
  * A throttled routine's nodes get the bit 100 on top, so that no look-up finds them.
  *
- * Code objects are not kept alive. When one is freed its routine retires: the record and
- * the nodes get a key that nothing has (a small number), since the address may be
- * another's tomorrow. A new code object of the same name, file and line takes a retired
- * routine over, so that code made anew in a loop stays one routine. Nodes of a routine that
- * has many keep their key until the new code object has been looked up as often as there are
- * nodes: code that is made anew for every call costs the same however many call paths lead
- * to it. */
+ * Code objects are not kept alive. When one is freed its routine retires. When its address
+ * becomes another code object's (on 3.11, which does not tell: at once), the record and the
+ * nodes get a key that nothing has, a small number. A new code object of the same name, file and
+ * line takes a retired routine over, so that code made anew in a loop stays one routine. Nodes
+ * of a routine that has many keep their key until the new code object has been looked up as
+ * often as there are nodes: code that is made anew for every call costs the same however many
+ * call paths lead to it. */
 #ifndef TAUPY_ROUTINE_H
 #define TAUPY_ROUTINE_H
 
@@ -161,8 +161,7 @@ static void routine_rekey(Routine *routine, void *key)
     if (routine->generation == generation) {
         for (uint64_t i = 0; i < routine->node_count; i++) {
             Node *node = routine->nodes[i];
-            node_rekey(thread_of(node), node,
-                       (void *)((uint64_t)key | ((uint64_t)node->key & KEY_THROTTLED)));
+            node_rekey(node, (void *)((uint64_t)key | ((uint64_t)node->key & KEY_THROTTLED)));
         }
         nodes_rekeyed += routine->node_count;
         if (routine->record != NULL)
@@ -182,15 +181,11 @@ static int routine_has_name(const void *entry, const void *wanted)
     return a->line == b->line && strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0;
 }
 
-/* The code object of a routine is freed. Without memory it is no more, and its nodes stay. */
+/* The code object of a routine is freed. Its nodes keep their key. */
 static void routine_retire(Routine *routine)
 {
-    table_remove(&routines, key_hash(routine->key), routine);
-    if (routine->node_key == routine->key) {
-        routine_rekey(routine, (void *)(++retired_keys << 4));
-        if (table_put(&routines, key_hash(routine->node_key), routine) != 0)
-            return;
-    }
+    if (routine->node_key != routine->key)
+        table_remove(&routines, key_hash(routine->key), routine);
     routine->key = routine->node_key;
     Routine *first = table_find(&retired, routine_name_hash(routine), routine_has_name, routine);
     if (first != NULL) {
@@ -198,6 +193,15 @@ static void routine_retire(Routine *routine)
         first->next_retired = routine;
     } else
         table_put(&retired, routine_name_hash(routine), routine);
+}
+
+/* A retired routine's key is not its own any more. */
+static void routine_unkey(Routine *routine)
+{
+    table_remove(&routines, key_hash(routine->key), routine);
+    routine_rekey(routine, (void *)(++retired_keys << 4));
+    routine->key = routine->node_key;
+    routine_put(routine); /* there is room: it was in there before */
 }
 
 /* The nodes take over the key of the code object that is there now. */
@@ -245,9 +249,15 @@ static int code_watcher = -1;
 
 static int code_event(PyCodeEvent event, PyCodeObject *code)
 {
-    Routine *routine = event == PY_CODE_EVENT_DESTROY ? routine_find(code) : NULL;
-    if (routine != NULL && routine->key == code)
+    Routine *routine = routine_find(code);
+    if (routine == NULL)
+        return 0;
+    if (event == PY_CODE_EVENT_DESTROY)
         routine_retire(routine);
+    else if (routine->key == code) /* the address of one that is gone */
+        routine_unkey(routine);
+    else
+        routine_adopt(routine);
     return 0;
 }
 
@@ -271,8 +281,11 @@ static Py_ssize_t code_extra = -1; /* our slot in code objects: their routine */
 static void code_freed(void *extra)
 {
     Routine *routine = extra;
-    if (routine != NULL && routine_find(routine->key) == routine)
-        routine_retire(routine);
+    if (routine == NULL || routine_find(routine->key) != routine)
+        return;
+    routine_retire(routine);
+    if ((uint64_t)routine->key > retired_keys << 4)
+        routine_unkey(routine);
 }
 
 static void codes_watch(void)
