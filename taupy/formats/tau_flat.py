@@ -47,7 +47,6 @@ class Lost:
     paths: int = 0
     launches: int = 0
     devices: int = 0
-    mixed_events: int = 0
     no_metric: int = 0
     unmeasured: int = 0
     arrows: int = 0
@@ -64,7 +63,6 @@ class Lost:
             (self.paths, "call paths too long for TAU's readers; their routines' sums are there"),
             (self.launches, "launch configurations (grid, block, registers, occupancy)"),
             (self.devices, "descriptions of GPUs, but for their names in the metadata"),
-            (self.mixed_events, "sums of user events that stand with and without call paths"),
             (self.no_metric, "threads without any metric"),
             (self.unmeasured, "values that were not measured; the file has 0 there"),
             (self.arrows, "names with `=>`, which means call paths; `->` stands there"),
@@ -172,21 +170,34 @@ def routines(
 
 
 def events(measured: ThreadProfile, flat: Flat, lost: Lost) -> list[Event]:
-    """Each event over all its call paths, then with each, as TAU writes context events."""
+    """Each event over all its samples, then with each call path, as TAU writes context events.
+
+    Samples without a call path, of an event that has some with one, stand under the root.
+    """
     totals: dict[str, Event] = {}
-    contexts: list[Event] = []
+    contexts: dict[str, Event] = {}
     plain: dict[str, Event] = {}
+    with_path: set[str] = set()
     for one in measured.user_events:
         name = one_line(tau_names.event_name(one.name, one.unit), lost)
         event = Event(name, one.count, one.maximum, one.minimum, one.mean, one.sum_squares)
         path = None if one.row is None else flat.path(one.row)
+        _add(totals, event)
         if path is None:
-            plain[name] = event
+            _add(plain, event)
         else:
-            contexts.append(event._replace(name=f"{name}{tau_thread.CONTEXT}{path}"))
-            totals[name] = _together(totals[name], event) if name in totals else event
-    lost.mixed_events += len(plain.keys() & totals.keys())
-    return [*{**totals, **plain}.values(), *contexts]
+            with_path.add(name)
+            _add(contexts, event._replace(name=f"{name}{tau_thread.CONTEXT}{path}"))
+    root = flat.path(0) if len(measured.tree) else None
+    if root:
+        for name in with_path & plain.keys():
+            _add(contexts, plain[name]._replace(name=f"{name}{tau_thread.CONTEXT}{root}"))
+    return [*totals.values(), *contexts.values()]
+
+
+def _add(events: dict[str, Event], event: Event) -> None:
+    other = events.get(event.name)
+    events[event.name] = event if other is None else _together(other, event)
 
 
 def _together(one: Event, other: Event) -> Event:
@@ -232,6 +243,6 @@ def facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
 
 
 def one_line(name: str, lost: Lost) -> str:
-    shown = visible(name)
+    shown = "\t".join(map(visible, name.split("\t")))  # TAU's own names hold tabs
     lost.names += shown != name
     return shown

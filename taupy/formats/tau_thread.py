@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -11,7 +12,7 @@ from taupy.formats import tau_names
 from taupy.formats.tau_names import ROOT_NAMES
 from taupy.formats.tau_rows import Rows
 from taupy.formats.tau_text import Event
-from taupy.formats.tau_tree import Timers, call_tree
+from taupy.formats.tau_tree import Places, Timers, call_tree
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, UserEvent
 
 CONTEXT = " : "
@@ -44,7 +45,7 @@ def thread_profile(
 ) -> ThreadProfile:
     """One thread. Takes what belongs to the thread itself out of `metadata`."""
     stream = _is_stream(rows)
-    tree, row_of = call_tree(rows, timers, stream=stream)
+    tree, places = call_tree(rows, timers, stream=stream)
     native_id = _whole(metadata.pop(THREAD_ID, ""))
     thread = Thread(
         *place,
@@ -52,7 +53,7 @@ def thread_profile(
         name=metadata.pop(THREAD_NAME, ""),
         native_id=native_id or 0,
     )
-    return ThreadProfile(thread, tree, _user_events(events, rows, row_of))
+    return ThreadProfile(thread, tree, _user_events(events, places))
 
 
 def _is_stream(rows: Rows) -> bool:
@@ -65,54 +66,66 @@ def _is_stream(rows: Rows) -> bool:
     return bool(groups) and all(group & _GPU_GROUPS for group in groups)
 
 
-def _user_events(events: Sequence[Event], rows: Rows, row_of: Sequence[int]) -> list[UserEvent]:
+def _user_events(events: Sequence[Event], places: Places) -> list[UserEvent]:
     """Events with their call paths: `Event : A => B` belongs to A => B if there is such a path.
 
-    TAU writes the event over all its paths, too. Where that is the sum of those with
-    paths, it is left out: it follows from them. Where not, they all stay as TAU named them.
+    TAU writes the event over all its paths, too. What those with paths do not account for
+    was sampled without one. Where they account for more, all stay as TAU named them.
     """
     together = _added_up(events)
-    by_event: dict[str, list[tuple[Event, int]]] = {}
+    with_path: dict[str, list[tuple[Event, int]]] = {}
     for event in together.values():
-        if (found := _context(event.name, together, rows, row_of)) is not None:
-            by_event.setdefault(found[0], []).append((event, found[1]))
-    linked: dict[str, tuple[str, int]] = {}
-    for name, parts in by_event.items():
-        if sum(event.count for event, _ in parts) == together[name].count:
-            linked |= {event.name: (name, row) for event, row in parts}
-    totals = {name for name, _ in linked.values()}
-    made = []
-    for event in together.values():
-        if event.name in totals:
+        if (context := _context(event.name, together, places)) is not None:
+            with_path.setdefault(context[0], []).append((event, context[1]))
+    parts: list[tuple[Event, int | None]] = []
+    linked: set[str] = set()
+    for name, contexts in with_path.items():
+        total = together.get(name)
+        if total is not None and sum(event.count for event, _ in contexts) > total.count:
             continue
-        plain, row = linked.get(event.name, (event.name, None))
-        name, unit = tau_names.event(plain)
-        made.append(
-            UserEvent(
-                name,
-                unit,
-                event.count,
-                event.minimum,
-                event.maximum,
-                event.mean,
-                event.sum_squares,
-                row,
-            )
-        )
-    return made
+        parts += [(event._replace(name=name), row) for event, row in contexts]
+        linked |= {name, *(event.name for event, _ in contexts)}
+        if total is not None and (rest := _rest(total, [event for event, _ in contexts])):
+            parts.append((rest, None))
+    parts += [(event, None) for event in together.values() if event.name not in linked]
+    return [_user_event(event, row) for event, row in parts]
 
 
-def _context(
-    name: str, events: dict[str, Event], rows: Rows, row_of: Sequence[int]
-) -> tuple[str, int] | None:
+def _user_event(event: Event, row: int | None) -> UserEvent:
+    name, unit = tau_names.event(event.name)
+    values = (event.minimum, event.maximum, event.mean, event.sum_squares)
+    return UserEvent(name, unit, event.count, *values, row)
+
+
+def _rest(total: Event, parts: Sequence[Event]) -> Event | None:
+    """The samples of `total` that are in none of its parts; extremes that are not known are
+    NaN."""
+    count = total.count - sum(part.count for part in parts)
+    if not count:
+        return None
+    mean = (total.mean * total.count - sum(part.mean * part.count for part in parts)) / count
+    squares = max(0.0, total.sum_squares - sum(part.sum_squares for part in parts))
+    if count == 1:
+        return Event(total.name, 1, mean, mean, mean, squares)
+    above = all(part.maximum < total.maximum for part in parts)
+    below = all(part.minimum > total.minimum for part in parts)
+    highest = total.maximum if above else math.nan
+    lowest = total.minimum if below else math.nan
+    return Event(total.name, count, highest, lowest, mean, squares)
+
+
+def _context(name: str, events: dict[str, Event], places: Places) -> tuple[str, int] | None:
     """The event that is meant, and the tree row of its path; None for a plain event."""
+    without_total = None
     for colon in re.finditer(CONTEXT, name):
         event, path = name[: colon.start()], name[colon.end() :]
-        if event in events:
-            found = rows.find(path)
-            if found is not None and row_of[found] >= 0:
-                return event, row_of[found]
-    return None
+        if event in events or without_total is None:
+            row = places.find(path)
+            if row is not None and event in events:
+                return event, row
+            if row is not None:
+                without_total = event, row
+    return without_total
 
 
 def _added_up(events: Iterable[Event]) -> dict[str, Event]:

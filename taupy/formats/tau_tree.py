@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from taupy.formats import tau_names
 from taupy.formats.tau_names import CALLPATH_GROUP, CUT, ROOT_NAMES
@@ -63,7 +63,26 @@ class Timers:
         return place
 
 
-def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[CallTree, list[int]]:
+class Places:
+    """Where the paths of a thread's rows stand in its tree.
+
+    Args:
+        row_of: for each trie row its row in the tree, -1 where it has none.
+        heads: routine -> its row where it begins paths, or is not on any.
+    """
+
+    def __init__(self, rows: Rows, row_of: Sequence[int], heads: Mapping[int, int]) -> None:
+        self._rows, self._row_of, self._heads = rows, row_of, heads
+
+    def find(self, path: str) -> int | None:
+        """The tree's row of a path; None if there is no such path."""
+        row = self._rows.find(path)
+        if row is not None:
+            return self._row_of[row] if self._row_of[row] >= 0 else None
+        return self._heads.get(self._rows.ids.get(path, -1))
+
+
+def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[CallTree, Places]:
     """The thread's tree; its timers are put into `timers`.
 
     Args:
@@ -71,7 +90,7 @@ def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[Call
             what was launched from there as their inclusive.
 
     Returns:
-        The tree, and for each trie row of `rows` its row there, -1 where it has none.
+        The tree, and where the paths of `rows` stand in it.
     """
     rows.settle()
     plan = _Plan(rows)
@@ -80,10 +99,10 @@ def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[Call
         plan = _Plan(rows)
         plan.place(hidden)
     if not plan.complete():
-        return _as_listed(rows, timers), [-1] * len(rows.leaf)
+        return _as_listed(rows, timers), Places(rows, [-1] * len(rows.leaf), {})
     if stream:
         plan.add_launches_up()
-    return plan.call_tree(timers), plan.row_of
+    return plan.call_tree(timers), Places(rows, plan.row_of, plan.heads)
 
 
 class _Plan:
@@ -96,7 +115,7 @@ class _Plan:
         self.values: list[Row] = []
         self.row_of = [-1] * len(rows.leaf)
         self._children: dict[tuple[int, int], int] = {}
-        self._head: dict[int, int] = {}  # routine -> its row at the beginning of paths
+        self.heads: dict[int, int] = {}  # routine -> its row at the beginning of paths
         self._cut = -1
         self._called = {
             leaf for leaf, above in zip(rows.leaf, rows.parent, strict=True) if above > 0
@@ -109,7 +128,7 @@ class _Plan:
         rows = self.rows
         root = self._root()
         if root >= 0:
-            self._head[root] = self._new(root, -1)
+            self.heads[root] = self._new(root, -1)
         is_cut = [False] * len(rows.leaf)
         for trie_row in range(1, len(rows.leaf)):
             id, above = rows.leaf[trie_row], rows.parent[trie_row]
@@ -143,11 +162,11 @@ class _Plan:
         return heads.pop() if len(heads) == 1 else -1
 
     def _head_of(self, id: int) -> int:
-        if id not in self._head:
+        if id not in self.heads:
             if self._cut < 0:
                 self._cut = self._new(_CUT_ID, 0 if self.leaf else -1)
-            self._head[id] = self._new(id, self._cut)
-        return self._head[id]
+            self.heads[id] = self._new(id, self._cut)
+        return self.heads[id]
 
     def _callers_again(self, trie_row: int) -> int:
         """The callers of a cut path once more, under its routine's own row."""

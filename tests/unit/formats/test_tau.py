@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from taupy.errors import FormatError
 from taupy.escaping import visible
-from taupy.formats import tau, tau_text
+from taupy.formats import registry, tau, tau_text
 from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants
 from taupy.model.profile import Metric, Timer, UserEvent
-from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
+from tests.builders import call, event, gpu_profile, host, profile_of, random_profile, small_profile
 from tests.unit.formats import tau_files
 from tests.unit.formats.comparing import (
     events,
@@ -377,16 +377,54 @@ def test_user_events_and_those_with_a_context(tmp_path):
         ("Bytes copied : host <=> device", "", (), 2, 1, 9, 5, 82),
         ("Heap", "KB", root, 1, 1, 1, 1, 1),
         ("Heap", "KB", (*root, ("f", ("USER",))), 2, 4, 7, 5.5, 65),
-        ('with "quotes" : .TAU application', "", (), 1, None, None, None, None),
+        ('with "quotes"', "", root, 1, None, None, None, None),
     ]
 
 
-def test_contexts_that_do_not_sum_up_to_their_event_stay_names(tmp_path):
+def test_samples_of_an_event_that_no_context_has_stand_without_a_path(tmp_path):
     lines = ['"Heap" 3 7 1 4 66', '"Heap : .TAU application" 1 1 1 1 1']
+    profile = one(tau, tau_files.profile(tmp_path, [ROOT], events=lines))
+    root = ((".TAU application", ("TAU_UTILITY",)),)
+    assert events(profile, thread_of(profile)) == [
+        # 12 - 1 over 2 samples; the larger is 7, and the file does not tell the smaller
+        ("Heap", "", (), 2, None, 7, 5.5, 65),
+        ("Heap", "", root, 1, 1, 1, 1, 1),
+    ]
+
+
+def test_contexts_with_more_samples_than_their_event_stay_names(tmp_path):
+    lines = ['"Heap" 3 7 1 4 66', '"Heap : .TAU application" 4 1 1 1 4']
     profile = one(tau, tau_files.profile(tmp_path, [ROOT], events=lines))
     assert [(event.name, event.row) for event in thread_of(profile).user_events] == [
         ("Heap", None), ("Heap : .TAU application", None)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["", ".ppk"])
+def test_an_event_sampled_with_and_without_a_path_keeps_all_its_samples(tmp_path, suffix):
+    inner = call("f", 1, 5, events=[event("loss", [3.0, 5.0], "")])
+    profile = profile_of(host(call("main", 1, 1, [inner]), events=[event("loss", [1.0], "")]))
+    target = tmp_path / f"out{suffix}"
+    written = registry.writer("tau-packed" if suffix else "tau").write(profile, target, SILENT)
+    assert written == []
+    if not suffix:
+        text = (target / "profile.0.0.0").read_text()
+        assert '"loss" 3 5 1 3 35' in text  # TAU's pprof shows this line
+        assert '"loss : main" 1 1 1 1 1' in text
+        assert '"loss : main => f" 2 5 3 4 34' in text
+    (back,) = registry.recognised(target).read(target, SILENT)
+    (measured,) = back.threads
+    found = {
+        back.timers[measured.tree.timer[e.row]].name: (
+            e.name,
+            e.count,
+            e.minimum,
+            e.maximum,
+            e.mean,
+        )
+        for e in measured.user_events
+    }
+    assert found == {"main": ("loss", 1, 1, 1, 1), "f": ("loss", 2, 3, 5, 4)}
 
 
 # --- what is refused ---------------------------------------------------------
