@@ -442,7 +442,8 @@ class Asked:
             )
         if tests or self.args.form == "csv":
             return found
-        return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, sites))]
+        source = self.db.trial(self.trial_id).source
+        return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, sites), source)]
 
     def _flat(self, threads: Sequence[ThreadRow], name: str) -> Answer:
         """The flat profile of these threads, libraries folded if so asked."""

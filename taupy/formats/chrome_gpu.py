@@ -62,6 +62,7 @@ class GpuSlices:
         self._heads: dict[tuple[int, int], int] = {}
         self._without_correlation = False
         self.used: set[tuple[int, int]] = set()
+        self.streams: list[tuple[int, int]] = []  # node and device of each stream
         self.span: tuple[int, int] | None = None
         self.notes: list[str] = []
 
@@ -82,8 +83,8 @@ class GpuSlices:
         stream = values.integer(args.get("stream", event.get("tid")))
         correlation = values.integer(args.get("correlation"))
         operator = values.integer(args.get("External id", args.get("external id")))
-        moved = values.integer(args.get("bytes", args.get("Bytes")))
-        config = _config(kind, args)
+        moved = values.integer(args.get("bytes", args.get("Bytes", args.get("size"))))
+        config = _config(kind, name, args)
         key = (name, kind, *config)
         place = self._places.get(key)
         if place is None:
@@ -190,6 +191,7 @@ class GpuSlices:
             number = numbers.get((node, device), 0)
             numbers[node, device] = number + 1
             self.used.add((node, device))
+            self.streams.append((node, device))
             wide = stream == _ALL_STREAMS
             name = "all streams" if wide else f"stream {stream}"
             thread = Thread(node, 1 + device, number, "stream", name, 0 if wide else stream)
@@ -204,8 +206,10 @@ def _stream_code(device: int | None, stream: int | None) -> int:
     return device << 40 | (stream + 1)
 
 
-def _config(kind: ActivityKind, args: dict[str, Any]) -> tuple[Any, ...]:
-    """Grid, block, registers, shared memory, occupancy of a kernel."""
+def _config(kind: ActivityKind, name: str, args: dict[str, Any]) -> tuple[Any, ...]:
+    """Grid, block, registers, shared memory, occupancy of a kernel; the way of a copy."""
+    if kind == "copy":
+        return (values.direction(name, args),)
     if kind != "kernel":
         return ()
     occupancy = values.real(args.get("est. achieved occupancy %"))
@@ -225,7 +229,10 @@ def _work(name: str, kind: ActivityKind, config: tuple[Any, ...]) -> Work:
         # One number for both kinds of shared memory; the static part is not told apart.
         return Work(timer, kind, grid, block, registers, None, shared, None, occupancy)
     if kind == "copy":
-        return Work(timer, kind, moves=copy_work(values.direction(name)).moves)
+        (way,) = config
+        if not name.startswith("Memcpy"):
+            return copy_work(way)
+        return Work(timer, kind, moves=copy_work(way).moves)
     if kind == "memset":
         return Work(timer, kind, moves=memset_work().moves)
     return Work(timer, kind)

@@ -43,12 +43,16 @@ class Header:
     metadata: dict[str, str] = field(default_factory=dict)
     gpus: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def devices(self, used: set[tuple[int, int]]) -> list[Device]:
-        """The GPUs that were used, by (node, ordinal), as far as the header knows them."""
+    def devices(self, used: set[tuple[int, int]], names: dict[int, str]) -> list[Device]:
+        """The devices that were used, by (node, ordinal), as far as the trace knows them.
+
+        Args:
+            names: by ordinal, of devices that the header does not describe.
+        """
         return [
-            _device(node, ordinal, self.gpus[ordinal])
+            _device(node, ordinal, self.gpus.get(ordinal, {"name": names.get(ordinal)}))
             for node, ordinal in sorted(used)
-            if ordinal in self.gpus
+            if ordinal in self.gpus or ordinal in names
         ]
 
 

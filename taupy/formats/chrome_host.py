@@ -72,11 +72,14 @@ class Host:
         slack_ns: int,
         first_node: int,
         frames: StackFrames,
+        launching_timers: frozenset[int] = frozenset(),
     ) -> None:
         self._first_node = first_node
         self._frames = frames
         self.notes: list[str] = []
         self.span: tuple[int, int] | None = None
+        self._launching_timers = launching_timers
+        self.launches: list[tuple[int, int]] = []  # start and code of each launch of a kernel
         self.codes = Launchers()
         self.operators: dict[int, int] = {}
         self.arrows: dict[int, int] = {}
@@ -150,6 +153,8 @@ class Host:
             if link >= 0:
                 if link & 1:
                     launching = True
+                    if timer in self._launching_timers:
+                        self.launches.append((start, base | code))
                     codes.note(0, link >> 1, base | code)
                 elif wanted and link >> 1 in wanted:
                     operators[link >> 1] = base | code

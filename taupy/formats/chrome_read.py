@@ -6,43 +6,23 @@ put in order thread by thread when the last one is there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 from taupy.formats import chrome_values as values
+from taupy.formats.chrome_counters import LAUNCH, KernelCounters, Statistics
 from taupy.formats.chrome_frames import StackFrames
 from taupy.formats.chrome_gpu import GpuSlices
-from taupy.formats.chrome_header import describe
+from taupy.formats.chrome_header import Header, describe
 from taupy.formats.chrome_host import BEGIN, END, MARK, Host, Slices, ThreadKey
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
 from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.slices import LONGEST_NS
-from taupy.model.profile import Profile, ThreadProfile, Timer, UserEvent
-
-
-class _Statistics:
-    """Values of one counter."""
-
-    __slots__ = ("count", "largest", "smallest", "squares", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.smallest, self.largest = float("inf"), float("-inf")
-        self.total = self.squares = 0.0
-
-    def add(self, value: float) -> None:
-        self.count += 1
-        self.smallest = min(self.smallest, value)
-        self.largest = max(self.largest, value)
-        self.total += value
-        self.squares += value * value
-
-    def event(self, name: str, unit: str) -> UserEvent:
-        mean = self.total / self.count
-        return UserEvent(name, unit, self.count, self.smallest, self.largest, mean, self.squares)
+from taupy.model.profile import TIME, Profile, ThreadProfile, Timer
 
 
 class TraceReader:
@@ -55,8 +35,9 @@ class TraceReader:
         self._places: dict[tuple[str, str], int] = {}
         self._threads: dict[ThreadKey, Slices] = {}
         self.gpu = GpuSlices()
+        self._counted = KernelCounters()
         self._asynchronous: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-        self._counters: dict[ThreadKey, dict[tuple[str, str], _Statistics]] = {}
+        self._counters: dict[ThreadKey, dict[tuple[str, str], Statistics]] = {}
         self.process_facts: dict[Hashable, dict[str, str]] = {}
         self._thread_names: dict[ThreadKey, str] = {}
         self._left_out: dict[str, int] = {}
@@ -66,7 +47,7 @@ class TraceReader:
     def anything(self) -> bool:
         """Was there a slice, a piece of GPU work or a counter?"""
         slices = any(len(one.start) for one in self._threads.values())
-        return slices or bool(len(self.gpu)) or bool(self._counters)
+        return slices or bool(len(self.gpu)) or bool(self._counters) or bool(self._counted)
 
     def add(self, event: dict[str, Any]) -> None:
         """Take one event. What has no kind or no time is counted and left out."""
@@ -108,12 +89,15 @@ class TraceReader:
         name = name if isinstance(name, str) else "(unnamed)"
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
-        gpu = values.GPU_CATEGORIES.get(category.lower())
+        gpu = values.device_work(category.lower(), name)
         if gpu == "sync":
             self.gpu.add_wait(name, duration, args)
             return
         if gpu is not None:
             self.gpu.add(event, name, gpu, start, duration, args)
+            return
+        if category.lower() == values.KERNEL_COUNTERS:
+            self._counted.add(event, name, start, args)
             return
         if category.lower() in values.LEFT_OUT:
             self._leave_out(f"slices of the category {category}")
@@ -207,7 +191,7 @@ class TraceReader:
             self._leave_out("counters without a place")
             return
         counters = self._counters.setdefault(key, {})
-        counters.setdefault((title, unit), _Statistics()).add(number)
+        counters.setdefault((title, unit), Statistics()).add(number)
 
     def _name_of(self, event: dict[str, Any]) -> None:
         args, what = event.get("args"), event.get("name")
@@ -272,6 +256,7 @@ class TraceReader:
         header = describe(events.header, path)
         frames = StackFrames(events.header.get("stackFrames"), self.timer_place)
         slack_ns = 1000 if self._whole_microseconds else 2
+        self._take_device_threads()
         host = Host(
             self._threads,
             self.gpu,
@@ -280,11 +265,14 @@ class TraceReader:
             slack_ns,
             header.rank or 0,
             frames,
+            self._launching_timers(),
         )
         threads = host.threads(self._thread_names)
         for code, event in self.gpu.waits(host).events():
             host.add_event(threads, code, event)
         threads += self.gpu.threads(self.timers, host, header.base_ns or 0)
+        if self._counted:
+            threads += self._counted_kernels(host, header)
         self._attach_counters(threads, host)
         notes = self._notes(events, host)
         metadata = dict(header.metadata)
@@ -301,13 +289,67 @@ class TraceReader:
             started_at=(path.stat().st_mtime if base is None else (base + begin) // 1000 / 1e6),
             duration_ns=end - begin,
             timers=self.timers,
+            metrics=[TIME, *self._counted.metrics],
             threads=sorted(threads, key=lambda one: one.thread),
             state="incomplete" if events.cut_off else "complete",
             source="chrome",
             metadata=metadata,
             node_metadata=host.node_metadata(),
-            devices=header.devices(self.gpu.used),
+            devices=header.devices(self.gpu.used, self._device_names()),
         )
+
+    def _device_names(self) -> dict[int, str]:
+        """What the trace calls the processes that stand for devices."""
+        names = (facts.get("Process Labels", "") for facts in self.process_facts.values())
+        devices = (values.device_label(name) for name in names)
+        return {found[1]: found[0] for found in devices if found is not None}
+
+    def _take_device_threads(self) -> None:
+        """What a process that is called a device did is work of that device, or waits there."""
+        for key, slices in list(self._threads.items()):
+            facts = self.process_facts.get(key[0], {})
+            label = values.device_label(facts.get("Process Labels", ""))
+            groups = {group for at in set(slices.timer) for group in self.timers[at].groups}
+            if label is None or slices.has_pairs or groups & values.HOST_GROUPS:
+                continue
+            del self._threads[key]
+            for at in range(len(slices.start)):
+                timer = self.timers[slices.timer[at]]
+                if slices.duration[at] < 0:
+                    continue
+                link = slices.link[at]
+                args = {
+                    "device": label[1],
+                    "stream": key[1],
+                    **({"correlation": link >> 1} if link >= 0 and link & 1 else {}),
+                    **({"External id": link >> 1} if link >= 0 and not link & 1 else {}),
+                }
+                work = values.device_work(values.ACCELERATOR, timer.name)
+                if work == "sync" or "CUDA_API" in timer.groups:
+                    self.gpu.add_wait(timer.name, slices.duration[at], args)
+                else:
+                    start, took = slices.start[at], slices.duration[at]
+                    self.gpu.add({}, timer.name, work or "kernel", start, took, args)
+
+    def _launching_timers(self) -> frozenset[int]:
+        """Timers of calls that launch one kernel each, where counted kernels are to be put
+        under them."""
+        if not self._counted:
+            return frozenset()
+        return frozenset(
+            place for place, timer in enumerate(self.timers) if LAUNCH.match(timer.name)
+        )
+
+    def _counted_kernels(self, host: Host, header: Header) -> list[ThreadProfile]:
+        node = host.home()
+        streams = Counter(device for used, device in self.gpu.streams if used == node)
+        capabilities = {
+            device.ordinal: device.compute_capability
+            for device in header.devices({(node, one) for one in self._counted.devices}, {})
+        }
+        self.gpu.used |= {(node, device) for device in self._counted.devices}
+        launches = [host.owner(code) for _, code in sorted(host.launches)]
+        return self._counted.threads(self.timers, node, capabilities, launches, streams)
 
     def _attach_counters(self, threads: list[ThreadProfile], host: Host) -> None:
         by_place = {one.thread: one for one in threads}
@@ -336,7 +378,7 @@ class TraceReader:
         open_ones = sum(map(len, self._asynchronous.values()))
         if open_ones:
             notes.append(f"left out: {open_ones} asynchronous slices without an end")
-        return notes + host.notes + self.gpu.notes
+        return notes + host.notes + self.gpu.notes + self._counted.notes
 
 
 def _hashable(*parts: Any) -> bool:

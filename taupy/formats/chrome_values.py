@@ -14,7 +14,7 @@ from taupy.model.profile import Timer
 
 API_CATEGORIES: Final = frozenset(
     ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime",
-     "privateuse1_runtime", "privateuse1_driver", "mtia_runtime", "mtia_ccp_events")
+     "privateuse1_runtime", "privateuse1_driver", "mtia_runtime")
 )  # fmt: skip
 
 GPU_CATEGORIES: Final[dict[str, ActivityKind]] = {
@@ -27,7 +27,18 @@ GPU_CATEGORIES: Final[dict[str, ActivityKind]] = {
     "cuda_sync": "sync",
 }
 
-LEFT_OUT: Final = frozenset(("gpu_user_annotation", "overhead", "trace", "cuda_profiler_range"))
+ACCELERATOR: Final = "mtia_ccp_events"
+"""What ran on an accelerator, whatever it was; its name says that."""
+
+KERNEL_COUNTERS: Final = "cuda_profiler_range"
+
+_COPIES: Final = frozenset(("dma_request",))
+_WAITS: Final = frozenset(("event_wait", "event_record"))
+_DEVICE: Final = re.compile(
+    r"(?:GPU|MTIA|XPU|HPU|NPU|MLU|DCU|TPU|IPU|MPS|PRIVATEUSEONE) (\d{1,5})", re.IGNORECASE
+)
+
+LEFT_OUT: Final = frozenset(("gpu_user_annotation", "overhead", "trace"))
 """Categories that repeat what others say, or that the profiler says of itself."""
 
 _GROUPS: Final = {
@@ -37,6 +48,8 @@ _GROUPS: Final = {
     "python_function": "PYTHON",
     "fee": "PYTHON",
 }
+
+HOST_GROUPS: Final = frozenset(_GROUPS.values())
 
 _PYTHON: Final = re.compile(r"(?P<file>[^()]*)\((?P<line>\d{1,9})\): (?P<name>.+)", re.DOTALL)
 TAU_NAME: Final = re.compile(
@@ -140,7 +153,22 @@ def gpu_timer(name: str, kind: ActivityKind) -> Timer:
     return Timer(name, groups=("GPU_COPY",))
 
 
-def direction(name: str) -> str:
-    """`HtoD` of `Memcpy HtoD (Pageable -> Device)`."""
-    found = _DIRECTION.match(name)
-    return found[1] if found else "of unknown kind"
+def device_work(category: str, name: str) -> ActivityKind | None:
+    """What kind of work of a device a slice is; None for one of the host."""
+    if category == ACCELERATOR:
+        return "copy" if name in _COPIES else "sync" if name in _WAITS else "kernel"
+    return GPU_CATEGORIES.get(category)
+
+
+def device_label(label: str) -> tuple[str, int] | None:
+    """Name and number of the device that a process stands for: `GPU 0`, `MTIA 17`."""
+    found = _DEVICE.fullmatch(label.strip())
+    return (label.strip(), int(found[1])) if found else None
+
+
+def direction(name: str, args: dict[str, Any]) -> str:
+    """`HtoD` of `Memcpy HtoD (Pageable -> Device)`, or of a direction `HOST_TO_DEVICE`."""
+    if found := _DIRECTION.match(name):
+        return found[1]
+    ways = re.fullmatch(r"([A-Z])[A-Z]*_TO_([A-Z])[A-Z]*", str(args.get("direction", "")))
+    return f"{ways[1]}to{ways[2]}" if ways else "of unknown kind"

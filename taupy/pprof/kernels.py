@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -198,13 +199,29 @@ def _extent(extent: tuple[int, int, int] | None) -> str | None:
     return None if extent is None else "x".join(map(str, extent))
 
 
-def busy(rows: Sequence[BusyRow]) -> View:
-    """How busy each GPU was: kernels, copies, gaps, and what ran side by side."""
+def busy(rows: Sequence[BusyRow], source: str = "") -> View:
+    """How busy each GPU was: kernels, copies, gaps, and what ran side by side.
+
+    Args:
+        source: of the trial: where it was imported from, empty where taupy measured it.
+    """
     notes = []
     if any(row.busy_ns is None for row in rows):
-        notes.append("busy time, gaps and overlap need the stamps of `taupy run --trace`")
+        timed = any(row.kernel_ns or row.copy_ns for row in rows)
+        notes.append(f"busy time, gaps and overlap need {_way_to_stamps(source, timed)}")
     cells = [_busy_cells(row) for row in rows]
     return View("GPU ACTIVITY", _BUSY_COLUMNS, cells, notes)
+
+
+def _way_to_stamps(source: str, timed: bool) -> str:
+    """How the moments of single launches get into the trial."""
+    imported, _, file = source.partition(": ")
+    format = imported.removeprefix("import ")
+    if format == imported:
+        return "the moments of single launches: `taupy run --trace`"
+    if timed and format in ("nsys", "chrome", "perfetto"):
+        return f"the moments of single launches: taupy import --trace {shlex.quote(file)}"
+    return "the moments of single launches, which the imported file does not tell"
 
 
 def _busy_cells(row: BusyRow) -> list[Cell]:

@@ -240,16 +240,22 @@ class _Paths:
         return name, short, groups
 
     def routine(self, callpath: int | None) -> str:
-        """The nearest timer from here up that is no API call and not the root."""
+        """The nearest timer from here up that is no API call and not the root.
+
+        The API call, or the root, where a thread without routines launched it.
+        """
         here = callpath
+        call = None
         while here is not None and here in self._steps:
             parent, name, _, groups = self._steps[here]
             if "GPU_NO_OWNER" in groups:
                 return NO_OWNER
             if not set(groups.split("|")) & set(_NOT_A_ROUTINE):
                 return shown(name)
+            if call is None:
+                call = shown(name)
             here = parent
-        return NO_OWNER
+        return NO_OWNER if call is None else call
 
     def text(self, callpath: int | None) -> str:
         """The path as text, without its root."""

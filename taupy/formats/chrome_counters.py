@@ -1,0 +1,134 @@
+"""Counters in a Chrome trace: values over time, and what CUPTI counted of single kernels.
+
+Kineto's range profiler (`cuda_profiler_range`) runs every kernel several times and gives each a
+slice with its counters. These slices come in the order of the launches; their times are made up
+(it divides the profiled span evenly), so that the kernels stand as launches without a duration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from taupy.formats import chrome_values as values
+from taupy.formats.gpu_records import kernel_timer
+from taupy.formats.ncu_metrics import Counted, CountedLaunches
+from taupy.model.gpu import Launch
+from taupy.model.profile import Metric, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.streams import Owner, StreamBuilder
+
+LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)(?:Module|Ext)?Launch(?:Cooperative)?Kernel")
+"""Calls that launch one kernel each."""
+
+_MOST_DEVICES: Final = 1 << 16
+
+
+class Statistics:
+    """Values of one counter."""
+
+    __slots__ = ("count", "largest", "smallest", "squares", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.smallest, self.largest = float("inf"), float("-inf")
+        self.total = self.squares = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.smallest = min(self.smallest, value)
+        self.largest = max(self.largest, value)
+        self.total += value
+        self.squares += value * value
+
+    def event(self, name: str, unit: str, row: int | None = None) -> UserEvent:
+        mean = self.total / self.count
+        return UserEvent(
+            name, unit, self.count, self.smallest, self.largest, mean, self.squares, row
+        )
+
+
+class _Range(NamedTuple):
+    start: int
+    kernel: str
+    counted: dict[str, float]
+
+
+class KernelCounters:
+    """What was counted of kernels, by device."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[int, list[_Range]] = {}
+        self._counted = CountedLaunches()
+        self.notes: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges)
+
+    @property
+    def devices(self) -> set[int]:
+        return set(self._ranges)
+
+    @property
+    def metrics(self) -> list[Metric]:
+        return [Metric(name, unit) for name, unit in sorted(self._counted.units.items())]
+
+    def add(self, event: dict[str, Any], name: str, start: int, args: dict[str, Any]) -> None:
+        """Keep one kernel's counters."""
+        device = values.integer(args.get("device", event.get("pid"))) or 0
+        counted = {
+            metric[: values.LONGEST_NAME]: number
+            for metric, value in args.items()
+            if "__" in metric and (number := values.real(value)) is not None and number >= 0
+        }
+        ranges = self._ranges.setdefault(max(0, min(device, _MOST_DEVICES)), [])
+        ranges.append(_Range(start, name[: values.LONGEST_NAME] or "(unnamed)", counted))
+
+    def threads(
+        self,
+        timers: list[Timer],
+        node: int,
+        capabilities: Mapping[int, str],
+        launches: Sequence[Owner],
+        used: Mapping[int, int],
+    ) -> list[ThreadProfile]:
+        """A thread for each device.
+
+        Args:
+            capabilities: device -> compute capability, where the trace tells it.
+            launches: the calls that launched a kernel, in order of time.
+            used: device -> how many streams it has already.
+        """
+        builder = StreamBuilder(timers)
+        number = sum(map(len, self._ranges.values()))
+        known = len(self._ranges) == 1 and number == len(launches)
+        self.notes.append(
+            f"{number} kernels were counted one by one (cuda_profiler_range): they have no times"
+        )
+        if not known:
+            self.notes.append(
+                f"{number} counted kernels and {len(launches)} launches: who launched which is "
+                "not known"
+            )
+        for device, ranges in sorted(self._ranges.items()):
+            place = used.get(device, 0)
+            thread = Thread(node, 1 + device, place, "stream", "counted kernels")
+            samples: dict[tuple[int, str], Statistics] = {}
+            for at, one in enumerate(sorted(ranges, key=lambda one: one.start)):
+                launch = Launch(0, 1, 0, 0, 0, 0.0, 1)
+                owner = launches[at] if known else None
+                row = builder.add(thread, owner, kernel_timer(one.kernel), launch)
+                counted = Counted(
+                    one.kernel,
+                    device=device,
+                    capability=capabilities.get(device, ""),
+                    values=one.counted,
+                )
+                builder.add_values(thread, row, self._counted.counts(counted).values)
+                for name, value in one.counted.items():
+                    if not name.endswith(".sum"):
+                        samples.setdefault((row, name), Statistics()).add(value)
+            builder.add_user_events(
+                thread, [one.event(name, "", row) for (row, name), one in samples.items()]
+            )
+        return builder.threads()
