@@ -34,6 +34,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.roofline_query import trial_work
 from taupy.roofline import chart as charts
 from taupy.roofline import points, stated, sweep
+from taupy.roofline.naming import aliased
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import Of, Point
 from taupy.roofline.verdict import verdict
@@ -65,6 +66,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--level", choices=LEVELS, help="memory level (default: DRAM, else the furthest measured)"
+    )
+    parser.add_argument("--title", metavar="TEXT", help="of pictures and pages")
+    parser.add_argument(
+        "--alias",
+        action="append",
+        default=[],
+        metavar="'PATTERN=NAME'",
+        help="show points named like this, with * and ?, under another name; may be repeated",
+    )
+    parser.add_argument(
+        "--size", metavar="WxH", help="of pictures, in inches: 11x6 (default: as needed)"
     )
     parser.add_argument("--theme", choices=("light", "dark"), help="default: light")
     parser.add_argument(
@@ -154,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
         if timing is not None:  # of other clocks than those that the counts' own roofs hold at
             work = [replace(one, ceilings=()) for one in work]
         there = stored.ceilings(db)
-    found = _points(args, work, timing)
+    found = aliased(_points(args, work, timing), args.alias)
     wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
     placements = placed(wishes, found, work, there)
     drawing = Drawing(
@@ -165,6 +177,8 @@ def run(args: argparse.Namespace) -> int:
         args.top,
         also(args.also, placements, [*there, *(own for one in work for own in one.ceilings)]),
         args.equal_decades,
+        args.title or "",
+        _size(args.size),
     )
     write(args.output, drawing)
     for form, path in args.export:
@@ -186,6 +200,20 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--limit is 0 or more")
     if args.series and not args.sweep:
         raise UsageError("--series goes with --sweep NAME")
+
+
+def _size(text: str | None) -> tuple[float, float] | None:
+    """`11x6`: inches across and up."""
+    if text is None:
+        return None
+    width, _, height = text.lower().partition("x")
+    try:
+        size = float(width), float(height)
+    except ValueError:
+        size = (0.0, 0.0)
+    if not all(1 <= side <= 100 for side in size):
+        raise UsageError(f"--size takes width and height in inches, such as 11x6, not '{text}'")
+    return size
 
 
 # --- points ------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -33,6 +33,8 @@ class Drawing:
         level: memory level; None for the usual one.
         top: points with names; also: further roofs.
         equal_decades: a decade is as long across as up.
+        title: of all charts; empty for their own.
+        size: of pictures in inches; None for the usual one.
     """
 
     placements: Sequence[Placement]
@@ -42,8 +44,14 @@ class Drawing:
     top: int
     also: Sequence[Roofs]
     equal_decades: bool = False
+    title: str = ""
+    size: tuple[float, float] | None = None
 
     def chart(self, kind: charts.Kind, level: str) -> Chart:
+        made = self._chart(kind, level)
+        return replace(made, title=self.title) if self.title else made
+
+    def _chart(self, kind: charts.Kind, level: str) -> Chart:
         placed, top, equal = self.placements, self.top, self.equal_decades
         if kind == "hierarchical":
             return classic.hierarchical(placed, top, self.also, equal)
@@ -103,7 +111,7 @@ def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
 
         for kind, one in zip(kinds, made, strict=True):
             name = path if len(made) == 1 else f"{path[: -len(ending)]}-{kind}{ending}"
-            write_picture(one, name, drawing.theme or "light")
+            write_picture(one, name, drawing.theme or "light", drawing.size)
             say(f"wrote {name}")
     return made
 

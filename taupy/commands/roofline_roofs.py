@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -91,7 +92,49 @@ def placed(
             pool = _of_host(there, key[1])
             known[key] = _roofs(wishes, point.processor, pool, chosen, trial.ceilings)
         placements.append(place(point, known[key]))
+    for trial in work if wishes.threads is None else ():
+        if _on_one_thread(trial):
+            placements = _under_roofs_of_one_thread(wishes, placements, there, chosen, trial)
     return placements
+
+
+def _on_one_thread(trial: TrialWork) -> bool:
+    """Did the program take no more CPU time than one thread can?"""
+    try:
+        used = sum(float(trial.metadata[f"CPU Time {who} (s)"]) for who in ("User", "System"))
+    except (KeyError, ValueError):
+        return False
+    threads = {routine.thread for routine in trial.routines}
+    return len(threads) == 1 and 0 < used <= _ONE_THREAD * trial.wall_ns / 1e9
+
+
+def _under_roofs_of_one_thread(
+    wishes: Wishes,
+    placements: list[Placement],
+    there: Sequence[Ceiling],
+    chosen: _Chosen,
+    trial: TrialWork,
+) -> list[Placement]:
+    """A trial's points under the roofs of one thread. Not so where one of them is above these: a
+    library's threads have worked for a part of the time."""
+    alone = Wishes(wishes.asked, wishes.peak, wishes.latency, 1)
+    pool = _of_host(there, trial.metadata.get("Hostname", ""))
+    found = []
+    for one in placements:
+        if one.point.trial != trial.trial_id or one.point.launches:
+            found.append(one)
+            continue
+        roofs = _roofs(alone, one.point.processor, pool, chosen, trial.ceilings)
+        roofs = replace(roofs, processor=f"{roofs.processor} (1 thread)")
+        own = place(replace(one.point, notes=(*one.point.notes, _ONE_THREAD_NOTE)), roofs)
+        if set(roofs.compute) != set(one.roofs.compute) or own.above_roof:
+            return placements
+        found.append(own)
+    return found
+
+
+_ONE_THREAD = 1.05
+_ONE_THREAD_NOTE = "roofs are those of one thread: the run took no more CPU time; --threads N"
 
 
 def also(

@@ -113,6 +113,11 @@ def _dress(axes: Axes) -> None:
     for name, spine in axes.spines.items():
         spine.set_visible(name in ("left", "bottom"))
         spine.set_color(_INK)
+    low, high = sorted(axes.get_ylim())
+    for line in axes.get_lines():
+        # A marker at the edge stands whole; what a cut axis leaves out stays out.
+        if all(low <= float(y) <= high for y in line.get_ydata()):  # type: ignore[arg-type,union-attr]
+            line.set_clip_on(False)
     axes.tick_params(colors=_INK, labelsize=9)
     axes.title.set_color(_INK)
     axes.xaxis.label.set_color(_INK)

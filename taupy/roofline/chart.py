@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -279,6 +279,22 @@ def in_view(
     share = sum(placements[number].point.share for number in hidden) / trials
     note = f"{len(hidden)} far outside the chart, not drawn: {percent(100 * share)} % of the time"
     return [one for one in symbols if one.point in shown], [note]
+
+
+def drawn(
+    legend: Iterable[Entry],
+    symbols: Sequence[Symbol],
+    marks: Sequence[Mark],
+    markers: Mapping[int, int],
+) -> tuple[Entry, ...]:
+    """The entries of a legend for which there is a symbol or a mark in the chart."""
+    colors = {each.color for each in symbols} | {each.color for each in marks}
+    shapes = {each.marker for each in symbols} | {markers.get(each.point, 0) for each in marks}
+    return tuple(
+        entry
+        for entry in legend
+        if (entry.marker in shapes if entry.color == "ink" else entry.color in colors)
+    )
 
 
 def stack(

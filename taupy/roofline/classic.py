@@ -168,7 +168,7 @@ def _chart(
         symbols=tuple(symbols),
         marks=tuple(marks),
         marks_label=f"no flop: {len(zero)}, {share} % of time" if zero else "",
-        legend=legend,
+        legend=chart.drawn(legend, symbols, marks, style.markers),
         notes=tuple(
             [
                 *chart.remarks(placements),
@@ -192,6 +192,18 @@ def machines(placements: Sequence[Placement]) -> list[Roofs]:
     return list(found.values())
 
 
+_MATTERS = 0.01
+
+
+def matters(placement: Placement, precision: str, flop: float) -> bool:
+    """Do these flop take a share of their point's ideal compute time worth a roof? A few indices
+    computed in double precision do not make fp64 a roof of the chart."""
+    peak = placement.roofs.peak(precision)
+    if flop <= 0 or peak is None or not placement.compute:
+        return False
+    return flop / peak.value >= _MATTERS * placement.compute
+
+
 def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> list[Ceiling]:
     """The compute roofs that the points count against; all, where no point has flop."""
     used = {
@@ -199,7 +211,7 @@ def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> list[Ceiling]:
         for each in placements
         if each.roofs.processor == roofs.processor
         for precision, flop in each.point.flop.items()
-        if flop > 0 and (found := roofs.peak(precision))
+        if matters(each, precision, flop) and (found := roofs.peak(precision))
     }
     if not used:
         used = dict(roofs.compute)
@@ -273,19 +285,15 @@ def _launch_height(placements: Sequence[Placement], heights: Sequence[float]) ->
 def _launch_ceiling(
     placements: Sequence[Placement], x: tuple[float, float], y: tuple[float, float]
 ) -> tuple[list[Line], list[str]]:
-    """What launching alone allows: flop of all points over the time of all launches."""
-    overhead = sum(each.overhead or 0.0 for each in placements)
-    if not overhead or len(machines(placements)) > 1:
+    """What launching alone allows the point with the most time: its flop over the time of its own
+    launches. Each kernel has a ceiling of its own; one of all together would be of none."""
+    launched = [each for each in placements if each.overhead and each.point.total_flop > 0]
+    if not launched or len(machines(placements)) > 1:
         return [], []
-    if any(each.point.of in ("phase", "routine", "program") for each in placements):
-        largest = max(placements, key=lambda each: each.point.run_time)
-        flop, overhead = largest.point.total_flop, largest.overhead or 0.0
-        launches, whose = largest.point.counted, f"of {clipped(largest.point.short, 24)}"
-    else:
-        flop = sum(each.point.total_flop for each in placements)
-        launches, whose = sum(each.point.counted for each in placements), "of all kernels"
-    if not flop or not overhead:
-        return [], []
+    largest = max(launched, key=lambda each: each.point.run_time)
+    flop, overhead = largest.point.total_flop, largest.overhead or 0.0
+    launches = largest.point.counted
+    whose = f"of {clipped(largest.point.short, 24)}"
     ceiling = placements[0].roofs.launch
     height = flop / overhead
     label = f"launch ceiling {whose}: {launches:,} launches, {prefixed(height, 'flop/s')}"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 
+from taupy.errors import UsageError
 from taupy.escaping import visible
 from taupy.roofline.placement import Placement
+from taupy.roofline.point import Point
 
 LONGEST = 38
 """Letters of a name in a legend."""
@@ -27,6 +31,35 @@ def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]
             own = clipped(_difference(_spaced(each.point.name), names), longest // 2)
             made[number] = f"{clipped(each.point.short, longest - len(own) - 5)} (…{own}…)"
     return made
+
+
+def aliased(points: Sequence[Point], aliases: Sequence[str]) -> list[Point]:
+    """The points under the names that they are given; the first alias that fits counts.
+
+    Args:
+        aliases: `PATTERN=NAME` each; patterns of full or short names, with * and ?.
+
+    Raises:
+        UsageError: one is none, or no point is named so.
+    """
+    pairs = []
+    for text in aliases:
+        pattern, equals, name = text.rpartition("=")
+        if not equals or not pattern or not name.strip():
+            raise UsageError(f"--alias takes 'PATTERN=NAME', such as 'gemm*=GEMM', not '{text}'")
+        if not any(_named_like(point, pattern) for point in points):
+            raise UsageError(f"--alias: no point is named like '{pattern}'")
+        pairs.append((pattern, name.strip()))
+    return [
+        replace(point, short=next((name for like, name in pairs if _named_like(point, like)), ""))
+        if any(_named_like(point, like) for like, _ in pairs)
+        else point
+        for point in points
+    ]
+
+
+def _named_like(point: Point, pattern: str) -> bool:
+    return any(name == pattern or fnmatchcase(name, pattern) for name in (point.name, point.short))
 
 
 def _difference(name: str, names: Iterable[str]) -> str:

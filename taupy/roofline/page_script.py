@@ -147,9 +147,10 @@ function ticks(axis, most) {
   for (let e = first + (((-first) % step) + step) % step; e <= last; e += step) found.push(Math.pow(10, e));
   return found;
 }
-function tickLabel(value, unit) {
-  if (unit !== 's' && value > 1e-3 && value < 1e3) return String(Number(value.toPrecision(3)));
-  return si(value, unit === 's' ? 's' : '').replace(/\.0+(?=\D|$)/, '');
+function tickLabel(value) {
+  const exponent = Math.floor(Math.log10(value) + 1e-9), front = Math.round(value / Math.pow(10, exponent));
+  const power = '10' + [...String(exponent)].map(c => c === '-' ? '\u207b' : '\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079'[c]).join('');
+  return front === 1 ? power : `${front}\u00b7${power}`;
 }
 
 function draw() {
@@ -178,11 +179,11 @@ function draw() {
   const grid = el('g', {}, svg);
   for (const value of ticks(chart.x, 10)) {
     el('line', {x1:X(value), x2:X(value), y1:box.top, y2:box.bottom, stroke:color('grid')}, grid);
-    el('text', {x:X(value), y:box.bottom+16, 'text-anchor':'middle', fill:color('ink')}, grid, tickLabel(value, chart.x.unit));
+    el('text', {x:X(value), y:box.bottom+16, 'text-anchor':'middle', fill:color('ink')}, grid, tickLabel(value));
   }
   for (const value of ticks(chart.y, 9)) {
     el('line', {x1:box.left, x2:box.right, y1:Y(value), y2:Y(value), stroke:color('grid')}, grid);
-    el('text', {x:box.left-6, y:Y(value)+4, 'text-anchor':'end', fill:color('ink')}, grid, tickLabel(value, chart.y.unit));
+    el('text', {x:box.left-6, y:Y(value)+4, 'text-anchor':'end', fill:color('ink')}, grid, tickLabel(value));
   }
   el('text', {x:(box.left+box.right)/2, y:H-14, 'text-anchor':'middle'}, grid, `${chart.x.label} [${chart.x.unit}]`);
   el('text', {transform:`translate(16 ${(box.top+box.bottom)/2}) rotate(-90)`, 'text-anchor':'middle'}, grid, `${chart.y.label} [${chart.y.unit}]`);
@@ -190,7 +191,7 @@ function draw() {
     for (const value of ticks(chart.x2, 9)) {
       const at = X(value / chart.x2.low * chart.x.low);
       el('line', {x1:at, x2:at, y1:box.top, y2:box.top-4, stroke:color('muted')}, grid);
-      el('text', {x:at, y:box.top-8, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, tickLabel(value, 's'));
+      el('text', {x:at, y:box.top-8, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, tickLabel(value));
     }
     el('text', {x:(box.left+box.right)/2, y:14, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, `${chart.x2.label} [s]`);
   }
@@ -198,7 +199,7 @@ function draw() {
     for (const value of ticks(chart.y2, 9)) {
       const at = Y(value / chart.y2.low * chart.y.low);
       el('line', {x1:box.right, x2:box.right+4, y1:at, y2:at, stroke:color('muted')}, grid);
-      el('text', {x:box.right+7, y:at+4, style:`fill:${color('muted')}`}, grid, tickLabel(value, 's'));
+      el('text', {x:box.right+7, y:at+4, style:`fill:${color('muted')}`}, grid, tickLabel(value));
     }
     el('text', {transform:`translate(${box.right+70} ${(box.top+box.bottom)/2}) rotate(-90)`, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, `${chart.y2.label} [s]`);
   }

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from taupy.errors import UsageError
 from taupy.roofline.chart import Axis, Chart, Line
 from taupy.roofline.palette import Theme, palette
-from taupy.units import prefixed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +35,7 @@ Spread = list[tuple[float, float]]
 """Points along a label, in pixels."""
 _WIDTH, _LEFT, _RIGHT, _RIGHT_OF_TWO = 11.2, 0.84, 7.95, 7.39  # inches
 _NARROWEST = 7.5
+_LEAST_PLANE = 1.5
 _MOST_NOTES = 14
 _MORE_LETTERS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei"),
@@ -44,8 +44,16 @@ _MORE_LETTERS = (
 )
 
 
-def write_picture(chart: Chart, path: str | os.PathLike[str], theme: Theme = "light") -> None:
+def write_picture(
+    chart: Chart,
+    path: str | os.PathLike[str],
+    theme: Theme = "light",
+    size: tuple[float, float] | None = None,
+) -> None:
     """Draw a chart into a file; its ending says the format.
+
+    Args:
+        size: width and height of the whole picture in inches; None for the usual one.
 
     Raises:
         UsageError: the ending is none of `FORMATS`, matplotlib is missing, or the file
@@ -58,13 +66,13 @@ def write_picture(chart: Chart, path: str | os.PathLike[str], theme: Theme = "li
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # letters that its font does not have
-            figure = _figure(chart, theme)
+            figure = _figure(chart, theme, size)
             figure.savefig(name, format=ending, dpi=160, facecolor=figure.get_facecolor())
     except OSError as problem:
         raise UsageError(f"{name} cannot be written: {problem.strerror or problem}") from None
 
 
-def _figure(chart: Chart, theme: Theme) -> Figure:
+def _figure(chart: Chart, theme: Theme, size: tuple[float, float] | None = None) -> Figure:
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -72,17 +80,29 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
     except ImportError:
         raise UsageError("pictures need matplotlib: pip install matplotlib") from None
     matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
+    matplotlib.rcParams["pdf.fonttype"] = 42  # as TrueType, not as drawings of letters
     matplotlib.rcParams["text.parse_math"] = False  # a name with `$` is a name
     matplotlib.rcParams["font.family"] = ["DejaVu Sans", *_further_fonts()]
     colors = palette(theme)
     above = 1.15 if chart.x2 else 0.72
     right = _RIGHT_OF_TWO if chart.y2 else _RIGHT
-    wide, high = _plane(chart, right - _LEFT, 5.38 - above)
-    width = max(_WIDTH - (right - _LEFT) + wide, _NARROWEST)
+    beside = _WIDTH - (right - _LEFT)
+    room = (right - _LEFT, 5.38 - above)
+    if size is not None:
+        lines = len(_notes(chart, int(165 * size[0] / _WIDTH)))
+        room = (size[0] - beside, size[1] - 0.72 - 0.17 * lines - above)
+        if min(room) < _LEAST_PLANE:
+            raise UsageError(
+                f"--size {size[0]:g}x{size[1]:g} leaves no room for the chart beside its legend "
+                f"and notes: {beside + _LEAST_PLANE:.1f} x "
+                f"{0.72 + 0.17 * lines + above + _LEAST_PLANE:.1f} inches or more"
+            )
+    wide, high = _plane(chart, *room)
+    width = size[0] if size is not None else max(beside + wide, _NARROWEST)
     notes = _notes(chart, int(165 * width / _WIDTH))
     legend_rows = len(chart.legend)
     below = 0.17 * len(notes) + 0.1
-    height = 0.62 + below + high + above
+    height = size[1] if size is not None else 0.62 + below + high + above
     figure = Figure(figsize=(width, height), facecolor=colors["ground"])
     FigureCanvasAgg(figure)
     bottom = (0.62 + below) / height
@@ -151,8 +171,8 @@ def _axes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
     axes.set_yscale("log")
     axes.set_xlim(chart.x.low, chart.x.high)
     axes.set_ylim(chart.y.low, chart.y.high)
-    _ticks(axes.xaxis, chart.x, colors)
-    _ticks(axes.yaxis, chart.y, colors)
+    _ticks(axes.xaxis, chart.x)
+    _ticks(axes.yaxis, chart.y)
     axes.set_xlabel(f"{chart.x.label} [{chart.x.unit}]", color=colors["ink"], fontsize=9.5)
     axes.set_ylabel(f"{chart.y.label} [{chart.y.unit}]", color=colors["ink"], fontsize=9.5)
     axes.grid(True, which="major", color=colors["grid"], linewidth=0.7, zorder=0)
@@ -176,7 +196,7 @@ def _second(axes: Any, side: Any, axis: Axis, colors: dict[str, str], across: bo
         axes.set_yscale("log")
         axes.set_ylim(axis.low, axis.high)
         axes.set_ylabel(f"{axis.label} [{axis.unit}]", color=colors["muted"], fontsize=8.5)
-    _ticks(side, axis, colors)
+    _ticks(side, axis)
     axes.tick_params(which="both", color=colors["muted"], labelcolor=colors["muted"], labelsize=8)
     axes.set_zorder(0)
 
@@ -198,26 +218,26 @@ def ticks(axis: Axis, most: int = 9) -> list[float]:
     return [10.0**exponent for exponent in range(start, last + 1, step)]
 
 
+_SUPERSCRIPT = str.maketrans(
+    "-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
+)
+
+
 def tick_label(value: float) -> str:
-    """`1 G`, `100 k`, `0.01`."""
-    if 1e-3 < value < 1e3:
-        return f"{value:g}"
-    return prefixed(value, "").replace(".00", "").replace(".0", "")
+    """A power of ten; with 2 or 5 in front of it where there are few powers."""
+    exponent = math.floor(math.log10(value) + 1e-9)
+    front = round(value / 10.0**exponent)
+    power = f"10{str(exponent).translate(_SUPERSCRIPT)}"
+    return power if front == 1 else f"{front}\u00b7{power}"
 
 
-def _ticks(side: Any, axis: Axis, colors: dict[str, str]) -> None:
+def _ticks(side: Any, axis: Axis) -> None:
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter
 
     values = ticks(axis)
     side.set_major_locator(FixedLocator(values))
-    words = [tick_label(value) if axis.unit != "s" else _seconds(value) for value in values]
-    side.set_major_formatter(FixedFormatter(words))
+    side.set_major_formatter(FixedFormatter([tick_label(value) for value in values]))
     side.set_minor_formatter(NullFormatter())
-    del colors
-
-
-def _seconds(value: float) -> str:
-    return prefixed(value, "s").replace(".00", "").replace(".0", "")
 
 
 def _boxes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:

@@ -162,7 +162,7 @@ def _chart(
         symbols=tuple(symbols),
         marks=tuple(marks),
         marks_label=label,
-        legend=_legend(kind, style),
+        legend=_legend(kind, chart.drawn(style.legend, symbols, marks, style.markers)),
         notes=tuple(
             [*chart.remarks(placements), *hidden, *_remarks(kind, placements, found, alone)]
         ),
@@ -351,8 +351,8 @@ def _marks(
     return marks, f"no flop: {len(idle)}, {share} % of time" if idle else ""
 
 
-def _legend(kind: chart.Kind, style: Look) -> tuple[Entry, ...]:
-    legend = list(style.legend)
+def _legend(kind: chart.Kind, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    legend = list(entries)
     if kind != "time":
         legend.append(Entry("closed: complexity (B, F)", "ink", 0, True))
     if kind == "combined":

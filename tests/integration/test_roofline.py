@@ -111,6 +111,28 @@ def test_ceilings_from_a_file(folder, capsys):
     assert "kind,name,value" in refused(capsys, "1", "--ceilings", "bad.csv")
 
 
+def test_pictures_take_a_title_other_names_and_a_size(folder, capsys):
+    words = ("--title", "My network", "--alias", "ge*=Product", "--size", "9x5")
+    taupy(capsys, "1", "-o", "a.svg", *words)
+    drawn = Path("a.svg").read_text("utf-8")
+    assert "My network" in drawn and "Product" in drawn and 'width="648pt"' in drawn
+    assert "--alias: no point is named like 'x'" in refused(capsys, "1", "--alias", "x=y", code=2)
+    assert "such as 11x6" in refused(capsys, "1", "--size", "large", code=2)
+
+
+def test_a_run_on_one_thread_is_held_against_the_roofs_of_one(folder, capsys):
+    one = [replace(each, threads=1, value=each.value / 2, characterization="1") for each in EPYC]
+    used = {"CPU Type": "AMD EPYC", "CPU Time User (s)": "1.5", "CPU Time System (s)": "0.05"}
+    with ProfileDB.open(folder / "taupy.db", readonly=False) as db:
+        add_profile(db, cpu_trial(20, metadata=used))
+        add_profile(db, cpu_trial(21, metadata={**used, "CPU Time User (s)": "3.0"}))
+        add_ceilings(db, one)
+    assert "fp32 275 Gflop/s (measured)" in roofs_named(taupy(capsys, "8"))
+    assert "(1 thread)" in roofs_named(taupy(capsys, "8"))
+    assert "fp32 550 Gflop/s (measured)" in roofs_named(taupy(capsys, "9"))
+    assert "fp32 550 Gflop/s (measured)" in roofs_named(taupy(capsys, "8", "--threads", "2"))
+
+
 def test_one_page_one_csv_one_json(folder, capsys):
     shown = taupy(capsys, "1", "2", "-o", "both.html")
     assert shown.err.splitlines() == [

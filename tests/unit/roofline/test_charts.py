@@ -19,7 +19,7 @@ from taupy.roofline.placement import place
 from taupy.roofline.roofs import roofs_of
 from taupy.roofline.verdict import verdict
 from tests.unit.roofline.build import ceiling
-from tests.unit.roofline.test_placement import point, roofs
+from tests.unit.roofline.test_placement import CEILINGS, V100, point, roofs
 
 ALL = ("classic", "hierarchical", "complexity", "time", "combined")
 
@@ -229,13 +229,36 @@ def test_further_roofs_are_dashed_and_bear_their_names():
     assert len(lines(chart, "compute")) == 2
 
 
-def test_the_launch_ceiling_is_flop_over_all_launches():
+def test_the_launch_ceiling_is_that_of_the_kernel_with_the_most_time():
     placed = [
         place(point({"fp32": 4e9}, {"DRAM": 4e8}, launches=500), roofs()),
-        place(point({"fp32": 4.4e9}, {"DRAM": 4e8}, launches=500), roofs()),
+        place(point({"fp32": 4.4e9}, {"DRAM": 4e8}, 2e-3, launches=400, short="large"), roofs()),
     ]
     (line,) = lines(classic.classic(placed, "DRAM"), "launch")
-    assert line.value == pytest.approx(8.4e9 / 4.2e-3)
+    assert line.value == pytest.approx(4.4e9 / (400 * 4.2e-6))
+    assert "of large: 400 launches" in line.label
+
+
+def test_a_roof_is_drawn_where_its_precision_matters():
+    """A few indices in double precision do not make fp64 a roof of the chart."""
+    found = [*CEILINGS, ceiling("compute", "fp64", 7.6e12, V100)]
+    few = place(point({"fp32": 1e9, "fp64": 1e6}, {"DRAM": 1e8}), roofs(found=found))
+    much = place(point({"fp32": 1e9, "fp64": 1e8}, {"DRAM": 1e8}), roofs(found=found))
+    named = [
+        {line.label.split()[0] for line in lines(classic.classic([one], "DRAM"), "compute")}
+        for one in (few, much)
+    ]
+    assert named == [{"fp32"}, {"fp32", "fp64"}]
+
+
+def test_the_legend_names_only_what_is_drawn():
+    placed = [
+        place(point({"fp32": 4e9}, {"DRAM": 4e8}, name="seen", short="seen"), roofs()),
+        place(
+            point({}, {}, flop_tier="unknown", name="missed", short="missed", share=0.0), roofs()
+        ),
+    ]
+    assert [one.label.split()[0] for one in classic.classic(placed, "DRAM").legend] == ["seen"]
 
 
 @pytest.mark.parametrize("kind", ALL)

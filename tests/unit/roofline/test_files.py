@@ -221,13 +221,18 @@ def test_ticks_are_powers_of_ten_thinned_out_or_filled_up():
     assert ticks(charts.Axis("", "B", 0.5, 2e3)) == [1, 10, 100, 1000]
     assert ticks(charts.Axis("", "B", 1, 3e30)) == [10.0**e for e in range(0, 31, 6)]
     assert ticks(charts.Axis("", "B", 4, 130)) == [5, 10, 20, 50, 100]
-    assert [tick_label(value) for value in (0.01, 1, 1e3, 1e-3, 1e12)] == [
-        "0.01",
-        "1",
-        "1 k",
-        "1 m",
-        "1 T",
+    assert [tick_label(value) for value in (0.01, 1, 1e3, 1e-3, 1e12, 5e-4, 20)] == [
+        *("10\u207b\u00b2", "10\u2070", "10\u00b3", "10\u207b\u00b3", "10\u00b9\u00b2"),
+        *("5\u00b710\u207b\u2074", "2\u00b710\u00b9"),
     ]
+
+
+def test_a_picture_has_the_size_that_was_asked_for(tmp_path):
+    chart = classic.classic([place(point({"fp32": 8e9}, {"DRAM": 1e9}), roofs())], "DRAM")
+    write_picture(chart, tmp_path / "a.svg", size=(9, 5))
+    assert 'width="648pt" height="360pt"' in (tmp_path / "a.svg").read_text("utf-8")
+    with pytest.raises(UsageError, match="leaves no room for the chart"):
+        write_picture(chart, tmp_path / "b.svg", size=(3, 2))
 
 
 def test_a_page_needs_no_network_and_takes_names_as_text():
