@@ -1,0 +1,110 @@
+"""What questions about values cost, beside the bare SQL of the same sums.
+
+    python benchmarks/values.py --fleet FILE --large FILE
+
+FILE is made where it does not exist: a fleet of 3,000 trials of 1,700 call paths (minutes),
+and one trial of a million. Each line is the median CPU time of rounds in turns, in one
+process, and the ratio to the line above it that is marked `bare`. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from taupy.model.question import Question
+from taupy.profiledb import metrics
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
+from taupy.report import pivot
+from taupy.report.pivot import Layout
+from tests.builders import wide_profile
+
+BARE = """
+    SELECT value.trial_id, sum(value.exclusive)
+      FROM timer_value AS value JOIN metric ON metric.id = value.metric_id
+     WHERE metric.name = 'time' GROUP BY value.trial_id
+"""
+BARE_PATHS = """
+    SELECT callpath_id, sum(exclusive) FROM interval_value WHERE trial_id = 1 GROUP BY callpath_id
+"""
+FLEET = ("application", "meta.library", "gpu")
+
+
+def make_fleet(path: Path, trials: int, paths: int) -> None:
+    with ProfileDB.open(path, create=True) as db:
+        for number in range(trials):
+            profile = wide_profile(paths, timers=500, seed=number)
+            profile.uuid = f"01900000-0000-7000-8000-{number:012d}"
+            profile.application = f"app{number % 6}"
+            profile.metadata = {"library": f"lib{number % 3}", "GPU Name": f"GPU {number % 4}"}
+            add_profile(db, profile)
+
+
+def make_large(path: Path, paths: int) -> None:
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, wide_profile(paths))
+
+
+def measured(questions: dict[str, Callable[[], object]], rounds: int) -> None:
+    """Print the median CPU time of each, and its ratio to the first, which is the bare SQL."""
+    times: dict[str, list[float]] = {name: [] for name in questions}
+    for _ in range(rounds):
+        for name, ask in questions.items():
+            began = time.process_time()
+            ask()
+            times[name].append(time.process_time() - began)
+    middle = {name: statistics.median(found) for name, found in times.items()}
+    bare = next(iter(middle.values()))
+    for name, seconds in middle.items():
+        print(f"{name:48}{1e3 * seconds:10.1f} ms{seconds / bare:8.2f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--fleet", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--large", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--trials", type=int, default=3000)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    if not args.fleet.exists():
+        make_fleet(args.fleet, args.trials, 1700)
+    if not args.large.exists():
+        make_large(args.large, 1_000_000)
+    print(f"Python {sys.version.split()[0]}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
+    with ProfileDB.open(args.fleet) as db:
+        trials = db.trials()
+        ids = tuple(trial.id for trial in trials)
+        layout = Layout(rows=("application", "library"), columns=("gpu",))
+        measured(
+            {
+                f"bare: totals of {len(ids)} trials": lambda: db.rows(BARE),
+                "values by trial and kind": lambda: values(db, Question(ids, by=("trial", "kind"))),
+                f"values by {', '.join(FLEET)}": lambda: values(db, Question(ids, by=FLEET)),
+                "pivot --rows application,library --columns gpu": lambda: pivot.made(
+                    db, trials, layout
+                ),
+            },
+            args.rounds,
+        )
+    with ProfileDB.open(args.large) as db:
+        measured(
+            {
+                "bare: call paths of a trial": lambda: db.rows(BARE_PATHS),
+                "values by call path": lambda: values(db, Question((1,), by=("callpath",))),
+                "flat profile": lambda: metrics.flat_profile(db, 1),
+            },
+            args.rounds,
+        )
+
+
+if __name__ == "__main__":
+    main()
