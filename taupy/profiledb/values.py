@@ -26,6 +26,9 @@ from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import dimension, labels
 from taupy.profiledb.statements import Statement
 
+Choices = list[tuple[int, ...]]
+"""For each id the codes of its labels."""
+
 _NUMBERS = {int, float, type(None)}
 
 
@@ -87,10 +90,10 @@ def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence
 def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
     """The table under the dimensions that were asked for; rows of equal labels become one."""
     names, choices = _choices(db, summed, by)
-    if all(len(one) == 1 for found in choices.values() for one in found):
+    if all(len(one) == 1 for found in choices.values() for one in found or ()):
         table = Table(
             {
-                name: [found[code][0] for code in summed.codes[_source(summed, name)]]
+                name: _codes(summed.codes[_source(summed, name)], found)
                 for name, found in choices.items()
             },
             names,
@@ -109,12 +112,18 @@ def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
 
 def _choices(
     db: ProfileDB, summed: Table, by: Sequence[str]
-) -> tuple[dict[str, Sequence[Any]], dict[str, list[tuple[int, ...]]]]:
-    """The labels of each dimension; and, for each id that it follows from, their codes."""
+) -> tuple[dict[str, Sequence[Any]], dict[str, Choices | None]]:
+    """The labels of each dimension; and, for each id that it follows from, their codes.
+
+    None for these where ids are labels.
+    """
     names: dict[str, Sequence[Any]] = {}
-    choices: dict[str, list[tuple[int, ...]]] = {}
+    choices: dict[str, Choices | None] = {}
     for name in by:
         ids = summed.labels[_source(summed, name)]
+        if not dimension(name).sql:  # the ids are the labels, and there may be a million
+            names[name], choices[name] = ids, None
+            continue
         numbers: dict[Any, int] = {}
         of_id = labels(db, name, ids)
         choices[name] = [
@@ -124,17 +133,19 @@ def _choices(
     return names, choices
 
 
+def _codes(codes: Sequence[int], choices: Choices | None) -> Sequence[int]:
+    return codes if choices is None else [choices[code][0] for code in codes]
+
+
 def _source(summed: Table, name: str) -> str:
     """The ids that a dimension follows from."""
     return name if name in summed.codes else dimension(name).of
 
 
-def _groups(
-    summed: Table, choices: dict[str, list[tuple[int, ...]]]
-) -> list[list[tuple[int, ...]]]:
+def _groups(summed: Table, choices: dict[str, Choices | None]) -> list[list[tuple[int, ...]]]:
     """For each row the codes that it counts under: several where a label has several."""
     of_row = [
-        [found[code] for code in summed.codes[_source(summed, name)]]
+        [(code,) if found is None else found[code] for code in summed.codes[_source(summed, name)]]
         for name, found in choices.items()
     ]
     return [list(product(*row)) for row in zip(*of_row, strict=True)] or [[()]] * summed.size
