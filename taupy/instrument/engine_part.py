@@ -119,7 +119,13 @@ def _thread(engine: "Engine", thread: "ThreadTree", now: int) -> "dict[str, Any]
 
 def health(engine: "Engine") -> dict[str, str]:
     """What was missed, in words."""
-    found = {}
+    found = {
+        "plain_engine": (
+            "measured by the plain-Python engine: signal handlers and finalizers (__del__, weakref "
+            "callbacks) that run while it is at work are not counted, nor what they call: their "
+            "counts are lower bounds (the compiled engine counts all)"
+        )
+    }
     if engine.replaced:
         found["profile_hook"] = (
             f"our profile function was replaced or taken away {engine.replaced} times, by the "
