@@ -92,7 +92,10 @@ EXTENSIONS = [
 ]
 if platform.machine() in ("x86_64", "aarch64"):
     EXTENSIONS.append(native("micro", ["micro.c"]))
-usable = sys.platform == "linux" and sys.implementation.name == "cpython"
+# `taupy run` refuses builds without the GIL.
+usable = (
+    sys.platform == "linux" and sys.implementation.name == "cpython" and "t" not in sys.abiflags
+)
 
 setup(
     ext_modules=EXTENSIONS if usable and not os.environ.get("TAUPY_NO_NATIVE") else [],

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         return examine(args.file, args.form)
     checks = [
         ("taupy", _OK, f"{__version__} in {Path(__file__).parent.parent}"),
-        ("python", _OK, f"{platform.python_version()} {sys.executable}"),
+        _python(),
         _engine(),
         _boot(),
         _state(),
@@ -64,6 +64,15 @@ def run(args: argparse.Namespace) -> int:
         for name, state, text in checks:
             terminal.write(f"{state:8}{name:14}{visible(text)}\n")
     return 1 if any(state == _BAD for _, state, _ in checks) else 0
+
+
+def _python() -> tuple[str, str, str]:
+    from taupy.instrument import launch
+
+    text = f"{platform.python_version()} {sys.executable}"
+    if launch.is_free_threaded():
+        return "python", _BAD, f"{text}: a free-threaded build, whose programs cannot be measured"
+    return "python", _OK, text
 
 
 def _engine() -> tuple[str, str, str]:

@@ -482,6 +482,14 @@ def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
     """Which engine to use, and a first reading of its clock."""
     if asked not in ("auto", "native", "python"):
         raise UsageError(f"there is no engine {asked!r}: auto, native or python")
+    from taupy.instrument import launch
+
+    if launch.is_free_threaded():
+        raise TaupyError(
+            "this Python is a free-threaded build, which taupy cannot measure: without the GIL "
+            "threads would miscount each other's calls; run the program with "
+            f"python{sys.version_info.major}.{sys.version_info.minor}, the build with the GIL"
+        )
     if asked == "python":
         return "python", (0, 0)
     try:

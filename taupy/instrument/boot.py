@@ -129,6 +129,8 @@ def _file(path: str) -> str:
 def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
     if settings["version"] != VERSION:
         raise RuntimeError("the run was launched by another version of taupy")
+    if "t" in sys.abiflags:
+        raise RuntimeError("a free-threaded build of Python cannot be measured")
     options = dict(settings["engine_options"])
     options["run_folder"] = folder
     options["wait_for_main"] = 1

@@ -64,6 +64,11 @@ def library_folders() -> list[str]:
     return sorted(both, key=len, reverse=True)
 
 
+def is_free_threaded() -> bool:
+    """Is this interpreter built without the GIL? (The GIL may be on nevertheless.)"""
+    return "t" in sys.abiflags
+
+
 def is_boot_installed(options: list[str]) -> bool:
     """Will an interpreter with these options process our .pth?"""
     letters = "".join(option[1:] for option in options if option[:1] == "-" != option[1:2])
