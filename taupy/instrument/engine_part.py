@@ -23,6 +23,7 @@ import posix
 from builtins import (  # noqa: UP029
     BaseException,
     Exception,
+    FileExistsError,
     OSError,
     dict,
     enumerate,
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
     from taupy.instrument.engine_tree import ThreadTree
 
 _open, _write, _read, _close = posix.open, posix.write, posix.read, posix.close
-_replace, _getppid, _fstat, _times = posix.replace, posix.getppid, posix.fstat, posix.times
+_unlink, _replace, _getppid = posix.unlink, posix.replace, posix.getppid
+_fstat, _times = posix.fstat, posix.times
 _spawn, _waitpid, _OPEN = posix.posix_spawn, posix.waitpid, posix.POSIX_SPAWN_OPEN
 _sigmask, _sigpending, _sigtake = (
     _signal.pthread_sigmask,
@@ -55,7 +57,7 @@ _SIGNALS = tuple(_signal.valid_signals())
 _READ_ONLY, _WRITE_ONLY = posix.O_RDONLY, posix.O_WRONLY
 _READ = posix.O_RDONLY | posix.O_CLOEXEC
 _PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
-_FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
+_FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
 
 
 def document(engine: "Engine", state: str) -> "dict[str, Any]":
@@ -184,11 +186,18 @@ def write(engine: "Engine", path: bytes, state: str) -> bool:
     try:
         data = _dumps(document(engine, state))
         temporary = path + b".new"
-        descriptor = _open(temporary, _FLAGS, 0o600)
+        try:
+            descriptor = _open(temporary, _FLAGS, 0o600)
+        except FileExistsError:  # of an earlier try that was cut off
+            _unlink(temporary)
+            descriptor = _open(temporary, _FLAGS, 0o600)
         try:
             view = memoryview(data)
             while view:
                 view = view[_write(descriptor, view) :]
+        except BaseException:
+            _unlink(temporary)
+            raise
         finally:
             _close(descriptor)
         _replace(temporary, path)
