@@ -344,7 +344,8 @@ static void write_spill(const PartHeader *part)
 void part_save(PartHeader *part)
 {
     struct rlimit before[2];
-    if (memchr(in_memory, 1, part->chunk_count) == NULL)
+    if (memchr(in_memory, 1, part->chunk_count) == NULL ||
+        (path_of_part == NULL && spill_of_part == NULL))
         return;
     lift_limits(before, 1);
     int failed = path_of_part == NULL || write_missing(part) != 0;

@@ -57,6 +57,7 @@ _SIGNALS = tuple(_signal.valid_signals())
 _READ_ONLY, _WRITE_ONLY = posix.O_RDONLY, posix.O_WRONLY
 _READ = posix.O_RDONLY | posix.O_CLOEXEC
 _PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
+_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
 _FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
 
 
@@ -185,27 +186,36 @@ def write(engine: "Engine", path: bytes, state: str) -> bool:
     """Write or replace a part in one step. False if that could not be done."""
     try:
         data = _dumps(document(engine, state))
-        temporary = path + b".new"
+        place, _, name = path.rpartition(b"/")
+        folder = _open(place or b".", _FOLDER_FLAGS)
         try:
-            descriptor = _open(temporary, _FLAGS, 0o600)
-        except FileExistsError:  # of an earlier try that was cut off
-            _unlink(temporary)
-            descriptor = _open(temporary, _FLAGS, 0o600)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[_write(descriptor, view) :]
-        except BaseException:
-            _unlink(temporary)
-            raise
+            _write_in(folder, name, data)
         finally:
-            _close(descriptor)
-        _replace(temporary, path)
+            _close(folder)
         return True
     except Exception as error:
         if is_the_programs(error):
             raise
         return False  # such as a full disk
+
+
+def _write_in(folder: int, name: bytes, data: bytes) -> None:
+    temporary = name + b".new"
+    try:
+        descriptor = _open(temporary, _FLAGS, 0o600, dir_fd=folder)
+    except FileExistsError:  # of an earlier try that was cut off
+        _unlink(temporary, dir_fd=folder)
+        descriptor = _open(temporary, _FLAGS, 0o600, dir_fd=folder)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[_write(descriptor, view) :]
+    except BaseException:
+        _unlink(temporary, dir_fd=folder)
+        raise
+    finally:
+        _close(descriptor)
+    _replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def process_start_time() -> int:

@@ -127,8 +127,7 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
     refused: list[str] = []
     for path in state_folders():
         try:
-            if not os.path.lexists(path):
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(path)
             with open_own(os.path.abspath(path)) as state:
                 return _with_room(state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}")), refused
         except Untrusted as failed:
@@ -138,6 +137,16 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
             problem = problem or failed
     assert problem is not None
     raise problem
+
+
+def _make(path: Path) -> None:
+    """Make a state folder, and the folders above it, if they are missing: for this user only."""
+    if not os.path.lexists(path):
+        before = os.umask(0o077)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        finally:
+            os.umask(before)
 
 
 def _with_room(folder: Folder) -> Folder:
