@@ -25,7 +25,6 @@ from taupy.instrument import part_files
 from taupy.instrument.beginning import never_began
 from taupy.instrument.children import take_notes, unmeasured
 from taupy.instrument.collected import collect, goes_on, has_news
-from taupy.instrument.part_data import Part
 from taupy.instrument.part_files import FOLDED, PART_SUFFIXES
 from taupy.instrument.parts import read_part
 from taupy.instrument.record import HEALTH, HostPlaces, assign_nodes, profile_of
