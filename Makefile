@@ -3,6 +3,7 @@
 # make test-all    run all tests but those that need a GPU
 # make check   lint, format, types, import floors, docs
 # make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
+# make wheel   build a wheel, and try it where there is no compiler
 # make bench   measure what measuring costs
 # make gpu-wheels   fetch into .whl what a GPU machine without network may lack
 # make gpu-check    on a machine with a GPU: its tests, beside torch.profiler
@@ -26,7 +27,8 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs sanitize bench gpu-environment gpu-wheels gpu-check gpu-record clean python
+.PHONY: demo test-environment test test-all check lint types floors docs sanitize bench wheel \
+  gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
 	$(DEMO)/bin/taupy run examples/mnist.py
@@ -62,6 +64,9 @@ sanitize: test-environment
 bench: $(TEST)/.installed-bench
 	for what in overhead bias training startup memory store counters ceilings compare formats gpu_records; do \
 	  $(TEST)/bin/python benchmarks/$$what.py || exit 1; done
+
+wheel: $(TEST)/.installed-wheel
+	scripts/wheel.sh $(TEST)
 
 # PyTorch is taken from the packages of PYTHON: its CUDA must fit the driver. A virtual
 # environment does not see those of another that it was made with: they are named to it. Where

