@@ -12,6 +12,9 @@ from typing import NamedTuple
 INLINED = sys.version_info >= (3, 12)
 """From 3.12 on list, dict and set comprehensions are part of the routine around them."""
 
+LATE_ANNOTATIONS = sys.version_info >= (3, 14)
+"""From 3.14 on annotations are a routine of their own, called when somebody asks for them."""
+
 
 class Program(NamedTuple):
     name: str
@@ -773,6 +776,7 @@ Colour.RED.shout()
             "checked": 2,
             "Colour": 1,
             "Colour.shout": 1,
+            **({"Item.__annotate__": 1} if LATE_ANNOTATIONS else {}),
         },
     ),
     Program(

@@ -75,7 +75,7 @@ CASES = [
     ),
     Case("isolated_module_is_not_found", kind="module", target="part", files={"part.py": WORK}, options=("-I",), status=1, says="No module named part", keeps=(), trials=None, state=None),
     Case("bytecode_goes_elsewhere", WORK + "import part\n", files={"part.py": "x = 1\n"}, options=("-X", "pycache_prefix=cache"), unlike=_CACHE),
-    Case("bytecode_is_written", WORK + "import part\nprint(part.__cached__)\n", files={"part.py": "x = 1\n"}),
+    Case("bytecode_is_written", WORK + "import part\nprint(part.__spec__.cached)\n", files={"part.py": "x = 1\n"}),
     Case("bytecode_is_not_written", WORK + "import part\n", files={"part.py": "x = 1\n"}, options=("-B",)),
     Case("inspect_after_the_end", WORK, options=("-i",), stdin=b"print(work())\nimport sys\nprint(sys.flags.inspect)\n", says="45"),
     Case("inspect_after_an_error", "def work():\n    1/0\nwork()\n", options=("-i",), stdin=b"import sys\nprint(sys.last_value)\n", says="division by zero"),

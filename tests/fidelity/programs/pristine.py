@@ -22,7 +22,7 @@ CASES = [
     ),
     _shows(
         "signal_dispositions_in_the_kernel",
-        "print([l for l in open('/proc/self/status') if l.startswith(('Sig', 'Shd', 'Threads'))])\n",
+        "print([l for l in open('/proc/self/status') if l.startswith(('SigP', 'SigB', 'SigI', 'SigC', 'Shd', 'Threads'))])\n",
     ),
     _shows("signals_ignored_before", "import signal\nprint(signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGINT))\n", ignored=(signal.SIGHUP, signal.SIGINT)),
     _shows("signals_blocked_before", "import signal\nprint(signal.pthread_sigmask(signal.SIG_BLOCK, []))\n", blocked=(signal.SIGUSR1, signal.SIGTERM)),

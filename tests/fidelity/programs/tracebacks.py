@@ -247,7 +247,7 @@ CASES = [
             Thing()
         work()
         """,
-        says="Exception ignored in",
+        says="Exception ignored ",
     ),
     Case(
         "error_seen_again",
