@@ -9,7 +9,7 @@
 #include "part.h"
 
 #define GPU_PART_MAGIC "TAUPYGPU"
-#define GPU_PART_VERSION 2
+#define GPU_PART_VERSION 1
 #define GPU_THREADS_AT_MOST 1000
 #define GPU_LIVE_AT_MOST 128
 

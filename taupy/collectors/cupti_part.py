@@ -45,7 +45,7 @@ _COUNTER_NAMES = (  # noqa: SIM905
 ).split()
 LAYOUT = Layout(
     b"TAUPYGPU",
-    2,
+    1,
     "GPU part",
     {
         _COUNTERS: 8 * len(_COUNTER_NAMES),
@@ -167,7 +167,6 @@ class GpuPart:
         counters: see `GpuCounters` in gpu_part.h.
         notes: facts, and what went wrong (`error.step`, `error.code`, `error.text`).
         trace: the file of single activities, if there is one.
-        lost_bytes: of those in use, so many are in no file.
     """
 
     path: Path | File
@@ -183,15 +182,10 @@ class GpuPart:
     live: list[Live] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     trace: Path | File | None = None
-    lost_bytes: int = 0
 
 
-def read_gpu_part(path: Path | File, trace: File | None = None) -> GpuPart | None:
+def read_gpu_part(path: Path | File) -> GpuPart | None:
     """Decode a GPU part; None if nothing stands in it yet.
-
-    Args:
-        path: the part.
-        trace: the file of single activities; None: it lies beside the part.
 
     Raises:
         FormatError: the file is no GPU part, or damaged.
@@ -206,9 +200,8 @@ def read_gpu_part(path: Path | File, trace: File | None = None) -> GpuPart | Non
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as problem:
         why = f"{type(problem).__name__}: {problem}"
         raise FormatError(f"{path.name} is damaged ({why})") from problem
-    part.lost_bytes = found.lost_bytes
-    beside = trace or path.with_suffix(TRACE_SUFFIX)
-    part.trace = beside if beside.exists() else None
+    trace = path.with_suffix(TRACE_SUFFIX)
+    part.trace = trace if trace.exists() else None
     return part
 
 

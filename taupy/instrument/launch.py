@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from taupy.instrument.boot import VARIABLE
-from taupy.instrument.runfolder import RunSettings, spill_prefix, write_settings
+from taupy.instrument.runfolder import RunSettings, write_settings
 from taupy.state.folder import Folder
 
 PTH = "taupy_boot.pth"
@@ -101,7 +101,6 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     environment.pop(VARIABLE, None)
     options = settings.engine_options
     options["storer_argv"] = storer_command(folder, settings.module_path)
-    options["spill_prefix"] = os.fsencode(spill_prefix(settings))
     options["storer_env"] = [os.fsencode(f"{k}={v}") for k, v in environment.items()]
     write_settings(folder, settings)
     environment[VARIABLE] = folder.path

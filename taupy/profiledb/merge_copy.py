@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
 from taupy.profiledb.text import shown
-from taupy.profiledb.writer import HEALTH, INCOMPLETE, INVARIANTS, RUNNING, free_name, joint_span
+from taupy.profiledb.writer import CUT_OFF, HEALTH, INVARIANTS, RUNNING, free_name, joint_span
 
 _NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
 """Tables whose ids are numbers of one file."""
@@ -419,8 +419,7 @@ class Copier:
             self.connection.execute(
                 "DELETE FROM main.metadata WHERE trial_id = ? AND name = ?", (new, RUNNING)
             )
-            lacking = any((None, name) in ours for name in INCOMPLETE)
-            state = "incomplete" if lacking else "complete"
+            state = "incomplete" if (None, CUT_OFF) in ours else "complete"
         if state == "complete":
             state = their_state
         start, duration = joint_span((start, duration), (their_start, their_duration))
