@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "kernel": [["gemm", "--trial", "2"], ["{evil}", "--trial", "2"]],
     "trials": [[], ["show", "1"], ["show", "2"], ["tag", "1", "{evil}"], ["rename", "3", "{evil}"]],
     "compare": [["1", "3"], ["2", "4"]],
+    "gate": None,
     "pivot": [
         ["--rows", "application,routine", "--columns", "trial"],
         ["--rows", "kernel", "--columns", "gpu,experiment"],
