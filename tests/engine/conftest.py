@@ -166,6 +166,7 @@ class Runner:
         )
         if check:
             assert done.returncode == 0, done.stderr
+        assert database.exists(), f"the run was not stored: {done.stderr}"
         return Trial(database, done.stderr, done.stdout)
 
 
