@@ -25,7 +25,7 @@ EXECS = (posix.execv, posix.execve)
 _STARTERS = (posix.posix_spawn, posix.posix_spawnp)
 _HAS_NOT_EXECUTED = 0x40  # PF_FORKNOEXEC, a flag of the process
 _LOOK_NS, _WAIT_NS = 1_000_000_000, 50_000_000
-_NOTE_BYTES = 1024
+_NOTE_BYTES, _LOOKS = 1024, 100
 _readlink, _sleep = posix.readlink, time.sleep
 
 
@@ -78,8 +78,8 @@ class Children:
         for pid in _children_of(thread):
             if pid in seen:
                 continue
-            command = contents(b"/proc/%s/cmdline" % pid)
-            if command and _has_executed(pid):
+            command = _command(pid)
+            if command:
                 folder, executable = _link(pid, b"cwd") + b"/", _link(pid, b"exe")
                 head = b"%s %d 0" % (pid, began_ns)
                 self._add(b"\0".join((head, folder, executable, command[:-1])))
@@ -110,6 +110,20 @@ class Children:
 
 def _children_of(thread: "ThreadTree") -> list[bytes]:
     return contents(b"/proc/self/task/%d/children" % thread.native_id).split()
+
+
+def _command(pid: bytes) -> bytes:
+    """Its words, each with a NUL behind it; none while it is still our fork, or has ended.
+
+    A parent goes on a moment before the kernel has laid out the words (0.1 to 3 ms), and its next
+    step may be to wait for the child's end."""
+    for _ in range(_LOOKS):
+        if not _has_executed(pid) or _has_ended(pid):
+            break
+        if words := contents(b"/proc/%s/cmdline" % pid):
+            return words
+        _sleep(0.0005)
+    return b""
 
 
 def _has_executed(pid: bytes) -> bool:
