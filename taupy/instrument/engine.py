@@ -197,11 +197,10 @@ def flat() -> list[tuple[str, int, int, int, int]]:
     """
     if _engine is None or not _engine.running:
         return []
-    now = _engine.clock()
     sums: dict[tuple[str, int], list[int]] = {}
     for thread in _engine.threads.copy():
         rows = len(thread.parents)
-        inclusive = thread.inclusive_until(now, rows)
+        inclusive = thread.inclusive_now(rows)
         exclusive = inclusive.copy()
         names = {number: _names(number) for number in {*thread.routines[1:rows]}}
         above: list[frozenset[tuple[str, int]]] = [frozenset()]

@@ -60,7 +60,6 @@ _FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
 
 def document(engine: "Engine", state: str) -> "dict[str, Any]":
     """The part as it stands; open activations count up to now, the trees stay as they are."""
-    now = engine.clock()
     return {
         "format": "taupy-part",
         "version": 2,
@@ -73,10 +72,10 @@ def document(engine: "Engine", state: str) -> "dict[str, Any]":
         "state": state,
         "started_at": engine.started_at,
         "start_ns": engine.start_ns,
-        "end_ns": now,
         "exit_status": engine.exit_status,
         "node": engine.node,
-        "threads": [_thread(engine, thread, now) for thread in engine.threads.copy()],
+        "threads": [_thread(thread) for thread in engine.threads.copy()],
+        "end_ns": engine.clock(),
         # After the threads: none of their routines is missing.
         "routines": _routines(engine.routines.records.copy()),
         "metadata": {**engine.metadata, **(_usage() if state == "ended" else {})},
@@ -96,7 +95,7 @@ def _routines(records: "list[list[Any]]") -> "dict[str, list[Any]]":
     }
 
 
-def _thread(engine: "Engine", thread: "ThreadTree", now: int) -> "dict[str, Any]":
+def _thread(thread: "ThreadTree") -> "dict[str, Any]":
     rows = len(thread.parents)
     return {
         "native_id": thread.native_id,
@@ -106,7 +105,7 @@ def _thread(engine: "Engine", thread: "ThreadTree", now: int) -> "dict[str, Any]
         "routine": thread.routines[:rows],
         "calls": thread.calls[:rows],
         "resumes": thread.resumes[:rows],
-        "inclusive_ns": thread.inclusive_until(now, rows),
+        "inclusive_ns": thread.inclusive_now(rows),
         "events": [
             (name, unit, row or None, int(count), low, high, total / count, squares)
             for (name, unit, row), (count, low, high, total, squares) in [

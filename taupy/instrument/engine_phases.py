@@ -157,6 +157,13 @@ class Phases:
         self.open.remove(phase)
         if thread is None or phase.thread is not thread or phase.row is None:
             return
+        thread.in_api += 1  # where the object's end is the interpreter's work
+        try:
+            self._cut_out(thread, phase)
+        finally:
+            thread.in_api -= 1
+
+    def _cut_out(self, thread: "ThreadTree", phase: OpenPhase) -> None:
         stack = thread.stack
         for at in range(len(stack) - 1, 0, -1):
             if stack[at][1] == phase.row and stack[at][2] >= 0:

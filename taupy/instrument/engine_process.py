@@ -254,8 +254,13 @@ class Engine:
             self.resident_kib = kib
 
     def save_now(self, thread: ThreadTree) -> None:
-        """From a callback: write, and take the time it took out of all that is open."""
-        if not self.running:
+        """From a callback: write, and take the time it took out of all that is open.
+
+        Not in the middle of the in-code API, nor in what a signal handler or finalizer runs there:
+        it may have read the clock already, and the start of what it is about to end would lie
+        behind that.
+        """
+        if not self.running or thread.in_api:
             return
         before = self.clock()
         self.due[0] = NEVER  # other threads go on counting meanwhile

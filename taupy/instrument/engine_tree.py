@@ -33,6 +33,7 @@ Entry = tuple[int, int, int]
 _NO_CHILDREN: dict[int, int] = {}  # shared by all leaves, never written to
 _PYTHON, _C, _TIMER = -1, -2, -3  # marks of entries that are not recorded
 _ENTERED = -2  # instead of a row: the call has been entered already
+_TRIES = 9
 _getframe = sys._getframe
 _modules = sys.modules
 
@@ -62,6 +63,7 @@ class ThreadTree:
         self.parked: dict[int, list[Entry]] = {}  # of greenlets: owner of the top -> stack
         self.passing: BaseException | None = None  # on its way from our callback
         self.replaced = False  # the program has called sys.setprofile here
+        self.in_api = 0  # calls of the in-code API under way: see save_now
         self.child_began_ns = 0  # when a process was started of which nothing is known yet
         self.callback = self._make_callback()
 
@@ -301,15 +303,17 @@ class ThreadTree:
 
     def enter_timer(self, frame: "FrameType | None", routine: int) -> None:
         """Begin a timer in `frame`, the program's own."""
-        row = self.find_caller(frame)
-        child = self.children[row].get(routine)
-        if child is None:
-            child = self._new_row(row, routine)
-        if child < 0:
-            self.stack.append((-id(frame), row, _TIMER))
-            return
-        self.stack.append((-id(frame), child, self.engine.clock()))
-        self.calls[child] += 1
+        self.in_api += 1
+        try:
+            row = self.find_caller(frame)
+            child = self.child(row, routine)
+            if child < 0:
+                self.stack.append((-id(frame), row, _TIMER))
+                return
+            self.stack.append((-id(frame), child, self.engine.clock()))
+            self.calls[child] += 1
+        finally:
+            self.in_api -= 1
 
     def leave_timer(self, frame: "FrameType | None", routine: int) -> bool:
         """End a timer and all timers that began after it.
@@ -317,7 +321,13 @@ class ThreadTree:
         Returns:
             False if it is not open, or if a routine that began later is.
         """
-        now = self.engine.clock()
+        self.in_api += 1
+        try:
+            return self._leave_timer(frame, routine, self.engine.clock())
+        finally:
+            self.in_api -= 1
+
+    def _leave_timer(self, frame: "FrameType | None", routine: int, now: int) -> bool:
         self.find_caller(frame)
         stack, records = self.stack, self.engine.routines.records
         if stack[-1][2] == _TIMER:
@@ -339,7 +349,11 @@ class ThreadTree:
 
     def sample(self, frame: "FrameType | None", name: str, unit: str, value: float) -> None:
         """One value of a user event, at the call path of `frame`."""
-        self.add_sample(name, unit, self.find_caller(frame), value)
+        self.in_api += 1
+        try:
+            self.add_sample(name, unit, self.find_caller(frame), value)
+        finally:
+            self.in_api -= 1
 
     def add_sample(self, name: str, unit: str, row: int, value: float) -> None:
         key = (name, unit, row)
@@ -418,11 +432,16 @@ class ThreadTree:
             (owner, row, start + cost_ns if start >= 0 else start)
             for owner, row, start in self.stack
         ]
+        if self.ended_ns:
+            self.ended_ns += cost_ns
 
-    def inclusive_until(self, now: int, rows: int) -> list[int]:
-        """The inclusive times of the first rows, open activations counted up to `now`."""
-        stack = self.stack.copy()
-        inclusive = self.inclusive[:rows]
+    def inclusive_now(self, rows: int) -> list[int]:
+        """The inclusive times of the first rows, open activations counted up to now."""
+        for _ in range(_TRIES):  # another thread's stack may change under our hands
+            stack, inclusive = self.stack.copy(), self.inclusive[:rows]
+            now = self.engine.clock()
+            if stack == self.stack:
+                break
         for _, row, start in stack[1:]:
             if start >= 0 and row < rows:
                 inclusive[row] += max(0, now - start)

@@ -118,11 +118,7 @@ def _check(part: Part) -> None:
         if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
             raise FormatError(f"{part.name} is damaged: its columns differ in length")
         # Sums over rows are stored, and must fit as well.
-        # Times of the plain engine were refused here as below 0; where they come from is not
-        # known yet, and a whole profile is not given up for them.
-        if min(min(thread.calls), min(thread.resumes)) < 0 or any(
-            min(column) < -_LARGEST or abs(sum(column)) > _LARGEST for column in columns
-        ):
+        if any(min(column) < 0 or sum(column) > _LARGEST for column in columns):
             raise FormatError(f"{part.name} is damaged: counts or times that cannot be")
         if not -1 <= min(thread.routine) <= max(thread.routine) < len(part.routines):
             raise FormatError(f"{part.name} is damaged: a call path of no routine")

@@ -19,10 +19,12 @@ from taupy.state import values
 from taupy.instrument import engine, engine_part
 sys.modules["_taupy_engine"] = engine
 class Clock:
-    "now moves only when the program says so; nothing is called for it"
-    now = 1_000_000
+    "now moves only when the program says so, or by `step` at every reading"
+    now, step = 1_000_000, 0
 clock = Clock()
-def read(): return clock.now
+def read():
+    clock.now += clock.step
+    return clock.now
 def part(state="running"): return engine_part.document(engine._engine, state)
 source = open({program!r}).read()
 code = compile(source, "prog.py", "exec")

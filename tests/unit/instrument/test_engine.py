@@ -165,6 +165,61 @@ outer()
     assert done.last.inclusive()["<module>"] == 11
 
 
+SLOW_WRITES = """
+import _taupy_engine
+engine, write = _taupy_engine._engine, _taupy_engine.engine_part.write
+def slowly(*arguments):
+    clock.now += 100_000
+    return write(*arguments)
+_taupy_engine.engine_part.write = slowly
+"""
+
+
+def assert_a_tree_of_times(thread):
+    inclusive = thread["inclusive_ns"]
+    assert min(inclusive) >= 0
+    own = inclusive.copy()
+    for row, parent in enumerate(thread["parent"]):
+        if row:
+            own[parent] -= inclusive[row]
+    assert min(own) >= 0
+
+
+def test_the_part_is_not_written_in_the_middle_of_a_timers_end(measure):
+    done = measure(
+        SLOW_WRITES
+        + """
+clock.step = 1
+for n in range(80):
+    engine.due[0] = clock.now + n  # due at every reading of the clock in turn
+    _taupy_engine.timer_enter(f"timer {n}", "USER")
+    _taupy_engine.timer_leave(f"timer {n}", "USER")
+    engine.save_every_ns = 1
+clock.step = 0
+"""
+    )
+    assert_a_tree_of_times(done.last.part["threads"][0])
+
+
+def test_a_part_written_as_a_thread_ends_takes_nothing_from_the_thread(measure):
+    done = measure(
+        SLOW_WRITES
+        + """
+import threading
+def work(n):
+    clock.step = 1
+    engine.due[0] = clock.now + n
+for n in range(20):
+    thread = threading.Thread(target=work, args=(n,))
+    thread.start(); thread.join()
+    clock.step = 0
+"""
+    )
+    assert len(done.last.part["threads"]) == 21
+    for thread in done.last.part["threads"]:
+        assert_a_tree_of_times(thread)
+
+
 def test_excluded_time_is_the_callers_and_the_callees_go_to_the_caller(measure):
     done = measure(
         """
