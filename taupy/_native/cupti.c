@@ -55,11 +55,16 @@ static pthread_t worker;
 static int worker_problem; /* errno of its creation */
 static int began;
 static int unified_problem; /* what CUPTI answered, atomically; 0: nothing to say */
+static uint64_t buffer_moves; /* buffers asked of us or handed to us, atomically */
+static int is_lent; /* torch.profiler may have CUPTI's records, atomically */
+static uint64_t lent_launches, lent_moves; /* when it was lent */
+static int lend_problem; /* as unified_problem */
 
 /* ---------------------------------------------------------------- buffers */
 
 static void on_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records)
 {
+    __atomic_add_fetch(&buffer_moves, 1, __ATOMIC_RELAXED);
     *max_records = 0;
     *buffer = NULL;
     *size = 0;
@@ -110,6 +115,7 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
     int32_t number = buffer_number(buffer);
     if (number < 0)
         return;
+    __atomic_add_fetch(&buffer_moves, 1, __ATOMIC_RELAXED);
     Buffer *done = &buffers[number];
     done->valid = valid < BUFFER_BYTES ? valid : BUFFER_BYTES;
     __atomic_store_n(&sums.counters->told,
@@ -285,6 +291,9 @@ static void housekeeping(void)
     int unified = __atomic_exchange_n(&unified_problem, 0, __ATOMIC_ACQ_REL);
     if (unified != 0)
         note_result("records.missing", "unified memory", unified);
+    int lent = __atomic_exchange_n(&lend_problem, 0, __ATOMIC_ACQ_REL);
+    if (lent != 0)
+        note_result("records.missing", "all after torch.profiler", lent);
     part->start_ticks = host->part_start();
     sums.counters->realtime_end = clock_ns(CLOCK_REALTIME);
     sums.counters->monotonic_end = clock_ns(CLOCK_MONOTONIC);
@@ -347,7 +356,8 @@ static void *work(void *unused)
             drain();
         } else if (!woken) {
             uint64_t launches = __atomic_load_n(&sums.counters->launches, __ATOMIC_RELAXED);
-            if (launches != seen && cupti.version != CRASHES_IN_FLUSH)
+            if (launches != seen && cupti.version != CRASHES_IN_FLUSH &&
+                !__atomic_load_n(&is_lent, __ATOMIC_ACQUIRE))
                 flush(0); /* what is complete goes to the file: it outlives a kill */
             seen = launches;
             drain();
@@ -442,6 +452,17 @@ static void begin_worker(void)
 
 /* ---------------------------------------------------------------- the end */
 
+/* Has torch.profiler taken the records of what was launched since it began? Then no buffer was
+ * asked of us, or handed to us. */
+static void count_lent(void)
+{
+    uint64_t since = __atomic_load_n(&sums.counters->launches, __ATOMIC_RELAXED) - lent_launches;
+    if (since != 0 && __atomic_load_n(&buffer_moves, __ATOMIC_RELAXED) == lent_moves) {
+        sums.counters->lent += since;
+        sums.counters->lendings++;
+    }
+}
+
 static void end(int last)
 {
     if (began != 1 || __atomic_load_n(&worker_gone, __ATOMIC_ACQUIRE))
@@ -462,6 +483,8 @@ static void end(int last)
     }
     if (last || result != 0) {
         calls_closed = 1;
+        if (__atomic_exchange_n(&is_lent, 0, __ATOMIC_ACQ_REL))
+            count_lent();
         if (sums.counters->state == GPU_RUNNING)
             sums.counters->state = GPU_ENDED;
         if (!works)
@@ -532,19 +555,21 @@ static int choose_callbacks(void)
 }
 
 /* The kinds of records; only kernels and copies are indispensable. */
+static const struct {
+    uint32_t kind;
+    int needed, trace;
+} kinds[] = {
+    {RECORD_DEVICE, 0, 0},        {RECORD_CONCURRENT_KERNEL, 1, 0},
+    {RECORD_MEMCPY, 1, 0},        {RECORD_MEMSET, 1, 0},
+    {RECORD_MEMCPY2, 0, 0},       {RECORD_MEMORY2, 0, 0},
+    {RECORD_MEMORY_POOL, 0, 0},   {RECORD_RUNTIME, 0, 1},
+    {RECORD_DRIVER, 0, 1},
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
 static int choose_records(void)
 {
-    static const struct {
-        uint32_t kind;
-        int needed, trace;
-    } kinds[] = {
-        {RECORD_DEVICE, 0, 0},        {RECORD_CONCURRENT_KERNEL, 1, 0},
-        {RECORD_MEMCPY, 1, 0},        {RECORD_MEMSET, 1, 0},
-        {RECORD_MEMCPY2, 0, 0},       {RECORD_MEMORY2, 0, 0},
-        {RECORD_MEMORY_POOL, 0, 0},   {RECORD_RUNTIME, 0, 1},
-        {RECORD_DRIVER, 0, 1},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < KINDS; i++) {
         if (kinds[i].trace && !host->trace)
             continue;
         int result = cupti.enable(kinds[i].kind);
@@ -557,6 +582,43 @@ static int choose_records(void)
         }
     }
     return 0;
+}
+
+/* Those kinds once more, but for the devices, which are told of again each time. */
+static int enable_records(void)
+{
+    int first = 0;
+    for (size_t i = 0; i < KINDS; i++)
+        if (kinds[i].kind != RECORD_DEVICE && (host->trace || !kinds[i].trace)) {
+            int result = cupti.enable(kinds[i].kind);
+            if (kinds[i].needed && result != 0 && first == 0)
+                first = result;
+        }
+    return first;
+}
+
+/* Called by a thread of the program where its torch.profiler begins, and where it has ended. It
+ * registers callbacks of its own for buffers, if it can without a subscriber, and at its end
+ * disables the kinds: what it took is its, and what comes after is ours again. */
+static void lend(int begins)
+{
+    int saved = errno, result;
+    if (began != 1 || calls_closed || __atomic_load_n(&cupti_gave_up, __ATOMIC_ACQUIRE))
+        return;
+    if (begins && !__atomic_load_n(&is_lent, __ATOMIC_ACQUIRE)) {
+        if (cupti.version != CRASHES_IN_FLUSH)
+            flush(0); /* what is complete is ours */
+        lent_moves = __atomic_load_n(&buffer_moves, __ATOMIC_RELAXED);
+        lent_launches = __atomic_load_n(&sums.counters->launches, __ATOMIC_RELAXED);
+        __atomic_store_n(&is_lent, 1, __ATOMIC_RELEASE);
+    } else if (!begins && __atomic_load_n(&is_lent, __ATOMIC_ACQUIRE)) {
+        count_lent();
+        if ((result = cupti.register_callbacks(on_buffer_requested, on_buffer_completed)) != 0 ||
+            (result = enable_records()) != 0)
+            __atomic_store_n(&lend_problem, result, __ATOMIC_RELEASE);
+        __atomic_store_n(&is_lent, 0, __ATOMIC_RELEASE);
+    }
+    errno = saved;
 }
 
 /* What unified memory moves. CUPTI must be asked when the driver is ready, which it is not yet
@@ -685,6 +747,7 @@ static void begin(GpuHost *asking)
     asking->end = end;
     asking->forked = forked;
     asking->snapshot = snapshot;
+    asking->lend = lend;
     calls_closed = 0;
     atexit(at_exit); /* where C code ends the process, not Python */
 }

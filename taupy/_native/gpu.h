@@ -228,6 +228,13 @@ static const char *gpu_snapshot(const char *path)
     return taupy_gpu_host.snapshot(path) == 0 ? NULL : "the GPU's records could not be had in time";
 }
 
+/* The program's own torch.profiler is about to begin, or has ended. */
+static void gpu_lend(int begins)
+{
+    if (taupy_gpu_host.enabled && taupy_gpu_host.lend != NULL)
+        taupy_gpu_host.lend(begins);
+}
+
 static void gpu_forked(void)
 {
     if (taupy_gpu_host.forked != NULL) {
@@ -236,6 +243,7 @@ static void gpu_forked(void)
         taupy_gpu_host.end = NULL;
         taupy_gpu_host.forked = NULL;
         taupy_gpu_host.snapshot = NULL;
+        taupy_gpu_host.lend = NULL;
         gpu_lookout = 0;
     }
     backward_thread = NULL;

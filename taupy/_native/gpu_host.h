@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define GPU_HOST_VERSION 2
+#define GPU_HOST_VERSION 3
 #define GPU_HOST_SYMBOL "taupy_gpu_host"
 
 typedef struct GpuPlace {
@@ -39,6 +39,8 @@ typedef struct GpuHost {
     void (*forked)(void);       /* in a forked child */
     int (*snapshot)(const char *path); /* what is complete goes into this file; 0: it did */
     void (*region)(int begins); /* of the calling thread; may wait for the GPU; or NULL */
+    void (*lend)(int begins);   /* the program's torch.profiler takes CUPTI's records from now
+                                   on, or no more; or NULL */
 } GpuHost;
 
 #endif

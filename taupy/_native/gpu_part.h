@@ -9,7 +9,7 @@
 #include "part.h"
 
 #define GPU_PART_MAGIC "TAUPYGPU"
-#define GPU_PART_VERSION 1
+#define GPU_PART_VERSION 2
 #define GPU_THREADS_AT_MOST 1000
 #define GPU_LIVE_AT_MOST 128
 
@@ -99,6 +99,8 @@ typedef struct GpuCounters {
     uint64_t walk_errors;     /* buffers that CUPTI could not read to the end */
     int64_t realtime_start, monotonic_start, realtime_end, monotonic_end;
     uint64_t told;            /* launches when the last buffer came: are buffers still ours? */
+    uint64_t lent;            /* launches whose records torch.profiler took */
+    uint64_t lendings;        /* how often it took some */
 } GpuCounters;
 
 enum GpuState { GPU_STARTING = 0, GPU_RUNNING = 1, GPU_FAILED = 2, GPU_ENDED = 3 };

@@ -236,7 +236,7 @@ static Routine *routine_shown(Routine *routine)
     return routine->flags & ROUTINE_EXCLUDED ? NULL : routine->shown;
 }
 
-/* `__enter__` or `__exit__` is called; `object` may be NULL. */
+/* `__enter__` or `__exit__` is called; `object` may be NULL. Or a method of torch.profiler's. */
 static void phase_called(Thread *thread, Routine *routine, PyObject *object)
 {
     int saved = errno;
@@ -244,6 +244,8 @@ static void phase_called(Thread *thread, Routine *routine, PyObject *object)
     PyErr_Fetch(&type, &value, &trace);
     if (routine->flags & ROUTINE_PHASE_EXIT && object != NULL)
         phase_end(thread, object);
+    if (routine->flags & ROUTINE_LENDS)
+        gpu_lend(1);
     Routine *shown = routine_shown(routine);
     if (shown != NULL && !python_disabled && thread->cursor != &thread->hidden) {
         enter(shown->key, 0, Py_None, NULL, 1);
@@ -269,6 +271,8 @@ static void phase_returns(Thread *thread, Routine *routine, PyObject *object, in
     }
     if (routine->flags & ROUTINE_PHASE_ENTER && returned && object != NULL)
         phase_begin(thread, object);
+    if (routine->flags & ROUTINE_TAKES_BACK)
+        gpu_lend(0);
     PyErr_Restore(type, value, trace);
     errno = saved;
 }

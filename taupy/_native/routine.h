@@ -32,7 +32,9 @@ enum RoutineFlags {
     ROUTINE_OURS = 4,
     ROUTINE_PHASE_ENTER = 8, /* of record_function, see phases.h */
     ROUTINE_PHASE_EXIT = 16,
-    ROUTINE_PHASE = 24,
+    ROUTINE_LENDS = 32,      /* torch.profiler begins: it may take the GPU's records, see gpu.h */
+    ROUTINE_TAKES_BACK = 64, /* it has ended */
+    ROUTINE_PHASE = 120,     /* any of these four */
 };
 
 static char *run_folder;      /* NULL: no file, anonymous memory (calibration, tests) */
@@ -361,18 +363,27 @@ static char *name_of_c_function(PyObject *callable)
     return full;
 }
 
-/* Is this one of the two methods by which PyTorch's record_function begins and ends? */
+/* Is this one of the methods by which PyTorch's record_function, or its profiler, begins and ends? */
 static uint32_t phase_flags(const char *name, const char *file)
 {
     static const char known[] = "torch/autograd/profiler.py";
+    static const struct {
+        const char *name;
+        uint32_t flag;
+    } methods[] = {
+        {"record_function.__enter__", ROUTINE_PHASE_ENTER},
+        {"record_function.__exit__", ROUTINE_PHASE_EXIT},
+        {"profile._prepare_trace", ROUTINE_LENDS},
+        {"profile.__exit__", ROUTINE_TAKES_BACK},
+    };
     size_t size = strlen(file), length = sizeof known - 1;
-    if (strncmp(name, "record_function.__e", 19) != 0 || size < length ||
-        strcmp(file + size - length, known) != 0 ||
+    if (size < length || strcmp(file + size - length, known) != 0 ||
         (size > length && file[size - length - 1] != '/'))
         return 0;
-    return strcmp(name + 16, "__enter__") == 0  ? ROUTINE_PHASE_ENTER
-           : strcmp(name + 16, "__exit__") == 0 ? ROUTINE_PHASE_EXIT
-                                                : 0;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (strcmp(name, methods[i].name) == 0)
+            return methods[i].flag;
+    return 0;
 }
 
 static Routine *routine_new(void *key, PyObject *callable, PyObject *globals)

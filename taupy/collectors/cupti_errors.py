@@ -139,6 +139,8 @@ def shared(timers: Iterable[Timer], parts: Sequence[GpuPart]) -> str | None:
     )
     if not used or not any(part.counters.get("launches") for part in parts):
         return None
+    if any(part.counters.get("lent") for part in parts):
+        return None  # it had its records, and the trial says how many
     return (
         "the program used torch.profiler, and only one client at a time can have CUPTI: its own "
         "trace may lack what the GPU did, or this trial what it took; run with --no-gpu for the "

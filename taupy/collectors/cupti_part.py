@@ -41,11 +41,11 @@ _TRACE_MAGIC = 0x45434152
 _COUNTER_NAMES = (  # noqa: SIM905
     "state records buffers launches kernels untimed dropped lost unknown refused calls_lost "
     "folded flush_timed_out trace_lost walk_errors realtime_start monotonic_start realtime_end "
-    "monotonic_end told"
+    "monotonic_end told lent lendings"
 ).split()
 LAYOUT = Layout(
     b"TAUPYGPU",
-    1,
+    2,
     "GPU part",
     {
         _COUNTERS: 8 * len(_COUNTER_NAMES),

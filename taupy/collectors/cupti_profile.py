@@ -496,6 +496,12 @@ def _health(taken: _Node) -> dict[str, str]:
         f"after the first {get('told')} of {get('launches')} launches no record came: another "
         "CUPTI client in the program (torch.profiler, for one) has taken them",
     )
+    say(
+        "gpu_lent",
+        get("lent", 0),
+        f"torch.profiler took the records of {get('lent')} of {get('launches')} launches: their "
+        "kernels and copies stand in its trace, and are missing here",
+    )
     say("gpu_refused", get("refused", 0), f"{get('refused')} buffers could not be given to CUPTI")
     say(
         "gpu_calls",

@@ -240,38 +240,51 @@ FOR_PROGRAMS int fake_flushes(void) { return flushes; }
 static CUpti_ActivityKind others[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                       CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET};
 
-static void CUPTIAPI request_elsewhere(uint8_t **memory, size_t *size, size_t *most)
-{
-    static uint8_t taken[65536];
-    *memory = taken;
-    *size = sizeof taken;
-    *most = 0;
-}
-
+static uint8_t *given[64];
 static int elsewhere; /* records that it got */
 
+static void CUPTIAPI request_elsewhere(uint8_t **memory, size_t *size, size_t *most)
+{
+    *most = 0;
+    *size = 65536;
+    for (auto &slot : given)
+        if (slot == NULL) {
+            *memory = slot = (uint8_t *)malloc(*size);
+            return;
+        }
+    *memory = NULL;
+}
+
+/* As Kineto's it drops a buffer that it has not given: what is in it is lost. */
 static void CUPTIAPI complete_elsewhere(CUcontext, uint32_t, uint8_t *memory, size_t, size_t valid)
 {
     CUpti_Activity *at = NULL;
-    while (cuptiActivityGetNextRecord(memory, valid, &at) == CUPTI_SUCCESS)
-        elsewhere++;
+    for (auto &slot : given)
+        if (slot == memory) {
+            while (cuptiActivityGetNextRecord(memory, valid, &at) == CUPTI_SUCCESS)
+                elsewhere++;
+            free(slot);
+            slot = NULL;
+            return;
+        }
+    fprintf(stderr, "bufferCompleted called with unknown buffer\n");
 }
 
-/* torch.profiler begins: it does not subscribe, but registers callbacks: all further records are
- * its. */
+/* torch.profiler begins, as Kineto's does since 2026: it does not subscribe, but registers
+ * callbacks: what CUPTI has not handed over yet, and all further records, are its. */
 FOR_PROGRAMS void fake_other_client(void)
 {
-    cuptiActivityFlushAll(1);
     cuptiActivityRegisterCallbacks(request_elsewhere, complete_elsewhere);
     for (auto kind : others)
         cuptiActivityEnable(kind);
 }
 
-/* It ends: it disables the kinds that it had enabled. How many records it got. */
+/* It ends: it disables the kinds that it had enabled, then takes what is there. How many records it
+ * got. */
 FOR_PROGRAMS int fake_other_client_ends(void)
 {
-    cuptiActivityFlushAll(1);
     for (auto kind : others)
         cuptiActivityDisable(kind);
+    cuptiActivityFlushAll(1);
     return elsewhere;
 }

@@ -861,6 +861,57 @@ def test_a_program_with_a_profiler_of_its_own_is_told_that_there_is_one_cupti(gp
     assert health(gpu.run(source + "launch('k')\n"), "gpu_shared") == ""
 
 
+PROFILER = """
+import ctypes
+cupti = ctypes.CDLL("libcupti.so.13")
+class profile:
+    def _prepare_trace(self):
+        cupti.fake_other_client()
+    def __enter__(self):
+        self._prepare_trace()
+    def __exit__(self, *_):
+        print(cupti.fake_other_client_ends())
+"""
+"""torch.profiler, as far as CUPTI sees it: it takes the records, and disables their kinds."""
+
+
+def test_torch_profiler_gets_its_records_and_all_others_are_ours(gpu):
+    """After its end no kernel was recorded: it had our buffers' place, and disabled our kinds."""
+    (gpu.folder / "torch" / "autograd").mkdir(parents=True)
+    (gpu.folder / "torch" / "autograd" / "profiler.py").write_text(PROFILER)
+    profile = gpu.run(
+        "init(); cuda.fake_launch(text('first'), 0, 7, u64(10), 8, 128)\n"
+        "from torch.autograd.profiler import profile\n"
+        "def train(n):\n    for i in range(n): launch('k', took=10)\n"
+        "train(300)\n"
+        "with profile(): train(400)\n"
+        "train(500)\n"
+        "with profile(): train(60); copy(1, 8)\n"
+        "train(7); copy(1, 8)\n"
+    )
+    assert gpu.printed.split() == ["400", "461"]
+    assert "unknown buffer" not in gpu.said
+    assert work(profile) == {
+        "<module> / first": 1,
+        "<module> / train / launch / k": 807,
+        "<module> / copy / Memcpy HtoD": 1,
+    }
+    assert host_calls(profile)["<module> / train / launch / cudaLaunchKernel"] == 1267
+    assert "the records of 461 of 1270 launches" in health(profile, "gpu_lent")
+    assert "gpu_taken" not in profile.metadata and health(profile, "gpu_shared") == ""
+
+
+def test_a_program_that_ends_in_torch_profiler_says_what_that_took(gpu):
+    (gpu.folder / "torch" / "autograd").mkdir(parents=True)
+    (gpu.folder / "torch" / "autograd" / "profiler.py").write_text(PROFILER)
+    profile = gpu.run(
+        "from torch.autograd.profiler import profile\ninit()\nlaunch('k')\nopen_one = profile()\n"
+        "open_one.__enter__()\nlaunch('k'); launch('k')\n"
+    )
+    assert work(profile) == {"<module> / launch / k": 1}
+    assert "the records of 2 of 3 launches" in health(profile, "gpu_lent")
+
+
 def test_a_buffer_of_another_client_is_left_alone(gpu):
     gpu.told["FAKE_FOREIGN"] = "1"
     assert work(gpu.run("init()\nlaunch('k')\n")) == {"<module> / launch / k": 1}
@@ -886,7 +937,7 @@ def test_unified_memory_that_cannot_be_watched_is_said_where_there_is_some(gpu):
 
 def test_another_client_that_takes_the_records_is_noticed(gpu):
     profile = gpu.run(
-        "init()\nfor i in range(500): launch('k')\n"
+        "init()\nfor i in range(500): launch('k')\ntime.sleep(2.5)\n"
         "ctypes.CDLL('libcupti.so.13').fake_other_client()\n"
         "for i in range(400): launch('k')\n"
     )
