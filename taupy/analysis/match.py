@@ -20,11 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fnmatch import translate
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 from taupy.analysis import kernel_cuts
 from taupy.errors import UsageError
 from taupy.model.kernel_names import demangled, short_name
+from taupy.model.rows import Named
 
 Level = Literal["auto", "exact", "demangled", "template", "architecture"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -32,22 +33,10 @@ Rule = Literal["same", "moved", "table", "demangled", "template", "architecture"
 
 KERNEL_GROUPS = frozenset({"GPU_KERNEL", "TAU_GPU_KERNEL"})
 
+K = TypeVar("K", bound=Hashable)
+"""A timer: its id, or its names themselves."""
+
 _PLACE = re.compile(r" \[\{[^{}]*\}\{\d+\}\]\Z")
-
-
-class Named(Protocol):
-    """What a timer is known by: `compare_query.TimerFacts`, `Key`."""
-
-    @property
-    def timer(self) -> str: ...
-    @property
-    def short_name(self) -> str: ...
-    @property
-    def file(self) -> str | None: ...
-    @property
-    def line(self) -> int | None: ...
-    @property
-    def groups(self) -> str: ...
 
 
 class Key(NamedTuple):
@@ -125,18 +114,18 @@ def _test(name: str, pattern: str, source: str) -> Callable[[Named], str | None]
 
 
 def matched(
-    sides: Sequence[Mapping[int, Named]], level: Level = "auto", table: Table | None = None
-) -> list[dict[int, Key]]:
-    """Each side's timer ids -> the keys under which their values are added up.
+    sides: Sequence[Mapping[K, Named]], level: Level = "auto", table: Table | None = None
+) -> list[dict[K, Key]]:
+    """Each side's timers -> the keys under which their values are added up.
 
     Args:
-        sides: timer id -> its names, of each side (the trials of a side together).
+        sides: timer -> its names, of each side (the trials of a side together).
         level: how far names of kernels are told apart. `auto` goes only as far as it takes
             to find a partner; the others cut all names of kernels alike. `exact` matches
             full names only, of routines too.
     """
-    keys: list[dict[int, Key]] = [{} for _ in sides]
-    facts: dict[int, Named] = {}
+    keys: list[dict[K, Key]] = [{} for _ in sides]
+    facts: dict[K, Named] = {}
     for side in sides:
         facts.update(side)
     alone = _with_table(sides, facts, keys, table) if table else set(facts)
@@ -169,11 +158,11 @@ def without_place(timer: str) -> str:
 
 
 def _with_table(
-    sides: Sequence[Mapping[int, Named]],
-    facts: Mapping[int, Named],
-    keys: Sequence[dict[int, Key]],
+    sides: Sequence[Mapping[K, Named]],
+    facts: Mapping[K, Named],
+    keys: Sequence[dict[K, Key]],
     table: Table,
-) -> set[int]:
+) -> set[K]:
     """Give keys to what the table knows; what it does not know is left."""
     left = set()
     for id, named in facts.items():
@@ -189,10 +178,10 @@ def _with_table(
 
 
 def _as_they_are(
-    sides: Sequence[Mapping[int, Named]],
-    keys: Sequence[dict[int, Key]],
-    facts: Mapping[int, Named],
-    ids: Iterable[int],
+    sides: Sequence[Mapping[K, Named]],
+    keys: Sequence[dict[K, Key]],
+    facts: Mapping[K, Named],
+    ids: Iterable[K],
 ) -> None:
     for id in ids:
         key = _key(id, facts[id], "same")
@@ -202,11 +191,11 @@ def _as_they_are(
 
 
 def _routines(
-    sides: Sequence[Mapping[int, Named]],
-    keys: Sequence[dict[int, Key]],
-    facts: Mapping[int, Named],
-    ids: set[int],
-    everywhere: set[int],
+    sides: Sequence[Mapping[K, Named]],
+    keys: Sequence[dict[K, Key]],
+    facts: Mapping[K, Named],
+    ids: set[K],
+    everywhere: set[K],
 ) -> None:
     """Routines of one name in one file are one family, whose lines may move together.
 
@@ -214,7 +203,7 @@ def _routines(
     where a family's lines differ between the sides, its members are paired in order; where
     even their number differs, they are added up.
     """
-    families: dict[tuple[str, str | None], list[int]] = {}
+    families: dict[tuple[str, str | None], list[K]] = {}
     for id in ids:
         named = facts[id]
         families.setdefault((without_place(named.timer), named.file), []).append(id)
@@ -240,20 +229,20 @@ def _routines(
                 side_keys.update(dict.fromkeys(found, key))
 
 
-def _place(facts: Mapping[int, Named]) -> Callable[[int], tuple[int, str, int]]:
-    return lambda id: (facts[id].line or 0, facts[id].groups, id)
+def _place(facts: Mapping[K, Named]) -> Callable[[K], tuple[int, str, str]]:
+    return lambda id: (facts[id].line or 0, facts[id].groups, facts[id].timer)
 
 
 def _kernels(
-    sides: Sequence[Mapping[int, Named]],
-    keys: Sequence[dict[int, Key]],
-    facts: Mapping[int, Named],
-    kernels: set[int],
+    sides: Sequence[Mapping[K, Named]],
+    keys: Sequence[dict[K, Key]],
+    facts: Mapping[K, Named],
+    kernels: set[K],
 ) -> None:
     """Names cut shorter and shorter, until a kernel of another side has the same."""
     there = [kernels & side.keys() for side in sides]
     for level, cut in _STEPS:
-        families: dict[str, list[set[int]]] = {}
+        families: dict[str, list[set[K]]] = {}
         for at, ids in enumerate(there):
             for id in ids:
                 name = cut(facts[id])
@@ -264,7 +253,7 @@ def _kernels(
             partners = sum(1 for ids in members if ids)
             if partners < (len(sides) if level == "demangled" else 2):
                 continue
-            first, *others = sorted(set().union(*members))
+            first, *others = sorted(set().union(*members), key=lambda id: _names(facts[id]))
             key = _cut_key(facts[first], level, cut)
             if not others and key.timer == facts[first].timer:
                 key = _key(first, facts[first], "same")
@@ -316,5 +305,9 @@ def _cut_key(named: Named, level: str, cut: Callable[[Named], str]) -> Key:
     return Key((level, name), full, short, named.file, named.line, named.groups, rule)
 
 
-def _key(identity: int, named: Named, rule: Rule) -> Key:
+def _names(named: Named) -> tuple[str, str, str, int]:
+    return named.timer, named.groups, named.file or "", named.line or 0
+
+
+def _key(identity: Hashable, named: Named, rule: Rule) -> Key:
     return Key(identity, named.timer, named.short_name, named.file, named.line, named.groups, rule)

@@ -30,9 +30,10 @@ from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
 from taupy.report import comparison, comparison_views, gate, gate_view, sides, verdicts
-from taupy.report.comparison import BYS, STATISTICS, VALUES, Question, Statistic, Value
+from taupy.report.comparison import BYS, STATISTICS, Question, Statistic
 from taupy.report.comparison_views import Shown
 from taupy.report.sides import Side
+from taupy.report.trial_values import VALUES, Value
 from taupy.report.verdicts import Rule
 
 PEOPLE_ROWS = 25

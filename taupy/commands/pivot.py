@@ -23,8 +23,8 @@ from taupy.pprof import terminal
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.report import pivot, pivot_view
-from taupy.report.comparison import VALUES
 from taupy.report.pivot import Layout
+from taupy.report.trial_values import VALUES
 
 PEOPLE_ROWS = 10
 """Routines or kernels that people see under each label of trials."""

@@ -7,7 +7,7 @@ frames. Values are in the metric's own unit (`time`: integer nanoseconds).
 from __future__ import annotations
 
 import signal
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class TrialRow(NamedTuple):
@@ -61,6 +61,21 @@ class TimerRow(NamedTuple):
     file: str | None
     line: int | None
     groups: str
+
+
+class Named(Protocol):
+    """What has the names of a timer: a `TimerRow`, `Figures`, a comparison's `Key`."""
+
+    @property
+    def timer(self) -> str: ...
+    @property
+    def short_name(self) -> str: ...
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def line(self) -> int | None: ...
+    @property
+    def groups(self) -> str: ...
 
 
 class FlatRow(NamedTuple):

@@ -13,10 +13,10 @@ from typing import Literal, get_args
 
 from taupy.model.answer import Answer
 from taupy.model.profile import Metric
-from taupy.model.rows import ThreadRow
+from taupy.model.rows import Named, ThreadRow
 from taupy.pprof import figures
 from taupy.pprof.figures import Figures, Order
-from taupy.pprof.selection import Named, Place, Test, place_of
+from taupy.pprof.selection import Place, Test, place_of
 from taupy.pprof.view import Cell, Column, Kind, View
 
 Statistic = Literal["total", "mean", "min", "max", "stddev"]

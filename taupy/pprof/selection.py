@@ -13,27 +13,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol
 
 from taupy.errors import UsageError
-from taupy.model.rows import EventRow, ThreadRow
+from taupy.model.rows import EventRow, Named, ThreadRow
 
 Place = tuple[int, int, int]
-
-
-class Named(Protocol):
-    """What has the names of a timer: a `TimerRow`, `Figures`."""
-
-    @property
-    def timer(self) -> str: ...
-    @property
-    def short_name(self) -> str: ...
-    @property
-    def file(self) -> str | None: ...
-    @property
-    def line(self) -> int | None: ...
-    @property
-    def groups(self) -> str: ...
 
 
 Test = Callable[[Named], bool]

@@ -10,7 +10,7 @@ from taupy.errors import UsageError
 from taupy.model.dimension import dimension as unit_of
 from taupy.model.dimension import spelled
 from taupy.model.formula import Sum
-from taupy.model.question import COUNTS, VALUES, Question, Value
+from taupy.model.question import COUNTS, VALUES, Condition, Question, Value
 from taupy.model.table import Column
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import Id, dimension, ids_of, ids_where, listed
@@ -41,7 +41,7 @@ class Asked:
 
     Attributes:
         metrics: name -> id and unit of the measured ones.
-        threads, timers: that conditions leave; None for all.
+        threads, timers, callpaths: that conditions leave; None for all.
         lone: the only thread there is, None where there are several.
     """
 
@@ -51,6 +51,7 @@ class Asked:
     metrics: Mapping[str, tuple[int, str]]
     threads: Sequence[int] | None
     timers: Sequence[int] | None
+    callpaths: Sequence[int] | None
     lone: int | None
 
     @classmethod
@@ -65,14 +66,17 @@ class Asked:
         chosen = list(question.trials) if trials is None else trials
         threads = ids_where(db, "thread", chosen, where)
         there = ids_of(db, "thread", chosen) if threads is None else threads
-        metrics = _metrics(db, question)
+        found = metrics_of(db, question.trials)
+        measured = {name for of_trial in found.values() for name in of_trial}
+        sums = [Sum("", (text,)) if text in measured else Sum.of(text) for text in question.metrics]
         return cls(
             question,
             chosen,
-            [Sum("", (text,)) if text in metrics else Sum.of(text) for text in question.metrics],
-            metrics,
+            sums,
+            _metrics(found, {name for one in sums for name in one.metrics}),
             threads,
             ids_where(db, "timer", chosen, where),
+            _callpaths(where),
             there[0] if len(there) == 1 else None,
         )
 
@@ -118,7 +122,8 @@ class Asked:
         """The statement that sums by id."""
         needs, values = self.needs, [one for one in VALUES if one in self.question.values]
         depth = self.between("depth")
-        leaf: Id = "callpath" if "callpath" in needs or depth else "timer"
+        of_paths = "callpath" in needs or depth or self.callpaths is not None
+        leaf: Id = "callpath" if of_paths else "timer"
         keys: list[Id] = []
         if len(self.trials) > 1 and needs & {"trial", "thread"}:
             keys.append("trial")
@@ -139,6 +144,7 @@ class Asked:
             [name for name in OF_PATH if name in wanted] if leaf == "callpath" else [],
             self.threads,
             self.timers,
+            self.callpaths,
             self.between("inclusive"),
             depth,
             together=self.question.together,
@@ -156,6 +162,7 @@ class Asked:
             keys=keys,
             attributes=OF_PATH,
             timers=None,
+            callpaths=None,
             inclusive=None,
             depth=None,
             together=False,
@@ -164,19 +171,31 @@ class Asked:
         )
 
 
-def _metrics(db: ProfileDB, question: Question) -> dict[str, tuple[int, str]]:
+def _callpaths(where: Sequence[Condition]) -> list[int] | None:
+    """The ids of call paths that conditions leave; None for all."""
+    chosen = [
+        {int(id) for id in condition.labels if id is not None}
+        for condition in where
+        if condition.dimension == "callpath"
+    ]
+    return sorted(set.intersection(*chosen)) if chosen else None
+
+
+def _metrics(
+    found: Mapping[int, Mapping[str, tuple[int, str]]], wanted: Collection[str]
+) -> dict[str, tuple[int, str]]:
     """All metrics that the trials measured.
 
     Raises:
-        UsageError: one that is asked for has different units.
+        UsageError: one that is wanted has different units.
     """
-    found: dict[str, tuple[int, str]] = {}
-    for of_trial in metrics_of(db, question.trials).values():
+    metrics: dict[str, tuple[int, str]] = {}
+    for of_trial in found.values():
         for name, (id, unit) in of_trial.items():
-            before = found.setdefault(name, (id, unit))[1]
-            if before != unit and any(name in text for text in question.metrics):
+            before = metrics.setdefault(name, (id, unit))[1]
+            if before != unit and name in wanted:
                 raise UsageError(
                     f"'{name}' is in {before} and in {unit}: values of different units "
                     "cannot be compared"
                 )
-    return found
+    return metrics

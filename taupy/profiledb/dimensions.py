@@ -80,10 +80,17 @@ _METADATA = """
     SELECT metadata.trial_id, metadata.value FROM metadata
      WHERE metadata.node IS NULL AND metadata.name = {name} AND metadata.trial_id IN ({ids})"""
 
+# By node and ordinal; trials of other tools may name their GPUs in metadata alone.
 _GPU = """
-    SELECT DISTINCT device.trial_id, device.name FROM device
-     WHERE device.trial_id IN ({ids})
-     ORDER BY device.trial_id, device.name"""
+    SELECT gpu.trial_id, gpu.name
+      FROM (SELECT device.trial_id, device.name, device.node, device.ordinal, '' AS source
+              FROM device WHERE device.trial_id IN ({ids})
+            UNION ALL
+            SELECT metadata.trial_id, metadata.value, coalesce(metadata.node, -1), 0, metadata.name
+              FROM metadata
+             WHERE metadata.trial_id IN ({ids}) AND metadata.name LIKE 'GPU%Name'
+               AND metadata.trial_id NOT IN (SELECT device.trial_id FROM device)) AS gpu
+     ORDER BY gpu.trial_id, gpu.node, gpu.ordinal, gpu.source"""
 
 _THREADS = "SELECT thread.id FROM thread WHERE thread.trial_id IN ({trials})"
 _TIMERS = "SELECT trial_timer.timer_id FROM trial_timer WHERE trial_timer.trial_id IN ({trials})"
@@ -112,7 +119,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "experiment": Dimension("trial", _of_trial("experiment.name")),
     "name": Dimension("trial", _of_trial("trial.name")),
     "state": Dimension("trial", _of_trial("trial.state")),
-    "gpu": Dimension("trial", _GPU, lambda *names: " + ".join(names)),
+    "gpu": Dimension("trial", _GPU, lambda *names: " + ".join(dict.fromkeys(names))),
     "thread": Dimension(
         "thread",
         _of_thread("thread.node, thread.context, thread.thread, thread.kind, thread.name"),
@@ -218,5 +225,5 @@ def _by_id(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, list[tuple[An
 
 
 def listed(ids: Iterable[int]) -> str:
-    """Ids for `IN (...)`."""
-    return ", ".join(str(int(id)) for id in ids)
+    """Ids for `IN (...)`; of none, what nothing is in."""
+    return ", ".join(str(int(id)) for id in ids) or "NULL"

@@ -8,6 +8,7 @@ the whole time.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from taupy.catalog import cpu_events, spelling
@@ -52,16 +53,71 @@ class Resolved(NamedTuple):
         return Metric(self.name, self.unit)
 
 
+class Meant(NamedTuple):
+    """What a name means in some trials, which agree on it.
+
+    Attributes:
+        sums: what a question asks for; of a metric that is made of calls alone, `time` or
+            what else stands first, so that rows without values do not count.
+    """
+
+    trials: tuple[int, ...]
+    metric: Resolved
+    formula: Formula
+    sums: tuple[str, ...]
+
+
+def meant_in(
+    db: ProfileDB, trial_ids: Iterable[int], name: str
+) -> tuple[list[Meant], dict[int, MissingMetric]]:
+    """What the name means in the trials, and the problem of each trial that does not have it.
+
+    Trials that measured the same metrics are looked at once; their problem names the first.
+
+    Raises:
+        UsageError: its expression is invalid or mixes units, or its unit is not the same in
+            all trials.
+    """
+    trials = list(dict.fromkeys(trial_ids))
+    alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for trial, there in metrics_of(db, trials).items():
+        units = tuple((metric, unit) for metric, (_, unit) in there.items())
+        alike.setdefault(units, []).append(trial)
+    meant: dict[object, Meant] = {}
+    missing: dict[int, MissingMetric] = {}
+    for units, ids in alike.items():
+        metrics = TrialMetrics(db, ids[0], dict(units))
+        try:
+            metric, formula = metrics.meaning(name)
+        except MissingMetric as problem:
+            missing |= dict.fromkeys(ids, problem)
+            continue
+        key = metric, formula.sums, tuple(metrics.units.get(one) for one in formula.metrics)
+        before = meant.get(key, Meant((), metric, formula, metrics.sums(formula)))
+        meant[key] = before._replace(trials=(*before.trials, *ids))
+    different = sorted({one.metric.unit for one in meant.values()})
+    if len(different) > 1:
+        raise UsageError(
+            f"'{name}' is in {' and in '.join(different)}: values of different units "
+            "cannot be compared"
+        )
+    return list(meant.values()), missing
+
+
 class TrialMetrics:
     """A trial's metrics and the definitions that go with them."""
 
-    def __init__(self, db: ProfileDB, trial_id: int) -> None:
-        db.trial(trial_id)
+    def __init__(
+        self, db: ProfileDB, trial_id: int, units: Mapping[str, str] | None = None
+    ) -> None:
+        """`units` are those of the trial's measured metrics, where they are known."""
+        if units is None:
+            db.trial(trial_id)
+            there = metrics_of(db, [trial_id])[trial_id]
+            units = {name: unit for name, (_, unit) in there.items()}
         self.db = db
         self.id = trial_id
-        self.units = {
-            name: unit for name, (_, unit) in metrics_of(db, [trial_id])[trial_id].items()
-        }
+        self.units = dict(units)
         self._definitions: dict[str, Definition] | None = None
         self._level = self._metrics = 0
 
@@ -75,6 +131,11 @@ class TrialMetrics:
     def counts(self) -> set[str]:
         """Names of `COUNTS` that mean calls, and no metric of the trial."""
         return COUNTS.keys() - self.units.keys()
+
+    def sums(self, formula: Formula) -> tuple[str, ...]:
+        """What a question must ask for, so that the formula can be applied."""
+        texts = [one.text for one in formula.sums if not set(one.metrics) <= self.counts]
+        return tuple(texts or [*self.units][:1])
 
     def meaning(self, name: str) -> tuple[Resolved, Formula]:
         """What the name stands for, and its formula."""

@@ -20,11 +20,11 @@ from taupy.model.answer import Answer, flat_rows, in_order, tree_rows
 from taupy.model.dimension import dimension, spelled
 from taupy.model.expression import Node
 from taupy.model.formula import bound
-from taupy.model.question import VALUES, Condition, Question
+from taupy.model.question import VALUES, Condition, Question, Value
 from taupy.model.rows import FlatRow, TreeRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of, labels
-from taupy.profiledb.meaning import COUNTS, Resolved, TrialMetrics
+from taupy.profiledb.meaning import COUNTS, Meant, Resolved, TrialMetrics
 from taupy.profiledb.values import values
 
 Place = tuple[int, int, int]
@@ -90,17 +90,32 @@ def answer(
         NoSuchTrial, MissingMetric, UsageError: as `resolve`; there is no such dimension.
     """
     trial = TrialMetrics(db, trial_id)
-    meant, formula = trial.meaning(name)
-    texts = [one.text for one in formula.sums if not set(one.metrics) <= trial.counts]
+    metric, formula = trial.meaning(name)
+    return of_meant(db, Meant((trial_id,), metric, formula, trial.sums(formula)), by, where)
+
+
+def of_meant(
+    db: ProfileDB,
+    meant: Meant,
+    by: Sequence[str] = (),
+    where: Sequence[Condition] = (),
+    counted: Sequence[Value] = VALUES,
+    beside: Sequence[str] = (),
+) -> Answer:
+    """The same of many trials, in which the name means the same.
+
+    Args:
+        counted: which values are needed.
+        beside: other sums, of the call paths in which all of the metric was measured.
+
+    Raises:
+        UsageError: there is no such dimension.
+    """
+    sums = (*meant.sums, *beside)
     question = Question(
-        (trial_id,),
-        tuple(texts or [*trial.units][:1]),
-        tuple(by),
-        tuple(where),
-        values=VALUES,
-        together=len(texts) > 1,
+        meant.trials, sums, tuple(by), tuple(where), values=tuple(counted), together=len(sums) > 1
     )
-    return Answer(meant.metric, formula, values(db, question))
+    return Answer(meant.metric.metric, meant.formula, values(db, question))
 
 
 def flat_profile(

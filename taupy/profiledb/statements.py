@@ -33,7 +33,7 @@ class Statement:
         sums: of which metrics; `metrics` gives the id and unit of those that are measured.
         keys: ids to group by, in the order of the tables' keys: trial, callpath, thread, timer.
         attributes: columns of a call path's row: "timer", "parent", "depth".
-        threads, timers: only these; None for all.
+        threads, timers, callpaths: only these; None for all.
         inclusive, depth: from this to that.
         rows: each row by itself, nothing summed.
         together: of rows that have a value of all sums.
@@ -49,6 +49,7 @@ class Statement:
     attributes: Sequence[str] = ()
     threads: Sequence[int] | None = None
     timers: Sequence[int] | None = None
+    callpaths: Sequence[int] | None = None
     inclusive: tuple[float, float] | None = None
     depth: tuple[float, float] | None = None
     rows: bool = False
@@ -140,6 +141,8 @@ class Statement:
         if self.timers is not None:
             timer = _OF_PATH["timer"] if self.level == "callpath" else f"{base}.timer_id"
             found.append(f"{timer} IN ({listed(self.timers)})")
+        if self.callpaths is not None:
+            found.append(f"{base}.callpath_id IN ({listed(self.callpaths)})")
         if self.depth is not None:
             found += _between("callpath.depth", self.depth)
         if self.together:

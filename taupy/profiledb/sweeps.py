@@ -9,9 +9,9 @@ from typing import NamedTuple
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.model.rows import TrialRow
 from taupy.profiledb import selector
-from taupy.profiledb.compare_query import gpu_metadata, gpu_names
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.text import shown
+from taupy.profiledb.trial_facts import gpu_models
 
 COUNTED = ("threads", "nodes", "gpus")
 """Parameters that are counted in the trial itself, where no metadata has that name."""
@@ -219,10 +219,7 @@ def _places(trials: Sequence[TrialRow]) -> dict[int, str]:
 
 def _gpus(db: ProfileDB, trials: Sequence[TrialRow]) -> dict[int, str]:
     """The models that each trial ran on; empty where all ran on the same."""
-    models = {
-        trial.id: " + ".join(dict.fromkeys(gpu_names(db, trial.id) or gpu_metadata(db, trial.id)))
-        for trial in trials
-    }
+    models = gpu_models(db, [trial.id for trial in trials])
     if len(set(models.values())) < 2:
         return dict.fromkeys(models, "")
     return {trial: model or "no GPU" for trial, model in models.items()}

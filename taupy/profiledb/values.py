@@ -203,6 +203,11 @@ def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
         timers = set(asked.timers)
         allowed = [id in timers for id in whole.labels["timer"]]
         found = [allowed[code] for code in whole.codes["timer"]]
+    if asked.callpaths is not None:
+        chosen = set(asked.callpaths)
+        found = [
+            here and id in chosen for here, id in zip(found, whole.each("callpath"), strict=True)
+        ]
     if (depth := asked.between("depth")) is not None:
         levels = whole.each("depth")
         found = [

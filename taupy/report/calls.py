@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from taupy.analysis.compare import median
-from taupy.profiledb import compare_query
+from taupy.model.question import Condition, Question
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
 from taupy.report.sides import Side
 
 
@@ -43,13 +44,7 @@ class CallsOfPaths(Medians):
 
     def __getitem__(self, key: Hashable) -> tuple[float | None, ...]:
         if not self._some:
-            self._sides = [
-                [
-                    dict(compare_query.calls_of(self._db, trial, self._first).items())
-                    for trial in side
-                ]
-                for side in self._of
-            ]
+            self._sides = self._calls((Condition("callpath", tuple(self._first)),))
             self._some = {*self._first}
         if key not in self._some:
             self._load()
@@ -57,17 +52,19 @@ class CallsOfPaths(Medians):
 
     def _load(self) -> None:
         if not self._whole:
-            self._sides = [
-                [
-                    {
-                        path: one[0]
-                        for path, one in compare_query.callpath_calls(self._db, id).items()
-                    }
-                    for id in side
-                ]
-                for side in self._of
-            ]
+            self._sides = self._calls(())
             self._whole = True
+
+    def _calls(self, where: tuple[Condition, ...]) -> list[list[dict[Hashable, float]]]:
+        ids = tuple(trial for side in self._of for trial in side)
+        asked = Question(ids, (), ("trial", "callpath"), where, values=("calls",))
+        table = values(self._db, asked)
+        of_trial: dict[int, dict[Hashable, float]] = {trial: {} for trial in ids}
+        for trial, path, calls in zip(
+            table.each("trial"), table.each("callpath"), table.column("calls"), strict=True
+        ):
+            of_trial[trial][path] = calls or 0
+        return [[of_trial[trial] for trial in side] for side in self._of]
 
     def __iter__(self) -> Iterator[Hashable]:
         self._load()

@@ -8,35 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from taupy.analysis import match
 from taupy.analysis.compare import Comparison, Row, compared
 from taupy.analysis.match import Key, Level, Table
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.names import NO_FILE, module_of
+from taupy.model import answer as values
 from taupy.model.profile import Metric
+from taupy.model.question import COUNTS
+from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
-from taupy.profiledb import compare_query
-from taupy.profiledb.compare_query import EventSums, Over, Sums, TimerFacts, Where
+from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import ids_of
 from taupy.profiledb.text import shown
+from taupy.profiledb.trial_facts import EventSums
 from taupy.report.calls import CallsOfPaths, Medians
 from taupy.report.path_names import PathsById, path_keys
 from taupy.report.sides import Side
-from taupy.report.trial_values import TrialValues, added
+from taupy.report.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 
 By = Literal["routine", "kernel", "callpath", "group", "file", "module", "event", "metadata"]
 BYS: tuple[By, ...] = get_args(By)
 
 FIRST_ROWS = 25
 """So many rows people see; what they need is asked for at once."""
-
-Value = Literal[
-    "exclusive", "inclusive", "calls", "subroutines", "exclusive-per-call", "inclusive-per-call"
-]
-VALUES: tuple[Value, ...] = get_args(Value)
 
 Statistic = Literal["mean", "samples", "minimum", "maximum", "sum"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
@@ -140,110 +138,91 @@ def _check(question: Question) -> None:
 
 
 class _Asked:
-    """A question to the sides' trials, their timers found."""
+    """A question to the sides' trials."""
 
     def __init__(self, db: ProfileDB, sides: Sequence[Side], question: Question) -> None:
         self.db = db
         self.sides = sides
         self.question = question
         ids = [trial.id for side in sides for trial in side.trials]
-        self.values = TrialValues(db, ids, question.metric, question.over)
-        self._known: list[dict[int, TimerFacts]] | None = None
-
-    @property
-    def _facts(self) -> list[dict[int, TimerFacts]]:
-        """Each side's timers, by id."""
-        if self._known is None:
-            self._known = [
-                compare_query.timer_facts(self.db, [trial.id for trial in side.trials])
-                for side in self.sides
-            ]
-        return self._known
+        value: Value = question.value  # type: ignore[assignment]  # `_check` has seen to it
+        self.values = TrialValues.of(db, ids, question.metric, value, question.over)
+        self._limits = self.values.limits(question.groups, question.names)
 
     def has(self, where: Where) -> bool:
         """Was the metric measured there in any trial?"""
-        return any(
-            self.values.threads(trial.id, where) for side in self.sides for trial in side.trials
-        )
+        whole = replace(self.values, value="exclusive")
+        return any(len(answer) for answer in whole.answers(where=where))
 
     def answer(self, where: Where | None) -> Answer:
         by = self.question.by
-        if by == "callpath" and (quick := self._same_callpaths()):
-            return quick
-        meant = [self._meant(side) for side in range(len(self.sides))]
         if by == "callpath":
-            return self._callpaths(meant)
+            return self._same_callpaths() or self._callpaths()
         if by in ("group", "file", "module"):
-            return self._grouped(meant, NAMES[by])
-        keys_of = match.matched(self._there(meant, where), self.question.level, self.question.table)
+            return self._grouped(by)
+        return self._routines(where)
+
+    def _routines(self, where: Where | None) -> Answer:
+        found = self.values.answers("timer", where=where, limits=self._limits)
+        timers_of = _timers_of_trials(found)
+        there = [
+            {timer: timer for trial in side.trials for timer in timers_of.get(trial.id, ())}
+            for side in self.sides
+        ]
+        keys_of = match.matched(there, self.question.level, self.question.table)
         keys = {key.identity: key for side in keys_of for key in side.values()}
 
-        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
-            known = keys_of[side]
-            sums = self.values.timers(trial_id, where)
-            return _folded((known[id].identity, one) for id, one in sums.items() if id in known)
+        def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
+            names = keys_of[side]
+            of_timer = [
+                names[timer].identity if timer in names else None
+                for timer in answer.table.labels["timer"]
+            ]
+            return list(map(of_timer.__getitem__, answer.table.codes["timer"]))
 
-        return self._answer(where, folded, keys)
+        return self._answer(where, self._runs(found, keyed, where), keys)
 
-    def _meant(self, side: int) -> dict[int, TimerFacts]:
-        """The side's timers that the question is about."""
-        facts = self._facts[side]
-        wanted = {group.upper() for group in self.question.groups}
-        tests = [name_test(pattern) for pattern in self.question.names]
-        if not wanted and not tests:
-            return facts
-        return {
-            id: one
-            for id, one in facts.items()
-            if (not wanted or wanted & set(one.groups.upper().split("|")))
-            and (not tests or any(test(one.timer, one.short_name) for test in tests))
-        }
+    def _grouped(self, by: Literal["group", "file", "module"]) -> Answer:
+        found = self.values.answers(by, limits=self._limits)
+        names = {name or "" for answer in found for name in answer.table.labels[by]}
+        keys = {name: Key(name, name, name, None, None, "", "same") for name in names}
 
-    def _there(
-        self, meant: Sequence[Mapping[int, TimerFacts]], where: Where | None
-    ) -> list[dict[int, TimerFacts]]:
-        """Of each side the timers that have values: another thread's names do not matter."""
-        there = []
-        for side, facts in zip(self.sides, meant, strict=True):
-            ids = {id for trial in side.trials for id in self.values.timers(trial.id, where)}
-            there.append({id: facts[id] for id in facts.keys() & ids})
-        return there
+        def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
+            return [name or "" for name in answer.table.each(by)]
 
-    def _grouped(
+        return self._answer(None, self._runs(found, keyed, None), keys)
+
+    def _callpaths(self) -> Answer:
+        found = self.values.answers("callpath", limits=self._limits)
+        paths = path_keys(self.db, self.sides, self.question.level, self.question.table)
+
+        def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
+            return paths.keyed(side, answer.table.each("callpath"))
+
+        return self._answer(None, self._runs(found, keyed, None), paths)
+
+    def _runs(
         self,
-        meant: Sequence[Mapping[int, TimerFacts]],
-        names_of: Callable[[TimerFacts], tuple[str, ...]],
-    ) -> Answer:
-        keys: dict[Hashable, Key] = {}
-
-        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
-            names = {id: names_of(one) for id, one in meant[side].items()}
-            sums = self.values.timers(trial_id)
-            found = _folded((name, one) for id, one in sums.items() for name in names.get(id, ()))
-            if self.question.value.startswith("inclusive"):
-                whole = self.values.inclusive_by(trial_id, names)
-                for name, one in found.items():
-                    found[name] = one._replace(inclusive=whole.get(str(name), 0.0))
-            for key in found:
-                name = str(key)
-                keys.setdefault(key, Key(key, name, name, None, None, "", "same"))
-            return found
-
-        return self._answer(None, folded, keys)
-
-    def _callpaths(self, meant: Sequence[Mapping[int, TimerFacts]]) -> Answer:
-        timers_of = match.matched(self._facts, self.question.level, self.question.table)
-        paths = path_keys(self.db, self.sides, timers_of)
-        limited = bool(self.question.groups or self.question.names)
-
-        def folded(side: int, trial_id: int) -> dict[Hashable, Sums]:
-            sums = self.values.callpaths(trial_id)
-            if limited:
-                names, steps = meant[side], compare_query.callpath_parents(self.db, [trial_id])
-                sums = {id: one for id, one in sums.items() if steps[id][0] in names}
-            return paths.folded(side, sums)
-
-        return self._answer(None, folded, paths)
+        found: Sequence[values.Answer],
+        keyed: Callable[[int, values.Answer], Sequence[Hashable]],
+        where: Where | None,
+    ) -> list[list[Runs]]:
+        """Each side's trials, with keys that may differ between the sides."""
+        sides = []
+        for at, side in enumerate(self.sides):
+            ids = {trial.id for trial in side.trials}
+            runs: dict[int, Runs] = {}
+            for answer in found:
+                trials = answer.table.labels["trial"]
+                here = [trial in ids for trial in trials]
+                if all(here):
+                    mine = answer
+                else:
+                    codes = enumerate(answer.table.codes["trial"])
+                    mine = answer.taken([row for row, code in codes if here[code]])
+                runs |= self.values.runs(mine, keyed(at, mine), where)
+            sides.append([runs.get(trial.id, Runs({}, {}, {})) for trial in side.trials])
+        return sides
 
     def _same_callpaths(self) -> Answer | None:
         """Where all trials have the same timers, ids say all: names only of what is shown."""
@@ -251,26 +230,21 @@ class _Asked:
         if (
             (question.value != "exclusive" and question.value != "inclusive")
             or question.table
-            or question.groups
-            or question.names
+            or self._limits
             or question.level not in ("auto", "exact")
+            or question.over != "total"
+            or not self.values.is_measured
+            or len({frozenset(ids_of(self.db, "timer", [id])) for id in self.values.trials}) > 1
         ):
             return None
-        ids = [trial.id for side in self.sides for trial in side.trials]
-        if len({compare_query.timer_ids(self.db, id) for id in ids}) > 1:
-            return None
-        values: list[list[dict[Hashable, float]]] = []
-        for side in self.sides:
-            values.append([])
-            for trial in side.trials:
-                column = self.values.callpath_column(trial.id, question.value)
-                if column is None:
-                    return None
-                values[-1].append(dict(column.items()))
-        totals = [[float(sum(trial.values())) for trial in side] for side in values]
+        found: list[list[Mapping[Hashable, float]]] = [
+            [self.values.column(trial.id) for trial in side.trials]  # type: ignore[misc]
+            for side in self.sides
+        ]
+        totals = [[float(sum(trial.values())) for trial in side] for side in found]
         if question.value == "inclusive":
             totals = self._totals(None)
-        rows = compared(values, totals)
+        rows = compared(found, totals)
         first = [row.key for row in rows.rows[:FIRST_ROWS] if isinstance(row.key, int)]
         return Answer(
             "callpath",
@@ -284,70 +258,47 @@ class _Asked:
         )
 
     def _answer(
-        self,
-        where: Where | None,
-        folded: Callable[[int, int], Mapping[Hashable, Sums]],
-        keys: Mapping[Hashable, Key],
+        self, where: Where | None, runs: Sequence[Sequence[Runs]], keys: Mapping[Hashable, Key]
     ) -> Answer:
         question = self.question
-        value = VALUE_OF[question.value]  # type: ignore[index]
-        values: list[list[dict[Hashable, float]]] = []
-        calls: list[list[dict[Hashable, float]]] = []
-        for at, side in enumerate(self.sides):
-            values.append([])
-            calls.append([])
-            for trial in side.trials:
-                sums = folded(at, trial.id)
-                found = {key: value(one) for key, one in sums.items()}
-                values[-1].append(
-                    {key: one for key, one in found.items() if one is not None and one == one}
-                )
-                calls[-1].append({key: one.calls for key, one in sums.items()})
-        additive = self.values.additive and not question.value.endswith("per-call")
-        totals = self._totals(where) if question.value in ("exclusive", "inclusive") else None
-        if question.value in ("calls", "subroutines"):
-            totals = self._counts(where, value)
-            additive = True
-        rows = compared(values, totals, additive)
+        counts = question.value in COUNTS
+        additive = counts or (self.values.additive and not question.value.endswith("per-call"))
+        totals = None if question.value.endswith("per-call") else self._totals(where)
+        rows = compared([[one.values for one in side] for side in runs], totals, additive)
         if not additive:
             rows.totals = ()
-        by_key = Medians(calls)
         # A routine in two groups counts in both.
         sums_up = additive and question.value != "inclusive" and question.by != "group"
-        metric = metric_shown(self.values.metric, question.value)
-        return Answer(question.by, where, metric, question.value, rows, keys, by_key, sums_up)
-
-    def _counts(
-        self, where: Where | None, value: Callable[[Sums], float | None]
-    ) -> list[list[float]]:
-        """Each trial's calls in all, also of what was not asked for."""
-        return [
-            [
-                sum(value(one) or 0 for one in self.values.timers(trial.id, where).values())
-                for trial in side.trials
-            ]
-            for side in self.sides
-        ]
+        return Answer(
+            question.by,
+            where,
+            metric_shown(self.values.metric, question.value),
+            question.value,
+            rows,
+            keys,
+            Medians([[one.calls for one in side] for side in runs]),
+            sums_up,
+        )
 
     def _totals(self, where: Where | None) -> list[list[float]]:
-        """Each trial's whole; NaN where a trial has none."""
-        found = [
-            [self.values.total(trial.id, where) for trial in side.trials] for side in self.sides
-        ]
-        return [[math.nan if one is None else one for one in side] for side in found]
+        """Each trial's whole, also of what was not asked for; NaN where a trial has none."""
+        found = self.values.totals(where)
+        return [[found.get(trial.id, math.nan) for trial in side.trials] for side in self.sides]
 
 
-def _folded(rows: Iterable[tuple[Hashable, Sums]]) -> dict[Hashable, Sums]:
-    """Rows of one key are one row."""
-    found: dict[Hashable, Sums] = {}
-    for key, sums in rows:
-        found[key] = added(found[key], sums) if key in found else sums
+def _timers_of_trials(answers: Iterable[values.Answer]) -> dict[int, list[TimerRow]]:
+    found: dict[int, list[TimerRow]] = {}
+    for answer in answers:
+        table = answer.table
+        pairs = dict.fromkeys(zip(table.codes["trial"], table.codes["timer"], strict=True))
+        for trial, timer in pairs:
+            found.setdefault(table.labels["trial"][trial], []).append(table.labels["timer"][timer])
     return found
 
 
 def metric_shown(metric: Metric, value: str) -> Metric:
     """What the numbers are, where a value of a metric was asked for."""
-    if value in ("calls", "subroutines"):
+    if value in COUNTS:
         return Metric(value, "call")
     if value.endswith("per-call") and metric.unit != "ns":
         return Metric(metric.name, f"{metric.unit}/call")
@@ -367,7 +318,7 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
         values.append([])
         calls.append([])
         for trial in side.trials:
-            there = compare_query.event_sums(db, trial.id)
+            there = trial_facts.event_sums(db, trial.id)
             meant = {
                 key: one
                 for key, one in there.items()
@@ -398,29 +349,10 @@ def _relative(ratio: float) -> float:
     return max(ratio, 1 / ratio) if ratio > 0 else float("inf")
 
 
-def _per_call(value: float, calls: int) -> float | None:
-    return value / calls if calls else None
-
-
-VALUE_OF: dict[Value, Callable[[Sums], float | None]] = {
-    "exclusive": lambda sums: sums.exclusive,
-    "inclusive": lambda sums: sums.inclusive,
-    "calls": lambda sums: sums.calls,
-    "subroutines": lambda sums: sums.subroutines,
-    "exclusive-per-call": lambda sums: _per_call(sums.exclusive, sums.calls),
-    "inclusive-per-call": lambda sums: _per_call(sums.inclusive, sums.calls),
-}
-
 _STATISTIC_OF: dict[Statistic, Callable[[EventSums], float]] = {
     "mean": lambda event: event.mean,
     "samples": lambda event: event.samples,
     "minimum": lambda event: event.minimum,
     "maximum": lambda event: event.maximum,
     "sum": lambda event: event.mean * event.samples,
-}
-
-NAMES: dict[str, Callable[[TimerFacts], tuple[str, ...]]] = {
-    "group": lambda timer: tuple(timer.groups.split("|")),
-    "file": lambda timer: (timer.file or NO_FILE,),
-    "module": lambda timer: (module_of(timer.file),),
 }

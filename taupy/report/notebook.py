@@ -23,7 +23,6 @@ from taupy.errors import UsageError
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
-from taupy.profiledb.compare_query import Over
 from taupy.report import (
     comparison,
     comparison_views,
@@ -34,11 +33,12 @@ from taupy.report import (
     sides,
     verdicts,
 )
-from taupy.report.comparison import By, Question, Statistic, Value
+from taupy.report.comparison import By, Question, Statistic
 from taupy.report.comparison_views import Shown
 from taupy.report.pivot import Layout
 from taupy.report.sweep import Across as SweepAcross
 from taupy.report.sweep import Sweep
+from taupy.report.trial_values import VALUES, Over, Value
 from taupy.report.verdicts import Rule
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Database(api.Database):
             ("by", by, comparison.BYS),
             ("match", match, LEVELS),
             ("over", over, get_args(Over)),
-            ("value", value, (None, *comparison.VALUES, *comparison.STATISTICS)),
+            ("value", value, (None, *VALUES, *comparison.STATISTICS)),
         ):
             _check(what, asked, there)
         question = Question(
@@ -240,7 +240,7 @@ class Database(api.Database):
         for what, asked, there in (
             ("match", match, LEVELS),
             ("over", over, get_args(Over)),
-            ("value", value, comparison.VALUES),
+            ("value", value, VALUES),
             ("across", across, get_args(Across)),
         ):
             _check(what, asked, there)

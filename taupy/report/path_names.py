@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from taupy.analysis.match import Key
-from taupy.profiledb import compare_query
-from taupy.profiledb.compare_query import Sums
+from taupy.analysis import match
+from taupy.analysis.match import Key, Level, Table
+from taupy.model import table as tables
+from taupy.model.question import Question
+from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
 from taupy.report.sides import Side
-from taupy.report.trial_values import added
 
 
-def path_keys(
-    db: ProfileDB, sides: Sequence[Side], timers: Sequence[Mapping[int, Key]]
-) -> PathsById:
-    """Keys for the call paths of each side, whose timers have these keys."""
-    if all(key.rule == "same" for side in timers for key in side.values()):
+def path_keys(db: ProfileDB, sides: Sequence[Side], level: Level, table: Table | None) -> PathsById:
+    """Keys for the call paths of each side."""
+    found = [_call_paths(db, side) for side in sides]
+    timers = [{timer: timer for timer in side.labels["timer"]} for side in found]
+    keys = match.matched(timers, level, table)
+    if all(key.rule == "same" for side in keys for key in side.values()):
         return PathsById(db)
-    return PathsByName(db, sides, timers)
+    return PathsByName(db, found, keys)
+
+
+def _call_paths(db: ProfileDB, side: Side) -> tables.Table:
+    """All call paths of the side's trials."""
+    ids = tuple(trial.id for trial in side.trials)
+    return values(db, Question(ids, (), ("callpath", "parent", "timer"), values=("calls",)))
 
 
 class PathsById(Mapping[Hashable, Key]):
@@ -34,9 +43,9 @@ class PathsById(Mapping[Hashable, Key]):
         self._first = first
         self._named: dict[Hashable, Key] = {}
 
-    def folded(self, side: int, sums: Mapping[int, Sums]) -> dict[Hashable, Sums]:
-        """A trial's values by key, those of one key added up."""
-        return dict(sums.items())
+    def keyed(self, side: int, paths: Sequence[int]) -> Sequence[Hashable]:
+        """The keys of a side's call paths."""
+        return paths
 
     def __getitem__(self, key: Hashable) -> Key:
         if key not in self._named:
@@ -45,7 +54,7 @@ class PathsById(Mapping[Hashable, Key]):
 
     def _name(self, key: Any) -> Key:
         wanted, self._first = [*self._first, key], ()
-        for path, (last, names) in compare_query.callpath_names(self._db, wanted).items():
+        for path, (last, names) in trial_facts.callpath_names(self._db, wanted).items():
             self._named[path] = Key(path, " => ".join(names), *last[1:], "same")
         return self._named[key]
 
@@ -60,36 +69,35 @@ class PathsByName(PathsById):
     """Call paths in which a routine goes by another name: each step is its timer's key."""
 
     def __init__(
-        self, db: ProfileDB, sides: Sequence[Side], timers: Sequence[Mapping[int, Key]]
+        self,
+        db: ProfileDB,
+        sides: Sequence[tables.Table],
+        timers: Sequence[Mapping[Hashable, Key]],
     ) -> None:
         super().__init__(db)
         self._steps: dict[Any, tuple[Any, Key]] = {}  # a path's parent, its last timer
         number: dict[tuple[Any, Any], int] = {}
         self._number_of: list[dict[int, int]] = []
-        for side, known in zip(sides, timers, strict=True):
-            parents = compare_query.callpath_parents(db, [trial.id for trial in side.trials])
+        for side, keys in zip(sides, timers, strict=True):
+            paths, parents = side.each("callpath"), side.each("parent")
+            step_of = dict(zip(paths, zip(parents, side.each("timer"), strict=True), strict=True))
             numbers: dict[int, int] = {}
-            for id in parents:
+            for id in step_of:
                 waiting = [id]
                 while waiting:
                     here = waiting[-1]
-                    timer, above = parents[here]
-                    if above is not None and above in parents and above not in numbers:
+                    above, timer = step_of[here]
+                    if above is not None and above in step_of and above not in numbers:
                         waiting.append(above)
                         continue
-                    key, parent = known[timer], None if above is None else numbers.get(above)
+                    key, parent = keys[timer], None if above is None else numbers.get(above)
                     numbers[here] = number.setdefault((key.identity, parent), len(number))
                     self._steps[numbers[here]] = (parent, key)
                     waiting.pop()
             self._number_of.append(numbers)
 
-    def folded(self, side: int, sums: Mapping[int, Sums]) -> dict[Hashable, Sums]:
-        numbers = self._number_of[side]
-        found: dict[Hashable, Sums] = {}
-        for id, one in sums.items():
-            key = numbers[id]
-            found[key] = added(found[key], one) if key in found else one
-        return found
+    def keyed(self, side: int, paths: Sequence[int]) -> Sequence[Hashable]:
+        return list(map(self._number_of[side].__getitem__, paths))
 
     def _name(self, key: Any) -> Key:
         here, last = self._steps[key]

@@ -7,7 +7,7 @@ from taupy.errors import UsageError
 from taupy.model.machine import Ceiling, CeilingKind
 from taupy.model.profile import Metric
 from taupy.model.rows import TrialRow
-from taupy.profiledb import ceilings, compare_query
+from taupy.profiledb import ceilings, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
 
@@ -54,8 +54,8 @@ class Peaks:
 
     def _roof(self, trial: TrialRow, notes: list[str]) -> Ceiling | None:
         """The roof of the trial's GPU, and one note on each GPU."""
-        names = gpus(self.db, trial)
-        processor = names[0] if len(names) == 1 else ""
+        models = trial_facts.gpu_models(self.db, [trial.id])[trial.id]
+        processor = "" if " + " in models else models
         if processor not in self._known:
             self._known[processor] = self._best(processor) if processor else None
         roof = self._known[processor]
@@ -68,7 +68,7 @@ class Peaks:
                 "(`taupy ceilings`), and no datasheet of it is known"
             )
         else:
-            what = "ran on several kinds of GPU" if names else "name no GPU"
+            what = "ran on several kinds of GPU" if models else "name no GPU"
             said = f"trials that {what} have no peak"
         if said not in notes:
             notes.append(said)
@@ -99,9 +99,3 @@ def _ceiling_of(metric: str) -> str | None:
     if name in ("flop_fp64", "flop_fp32", "flop_fp16"):
         return name.removeprefix("flop_")
     return None
-
-
-def gpus(db: ProfileDB, trial: TrialRow) -> list[str]:
-    """The models that a trial ran on, each once."""
-    names = compare_query.gpu_names(db, trial.id) or compare_query.gpu_metadata(db, trial.id)
-    return list(dict.fromkeys(names))

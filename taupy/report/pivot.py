@@ -6,26 +6,25 @@ into cells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from itertools import product
 from typing import NamedTuple
 
 from taupy.analysis import match, pivot
 from taupy.analysis.match import Key, Level, Table
 from taupy.analysis.pivot import Across, Entry, Labels, Pivot
 from taupy.errors import MissingMetric, UsageError
+from taupy.model.answer import Answer
 from taupy.model.profile import Metric
-from taupy.model.rows import TrialRow
-from taupy.pprof.selection import name_test
-from taupy.profiledb import compare_query
-from taupy.profiledb.compare_query import Over, TimerFacts, Where
+from taupy.model.question import COUNTS
+from taupy.model.rows import TimerRow, TrialRow
+from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import shown
-from taupy.report.comparison import NAMES, VALUE_OF, Value, metric_shown
-from taupy.report.peaks import Peaks, gpus
-from taupy.report.trial_values import TrialValues, added
+from taupy.report.comparison import metric_shown
+from taupy.report.peaks import Peaks
+from taupy.report.trial_values import Over, TrialValues, Value, Where
 
 ROW_DIMENSIONS = ("routine", "kernel", "group", "file", "module")
 """Labels of timers; all others are labels of trials."""
@@ -136,6 +135,9 @@ class _Labels:
                 self._of[name] = self._labels(db, trials, name)
 
     def _labels(self, db: ProfileDB, trials: Sequence[TrialRow], name: str) -> dict[int, str]:
+        if name == "gpu":
+            models = trial_facts.gpu_models(db, [trial.id for trial in trials])
+            return {trial: model or "no GPU" for trial, model in models.items()}
         known: dict[str, Callable[[TrialRow], str]] = {
             "application": lambda trial: trial.application,
             "experiment": lambda trial: trial.experiment,
@@ -143,15 +145,14 @@ class _Labels:
             "id": lambda trial: str(trial.id),
             "state": lambda trial: trial.state,
             "tag": lambda trial: ", ".join(trial.tags) or NOTHING,
-            "gpu": lambda trial: " + ".join(gpus(db, trial)) or "no GPU",
         }
         if name in known:
             return {trial.id: known[name](trial) for trial in trials}
         wanted = "Hostname" if name == "host" else name.removeprefix("meta.")
-        values = compare_query.metadata_values(db, wanted)
+        values = trial_facts.metadata_values(db, wanted)
         found = {trial.id: values[trial.id] for trial in trials if trial.id in values}
         if not found:
-            there = compare_query.metadata_names(db)
+            there = trial_facts.metadata_names(db)
             near = get_close_matches(wanted, there, n=4, cutoff=0.5)
             more = f", metadata such as {', '.join(map(shown, near))}" if near else ""
             raise UsageError(
@@ -194,47 +195,34 @@ class _Cells:
             self.trials = list(trials)
             self.metric = Metric(DURATION, "ns")
             return
-        self.trials, missing = self._having(trials)
-        ids = [trial.id for trial in self.trials]
-        self.values = TrialValues(db, ids, name, layout.over)
-        self.metric = metric_shown(self.values.metric, layout.value)
-        if missing:
+        values = TrialValues.of(
+            db, [trial.id for trial in trials], name, layout.value, layout.over, lenient=True
+        )
+        having = set(values.trials)
+        self.trials = [trial for trial in trials if trial.id in having]
+        self.metric = metric_shown(values.metric, layout.value)
+        if missing := values.missing:
             self.notes.append(
                 f"{len(missing)} of {len(trials)} trials have no {name}: "
                 + ", ".join(map(str, missing[:8]))
                 + (" ..." if len(missing) > 8 else "")
             )
-        self._peaks = (
-            Peaks(db, self.values.metric, layout.value, layout.ceiling) if layout.peak else None
-        )
-        if self._peaks is not None:
+        self._peaks: Peaks | None = None
+        if layout.peak:
+            self._peaks = Peaks(db, values.metric, layout.value, layout.ceiling)
             self.metric = Metric(self.metric.name, "%")
-
-    def _having(self, trials: Sequence[TrialRow]) -> tuple[list[TrialRow], list[int]]:
-        having, missing, problem = [], [], None
-        for trial in trials:
-            try:
-                TrialValues(self.db, [trial.id], self.name)
-            except MissingMetric as error:
-                missing.append(trial.id)
-                problem = error
-            else:
-                having.append(trial)
-        if not having and problem is not None:
-            raise problem
-        return having, missing
+        # A rate has been divided by its time already.
+        timed = self._peaks is not None and not self._peaks.is_rate
+        self.values = replace(values, timed=timed)
 
     def entries(self) -> Iterator[Entry]:
         if self.name == DURATION:
             for trial in self.trials:
                 yield self._entry(trial.id, {}, float(trial.duration_ns))
-            return
-        if not self.timer_names:
+        elif self.timer_names:
+            yield from self._of_timers()
+        else:
             yield from self._totals()
-            return
-        names = self._names()
-        for trial in self.trials:
-            yield from self._of_timers(trial, names[trial.id])
 
     def _entry(self, trial: int, of_timer: dict[str, str], value: float) -> Entry:
         def filled(names: Sequence[str]) -> Labels:
@@ -248,100 +236,76 @@ class _Cells:
 
     def _totals(self) -> Iterator[Entry]:
         """The whole of each trial: of its host's threads, or where they have none, its GPUs'."""
-        for trial in self.trials:
-            where: Where = "host" if self.values.threads(trial.id, "host") else "gpu"
-            if self.layout.value in ("calls", "subroutines"):
-                sums = self.values.timers(trial.id, where).values()
-                take = VALUE_OF[self.layout.value]
-                value: float | None = sum(take(one) or 0 for one in sums)
-            else:
-                value = self.values.total(trial.id, where)
-            if value is not None:
-                time = self._times(trial.id, where) if self._peaks else None
-                whole = sum(time.values()) if time else None
-                yield self._entry(trial.id, {}, self._share(trial, value, whole))
+        value: Value = self.layout.value if self.layout.value in COUNTS else "exclusive"
+        whole = replace(self.values, value=value)
+        by_kind: dict[int, dict[Where, tuple[float, float | None]]] = {}
+        kinds: tuple[Where, ...] = ("host", "gpu")
+        for where in kinds:
+            for answer in whole.answers(where=where):
+                for trial, runs in whole.runs(answer, [""] * len(answer), where).items():
+                    for number in runs.values.values():
+                        found = by_kind.setdefault(trial, {})
+                        found.setdefault(where, (number, runs.times.get("")))
+        for row in self.trials:
+            for number, time in [*by_kind.get(row.id, {}).values()][:1]:
+                yield self._entry(row.id, {}, self._share(row, number, time))
 
+    def _of_timers(self) -> Iterator[Entry]:
+        values, where = self.values, self._where
+        limits = values.limits(self.layout.groups, self.layout.names)
+        named = where is not None
+        own = [name for name in self.timer_names if name not in ("routine", "kernel")]
+        found = values.answers(*(["timer"] if named else []), *own, where=where, limits=limits)
+        names = self._names(found) if named else {}
+        rows = {trial.id: trial for trial in self.trials}
+        for answer in found:
+            keys = list(self._keys(answer, names))
+            for trial, runs in values.runs(answer, keys, where).items():
+                for key, number in runs.values.items():
+                    labels = dict(zip(self.timer_names, key, strict=True))  # type: ignore[call-overload]
+                    share = self._share(rows[trial], number, runs.times.get(key))
+                    yield self._entry(trial, labels, share)
+
+    @property
     def _where(self) -> Where | None:
         if "kernel" in self.timer_names:
             return "gpu"
         return "host" if "routine" in self.timer_names else None
 
-    def _names(self) -> dict[int, dict[int, list[dict[str, str]]]]:
-        """Trial -> timer id -> the labels it gives; several where it is in several groups.
+    def _keys(
+        self, answer: Answer, names: dict[int, dict[TimerRow, str]]
+    ) -> Iterator[tuple[Hashable, ...]]:
+        """The timers' labels of each row, in the order of the layout."""
+        table = answer.table
+        columns: list[Iterable[Hashable]] = []
+        for name in self.timer_names:
+            if name in ("routine", "kernel"):
+                pairs = zip(table.each("trial"), answer.timers, strict=True)
+                columns.append(names[trial][timer] for trial, timer in pairs)
+            else:
+                columns.append(label or "" for label in table.each(name))
+        return zip(*columns, strict=True)
 
-        Names are matched between the columns, so that those of one row are one thing.
-        """
-        where = self._where()
+    def _names(self, found: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:
+        """Trial -> timer -> its name, matched between the columns: those of one row are one."""
         sides: dict[Labels, list[int]] = {}
         for trial in self.trials:
-            key = self._columns(trial.id)
-            sides.setdefault(key, []).append(trial.id)
-        there = [self._timers(ids, where) for ids in sides.values()]
+            sides.setdefault(self._columns(trial.id), []).append(trial.id)
+        side_of = {trial: at for at, ids in enumerate(sides.values()) for trial in ids}
+        there: list[dict[TimerRow, TimerRow]] = [{} for _ in sides]
+        for answer in found:
+            pairs = zip(answer.table.codes["trial"], answer.table.codes["timer"], strict=True)
+            for code, timer in dict.fromkeys(pairs):
+                row = answer.table.labels["timer"][timer]
+                there[side_of[answer.table.labels["trial"][code]]][row] = row
         keys = match.matched(there, self.layout.level, self.layout.table)
         spelled = _spelled(key for side in keys for key in side.values())
-        found: dict[int, dict[int, list[dict[str, str]]]] = {}
-        for ids, facts, known in zip(sides.values(), there, keys, strict=True):
-            labels = {
-                id: self._labels_of(named, spelled[known[id].identity])
-                for id, named in facts.items()
-            }
-            found.update(dict.fromkeys(ids, labels))
-        return found
+        named = [{row: spelled[key.identity] for row, key in side.items()} for side in keys]
+        return {trial: named[side_of[trial]] for trial in side_of}
 
     def _columns(self, trial: int) -> Labels:
         found = self.labels.of_trial(self.layout.columns, trial, self.name)
         return tuple(label or "" for label in found)
-
-    def _timers(self, ids: Iterable[int], where: Where | None) -> dict[int, TimerFacts]:
-        ids = list(ids)
-        facts = compare_query.timer_facts(self.db, ids)
-        having = {timer for id in ids for timer in self.values.timers(id, where)}
-        wanted = {group.upper() for group in self.layout.groups}
-        tests = [name_test(pattern) for pattern in self.layout.names]
-        return {
-            id: one
-            for id, one in facts.items()
-            if id in having
-            and (not wanted or wanted & set(one.groups.upper().split("|")))
-            and (not tests or any(test(one.timer, one.short_name) for test in tests))
-        }
-
-    def _labels_of(self, timer: TimerFacts, name: str) -> list[dict[str, str]]:
-        choices = [
-            (name,) if one in ("routine", "kernel") else NAMES[one](timer)
-            for one in self.timer_names
-        ]
-        return [dict(zip(self.timer_names, chosen, strict=True)) for chosen in product(*choices)]
-
-    def _of_timers(
-        self, trial: TrialRow, names: dict[int, list[dict[str, str]]]
-    ) -> Iterator[Entry]:
-        value = VALUE_OF[self.layout.value]
-        where = self._where()
-        time_of = self._times(trial.id, where) if self._peaks else {}
-        sums: dict[tuple[str, ...], compare_query.Sums] = {}
-        times: dict[tuple[str, ...], float] = {}
-        for id, one in self.values.timers(trial.id, where).items():
-            for labels in names.get(id, ()):
-                key = tuple(labels.values())
-                sums[key] = added(sums[key], one, self.layout.over) if key in sums else one
-                times[key] = times.get(key, 0.0) + time_of.get(id, 0.0)
-        for key, summed in sums.items():
-            number = value(summed)
-            if number is not None and number == number:
-                labels = dict(zip(self.timer_names, key, strict=True))
-                yield self._entry(trial.id, labels, self._share(trial, number, times[key]))
-
-    # --- peaks ---
-
-    def _times(self, trial: int, where: Where | None) -> dict[int, float]:
-        """Nanoseconds in which the metric was counted, by timer."""
-        for name in ("counted_time", "time"):
-            if compare_query.metric_of(self.db, trial, name) is not None:
-                found = TrialValues(self.db, [trial], name).timers(trial, where)
-                counted = self.values.timers(trial, where)
-                return {id: one.exclusive for id, one in found.items() if id in counted}
-        return {}
 
     def _share(self, trial: TrialRow, value: float, time_ns: float | None) -> float:
         """In percent of the device's peak; the value itself where that was not asked for."""

@@ -10,7 +10,7 @@ from taupy.analysis import comparable
 from taupy.analysis.compare import median
 from taupy.errors import UsageError
 from taupy.model.rows import TrialRow
-from taupy.profiledb import compare_query, query, selector
+from taupy.profiledb import query, selector, trial_facts
 from taupy.profiledb.database import ProfileDB
 
 _TELLING = re.compile("Clock|Version|Power Limit|Mode")
@@ -99,11 +99,11 @@ def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
     found["Exit Code"] = trial.ending or "unknown"
     found["Nodes"] = str(len({place.node for place in places}))
     found["Threads"] = str(len(hosts))
-    found["GPUs"] = ", ".join(compare_query.gpu_names(db, trial.id))
-    for name, value, unit in compare_query.gpu_facts(db, trial.id):
+    found["GPUs"] = ", ".join(trial_facts.gpu_names(db, trial.id))
+    for name, value, unit in trial_facts.gpu_facts(db, trial.id):
         if _TELLING.search(name):
             found[name] = f"{value} {unit}".strip()
-    for (name, unit), event in compare_query.event_sums(db, trial.id).items():
+    for (name, unit), event in trial_facts.event_sums(db, trial.id).items():
         if comparable.kind_of(name) == "clocks":
             found[name] = f"{event.mean:.6g} {unit}"
     return found

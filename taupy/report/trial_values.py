@@ -1,186 +1,257 @@
-"""A metric's values in the trials of the database, measured or derived, summed over threads.
+"""A metric's values in trials of the database, the threads of each trial taken together.
 
-What comparisons and pivots are made of: by timer, by call path, and of the whole.
+    values = TrialValues.of(db, trials, "ipc", "exclusive", over="mean")
+    for answer in values.answers("timer", where="host"):
+        values.runs(answer, names)          # by trial: values and calls under these names
+
+All trials are asked at once; only those in which the metric means something else are asked
+apart. What comparisons and pivots are made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, get_args
 
-from taupy.errors import UsageError
-from taupy.profiledb import compare_query, metrics, query
-from taupy.profiledb.compare_query import Over, Sums, Where
+from taupy.model.answer import Answer
+from taupy.model.profile import Metric
+from taupy.model.question import COUNTS, Condition
+from taupy.pprof.selection import name_test
+from taupy.profiledb import metrics, trial_facts
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.meaning import Resolved
-from taupy.profiledb.text import shown
+from taupy.profiledb.dimensions import ids_of, labels
+from taupy.profiledb.meaning import Meant, meant_in
+
+Over = Literal["total", "mean", "max"]
+Where = Literal["host", "gpu"]
+
+Value = Literal[
+    "exclusive", "inclusive", "calls", "subroutines", "exclusive-per-call", "inclusive-per-call"
+]
+VALUES: tuple[Value, ...] = get_args(Value)
+
+COUNTED = "first(counted_time, time)"
+"""The time in which the counters of a call path were read."""
 
 
-class TrialValues:
-    """One metric in some trials; each trial is read once.
+class Runs(NamedTuple):
+    """A trial's values under keys.
 
     Attributes:
-        metric: with its unit, which is the same in all trials.
-        additive: values of parts add up to that of the whole; of a ratio they do not.
+        values: NaN is left out.
+        times: in which the metric was measured, ns, where that was asked for.
     """
 
-    def __init__(
-        self, db: ProfileDB, trial_ids: Iterable[int], metric: str, over: Over = "total"
-    ) -> None:
-        """Find the metric in every trial.
+    values: dict[Hashable, float]
+    calls: dict[Hashable, float]
+    times: dict[Hashable, float]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialValues:
+    """One value of a metric in some trials.
+
+    Attributes:
+        meant: what the metric means in the trials that have it.
+        missing: trials that do not have it.
+        over: how a trial's threads become one. The mean is over the threads on which the
+            metric was measured; of a ratio, it is the ratio of the sums.
+        timed: the time in which the metric was measured comes with it.
+    """
+
+    db: ProfileDB
+    meant: Sequence[Meant]
+    missing: Sequence[int]
+    value: Value
+    over: Over = "total"
+    timed: bool = False
+    _threads: dict[Where | None, dict[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        db: ProfileDB,
+        trial_ids: Iterable[int],
+        metric: str,
+        value: Value = "exclusive",
+        over: Over = "total",
+        lenient: bool = False,
+    ) -> TrialValues:
+        """Find the metric in the trials.
+
+        Args:
+            lenient: some of the trials need not have it.
 
         Raises:
-            MissingMetric: a trial does not have it.
+            MissingMetric: a trial does not have it, or none has.
             UsageError: it has another unit in another trial.
         """
-        compare_query.with_room(db)
-        self._db = db
-        self._name = metric
-        self._over = over
-        self._metric_ids: dict[int, int] = {}
-        self._derived: dict[int, dict[Where, dict[int, Sums]]] = {}
-        self._sums: dict[tuple[int, Where | None], dict[int, Sums]] = {}
-        meant = [self._find_metric(trial) for trial in dict.fromkeys(trial_ids)]
-        units = {one.unit for one in meant}
-        if len(units) > 1:
-            raise UsageError(
-                f"'{shown(metric)}' is in {' and in '.join(sorted(units))}: values of "
-                "different units cannot be compared"
-            )
-        self.metric = meant[0].metric
-        self.additive = all(one.additive for one in meant)
+        trial_facts.with_room(db)
+        ids = list(dict.fromkeys(trial_ids))
+        meant, problems = meant_in(db, ids, metric)
+        missing = [id for id in ids if id in problems]
+        if missing and not (lenient and meant):
+            raise problems[missing[0]]
+        return cls(db, meant, missing, value, over)
 
-    def _find_metric(self, trial_id: int) -> Resolved:
-        found = compare_query.metric_of(self._db, trial_id, self._name)
-        if found is None:
-            return metrics.resolve(self._db, trial_id, self._name)
-        self._metric_ids[trial_id], metric = found
-        return Resolved(metric.name, metric.unit, True, "measured")
+    @property
+    def metric(self) -> Metric:
+        """With its unit, which is the same in all trials."""
+        return self.meant[0].metric.metric
 
-    def is_measured(self, trial_id: int) -> bool:
-        """Measured in this trial, not derived."""
-        return trial_id in self._metric_ids
+    @property
+    def additive(self) -> bool:
+        """Values of parts add up to that of the whole; of a ratio they do not."""
+        return all(one.metric.additive for one in self.meant)
 
-    def threads(self, trial_id: int, where: Where | None = None) -> list[int]:
-        """Ids of the threads that have values."""
-        metric = self._metric_ids.get(trial_id)
-        if metric is None and where is not None and not self._of_derived(trial_id)[where]:
-            return []
-        return compare_query.thread_ids(self._db, trial_id, metric, where)
+    @property
+    def is_measured(self) -> bool:
+        """Measured in all trials, derived in none."""
+        return all(one.metric.source == "measured" for one in self.meant)
 
-    def timers(self, trial_id: int, where: Where | None = None) -> dict[int, Sums]:
-        """Values by timer id."""
-        if (trial_id, where) not in self._sums:
-            self._sums[trial_id, where] = self._timers(trial_id, where)
-        return self._sums[trial_id, where]
+    @property
+    def trials(self) -> list[int]:
+        return [trial for one in self.meant for trial in one.trials]
 
-    def _timers(self, trial_id: int, where: Where | None) -> dict[int, Sums]:
-        metric = self._metric_ids.get(trial_id)
-        if metric is not None:
-            threads = self.threads(trial_id, where)
-            return compare_query.timer_sums(self._db, trial_id, metric, threads, self._over)
-        found = self._of_derived(trial_id)
-        if where is not None:
-            return found[where]
-        both = dict(found["host"])
-        for id, sums in found["gpu"].items():
-            both[id] = added(both[id], sums, self._over) if id in both else sums
-        return both
+    @property
+    def stored(self) -> Literal["inclusive", "exclusive"]:
+        """Which of the metric's values is needed."""
+        return "inclusive" if self.value.startswith("inclusive") else "exclusive"
 
-    def _of_derived(self, trial_id: int) -> dict[Where, dict[int, Sums]]:
-        """Values of a derived metric, which come thread by thread and add up by `+`."""
-        if trial_id in self._derived:
-            return self._derived[trial_id]
-        facts = compare_query.timer_facts(self._db, [trial_id])
-        ids = {(one.timer, one.groups): id for id, one in facts.items()}
-        kinds = {place[:3]: place.kind for place in query.threads(self._db, trial_id)}
-        found: dict[Where, dict[int, Sums]] = {"host": {}, "gpu": {}}
-        for row in metrics.flat_values(self._db, trial_id, self._name):
-            id = ids[row.timer, row.groups]
-            here = found["gpu" if kinds[row[:3]] == "stream" else "host"]
-            sums = Sums(row.calls, row.subroutines, row.inclusive, row.exclusive)
-            here[id] = added(here[id], sums, self._over) if id in here else sums
-        if self._over == "mean" and self.additive:
-            for where, here in found.items():
-                count = sum(1 for kind in kinds.values() if (kind == "stream") == (where == "gpu"))
-                found[where] = {
-                    id: sums._replace(
-                        inclusive=sums.inclusive / count, exclusive=sums.exclusive / count
-                    )
-                    for id, sums in here.items()
-                }
-        self._derived[trial_id] = found
+    # --- questions ---------------------------------------------------------------
+
+    def limits(self, groups: Sequence[str], names: Sequence[str]) -> list[Condition]:
+        """Only timers in one of these groups, and with one of these patterns in their names."""
+        found = [Condition("group", tuple(groups))] if groups else []
+        if names:
+            tests = [name_test(pattern) for pattern in names]
+            timers = labels(self.db, "timer", ids_of(self.db, "timer", self.trials))
+            fitting = {
+                timer.timer
+                for (timer,) in timers.values()
+                if any(test(timer.timer, timer.short_name) for test in tests)
+            }
+            found.append(Condition("timer", tuple(sorted(fitting))))
         return found
 
-    def callpaths(self, trial_id: int) -> dict[int, Sums]:
-        """Values by call-path id, over all threads."""
-        metric = self._metric_ids.get(trial_id)
-        if metric is None:
-            found: dict[int, Sums] = {}
-            for row in metrics.tree_values(self._db, trial_id, self._name):
-                sums = Sums(row.calls, row.subroutines, row.inclusive, row.exclusive)
-                before = found.get(row.callpath_id)
-                found[row.callpath_id] = sums if before is None else added(before, sums, self._over)
-            return found
-        calls = compare_query.callpath_calls(self._db, trial_id)
-        values = compare_query.callpath_values(self._db, trial_id, metric, over=self._over)
-        return {
-            id: Sums(*calls.get(id, (0, 0)), inclusive, exclusive)
-            for id, (inclusive, exclusive) in values.items()
-        }
+    def answers(
+        self, *by: str, where: Where | None = None, limits: Sequence[Condition] = ()
+    ) -> list[Answer]:
+        """The rows that have the metric, by trial and these dimensions (and thread, of "max").
 
-    def callpath_column(
-        self, trial_id: int, column: Literal["inclusive", "exclusive"]
-    ) -> dict[int, float] | None:
-        """One value by call-path id, the quick way; None where there is none."""
-        metric = self._metric_ids.get(trial_id)
-        if metric is None or self._over != "total":
-            return None
-        return compare_query.callpath_column(self._db, trial_id, metric, column)
+        Args:
+            where: only the host's threads, or only the GPUs' streams.
 
-    def total(self, trial_id: int, where: Where | None = None) -> float | None:
-        """All exclusive values together; None where there is none."""
-        metric = self._metric_ids.get(trial_id)
-        if metric is not None:
-            threads = self.threads(trial_id, where)
-            return compare_query.total(self._db, trial_id, metric, threads, self._over)
-        values = [
-            sums.exclusive
-            for sums in self.timers(trial_id, where).values()
-            if sums.exclusive == sums.exclusive
-        ]
-        if not values:
-            return None
-        return max(values) if self._over == "max" and self.additive else sum(values)
-
-    def inclusive_by(self, trial_id: int, names_of: dict[int, tuple[str, ...]]) -> dict[str, float]:
-        """Inclusive values by group or file, each moment counted once; see `compare_query`.
-
-        Raises:
-            UsageError: the metric is derived.
+        Returns:
+            One answer for all trials in which the metric means the same.
         """
-        metric = self._metric_ids.get(trial_id)
-        if metric is None:
-            raise UsageError(
-                f"inclusive values by group, file or module are of measured metrics; "
-                f"'{shown(self._name)}' is derived"
-            )
-        threads = self.threads(trial_id)
-        return compare_query.inclusive_by(self._db, trial_id, metric, threads, names_of)
+        thread = ("thread",) if self.over == "max" else ()
+        by = tuple(dict.fromkeys(("trial", *thread, *by)))
+        conditions = [*_kind(where), *limits]
+        beside = (COUNTED,) if self.timed else ()
+        counted = (*COUNTS, self.stored)
+        found = []
+        for meant in self.meant:
+            answer = metrics.of_meant(self.db, meant, by, conditions, counted, beside)
+            measured = answer.formula.is_measured(answer.table, self.stored)
+            rows = [row for row, here in enumerate(measured) if here]
+            found.append(answer if all(measured) else answer.taken(rows))
+        return found
+
+    def column(self, trial_id: int) -> dict[int, float]:
+        """A measured metric's value by call path in one trial: without calls, it is quick."""
+        (meant,) = [one for one in self.meant if trial_id in one.trials]
+        meant = meant._replace(trials=(trial_id,))
+        table = metrics.of_meant(self.db, meant, ("callpath",), counted=(self.stored,)).table
+        column = table.column(self.stored, meant.sums[0])
+        pairs = zip(table.labels["callpath"], column, strict=True)
+        return {path: number for path, number in pairs if number is not None}
+
+    # --- values ------------------------------------------------------------------
+
+    def runs(
+        self, answer: Answer, keys: Sequence[Hashable], where: Where | None = None
+    ) -> dict[int, Runs]:
+        """The trials' values under keys.
+
+        Args:
+            keys: of each row of the answer; None for a row that does not count.
+            where: what the answer was asked for with.
+        """
+        codes, trials = answer.table.codes, answer.table.labels["trial"]
+        threads = codes.get("thread", codes["trial"])
+        places: dict[tuple[int, int, Hashable], int] = {}
+        groups = [
+            -1 if key is None else places.setdefault((trial, thread, key), len(places))
+            for trial, thread, key in zip(codes["trial"], threads, keys, strict=True)
+        ]
+        sums = answer.summed(groups, len(places))
+        times = sums.table.column("exclusive", COUNTED) if self.timed else [None] * len(places)
+        found: dict[int, Runs] = {}
+        for (trial, _, key), number, calls, time in zip(
+            places, self._numbers(sums), sums.calls(), times, strict=True
+        ):
+            runs = found.setdefault(trials[trial], Runs({}, {}, {}))
+            runs.calls[key] = runs.calls.get(key, 0) + calls
+            if time is not None:
+                runs.times[key] = runs.times.get(key, 0) + time
+            if number == number:
+                runs.values[key] = self._joined(runs.values.get(key), number)
+        for trial_id, runs in found.items():
+            self._finish(runs, trial_id, where)
+        return found
+
+    def totals(self, where: Where | None = None) -> dict[int, float]:
+        """Of each trial all calls, or else all exclusive values together."""
+        value = self.value if self.value in COUNTS else "exclusive"
+        whole = replace(self, value=value, timed=False)
+        found: dict[int, float] = {}
+        for answer in whole.answers(where=where):
+            for trial, runs in whole.runs(answer, [""] * len(answer), where).items():
+                found[trial] = runs.values.get("", math.nan)
+        return found
+
+    def _numbers(self, sums: Answer) -> Sequence[float]:
+        if self.value == "calls":
+            return sums.calls()
+        return sums.subroutines() if self.value == "subroutines" else sums.values(self.stored)
+
+    def _joined(self, before: float | None, number: float) -> float:
+        """Of two threads of a trial."""
+        if before is None:
+            return number
+        return before + number if self.value in COUNTS else max(before, number)
+
+    def _finish(self, runs: Runs, trial_id: int, where: Where | None) -> None:
+        """What divides: threads of a mean, calls."""
+        if not self.additive or self.value in COUNTS:
+            return
+        values = runs.values
+        if self.over == "mean":
+            threads = self._thread_counts(where)[trial_id]
+            values.update({key: value / threads for key, value in values.items()})
+        if self.value.endswith("per-call"):
+            for key, value in list(values.items()):
+                if runs.calls[key]:
+                    values[key] = value / runs.calls[key]
+                else:
+                    del values[key]
+
+    def _thread_counts(self, where: Where | None) -> dict[int, int]:
+        """On how many threads of each trial the metric was measured."""
+        if where not in self._threads:
+            counts: dict[int, int] = {}
+            for meant in self.meant:
+                by = ("trial", "thread")
+                found = metrics.of_meant(self.db, meant, by, _kind(where), (*COUNTS, "exclusive"))
+                measured = found.formula.is_measured(found.table, "exclusive")
+                for trial, here in zip(found.table.each("trial"), measured, strict=True):
+                    counts[trial] = counts.get(trial, 0) + here
+            self._threads[where] = counts
+        return self._threads[where]
 
 
-def added(one: Sums, other: Sums, over: Over = "total") -> Sums:
-    """Two rows that are one. Derived values add up their parts."""
-    if over == "max":
-        return Sums(
-            one.calls + other.calls,
-            one.subroutines + other.subroutines,
-            max(one.inclusive, other.inclusive),
-            max(one.exclusive, other.exclusive),
-        )
-    return Sums(
-        one.calls + other.calls,
-        one.subroutines + other.subroutines,
-        one.inclusive + other.inclusive,
-        one.exclusive + other.exclusive,
-    )
+def _kind(where: Where | None) -> list[Condition]:
+    return [Condition("kind", (where,))] if where else []

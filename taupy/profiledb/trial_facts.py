@@ -1,0 +1,137 @@
+"""What is known of trials beside their values: GPUs, metadata, user events, names of call paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from taupy.model.rows import TimerRow
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.dimensions import labels, listed
+from taupy.profiledb.selector import loosely
+
+_METADATA = "SELECT trial_id, name, value FROM metadata ORDER BY node IS NOT NULL, node"
+
+_GPU_FACTS = """
+    SELECT device.id, device_fact.name, device_fact.value, device_fact.unit
+      FROM device JOIN device_fact ON device_fact.device_id = device.id
+     WHERE device.trial_id = ? ORDER BY device.node, device.ordinal, device_fact.position
+"""
+
+_GPUS = "SELECT name FROM device WHERE trial_id = ? ORDER BY node, ordinal"
+
+# From call paths up to their roots.
+_CHAINS = """
+    WITH RECURSIVE above (start, steps, timer_id, parent_id) AS (
+        SELECT id, 0, timer_id, parent_id FROM callpath WHERE id IN ({paths})
+        UNION ALL
+        SELECT above.start, above.steps + 1, next.timer_id, next.parent_id
+          FROM above CROSS JOIN callpath AS next ON next.id = above.parent_id
+    )
+    SELECT above.start, timer.name, timer.short_name, timer.file, timer.line,
+           iif(above.steps, '', (SELECT coalesce(group_concat(name, '|'), '') FROM timer_group
+                                  WHERE timer_group.timer_id = above.timer_id))
+      FROM above CROSS JOIN timer ON timer.id = above.timer_id
+     ORDER BY above.steps
+"""
+
+_EVENTS = """
+    SELECT user_event.name, user_event.unit, sum(value.count), min(value.minimum),
+           max(value.maximum), sum(value.count * value.mean)
+      FROM user_event_value AS value
+      JOIN user_event ON user_event.id = value.user_event_id
+     WHERE value.trial_id = ?
+     GROUP BY user_event.name, user_event.unit
+"""
+
+
+class EventSums(NamedTuple):
+    """A user event in one trial, over threads and call paths."""
+
+    samples: int
+    minimum: float
+    maximum: float
+    mean: float
+
+
+def with_room(db: ProfileDB) -> None:
+    """Let SQLite keep the pages of several trials at hand: 2 MB, its default, hold one."""
+    db.rows("PRAGMA cache_size = -65536")
+
+
+@of_a_sound_file
+def gpu_names(db: ProfileDB, trial_id: int) -> list[str]:
+    """The names of the trial's GPUs, by node and ordinal; one for each."""
+    return [name for (name,) in db.rows(_GPUS, (trial_id,))]
+
+
+@of_a_sound_file
+def gpu_models(db: ProfileDB, trials: Sequence[int]) -> dict[int, str]:
+    """The models that each trial ran on, joined by " + "; empty where none is known."""
+    found = labels(db, "gpu", trials)
+    return {trial: str(name) if name else "" for trial, (name,) in found.items()}
+
+
+@of_a_sound_file
+def gpu_facts(db: ProfileDB, trial_id: int) -> list[tuple[str, str, str]]:
+    """What is known of each GPU: `GPU 0 Core Clock`, value, unit; numbered over nodes."""
+    rows = db.rows(_GPU_FACTS, (trial_id,))
+    order = list(dict.fromkeys(device for device, *_ in rows))
+    return [
+        (f"GPU {order.index(device)} {name}", str(value), unit)
+        for device, name, value, unit in rows
+    ]
+
+
+@of_a_sound_file
+def metadata_values(db: ProfileDB, name: str) -> dict[int, str]:
+    """A fact of every trial that has it, by trial id; the trial's before its nodes'.
+
+    A name that is nowhere is looked for with letters, blanks, `_` and `-` alike.
+    """
+    rows = db.rows(_METADATA)
+    for wanted, written in ((name, str), (loosely(name), loosely)):
+        found: dict[int, str] = {}
+        for trial, there, value in rows:
+            if written(there) == wanted:
+                found.setdefault(trial, value)
+        if found:
+            return found
+    return {}
+
+
+@of_a_sound_file
+def metadata_names(db: ProfileDB) -> list[str]:
+    """The names of all facts of all trials."""
+    return [name for (name,) in db.rows("SELECT DISTINCT name FROM metadata ORDER BY name")]
+
+
+@of_a_sound_file
+def callpath_names(
+    db: ProfileDB, callpaths: Iterable[int]
+) -> dict[int, tuple[TimerRow, list[str]]]:
+    """Call paths' timers, and the names on the way from the root to each."""
+    found: dict[int, tuple[TimerRow, list[str]]] = {}
+    for path, *timer in db.rows(_CHAINS.format(paths=listed(callpaths))):
+        if path not in found:
+            found[path] = (TimerRow._make(timer), [])
+        found[path][1].append(timer[0])
+    for _, names in found.values():
+        names.reverse()
+    return found
+
+
+@of_a_sound_file
+def event_sums(db: ProfileDB, trial_id: int) -> dict[tuple[str, str], EventSums]:
+    """The trial's user events over threads and call paths, by name and unit."""
+    db.trial(trial_id)
+    return {
+        (name, unit): EventSums(
+            samples,
+            math.nan if least is None else least,
+            math.nan if most is None else most,
+            math.nan if summed is None or not samples else summed / samples,
+        )
+        for name, unit, samples, least, most, summed in db.rows(_EVENTS, (trial_id,))
+    }
