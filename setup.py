@@ -87,8 +87,16 @@ EXTENSIONS = [
     ),
     native("blas", ["blas.c"]),
     # No module for Python: the CUDA driver loads it in a process that uses a GPU.
-    native("cupti", ["cupti.c", "cupti_library.c", "part.c"], "-fvisibility=hidden"),
-    native("cupti_python", ["cupti_python.c", "part.c"], "-fvisibility=hidden"),
+    native(
+        "cupti",
+        ["cupti.c", "cupti_library.c", "gpu_part.c", "native_ranges.c", "part.c"],
+        "-fvisibility=hidden",
+    ),
+    native(
+        "cupti_python",
+        ["cupti_python.c", "gpu_part.c", "native_ranges.c", "part.c"],
+        "-fvisibility=hidden",
+    ),
 ]
 if platform.machine() in ("x86_64", "aarch64"):
     EXTENSIONS.append(native("micro", ["micro.c"]))

@@ -231,7 +231,7 @@ static void note_states(void)
          states_noted++) {
         snprintf(text, sizeof text, "%s (%d: %s)", state_name(states[states_noted].id),
                  states[states_noted].result, states[states_noted].message);
-        note(part, "states", text);
+        gpu_part_note(part, "states", text);
     }
 }
 
@@ -258,7 +258,7 @@ static void note_result(const char *name, const char *what, int result)
 {
     char text[256];
     snprintf(text, sizeof text, "%s: %d %s", what, result, result_text(result));
-    note(part, name, text);
+    gpu_part_note(part, name, text);
 }
 
 static CallTable *table_new(uint64_t size)
@@ -288,6 +288,7 @@ static void housekeeping(void)
         cupti.dropped_records(NULL, 0, &dropped) == 0)
         sums.counters->dropped += dropped;
     note_states();
+    native_ranges_write(part);
     int unified = __atomic_exchange_n(&unified_problem, 0, __ATOMIC_ACQ_REL);
     if (unified != 0)
         note_result("records.missing", "unified memory", unified);
@@ -422,9 +423,9 @@ static void problem(const char *what, int result, const char *text)
 {
     char line[8192];
     snprintf(line, sizeof line, "%d", result);
-    note(part, "error.step", what);
-    note(part, "error.code", line);
-    note(part, "error.text", text);
+    gpu_part_note(part, "error.step", what);
+    gpu_part_note(part, "error.code", line);
+    gpu_part_note(part, "error.text", text);
     sums.counters->state = GPU_FAILED;
 }
 
@@ -512,11 +513,11 @@ static void forked(void)
 static void facts(void)
 {
     char text[64];
-    note(part, "cupti.library", cupti.path);
+    gpu_part_note(part, "cupti.library", cupti.path);
     snprintf(text, sizeof text, "%u", cupti.version);
-    note(part, "cupti.version", text);
+    gpu_part_note(part, "cupti.version", text);
     snprintf(text, sizeof text, "%d", cupti.driver);
-    note(part, "driver.cuda", text);
+    gpu_part_note(part, "driver.cuda", text);
 }
 
 /* The calls to hear of. One that CUPTI refuses is left out. */
@@ -543,7 +544,7 @@ static int choose_callbacks(void)
                     note_result("callbacks.missing", name, result);
                 continue;
             }
-            text_block(part, GPU_CALL_NAME, (uint64_t)domain << 12 | id, name);
+            gpu_part_text(part, GPU_CALL_NAME, (uint64_t)domain << 12 | id, name);
             chosen++;
         }
     }

@@ -10,6 +10,7 @@
 #include "cupti_records.h"
 #include "gpu_host.h"
 #include "gpu_part.h"
+#include "native_ranges.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -125,6 +126,15 @@ static void context_event(uint32_t id, const ResourceData *resource)
     }
 }
 
+/* Where the calling thread is; what it launches belongs there. */
+static GpuPlace place_of_call(void)
+{
+    GpuPlace place = calls.host->place();
+    if (place.launch == 0)
+        place.launch = (uint64_t)native_range() << 6;
+    return place;
+}
+
 static void on_callback(void *user, int domain, uint32_t id, const void *data)
 {
     (void)user;
@@ -143,11 +153,11 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     const CallbackData *call = data;
     if (calls.interest[domain][id] & CALL_LOADS) { /* of no interest but for what it may copy */
         if (call->site == 0)
-            ring_put(calls.ring, call->correlation, calls.host->place().launch);
+            ring_put(calls.ring, call->correlation, place_of_call().launch);
         return;
     }
     if (call->site == 0) {
-        GpuPlace place = calls.host->place();
+        GpuPlace place = place_of_call();
         ring_put(calls.ring, call->correlation, place.launch);
         if (calls.interest[domain][id] & CALL_MANAGED) {
             open->ours = 1; /* what CUPTI calls for it */

@@ -23,6 +23,7 @@ enum GpuBlockKind {
     GPU_DEVICE = 22,   /* GpuDevice */
     GPU_NOTE = 23,     /* like BLOCK_METADATA: a fact or a problem */
     GPU_LIVE = 24,     /* GpuLive[GPU_LIVE_AT_MOST]: memory in use */
+    GPU_RANGE = 25,    /* GpuText: id = parent << 32 | number; see native_ranges.h */
 };
 
 typedef struct GpuText {
@@ -32,7 +33,7 @@ typedef struct GpuText {
 /* What was launched, with one configuration, by one call path, summed up. The first 80
  * bytes say what it is. Times are nanoseconds; of memory and counters they are values. */
 typedef struct GpuWork {
-    uint64_t node; /* 0: nobody saw the launch */
+    uint64_t node; /* 0: nobody saw the launch; number << 6 of a GPU_RANGE */
     uint32_t kind; /* CUpti_ActivityKind */
     uint32_t name; /* id of GPU_NAME, or what a copy is: see cupti_records.h */
     uint32_t device, context, stream, unused;
@@ -117,5 +118,9 @@ typedef struct GpuTraceRecord {
     uint32_t work, correlation; /* the how-many-th GpuWork of the part */
 } GpuTraceRecord;
 _Static_assert(sizeof(GpuTraceRecord) == 40, "GpuTraceRecord");
+
+/* A text, or a fact, as a block of its own; NULL, or not 0: there is no room. */
+Block *gpu_part_text(PartHeader *part, uint32_t kind, uint64_t id, const char *text);
+int gpu_part_note(PartHeader *part, const char *name, const char *value);
 
 #endif

@@ -3,12 +3,13 @@
  * NVTX's header looks for NVTX_INJECTION64_PATH at the program's first range and calls
  * InitializeInjectionNvtx2 in the library named there, which is this one: no CUDA needed.
  * Pushed and popped ranges are phases; those of threads that do not hold the interpreter
- * (NCCL's, say) are not. Ranges that start here and end there, and marks, are user events.
+ * (XLA's, NCCL's) only tell where work on a GPU comes from. Ranges that start here and end there, and marks, are user events.
  * All is passed on to the engine; names of domains and categories are not told. */
 #ifndef TAUPY_NVTX_H
 #define TAUPY_NVTX_H
 
 #include "gpu_host.h"
+#include "native_ranges.h"
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -37,7 +38,8 @@ _Static_assert(offsetof(NvtxAttributes, message) == 40, "nvtxEventAttributes_v2"
 enum { NVTX_CORE = 1, NVTX_CORE2 = 5 };
 
 typedef struct NvtxStack {
-    uint64_t depth, is_phase[NVTX_DEPTH / 64]; /* a bit each: room for threads' data is scarce */
+    uint64_t depth; /* then a bit each: room for threads' data is scarce */
+    uint64_t is_phase[NVTX_DEPTH / 64], is_native[NVTX_DEPTH / 64];
 } NvtxStack;
 
 static const GpuHost *nvtx_host;
@@ -49,8 +51,11 @@ static int nvtx_push(const char *name)
     uint64_t depth = stack->depth++, bit = 1ull << depth % 64;
     if (depth < NVTX_DEPTH) {
         stack->is_phase[depth / 64] &= ~bit;
+        stack->is_native[depth / 64] &= ~bit;
         if (nvtx_host->range_push != NULL && nvtx_host->range_push(name ? name : "") == 0)
             stack->is_phase[depth / 64] |= bit;
+        else if (native_range_push(name ? name : "") == 0)
+            stack->is_native[depth / 64] |= bit;
     }
     return (int)depth;
 }
@@ -60,9 +65,11 @@ static int nvtx_pop(void)
     NvtxStack *stack = &nvtx_stack;
     if (stack->depth == 0)
         return -1;
-    uint64_t depth = --stack->depth;
-    if (depth < NVTX_DEPTH && stack->is_phase[depth / 64] & 1ull << depth % 64)
+    uint64_t depth = --stack->depth, bit = 1ull << depth % 64;
+    if (depth < NVTX_DEPTH && stack->is_phase[depth / 64] & bit)
         nvtx_host->range_pop();
+    else if (depth < NVTX_DEPTH && stack->is_native[depth / 64] & bit)
+        native_range_pop();
     return (int)depth;
 }
 
@@ -221,6 +228,14 @@ static void *nvtx_register_wide(void *domain, const wchar_t *wide)
     return nvtx_register(domain, nvtx_narrow(wide, text));
 }
 
+/* XLA pushes no ranges without one. Domains are all the same here. */
+static void *nvtx_domain_create(const void *name)
+{
+    static char domain;
+    (void)name;
+    return &domain;
+}
+
 static void nvtx_take(const NvtxCallbacks *callbacks)
 {
     static const struct {
@@ -246,6 +261,8 @@ static void nvtx_take(const NvtxCallbacks *callbacks)
         {NVTX_CORE2, 5, (NvtxFunction)nvtx_domain_pop},      /* DomainRangePop */
         {NVTX_CORE2, 10, (NvtxFunction)nvtx_register},       /* DomainRegisterStringA */
         {NVTX_CORE2, 11, (NvtxFunction)nvtx_register_wide},  /* DomainRegisterStringW */
+        {NVTX_CORE2, 12, (NvtxFunction)nvtx_domain_create},  /* DomainCreateA */
+        {NVTX_CORE2, 13, (NvtxFunction)nvtx_domain_create},  /* DomainCreateW */
     };
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         NvtxFunction **table = NULL;

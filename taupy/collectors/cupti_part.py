@@ -29,7 +29,7 @@ MEMCPY_PEER, UNIFIED_MEMORY, SYNCHRONIZATION, MEMORY = 22, 25, 38, 49
 IN_GRAPH, FOLDED = 1, 2
 STARTING, RUNNING, FAILED, ENDED = 0, 1, 2, 3
 
-_COUNTERS, _NAME, _WORK, _CALLS, _CALL_NAME, _THREADS, _DEVICE, _NOTE, _LIVE = range(16, 25)
+_COUNTERS, _NAME, _WORK, _CALLS, _CALL_NAME, _THREADS, _DEVICE, _NOTE, _LIVE, _RANGE = range(16, 26)
 _WORK_ITEM = struct.Struct("<Q 6I 6i 6I 6Q d QQ II QQ d Q".replace(" ", ""))
 _CALL = struct.Struct("<QQQQ")
 _THREAD = struct.Struct("<Q24s")
@@ -53,6 +53,7 @@ LAYOUT = Layout(
         _CALL_NAME: 16,
         _DEVICE: _DEVICE_ITEM.size,
         _NOTE: 16,
+        _RANGE: 16,
     },
 )
 
@@ -163,6 +164,8 @@ class GpuPart:
         start_ticks: of the engine's part of the same process; 0 if that had none yet.
         work: in the order in which `Span.work` counts them.
         threads: number -> (native id, name) of threads without routines.
+        ranges: number -> (number of the outer one or 0, name) of NVTX ranges that such threads
+            pushed; work that was launched in one has `Work.node` = number << 6.
         call_names: (domain, callback id) -> CUPTI's name, `cudaLaunchKernel_v7000`.
         counters: see `GpuCounters` in gpu_part.h.
         notes: facts, and what went wrong (`error.step`, `error.code`, `error.text`).
@@ -178,6 +181,7 @@ class GpuPart:
     calls: list[Call] = field(default_factory=list)
     call_names: dict[tuple[int, int], str] = field(default_factory=dict)
     threads: dict[int, tuple[int, str]] = field(default_factory=dict)
+    ranges: dict[int, tuple[int, str]] = field(default_factory=dict)
     devices: dict[int, DeviceFacts] = field(default_factory=dict)
     live: list[Live] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
@@ -226,11 +230,13 @@ def _take(part: GpuPart, kind: int, found: Container, start: int, end: int) -> N
                         ticks,
                     )
                 )
-    elif kind in (_NAME, _CALL_NAME):
+    elif kind in (_NAME, _CALL_NAME, _RANGE):
         number, size = struct.unpack_from("<QQ", data, start)
         (text,) = found.texts(start + 16, end, size)
         if kind == _NAME:
             part.names[number] = text
+        elif kind == _RANGE:
+            part.ranges[number & 0xFFFFFFFF] = number >> 32, text
         else:
             part.call_names[number >> 12, number & 0xFFF] = text
     elif kind == _THREADS:

@@ -82,6 +82,8 @@ class _Node:
     bare_threads: dict[int, ThreadProfile] = field(default_factory=dict)
     call_rows: dict[tuple[int, int, int], tuple[ThreadProfile, int]] = field(default_factory=dict)
     placeless: int = 0
+    ranges: dict[int, int] = field(default_factory=dict)
+    range_tree: CallTree | None = None
 
     def timer(self, timer: Timer) -> int:
         """Its position in the profile; made if need be."""
@@ -226,8 +228,7 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
         if work.kind not in _KINDS:
             continue
         thread = threads[work.device, work.context, work.stream]
-        found = taken.find(work.node) if work.node else None
-        owner = Owner(found[0].tree, found[1]) if found is not None else None
+        owner = _owner(taken, work.node)
         if work.kind == cupti_part.KERNEL:
             timer = kernels.get(work.name)
             if timer is None:
@@ -245,6 +246,34 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
     if part.trace is not None:
         _add_activities(taken, streams, rows)
     return streams
+
+
+def _owner(taken: _Node, node: int) -> Owner | None:
+    """The call path of a launch, or the ranges of NVTX in which a thread without one made it."""
+    if node >> 6 in taken.part.ranges:
+        return _ranges(taken, node >> 6)
+    found = taken.find(node) if node else None
+    return Owner(found[0].tree, found[1]) if found is not None else None
+
+
+def _ranges(taken: _Node, number: int) -> Owner:
+    if not taken.ranges:  # a call tree of its own, with a row for each range after the root
+        known = taken.part.ranges
+        taken.ranges = {0: 0} | {each: row for row, each in enumerate(sorted(known), start=1)}
+        above = [taken.ranges.get(outer, 0) for _, (outer, _) in sorted(known.items())]
+        timers = [Timer(name, groups=("PHASE", "NVTX")) for _, (_, name) in sorted(known.items())]
+        root = taken.timer(Timer(ROOT_TIMER, groups=("TAUPY",)))
+        nothing = array("q", [0] * len(taken.ranges))
+        taken.range_tree = CallTree(
+            timer=array("q", [root, *map(taken.timer, timers)]),
+            parent=array("q", [-1, *above]),
+            calls=nothing,
+            subroutines=nothing,
+            inclusive={},
+            exclusive={},
+        )
+    assert taken.range_tree is not None
+    return Owner(taken.range_tree, taken.ranges[number])
 
 
 _KINDS: dict[int, ActivityKind] = {

@@ -474,15 +474,19 @@ static void *backward_thread(void *data)
 {
     auto work = (Backward *)data;
     auto nvtx = work->range != NULL ? dlopen("libfakenvtx.so", RTLD_NOW) : NULL;
-    auto push = nvtx != NULL ? (int (*)(const char *))dlsym(nvtx, "range_push") : NULL;
-    auto pop = nvtx != NULL ? (int (*)(void))dlsym(nvtx, "range_pop") : NULL;
+    auto push = nvtx != NULL ? (int (*)(const char *))dlsym(nvtx, "xla_push") : NULL;
+    auto pop = nvtx != NULL ? (int (*)(void))dlsym(nvtx, "xla_pop") : NULL;
     pthread_setname_np(pthread_self(), work->thread);
     if (push != NULL)
         push(work->range);
+    if (push != NULL)
+        push("Thunk:#name=fusion#");
     for (int i = 0; i < work->count; i++)
         fake_launch(work->name, work->device, work->stream, work->took, 2, 64);
-    if (pop != NULL)
+    for (int i = 0; i < 2 && pop != NULL; i++)
         pop();
+    if (work->range != NULL)
+        fake_launch("after", work->device, work->stream, work->took, 2, 64);
     return NULL;
 }
 
@@ -500,7 +504,8 @@ FOR_PROGRAMS void fake_launch_in_thread(const char *name, int count, int device,
     in_thread({name, "pt_autograd_0", NULL, count, device, stream, took});
 }
 
-/* From a pool's thread, perhaps within a range of NVTX: as XLA does. */
+/* From a pool's thread, perhaps within a module's range of NVTX and an operation's: as XLA does. One
+ * more kernel follows after them. */
 FOR_PROGRAMS void fake_launch_in_pool(const char *name, const char *thread, const char *range,
                                       int count)
 {

@@ -27,6 +27,7 @@ static void (*domain_mark)(void *, const void *);
 static uint64_t (*domain_start)(void *, const void *);
 static void (*domain_end)(void *, uint64_t);
 static void *(*register_wide)(void *, const wchar_t *);
+static void *(*domain_create)(const char *);
 
 static Function *core[17] = {
     [1] = (Function *)&mark_attributes,  [2] = (Function *)&mark_text,
@@ -39,7 +40,7 @@ static Function *core2[17] = {
     [1] = (Function *)&domain_mark,      [2] = (Function *)&domain_start,
     [3] = (Function *)&domain_end,       [4] = (Function *)&domain_push,
     [5] = (Function *)&domain_pop,       [10] = (Function *)&register_string,
-    [11] = (Function *)&register_wide,
+    [11] = (Function *)&register_wide,   [12] = (Function *)&domain_create,
 };
 
 static int function_table(int module, Function ***table, unsigned *size)
@@ -109,6 +110,22 @@ EXPORT int range_push_registered(const char *name)
 }
 
 EXPORT int range_pop_registered(void) { return domain_pop != NULL ? domain_pop(NULL) : -2; }
+
+/* As XLA does: only where there is somebody who makes domains. */
+static void *xla_domain(void)
+{
+    init();
+    return domain_create != NULL ? domain_create("TSL") : NULL;
+}
+
+EXPORT int xla_push(const char *name)
+{
+    Attributes attributes = {.version = 3, .size = sizeof attributes, .message_type = 1};
+    attributes.message = name;
+    return xla_domain() != NULL ? domain_push(xla_domain(), &attributes) : -2;
+}
+
+EXPORT int xla_pop(void) { return xla_domain() != NULL ? domain_pop(xla_domain()) : -2; }
 
 /* Ranges that start here and end there; `how`: plain, wide, with attributes, in a domain. */
 EXPORT uint64_t range_start(const char *name, int how)

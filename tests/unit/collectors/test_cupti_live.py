@@ -271,6 +271,32 @@ def test_kernels_of_autograds_threads_hang_under_the_backward_pass(gpu):
     assert all(one.thread.native_id for one in bare)
 
 
+def test_kernels_of_a_pool_hang_under_the_ranges_that_it_pushes(gpu):
+    """XLA launches from threads of its own; what it launches for, only its ranges tell."""
+    profile = gpu.run(
+        "init()\n"
+        "def pool(module, n, thread='tf_XLAPjRtGpu'):\n"
+        "    cuda.fake_launch_in_pool(text('fusion_1'), text(thread), module, n)\n"
+        "for i in range(3): pool(text('XlaModule:#hlo_module=jit_step#'), 4, f'pool/{i}')\n"
+        "pool(text('XlaModule:#hlo_module=jit_loss#'), 5)\n"
+        "pool(None, 2)\n"
+        "for i in range(5000): pool(text(f'module {i}'), 1)\n",
+        "--trace",
+    )
+    found = work(profile)
+    step, loss = (f"XlaModule:#hlo_module=jit_{name}#" for name in ("step", "loss"))
+    assert found[f"{step} / Thunk:#name=fusion# / fusion_1"] == 12
+    assert found[f"{loss} / Thunk:#name=fusion# / fusion_1"] == 5
+    assert found[f"{NO_OWNER} / after"] == 4 + 5000
+    # Distinct ranges are limited: what is launched in others stands with the outer one.
+    others = {path: n for path, n in found.items() if path.startswith("module ")}
+    assert len(others) == (4095 - 4 + 1) // 2 and set(others.values()) == {1}
+    assert found[f"{NO_OWNER} / fusion_1"] == 2 + 5000 - len(others)
+    groups = {timer.name: set(timer.groups) for timer in profile.timers}
+    assert groups[step] == {"PHASE", "NVTX"}
+    assert sum(len(list(one.activities)) for one in streams(profile).values()) == 10023
+
+
 @SLOW
 def test_launches_of_many_python_threads_keep_their_own_call_paths(gpu):
     profile = gpu.run(
