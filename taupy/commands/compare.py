@@ -138,6 +138,11 @@ def add_gate_arguments(group: argparse._ArgumentGroup, required: bool = False) -
     )  # fmt: skip
 
 
+def allowed(args: argparse.Namespace) -> set[str]:
+    """What `--allow` allows to differ."""
+    return {kind for kinds in args.allow for kind in kinds}
+
+
 def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
@@ -266,8 +271,16 @@ def _compare(
     code = 0
     if parsed:
         judgement = gate.judge(db, compared, parsed, question, rule)
-        verdict, code = concluded(compared, judgement, rule, parsed, (apart, inside), args)
-        views.insert(0, verdict)
+        conclusion = gate.concluded(
+            compared, judgement, (apart, inside), allowed(args), args.undecided
+        )
+        code = conclusion.code
+        views.insert(
+            0,
+            gate_view.conclusion_view(
+                parsed, judgement, conclusion, args.form == "json", 1 - rule.alpha
+            ),
+        )
     if args.form == "csv":
         # One table; the rest is said beside it.
         for text in [*(one.text for one in apart), *notes]:
@@ -291,52 +304,3 @@ def _notes(
         notes.append(f"on more than one side: trial {', '.join(map(str, twice))}")
     few = verdicts.too_few([len(side.trials) for side in compared], rule.alpha)
     return [*notes, few] if few else notes
-
-
-def concluded(
-    compared: Sequence[Side],
-    judgement: gate.Judgement,
-    rule: Rule,
-    parsed: Sequence[conditions.Condition],
-    obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]]],
-    args: argparse.Namespace,
-) -> tuple[View, int]:
-    """The gate's view and exit code.
-
-    Args:
-        obstacles: what differs between the sides, and within one of them.
-        args: `allow`, `undecided` and `form`.
-    """
-    allowed = {kind for names in args.allow for kind in names}
-    apart, inside = obstacles
-    against = [(one, one.text) for one in apart]
-    against += [(one, f"the trials of {letter} differ: {one.text}") for letter, one in inside]
-    forbidden = [(one, text) for one, text in against if not allowed & {one.kind, "all"}]
-    twice = sides.both_sided(compared)
-    code = judgement.exit_code
-    notes = []
-    if forbidden or twice:
-        code = conditions.UNDECIDED
-        notes += [f"not comparable: {text}" for _, text in forbidden]
-        notes += [f"not comparable: trial {id} is on both sides" for id in twice]
-        kinds = ",".join(dict.fromkeys(one.kind for one, _ in forbidden))
-        if kinds:
-            notes.append(f"if these may differ: --allow {kinds}")
-    counts = {"fails": 0, "undecided": 0, "passes": 0}
-    for one in judgement.judged:
-        counts[one.ruling.verdict] += 1
-    word = {0: "PASSED", conditions.FAILED: "FAILED", conditions.UNDECIDED: "UNDECIDED"}[code]
-    if forbidden or twice:
-        word += " (not comparable)"
-    if code == conditions.UNDECIDED and args.undecided is not None:
-        word += f" (counts as {args.undecided}: --undecided {args.undecided})"
-        code = 0 if args.undecided == "pass" else conditions.FAILED
-    summary = (
-        f"judged {len(judgement.judged)}: {counts['fails']} failed, "
-        f"{counts['undecided']} undecided, {counts['passes']} passed"
-    )
-    notes = [summary, *notes, *judgement.apart]
-    title = f"GATE {word}: " + "; ".join(one.text for one in parsed)
-    found = [(one.ruling, one.metric) for one in judgement.judged]
-    machines = args.form == "json"
-    return gate_view.gate_view(found, title, notes, machines, 1 - rule.alpha), code

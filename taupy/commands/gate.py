@@ -15,7 +15,6 @@ trials are not comparable; 1 and 2 errors, among them a run that fails.
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import time
 from collections.abc import Sequence
@@ -31,14 +30,13 @@ from taupy.errors import TaupyError, UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
-from taupy.report import gate, sides, verdicts
+from taupy.report import gate, gate_view, sides, verdicts
 from taupy.report.comparison import Question
 from taupy.report.sides import Side
 from taupy.report.verdicts import Rule
 
 MOST_PAIRS = 200
 BUDGET = "10m"
-_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _SIDES = ("baseline", "candidate")
 
 
@@ -50,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     compare.add_gate_arguments(parser.add_argument_group("conditions"), required=True)
     parser.add_argument(
-        "--budget", type=_seconds, default=_seconds(BUDGET), metavar="TIME",
+        "--budget", type=options.seconds, default=options.seconds(BUDGET), metavar="TIME",
         help=f"no new pair of runs once this is spent: 90s, 10m, 2h (default: {BUDGET})",
     )  # fmt: skip
     parser.add_argument(
@@ -66,13 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m or 2h")
-    return float(match[1]) * _SECONDS[match[2] or ""]
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
@@ -210,6 +201,10 @@ class _Session:
             # That the commands differ is the point.
             apart = [one for one in apart if one.kind != "arguments"]
             judgement = self._judgement(db, compared)
-            return compare.concluded(
-                compared, judgement, self._rule, self._conditions, (apart, inside), self._args
-            )
+        conclusion = gate.concluded(
+            compared, judgement, (apart, inside), compare.allowed(self._args), self._args.undecided
+        )
+        view = gate_view.conclusion_view(
+            self._conditions, judgement, conclusion, self._args.form == "json", 1 - self._rule.alpha
+        )
+        return view, conclusion.code

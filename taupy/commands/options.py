@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from pathlib import Path
 
 from taupy.commands.messages import say
@@ -11,6 +12,8 @@ from taupy.errors import UsageError
 from taupy.model.project import project_settings as project_settings
 
 DEFAULT_DATABASE = "taupy.db"
+
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def add_database_argument(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +54,14 @@ def percent(text: str) -> float:
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
     return value
+
+
+def seconds(text: str) -> float:
+    """An option's value that is a time: 90, 90s, 10m, 10min, 2h."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m or 2h")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 def database_path(args: argparse.Namespace) -> str:

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from taupy.errors import TaupyError
+from taupy.escaping import visible
 from taupy.model import invariants
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import callpath_id, timer_id, user_event_id
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.reader import call_tree_of
-from taupy.profiledb.text import shown
 from taupy.profiledb.tree import StoredTree, stored_trees
 from taupy.profiledb.writer import HEALTH, INVARIANTS
 
@@ -101,7 +101,7 @@ def _guarded(
     except TaupyError as error:
         yield Finding("PROBLEM", "file", trial, str(error))
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        what = shown(f"{type(error).__name__}: {error}")
+        what = visible(f"{type(error).__name__}: {error}")
         hint = "" if broken else " although SQLite finds nothing wrong"
         yield Finding("PROBLEM", check, trial, f"rows do not fit together{hint} ({what})")
 
@@ -113,7 +113,7 @@ def _file_faults(db: ProfileDB) -> Iterator[str]:
     try:
         for (text,) in db.stream("PRAGMA integrity_check(20)"):
             if text != "ok":
-                yield from (shown(line) for line in str(text).splitlines())
+                yield from (visible(line) for line in str(text).splitlines())
     except TaupyError as error:
         yield str(error)
         return
@@ -207,7 +207,7 @@ def _odd_timers(db: ProfileDB) -> Iterator[str]:
 
 def _odd_timer(id: int, name: str, groups: list[str]) -> Iterator[str]:
     if timer_id(Timer(name, groups=tuple(groups))) != id:
-        yield f"{id} {shown(name)}"
+        yield f"{id} {visible(name)}"
 
 
 def _odd_callpaths(db: ProfileDB) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _odd_callpaths(db: ProfileDB) -> Iterator[str]:
 def _odd_events(db: ProfileDB) -> Iterator[str]:
     for id, name, unit in db.stream("SELECT id, name, unit FROM user_event"):
         if user_event_id(name, unit) != id:
-            yield f"{id} {shown(name)}"
+            yield f"{id} {visible(name)}"
 
 
 # --- a trial -----------------------------------------------------------------
@@ -351,10 +351,10 @@ def _summary_faults(
         if metric not in stored.inclusive and metric not in listed:
             continue
         if metric not in listed:
-            yield f"{where}: has values of {shown(name)}, which is not among its metrics"
+            yield f"{where}: has values of {visible(name)}, which is not among its metrics"
         elif name in made.largest and not _alike(listed[metric], made.largest[name]):
             yield (
-                f"{where}: the largest inclusive {shown(name)} is {made.largest[name]}, "
+                f"{where}: the largest inclusive {visible(name)} is {made.largest[name]}, "
                 f"not {listed[metric]}"
             )
         flat = {
@@ -378,7 +378,7 @@ def _summary_faults(
             or not all(map(_alike, flat[timer], sums[timer]))
         ]
         if odd:
-            yield (f"{where}: {shown(name)} of {_timers(db, odd)} is not the sum over call paths")
+            yield (f"{where}: {visible(name)} of {_timers(db, odd)} is not the sum over call paths")
 
 
 def _alike(one: float | None, other: float | None) -> bool:
@@ -396,7 +396,7 @@ def _timers(db: ProfileDB, ids: list[int]) -> str:
     names = []
     for id in sorted(ids)[:_EXAMPLES]:
         found = db.rows("SELECT name FROM timer WHERE id = ?", (id,))
-        names.append(f"'{shown(found[0][0])}'" if found else str(id))
+        names.append(f"'{visible(found[0][0])}'" if found else str(id))
     more = f" and {len(ids) - _EXAMPLES} more" if len(ids) > _EXAMPLES else ""
     return ", ".join(names) + more
 
@@ -480,9 +480,9 @@ def _remarks(db: ProfileDB) -> Iterator[Finding]:
     ):
         for line in value.split("\n"):
             label = name.removeprefix(HEALTH)
-            yield Finding("note", "remarks", trial, shown(f"{label}: {line}"))
+            yield Finding("note", "remarks", trial, visible(f"{label}: {line}"))
     for trial, state in db.rows("SELECT id, state FROM trial WHERE state <> 'complete'"):
-        yield Finding("note", "remarks", trial, f"the trial is {shown(state)}")
+        yield Finding("note", "remarks", trial, f"the trial is {visible(state)}")
 
 
 def _count(db: ProfileDB, question: str, *values: Any) -> int:

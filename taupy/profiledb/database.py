@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from taupy.errors import DatabaseError, NoSuchTrial
+from taupy.escaping import visible
 from taupy.model.rows import TrialRow
 from taupy.profiledb import migrations
 from taupy.profiledb.files import (
@@ -30,7 +31,7 @@ from taupy.profiledb.files import (
     wait_for_locks,
     writing_connection,
 )
-from taupy.profiledb.text import shown, storable
+from taupy.profiledb.text import storable
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
@@ -151,7 +152,7 @@ class ProfileDB:
             DatabaseError: the file cannot be written now; nothing has changed.
         """
         if self.readonly:
-            raise DatabaseError(f"{shown(self.path)} is open for reading only")
+            raise DatabaseError(f"{self.path} is open for reading only")
         connection = self.connection
         if connection.in_transaction:
             yield connection
@@ -197,7 +198,7 @@ class ProfileDB:
         """
         found = self._trials("trial.id = ?", (min(trial_id, 2**63 - 1),))
         if not found:
-            raise NoSuchTrial(f"{shown(self.path)} has no trial {trial_id}")
+            raise NoSuchTrial(f"{self.path} has no trial {trial_id}")
         return found[0]
 
     def latest(self) -> TrialRow | None:
@@ -235,8 +236,8 @@ class ProfileDB:
         """
         tags = self.trial(trial_id).tags
         if storable(name) not in tags:
-            has = ", ".join(map(shown, tags)) or "none"
-            raise NoSuchTrial(f"trial {trial_id} has no tag '{shown(name)}' (tags: {has})")
+            has = ", ".join(map(visible, tags)) or "none"
+            raise NoSuchTrial(f"trial {trial_id} has no tag '{name}' (tags: {has})")
         with self.transaction() as connection:
             connection.execute(
                 "DELETE FROM tag WHERE trial_id = ? AND name = ?", (trial_id, storable(name))
@@ -292,7 +293,7 @@ def of_a_sound_file(
         try:
             return question(db, *args, **named)
         except (KeyError, TypeError, ValueError) as error:
-            what = shown(f"{type(error).__name__}: {error}")
-            raise DatabaseError(f"{shown(db.path)} {DAMAGED} ({what})") from error
+            what = visible(f"{type(error).__name__}: {error}")
+            raise DatabaseError(f"{db.path} {DAMAGED} ({what})") from error
 
     return asked

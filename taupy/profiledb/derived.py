@@ -13,10 +13,11 @@ from typing import Literal, NamedTuple, TypeGuard
 
 from taupy.catalog.ratios import RATIOS
 from taupy.errors import MissingMetric, UsageError
+from taupy.escaping import visible
 from taupy.model import expression
 from taupy.model.project import project_settings
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.text import shown, storable
+from taupy.profiledb.text import storable
 
 Source = Literal["database", "project", "predefined"]
 
@@ -97,7 +98,7 @@ def _of_table(place: str, table: Mapping[str, object]) -> dict[str, Definition]:
         entry = {"expression": value} if isinstance(value, str) else value
         if not _is_entry(entry):
             raise UsageError(
-                f"{place}: {shown(name)} is neither an expression nor a table of expression, "
+                f"{place}: {name} is neither an expression nor a table of expression, "
                 "unit and description"
             )
         try:
@@ -111,7 +112,7 @@ def _of_table(place: str, table: Mapping[str, object]) -> dict[str, Definition]:
                 )
             )
         except UsageError as problem:
-            raise UsageError(f"{place}, {shown(name)}: {problem}") from None
+            raise UsageError(f"{place}, {name}: {problem}") from None
     return found
 
 
@@ -132,11 +133,11 @@ def checked(definition: Definition) -> Definition:
     """
     if not NAME.fullmatch(definition.name) or definition.name in expression.FUNCTIONS:
         raise UsageError(
-            f"'{shown(definition.name)}' cannot name a metric: take letters, digits, _ . : / -, "
+            f"'{definition.name}' cannot name a metric: take letters, digits, _ . : / -, "
             "a letter first"
         )
     if definition.name in expression.names(expression.parse(definition.expression)):
-        raise UsageError(f"'{shown(definition.name)}' cannot be derived from itself")
+        raise UsageError(f"'{definition.name}' cannot be derived from itself")
     return definition
 
 
@@ -164,9 +165,9 @@ def forget(db: ProfileDB, name: str) -> None:
     with db.transaction() as connection:
         done = connection.execute("DELETE FROM derived_metric WHERE name = ?", (name,)).rowcount
     if not done:
-        own = ", ".join(shown(row[0]) for row in db.rows(_ALL)) or "none"
+        own = ", ".join(visible(row[0]) for row in db.rows(_ALL)) or "none"
         raise MissingMetric(
-            f"the database has no derived metric '{shown(name)}' of its own (it has: {own})"
+            f"the database has no derived metric '{name}' of its own (it has: {own})"
         )
 
 

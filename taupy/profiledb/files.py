@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from urllib.parse import quote_from_bytes
 
 from taupy.errors import DatabaseError
+from taupy.escaping import visible
 from taupy.profiledb import migrations
 from taupy.profiledb.schema import APPLICATION_ID
-from taupy.profiledb.text import shown
 
 PATIENCE_S = 28.0
 """So long one transaction waits for the locks of others, all in all."""
@@ -35,13 +35,11 @@ def refusing(path: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorname", "") or ""
         if code.startswith("SQLITE_INTERRUPT"):
             raise KeyboardInterrupt from None
-        raise DatabaseError(f"{shown(path)} {_reason(code, error)}") from error
+        raise DatabaseError(f"{path} {_reason(code, error)}") from error
     except UnicodeDecodeError as error:  # a text of SQLite's own, made of damaged parts
-        raise DatabaseError(f"{shown(path)} {DAMAGED}") from error
+        raise DatabaseError(f"{path} {DAMAGED}") from error
     except OverflowError as error:
-        raise DatabaseError(
-            f"{shown(path)} cannot hold a number beyond 64 bits ({error})"
-        ) from error
+        raise DatabaseError(f"{path} cannot hold a number beyond 64 bits ({error})") from error
 
 
 def reading_connection(path: str) -> sqlite3.Connection:
@@ -60,7 +58,7 @@ def reading_connection(path: str) -> sqlite3.Connection:
             version = checked_version(connection, path)
             if version < migrations.SCHEMA_VERSION:
                 raise DatabaseError(
-                    f"{shown(path)} has the older schema {version} and must be written to "
+                    f"{path} has the older schema {version} and must be written to "
                     f"to become {migrations.SCHEMA_VERSION}"
                 )
         except BaseException:
@@ -131,7 +129,7 @@ def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) ->
         held: identities of files that SQLite has open in this process. They are not
             read: closing any descriptor of a file drops the process's locks on it.
     """
-    name = shown(path)
+    name = visible(path)
     if not path or "\0" in path:
         raise DatabaseError(f"'{name}' is not a file name; name the database with --db FILE")
     try:
@@ -149,9 +147,7 @@ def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) ->
             ) from None
         folder = os.path.dirname(path) or os.curdir
         if not os.path.isdir(folder):
-            raise DatabaseError(
-                f"{name} cannot be made: there is no folder {shown(folder)}"
-            ) from None
+            raise DatabaseError(f"{name} cannot be made: there is no folder {folder}") from None
         return 0
     except OSError as error:
         raise DatabaseError(f"{name} cannot be looked at: {error.strerror}") from error
@@ -169,7 +165,7 @@ def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) ->
 
 
 def _version_in_header(path: str) -> int:
-    name = shown(path)
+    name = visible(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -194,15 +190,13 @@ def _version_in_header(path: str) -> int:
 def _refuse_newer(path: str, version: int) -> None:
     if version > migrations.SCHEMA_VERSION:
         raise DatabaseError(
-            f"{shown(path)} was written by a newer taupy (schema {version}, this one reads up to "
+            f"{path} was written by a newer taupy (schema {version}, this one reads up to "
             f"{migrations.SCHEMA_VERSION}); upgrade taupy or name another database with --db FILE"
         )
 
 
 def _foreign(path: str) -> str:
-    return (
-        f"{shown(path)} is the SQLite database of another application; name another with --db FILE"
-    )
+    return f"{path} is the SQLite database of another application; name another with --db FILE"
 
 
 def _kind(mode: int) -> str:
@@ -245,7 +239,7 @@ def _reason(code: str, error: Exception) -> str:
     for beginning, words in _REASONS:
         if code.startswith(beginning):
             return words
-    return f"refused: {shown(str(error))}"
+    return f"refused: {visible(str(error))}"
 
 
 def file_identity(path: str) -> tuple[int, int] | None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taupy.errors import TaupyError
+from taupy.escaping import visible
 from taupy.model.gpu import NO_OWNER, Device, Fact
 from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.text import shown
 
 _LAUNCHES = """
     SELECT thread.node, thread.context, thread.thread, launch.callpath_id, callpath.parent_id,
@@ -251,9 +251,9 @@ class _Paths:
             if "GPU_NO_OWNER" in groups:
                 return NO_OWNER
             if not set(groups.split("|")) & set(_NOT_A_ROUTINE):
-                return shown(name)
+                return visible(name)
             if call is None:
-                call = shown(name)
+                call = visible(name)
             here = parent
         return NO_OWNER if call is None else call
 
@@ -267,7 +267,7 @@ class _Paths:
             while here is not None and here in self._steps:
                 parent, name, _, groups = self._steps[here]
                 if parent is not None or "TAUPY" not in groups.split("|"):
-                    names.append(shown(name))
+                    names.append(visible(name))
                 here = parent
             self._texts[callpath] = " => ".join(reversed(names)) or NO_OWNER
         return self._texts[callpath]

@@ -17,11 +17,11 @@ from typing import NamedTuple
 from urllib.parse import quote_from_bytes
 
 from taupy.errors import DatabaseError, NoSuchTrial, UsageError
+from taupy.escaping import visible
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import DAMAGED, PATIENCE_S, file_identity, refusing, wait_for_locks
 from taupy.profiledb.merge_copy import Copier, Merged
-from taupy.profiledb.text import shown
 
 
 class _Source(NamedTuple):
@@ -70,8 +70,8 @@ def _refuse_same_files(target: str, sources: Sequence[str]) -> None:
     for path in [target, *sources]:
         identity = file_identity(path) or os.path.realpath(path)
         if identity in seen:
-            also = "" if seen[identity] == path else f" (also as {shown(seen[identity])})"
-            raise UsageError(f"{shown(path)} is named twice{also}; name each file once")
+            also = "" if seen[identity] == path else f" (also as {visible(seen[identity])})"
+            raise UsageError(f"{path} is named twice{also}; name each file once")
         seen[identity] = path
 
 
@@ -103,12 +103,12 @@ def _chosen(sources: Sequence[str], selectors: Sequence[str]) -> list[_Source]:
 def _refuse_damaged(db: ProfileDB) -> None:
     faults = [text for (text,) in db.rows("PRAGMA quick_check(1)") if text != "ok"]
     if faults:
-        raise DatabaseError(f"{shown(db.path)} {DAMAGED}")
+        raise DatabaseError(f"{db.path} {DAMAGED}")
     loose = next(iter(db.stream("PRAGMA foreign_key_check")), None)
     if loose is not None:
         raise DatabaseError(
-            f"{shown(db.path)} cannot be merged: a row of {shown(loose[0])} refers to a missing "
-            f"row of {shown(loose[2])}; `taupy doctor {shown(db.path)}` tells more"
+            f"{db.path} cannot be merged: a row of {loose[0]} refers to a missing "
+            f"row of {loose[2]}; `taupy doctor {db.path}` tells more"
         )
 
 
@@ -156,7 +156,7 @@ def _blaming(db: ProfileDB, source: _Source, name: str) -> Iterator[None]:
             except sqlite3.Error:
                 sound = False
             if sound:
-                raise DatabaseError(f"{shown(source.path)} {DAMAGED}") from error
+                raise DatabaseError(f"{source.path} {DAMAGED}") from error
         raise
 
 

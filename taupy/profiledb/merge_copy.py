@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
-from taupy.profiledb.text import shown
 from taupy.profiledb.writer import CUT_OFF, HEALTH, INVARIANTS, RUNNING, free_name, joint_span
 
 _NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
@@ -264,7 +263,7 @@ class Copier:
             )
             if odd is not None:
                 raise DatabaseError(
-                    f"{shown(self.result.source)} cannot be merged: its {table} {odd} is another "
+                    f"{self.result.source} cannot be merged: its {table} {odd} is another "
                     "one here, so one of the files has ids that are not made from their content; "
                     "`taupy doctor FILE` says which"
                 )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from taupy.escaping import visible
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 
 
 class Page(NamedTuple):
@@ -374,7 +374,7 @@ def metadata(database: str, title: str, columns: dict[str, list[str]]) -> dict[s
         for name, page in PAGES.items()
     }
     return {
-        "title": f"taupy: {shown(title)}",
+        "title": f"taupy: {visible(title)}",
         "description": "Profiles of Python and CUDA programs, kept as trials",
         "databases": {
             database: {

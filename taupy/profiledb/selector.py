@@ -25,9 +25,10 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from taupy.errors import NoSuchTrial, UsageError
+from taupy.escaping import visible
 from taupy.model.rows import TrialRow
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown, storable
+from taupy.profiledb.text import storable
 
 LATEST = "latest"
 RUNS = "runs:"
@@ -104,9 +105,11 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
     ids = set.intersection(*({trial.id for trial in trials} for trials in met.values()))
     found = [trial for trial in met[others[0]] if trial.id in ids]
     if not found:
-        counts = ", ".join(f"'{shown(text)}' {_count(len(trials))}" for text, trials in met.items())
+        counts = ", ".join(
+            f"'{visible(text)}' {_count(len(trials))}" for text, trials in met.items()
+        )
         raise NoSuchTrial(
-            f"no trial in {shown(db.path)} meets all conditions ({counts}); "
+            f"no trial in {db.path} meets all conditions ({counts}); "
             "`taupy trials` lists what there is"
         )
     for text in conditions:
@@ -218,14 +221,12 @@ def loosely(name: str) -> str:
 
 def _miss(db: ProfileDB, text: str) -> str:
     trials = db.trials()
-    place = shown(db.path)
+    place = db.path
     if not trials:
         return f"{place} holds no trials; `taupy run SCRIPT` adds one"
     count = _count(len(trials))
     there = _what_there_is(db, text, trials)
-    return (
-        f"no trial matches '{shown(text)}' in {place} ({count}: {there}); `taupy trials` lists them"
-    )
+    return f"no trial matches '{text}' in {place} ({count}: {there}); `taupy trials` lists them"
 
 
 def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
@@ -240,7 +241,7 @@ def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
         name = text[len("meta.") :].partition("=")[0]
         values = _metadata_values(db, name, False) or _metadata_values(db, name, True)
         if values:
-            return f"{shown(name)} is {_values(value for _, value in values)}"
+            return f"{visible(name)} is {_values(value for _, value in values)}"
         known = sorted({there for (there,) in db.rows("SELECT DISTINCT name FROM metadata")})
         near = get_close_matches(name, known, n=3, cutoff=0.5)
         near = near or [there for there in known if not there.startswith("taupy.")]
@@ -250,13 +251,13 @@ def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
         for trial in trials[-_MOST_LISTED:]
     ]
     dots = "..., " if len(trials) > _MOST_LISTED else ""
-    return dots + shown(", ".join(listed))
+    return dots + visible(", ".join(listed))
 
 
 def _values(values: Iterable[str]) -> str:
     distinct = list(dict.fromkeys(values))
     more = f" and {len(distinct) - _MOST_VALUES} more" if len(distinct) > _MOST_VALUES else ""
-    return shown(", ".join(distinct[:_MOST_VALUES])) + more
+    return visible(", ".join(distinct[:_MOST_VALUES])) + more
 
 
 def _count(trials: int) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from taupy.errors import DatabaseError, UsageError
+from taupy.escaping import visible
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import reading_connection, refusing
-from taupy.profiledb.text import shown
 
 LONGEST_VALUE = 16 * 1024 * 1024
 """The largest text or blob that a query may make, in bytes."""
@@ -125,7 +125,7 @@ def _is_users_fault(error: Exception) -> bool:
 
 
 def _complaint(error: Exception) -> str:
-    text = shown(str(error))
+    text = visible(str(error))
     code = getattr(error, "sqlite_errorname", None)
     if code == "SQLITE_AUTH":
         return f"queries may only read ({text})"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from taupy.errors import NoSuchTrial, UsageError
+from taupy.escaping import visible
 from taupy.model.rows import TrialRow
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.text import shown
 from taupy.profiledb.trial_facts import gpu_models
 
 COUNTED = ("threads", "nodes", "gpus")
@@ -108,7 +108,7 @@ def swept_trials(
     else:
         lacking = [trial for trial in chosen if trial.id not in values]
         if lacking:
-            notes.append(f"{_trials(len(lacking))} without {shown(over)} left out")
+            notes.append(f"{_trials(len(lacking))} without {visible(over)} left out")
     chosen = [trial for trial in chosen if trial.id in values]
     if not failed:
         snapshots = [trial for trial in chosen if SNAPSHOT in facts[trial.id]]
@@ -195,8 +195,8 @@ def _of_the_last(
         same = [trial for trial in found if facts[trial.id].get(SWEEP) == sweep]
         if len(same) < len(found):
             notes.append(
-                f"the last sweep of {shown('/'.join(place))}; {len(found) - len(same)} trials of "
-                f"others left out: `taupy sweep ... {shown('/'.join(place))}` takes all"
+                f"the last sweep of {visible('/'.join(place))}; {len(found) - len(same)} trials of "
+                f"others left out: `taupy sweep ... {visible('/'.join(place))}` takes all"
             )
         found = same
     return found
@@ -244,9 +244,9 @@ def _joined(over: str, found: list[SweptTrial]) -> list[SweptTrial]:
         if any(len(those) > 1 for those in values.values()):
             return found
         found = [one._replace(others="") for one in found]
-    places = ", ".join(shown(f"{place}: {min(those)}") for place, those in values.items())
+    places = ", ".join(visible(f"{place}: {min(those)}") for place, those in values.items())
     raise UsageError(
-        f"no application and experiment has two values of {shown(over)} ({places}); a sweep "
+        f"no application and experiment has two values of {over} ({places}); a sweep "
         "is over trials of one program"
     )
 
@@ -266,22 +266,22 @@ def _no_such_parameter(
     db: ProfileDB, over: str, trials: Sequence[TrialRow], facts: dict[int, dict[str, str]]
 ) -> str:
     if not trials:
-        return f"{shown(db.path)} holds no trials; `taupy run --sweep` adds some"
+        return f"{db.path} holds no trials; `taupy run --sweep` adds some"
     names = _varying([trial.id for trial in trials], facts)
-    there = ", ".join(map(shown, names[:12])) or "none"
+    there = ", ".join(names[:12]) or "none"
     return (
-        f"no trial has metadata '{shown(over)}' (what differs between them: {there}; "
-        f"or count {', '.join(COUNTED)}); give it with: taupy run --meta {shown(over)}=VALUE SCRIPT"
+        f"no trial has metadata '{over}' (what differs between them: {there}; "
+        f"or count {', '.join(COUNTED)}); give it with: taupy run --meta {over}=VALUE SCRIPT"
     )
 
 
 def _one_value(over: str, found: Sequence[SweptTrial], facts: dict[int, dict[str, str]]) -> str:
     if not found:
-        return f"no trial with {shown(over)} is left; --all takes failed and incomplete ones, too"
+        return f"no trial with {over} is left; --all takes failed and incomplete ones, too"
     names = _varying([one.trial.id for one in found], facts)
-    differing = ", ".join(map(shown, names[:12])) or "nothing"
+    differing = ", ".join(names[:12]) or "nothing"
     return (
-        f"all {len(found)} trials have {shown(over)} = {shown(found[0].value)}: a sweep needs two "
+        f"all {len(found)} trials have {over} = {found[0].value}: a sweep needs two "
         f"values at least (what differs between them: {differing})"
     )
 

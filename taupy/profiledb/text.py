@@ -5,11 +5,6 @@ Names come from measured programs and may hold lone surrogates, which SQLite can
 
 from __future__ import annotations
 
-from taupy.escaping import visible
-
-shown = visible
-"""On the way out to people; errors do that to their whole message themselves."""
-
 
 def storable(text: str) -> str:
     """The same text, with what UTF-8 cannot hold (lone surrogates) as backslash escapes."""

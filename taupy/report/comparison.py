@@ -23,7 +23,6 @@ from taupy.pprof.selection import name_test
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of
-from taupy.profiledb.text import shown
 from taupy.profiledb.trial_facts import EventSums
 from taupy.report.calls import CallsOfPaths, Medians
 from taupy.report.path_names import PathsById, path_keys
@@ -104,7 +103,7 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
     elif question.by == "kernel":
         if not asked.has("gpu"):
             raise MissingMetric(
-                f"none of these trials has '{shown(question.metric)}' of kernels: no GPU was "
+                f"none of these trials has '{question.metric}' of kernels: no GPU was "
                 "measured; `taupy doctor` says what works here"
             )
         found = [asked.answer("gpu")]
@@ -121,9 +120,9 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
             if given
         )
         raise UsageError(
-            f"no {what} of these trials answers to {shown(asked_for)}; `taupy pprof -l` lists them"
+            f"no {what} of these trials answers to {asked_for}; `taupy pprof -l` lists them"
             if asked_for
-            else f"these trials have no {what} with '{shown(question.metric)}'"
+            else f"these trials have no {what} with '{question.metric}'"
         )
     return found
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from taupy.analysis import gate
+from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.analysis.gate import Candidate, Condition, Ruling
 from taupy.errors import UsageError
+from taupy.escaping import visible
 from taupy.model.profile import Metric
 from taupy.pprof.selection import name_test
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 from taupy.report.comparison import Answer, Question, answers
-from taupy.report.sides import Side
+from taupy.report.sides import Side, both_sided
 from taupy.report.verdicts import Rule
 
 _WHERE = {"host": "on the host", "gpu": "on the GPU", None: ""}
@@ -46,6 +48,19 @@ class Judgement(NamedTuple):
     @property
     def exit_code(self) -> int:
         return gate.outcome([one.ruling for one in self.judged])
+
+
+class Conclusion(NamedTuple):
+    """What a judgement comes to.
+
+    Attributes:
+        word: PASSED, FAILED or UNDECIDED, and why it is not what the rulings say.
+        code: the exit code.
+    """
+
+    word: str
+    notes: list[str]
+    code: int
 
 
 class _There(NamedTuple):
@@ -103,6 +118,48 @@ def judge(
     return Judgement(judged, list(dict.fromkeys(apart)))
 
 
+def concluded(
+    sides: Sequence[Side],
+    judgement: Judgement,
+    obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]]],
+    allowed: Collection[str],
+    undecided: Literal["pass", "fail"] | None,
+) -> Conclusion:
+    """What the judgement comes to, given how the trials were made.
+
+    Args:
+        obstacles: what differs between the sides, and within one of them.
+        allowed: kinds of differences that may be, or "all".
+        undecided: what a gate that cannot be decided counts as.
+    """
+    between, within = obstacles
+    against = [(one, one.text) for one in between]
+    against += [(one, f"the trials of {letter} differ: {one.text}") for letter, one in within]
+    forbidden = [(one, text) for one, text in against if not {one.kind, "all"} & {*allowed}]
+    twice = both_sided(sides)
+    code = judgement.exit_code
+    notes = []
+    if forbidden or twice:
+        code = gate.UNDECIDED
+        notes += [f"not comparable: {text}" for _, text in forbidden]
+        notes += [f"not comparable: trial {id} is on both sides" for id in twice]
+        kinds = ",".join(dict.fromkeys(one.kind for one, _ in forbidden))
+        if kinds:
+            notes.append(f"if these may differ: --allow {kinds}")
+    counts = Counter(one.ruling.verdict for one in judgement.judged)
+    word = {0: "PASSED", gate.FAILED: "FAILED", gate.UNDECIDED: "UNDECIDED"}[code]
+    if forbidden or twice:
+        word += " (not comparable)"
+    if code == gate.UNDECIDED and undecided is not None:
+        word += f" (counts as {undecided}: --undecided {undecided})"
+        code = 0 if undecided == "pass" else gate.FAILED
+    summary = (
+        f"judged {len(judgement.judged)}: {counts['fails']} failed, "
+        f"{counts['undecided']} undecided, {counts['passes']} passed"
+    )
+    return Conclusion(word, [summary, *notes, *judgement.apart], code)
+
+
 def _candidates(
     db: ProfileDB, sides: Sequence[Side], condition: Condition, question: Question, rule: Rule
 ) -> _There:
@@ -141,7 +198,7 @@ def _candidates(
         raise UsageError(_nothing(condition, found))
     if not candidates and condition.scope == "total":
         raise UsageError(
-            f"--fail-on '{shown(condition.text)}': values of {shown(condition.metric)} do not add "
+            f"--fail-on '{condition.text}': values of {condition.metric} do not add "
             "up to a total; name a routine or kernel with `of`"
         )
     return _There(candidates, found[0].metric, left)
@@ -175,8 +232,8 @@ def _of_events(
     units = {metric.unit for metric in own.values()}
     if len(units) > 1 and not condition.percent:
         raise UsageError(
-            f"--fail-on '{shown(condition.text)}': these user events are in "
-            f"{', '.join(sorted(shown(unit) or 'no unit' for unit in units))}; judge them in %, "
+            f"--fail-on '{condition.text}': these user events are in "
+            f"{', '.join(sorted(visible(unit) or 'no unit' for unit in units))}; judge them in %, "
             "or one by one"
         )
     return _There(rows, Metric(condition.metric, units.pop() if len(units) == 1 else ""), left, own)
@@ -212,8 +269,8 @@ def _nothing(condition: Condition, found: Sequence[Answer]) -> str:
     near = get_close_matches(condition.pattern or "", names, n=3, cutoff=0.4) or sorted(names)[:5]
     what = "user event" if condition.of_event else "routine or kernel"
     return (
-        f"--fail-on '{shown(condition.text)}': no {what} is called "
-        f"'{shown(condition.pattern or '')}' (there is: {', '.join(map(shown, near))})"
+        f"--fail-on '{visible(condition.text)}': no {what} is called "
+        f"'{visible(condition.pattern or '')}' (there is: {', '.join(map(visible, near))})"
     )
 
 

@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taupy import units
-from taupy.analysis.gate import Ruling
+from taupy.analysis.gate import Condition, Ruling
 from taupy.model.profile import Metric
 from taupy.pprof.view import Cell, Column, View
 from taupy.report.comparison_views import interval_text
+from taupy.report.gate import Conclusion, Judgement
 
 PASSED_ROWS = 5
 """So many rows people see of a gate that passed."""
 
 _GATE_WORDS = {"fails": "FAILED", "undecided": "UNDECIDED", "passes": "passed"}
+
+
+def conclusion_view(
+    conditions: Sequence[Condition],
+    judgement: Judgement,
+    conclusion: Conclusion,
+    machines: bool,
+    confidence: float = 0.95,
+) -> View:
+    """The rulings under the conclusion."""
+    title = f"GATE {conclusion.word}: " + "; ".join(one.text for one in conditions)
+    found = [(one.ruling, one.metric) for one in judgement.judged]
+    return gate_view(found, title, conclusion.notes, machines, confidence)
 
 
 def gate_view(

@@ -9,7 +9,6 @@ from taupy.model.profile import Metric
 from taupy.model.rows import TrialRow
 from taupy.profiledb import ceilings, trial_facts
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 
 
 class Peaks:
@@ -29,7 +28,7 @@ class Peaks:
         self.is_rate = metric.unit in ("flop/s", "B/s")
         if metric.unit not in ("flop", "flop/s", "B", "B/s") or value != "exclusive":
             raise UsageError(
-                f"'{shown(metric.name)}' is in {metric.unit or 'no unit'}, and a peak is of "
+                f"'{metric.name}' is in {metric.unit or 'no unit'}, and a peak is of "
                 "operations or bytes: take flop_fp32, flop_tensor_bf16, bytes_dram, "
                 "bandwidth_dram or their like"
             )
@@ -37,7 +36,7 @@ class Peaks:
         self.name = ceiling or _ceiling_of(metric.name)
         if self.name is None:
             raise UsageError(
-                f"'{shown(metric.name)}' does not say which peak is meant: write "
+                f"'{metric.name}' does not say which peak is meant: write "
                 "--ceiling NAME, such as fp32, 'tensor bf16' or DRAM"
             )
         self._known: dict[str, Ceiling | None] = {}

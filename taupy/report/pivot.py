@@ -15,13 +15,13 @@ from taupy.analysis import match, pivot
 from taupy.analysis.match import Key, Level, Table
 from taupy.analysis.pivot import Across, Entry, Labels, Pivot
 from taupy.errors import MissingMetric, UsageError
+from taupy.escaping import visible
 from taupy.model.answer import Answer
 from taupy.model.profile import Metric
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow, TrialRow
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.text import shown
 from taupy.report.comparison import metric_shown
 from taupy.report.peaks import Peaks
 from taupy.report.trial_values import Over, TrialValues, Value, Where
@@ -154,9 +154,9 @@ class _Labels:
         if not found:
             there = trial_facts.metadata_names(db)
             near = get_close_matches(wanted, there, n=4, cutoff=0.5)
-            more = f", metadata such as {', '.join(map(shown, near))}" if near else ""
+            more = f", metadata such as {', '.join(map(visible, near))}" if near else ""
             raise UsageError(
-                f"'{shown(name)}' is no label of these trials (there is: "
+                f"'{name}' is no label of these trials (there is: "
                 f"{', '.join((*TRIAL_DIMENSIONS, *ROW_DIMENSIONS, METRIC))}{more})"
             )
         return {trial.id: found.get(trial.id, NOTHING) for trial in trials}

@@ -38,7 +38,6 @@ from taupy.model.rows import FlatRow
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sweeps import OWN, SweptTrial, SweptTrials, metric_totals, swept_trials
-from taupy.profiledb.text import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,12 +177,12 @@ def _mixed(found: SweptTrials) -> list[str]:
     if not apart:
         return []
     listed = [
-        f"{shown(name)} ({', '.join(map(shown, sorted(values)[:4]))})"
+        f"{visible(name)} ({', '.join(map(visible, sorted(values)[:4]))})"
         for name, values in list(apart.items())[:4]
     ]
     more = f" and {len(apart) - 4} more" if len(apart) > 4 else ""
     return [
-        f"trials of one value of {shown(found.over)} differ in {', '.join(listed)}{more}, and "
+        f"trials of one value of {visible(found.over)} differ in {', '.join(listed)}{more}, and "
         "count as repeated runs all the same; name those that are meant"
     ]
 
@@ -237,7 +236,7 @@ class Sweep:
                 continue
             if known is not None and meant.unit != known.unit:
                 raise UsageError(
-                    f"{shown(metric)} is in {known.unit} in some trials, in {meant.unit} in others"
+                    f"{metric} is in {known.unit} in some trials, in {meant.unit} in others"
                 )
             known, additive = meant.metric, meant.additive
             values.append((one, rows))
@@ -248,26 +247,24 @@ class Sweep:
         if not additive:
             self.across = "total"
             self.notes.append(
-                f"{shown(metric)} is a ratio: over threads it is that of their sums, and there "
+                f"{visible(metric)} is a ratio: over threads it is that of their sums, and there "
                 "are no shares"
             )
         self._additive = additive
         if lacking:
             self.notes.append(
-                f"{len(lacking)} trials without {shown(metric)} left out "
+                f"{len(lacking)} trials without {visible(metric)} left out "
                 f"({', '.join(map(str, lacking[:10]))})"
             )
         self._measured = [self._read(one, rows) for one, rows in values]
         self.values = in_order([one.swept.value for one in self._measured])
         self.series = list(dict.fromkeys(one.swept.series for one in self._measured))
         if len(self.values) < 2:
-            raise UsageError(
-                f"only one value of {shown(over)} has {shown(metric)}: a sweep needs two at least"
-            )
+            raise UsageError(f"only one value of {over} has {metric}: a sweep needs two at least")
         if baseline is not None and baseline not in self.values:
             raise UsageError(
-                f"there is no {shown(over)} = {shown(baseline)} to be the baseline (there are: "
-                f"{shown(', '.join(self.values))})"
+                f"there is no {over} = {baseline} to be the baseline (there are: "
+                f"{', '.join(self.values)})"
             )
         self.baseline = baseline if baseline is not None else self.values[0]
 
