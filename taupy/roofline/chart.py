@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -97,19 +97,24 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point that has no place on logarithmic axes: a mark at an edge.
+    """A point that has no place on logarithmic axes: a part of a strip.
 
     Attributes:
-        edge: "left" without flop, "right" without bytes (the other way in complexity and
-            time planes: "bottom" without flop, "left" without bytes).
-        low, high: the part of the edge it takes, 0 to 1: its share of the run time.
+        low, high: the part of the strip that it takes, 0 to 1: its share of the run time.
     """
 
     point: int
-    edge: Literal["left", "right", "bottom"]
     low: float
     high: float
-    color: str
+    color: str = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Points without a place in the plane, in a strip of their own that is the run time long."""
+
+    label: str
+    marks: tuple[Mark, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +149,7 @@ class Chart:
     lines: tuple[Line, ...]
     boxes: tuple[Box, ...]
     symbols: tuple[Symbol, ...]
-    marks: tuple[Mark, ...]
-    marks_label: str
+    strips: tuple[Strip, ...]
     legend: tuple[Entry, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -156,7 +160,7 @@ class Chart:
 def to_json(chart: Chart) -> dict[str, Any]:
     """The chart as JSON takes it; what is not finite becomes null."""
     made = _finite(asdict(chart))
-    made["format"] = "taupy roofline chart 1"
+    made["format"] = "taupy roofline chart 2"
     return made  # type: ignore[no-any-return]
 
 
@@ -281,36 +285,33 @@ def in_view(
     return [one for one in symbols if one.point in shown], [note]
 
 
-def drawn(
-    legend: Iterable[Entry],
-    symbols: Sequence[Symbol],
-    marks: Sequence[Mark],
-    markers: Mapping[int, int],
-) -> tuple[Entry, ...]:
-    """The entries of a legend for which there is a symbol or a mark in the chart."""
-    colors = {each.color for each in symbols} | {each.color for each in marks}
-    shapes = {each.marker for each in symbols} | {markers.get(each.point, 0) for each in marks}
-    return tuple(
-        entry
-        for entry in legend
-        if (entry.marker in shapes if entry.color == "ink" else entry.color in colors)
-    )
+def in_chart(symbols: Iterable[Symbol], strips: Iterable[Strip]) -> set[int]:
+    """The points that a chart shows, as symbols or in strips."""
+    shown = {symbol.point for symbol in symbols}
+    return shown | {mark.point for strip in strips for mark in strip.marks if mark.high > mark.low}
 
 
-def stack(
-    placements: Sequence[tuple[int, Placement]],
-    edge: Literal["left", "right", "bottom"],
-    color: dict[int, str],
-    trials: int = 1,
-) -> list[Mark]:
-    """Marks along an edge, one upon the other, as long as their shares of the time."""
+def strips(placements: Sequence[Placement], unmoved: Sequence[int]) -> tuple[Strip, ...]:
+    """Strips of the points without flop, and of those without bytes; their marks are grey.
+
+    Args:
+        unmoved: positions of points with flop and without bytes at the levels of the chart.
+    """
+    idle = [number for number, each in enumerate(placements) if each.point.idle]
+    named = (("no flop", idle), ("no bytes", unmoved))
+    return tuple(_strip(name, placements, some) for name, some in named if some)
+
+
+def _strip(name: str, placements: Sequence[Placement], some: Sequence[int]) -> Strip:
+    trials = max(len({each.point.trial for each in placements}), 1)
     marks = []
     at = 0.0
-    for number, placement in placements:
-        end = min(1.0, at + placement.point.share / max(trials, 1))
-        marks.append(Mark(number, edge, at, end, color.get(number, "other")))
+    for number in some:
+        end = min(1.0, at + placements[number].point.share / trials)
+        marks.append(Mark(number, at, end))
         at = end
-    return marks
+    share = _share([placements[number] for number in some], placements)
+    return Strip(f"{name}: {len(some)}, {share} % of time", tuple(marks))
 
 
 def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
-from taupy.model.machine import Ceiling
 from taupy.model.work import LEVELS
-from taupy.roofline import chart, model
-from taupy.roofline.chart import Chart, Entry, Line, Symbol
-from taupy.roofline.look import Look, group_of, look, processor_name
-from taupy.roofline.naming import clipped, labels
+from taupy.roofline import chart
+from taupy.roofline.chart import Chart, Line, Strip, Symbol
+from taupy.roofline.look import (
+    Look,
+    by_level,
+    group_of,
+    look,
+    painted,
+    painted_strips,
+    processor_name,
+)
+from taupy.roofline.naming import clipped
 from taupy.roofline.placement import Placement
-from taupy.roofline.roofs import Roofs, none_known
-from taupy.units import percent, prefixed
+from taupy.roofline.roof_lines import (
+    Drawn,
+    drawn_roofs,
+    launch_ceiling,
+    machines,
+    missing_roofs,
+    processor_color,
+    roof_lines,
+)
+from taupy.roofline.roofs import Roofs
 
-_MOST_LABELLED = 6
+Limits = tuple[tuple[float, float], tuple[float, float]]
+"""Of the two axes, across and up."""
 
 
 def levels_in(placements: Sequence[Placement]) -> list[str]:
@@ -35,9 +51,18 @@ def classic(
     Args:
         also: further roofs, drawn dashed: another machine's, or the maker's beside ours.
     """
-    style = look(placements, top)
-    symbols = _symbols(placements, [level], style)
-    return _chart("classic", placements, [level], style, symbols, style.legend, also, equal_decades)
+    symbols, hidden = chart.in_view(_symbols(placements, [level]), placements)
+    strips = chart.strips(placements, _unmoved(placements, [level]))
+    style = look(placements, top, chart.in_chart(symbols, strips))
+    plane = _Plane(
+        placements,
+        (level,),
+        painted(symbols, style),
+        painted_strips(strips, style),
+        style,
+        drawn_roofs(placements, [level], also),
+    )
+    return _chart("classic", plane, hidden, equal_decades)
 
 
 def hierarchical(
@@ -47,136 +72,91 @@ def hierarchical(
     equal_decades: bool = False,
 ) -> Chart:
     """One symbol a point and level: a colour for each level, a marker for each point."""
-    levels = levels_in(placements)
-    style = look(placements, top)
-    top = max(1, min(top, chart.MARKERS - 1))
-    markers = {number: min(number, top) for number in range(len(placements))}
-    legend = [Entry(level, level) for level in levels]
-    several = len(style.groups) > 1
-    apart = len(machines(placements)) > 1
-    named = zip(placements[:top], labels(placements), strict=False)
-    for number, (each, label) in enumerate(named):
-        name = f"{label}  {percent(100 * each.point.share)} %"
-        if several:
-            where = processor_name(each.point.processor) if apart else f"trial {each.point.trial}"
-            name += f"  [{each.point.series or where}]"
-        legend.append(Entry(name, "ink", markers[number]))
-    if len(placements) > top:
-        share = percent(100 * sum(each.point.share for each in placements[top:]))
-        legend.append(Entry(f"others ({len(placements) - top})  {share} %", "ink", top))
-    by_level = Look({}, markers, style.groups, tuple(legend))
-    symbols = _symbols(placements, levels, by_level)
-    return _chart(
-        "hierarchical", placements, levels, by_level, symbols, tuple(legend), also, equal_decades
+    levels = tuple(levels_in(placements))
+    symbols, hidden = chart.in_view(_symbols(placements, levels), placements)
+    style = by_level(placements, top, symbols, levels)
+    plane = _Plane(
+        placements,
+        levels,
+        painted(symbols, style),
+        chart.strips(placements, _unmoved(placements, levels)),
+        style,
+        drawn_roofs(placements, levels, also),
     )
+    return _chart("hierarchical", plane, hidden, equal_decades)
 
 
-def _symbols(placements: Sequence[Placement], levels: Sequence[str], style: Look) -> list[Symbol]:
-    largest = max((each.point.share for each in placements), default=0.0)
-    symbols = []
-    for number, each in enumerate(placements):
-        for level in levels:
-            intensity = each.point.intensity(level)
-            height = each.point.performance
-            if intensity is None or not chart.drawable(intensity, height):
-                continue
-            symbols.append(
-                Symbol(
-                    number,
-                    intensity,
-                    height,
-                    chart.area(each, largest),
-                    style.colors.get(
-                        number, level if len(levels) > 1 or not style.colors else "other"
-                    ),
-                    style.markers.get(number, 0),
-                    level=level,
-                    text="" if each.point.parameter is None else f"{each.point.parameter:g}",
-                )
-            )
-    return symbols
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """What stands in a chart, before its axes have limits."""
+
+    placements: Sequence[Placement]
+    levels: tuple[str, ...]
+    symbols: tuple[Symbol, ...]
+    strips: tuple[Strip, ...]
+    style: Look
+    drawn: Sequence[Drawn]
+
+    def limits(self, equal_decades: bool) -> Limits:
+        """Room for the symbols, the roofs and their ridges, and a launch ceiling that is near."""
+        ridges = [ridge for drawn in self.drawn for ridge in drawn.ridges]
+        across = chart.span([symbol.x for symbol in self.symbols] + ridges, 4, 6)
+        heights = [symbol.y for symbol in self.symbols]
+        heights += [peak.value for drawn in self.drawn for peak in drawn.peaks]
+        launch = launch_ceiling(self.placements)
+        if launch and heights and min(heights) / 100 < launch.height < max(heights):
+            heights.append(launch.height)
+        up = chart.span(heights, 3, 2.5)
+        return chart.widened(across, up) if equal_decades else (across, up)
+
+    def lines(self, limits: Limits) -> tuple[list[Line], list[str]]:
+        """Roofs, launch ceiling, trajectories; and notes on what is dashed or outside."""
+        across, (bottom, top) = limits
+        several = len(machines(self.placements)) > 1
+        lines: list[Line] = []
+        notes = []
+        launch = launch_ceiling(self.placements)
+        if launch and bottom < launch.height < top:
+            line = launch.line(self.symbols, self.style, across)
+            lines += [line] if line else []
+        if launch:
+            notes.append(launch.note)
+        for drawn in self.drawn:
+            name = f"{processor_name(drawn.roofs.processor)}: " if several or drawn.further else ""
+            color = "" if len(self.levels) > 1 else "ink"
+            if several and len(self.levels) == 1:
+                color = processor_color(drawn.roofs, self.placements, self.style)
+            roofs = roof_lines(drawn, across, bottom, name, color)
+            if drawn.further:
+                notes.append(f"dashed: {', '.join(line.label for line in roofs)}")
+            lines += roofs
+        return lines + _trajectories(self.placements, self.symbols, self.style), notes
 
 
-def _chart(
-    kind: chart.Kind,
-    placements: Sequence[Placement],
-    levels: Sequence[str],
-    style: Look,
-    symbols: list[Symbol],
-    legend: tuple[Entry, ...],
-    also: Sequence[Roofs],
-    equal_decades: bool,
-) -> Chart:
-    symbols, hidden = chart.in_view(symbols, placements)
-    found_machines = machines(placements)
-    drawn = [(roofs, _peaks(roofs, placements)) for roofs in found_machines]
-    names = {peak.name for _, peaks in drawn for peak in peaks}
-    others = [
-        (roofs, [roofs.compute[one] for one in roofs.compute if one in names]) for roofs in also
-    ]
-    ridges = [
-        model.ridge(peak.value, roofs.bandwidth[level].value)
-        for roofs, peaks in drawn + others
-        for peak in peaks
-        for level in levels
-        if level in roofs.bandwidth
-    ]
-    low, high = chart.span([symbol.x for symbol in symbols] + ridges, 4, 6)
-    tops = [peak.value for _, peaks in drawn + others for peak in peaks]
-    heights = [symbol.y for symbol in symbols] + tops
-    heights += _launch_height(placements, heights)
-    bottom, top = chart.span(heights, 3, 2.5)
-    if equal_decades:
-        (low, high), (bottom, top) = chart.widened((low, high), (bottom, top))
-    several = len(found_machines) > 1
-    limits = (low, high)
-    lines = []
-    further: list[str] = []
-    for roofs, peaks in drawn:
-        color = processor_color(roofs, placements, style) if several else "ink"
-        name = f"{processor_name(roofs.processor)}: " if several else ""
-        lines += _roofs(roofs, peaks, levels, limits, bottom, name, color)
-    for roofs, peaks in others:
-        name = f"{processor_name(roofs.processor)}: "
-        dashed = _roofs(roofs, peaks, levels, limits, bottom, name, "muted")
-        lines += [replace(line, style="dashed", color="muted") for line in dashed]
-        further.append(f"dashed: {', '.join(line.label for line in dashed)}")
-    launch, note = _launch_ceiling(placements, (low, high), (bottom, top))
-    lines += launch
-    lines += _trajectories(placements, symbols, style)
-    zero = [(number, each) for number, each in enumerate(placements) if each.point.idle]
-    unmoved = [
-        (number, each)
-        for number, each in enumerate(placements)
-        if each.point.total_flop > 0 and any(each.point.bytes.get(one) == 0 for one in levels)
-    ]
-    trials = max(len({each.point.trial for each in placements}), 1)
-    marks = chart.stack(zero, "left", style.colors, trials)
-    marks += chart.stack(unmoved, "right", style.colors, trials)
-    share = percent(100 * sum(each.point.share for _, each in zero) / trials)
+def _chart(kind: chart.Kind, plane: _Plane, hidden: list[str], equal_decades: bool) -> Chart:
+    placements, levels = plane.placements, plane.levels
+    limits = plane.limits(equal_decades)
+    lines, notes = plane.lines(limits)
+    across = f" at {levels[0]}" if len(levels) == 1 else ", by level"
     return Chart(
         kind=kind,
         level=levels[0] if kind == "classic" else "",
         title=_title(kind, placements, levels),
         subtitle=subtitle(placements),
-        x=chart.Axis(_intensity_label(levels), "flop/B", low, high),
-        y=chart.Axis("Performance", "flop/s", bottom, top),
+        x=chart.Axis(f"Arithmetic intensity{across}", "flop/B", *limits[0]),
+        y=chart.Axis("Performance", "flop/s", *limits[1]),
         x2=None,
         y2=None,
         lines=tuple(lines),
         boxes=(),
-        symbols=tuple(symbols),
-        marks=tuple(marks),
-        marks_label=f"no flop: {len(zero)}, {share} % of time" if zero else "",
-        legend=chart.drawn(legend, symbols, marks, style.markers),
-        notes=tuple(
-            [
-                *chart.remarks(placements),
-                *hidden,
-                *note,
-                *further,
-                *_missing_roofs(found_machines, levels),
-            ]
+        symbols=plane.symbols,
+        strips=plane.strips,
+        legend=plane.style.legend,
+        notes=(
+            *chart.remarks(placements),
+            *hidden,
+            *notes,
+            *missing_roofs(machines(placements), levels),
         ),
         warnings=tuple(chart.warnings(placements)),
         points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
@@ -184,154 +164,43 @@ def _chart(
     )
 
 
-def machines(placements: Sequence[Placement]) -> list[Roofs]:
-    """The processors of the points, each once."""
-    found: dict[str, Roofs] = {}
-    for each in placements:
-        found.setdefault(each.roofs.processor, each.roofs)
-    return list(found.values())
+def _symbols(placements: Sequence[Placement], levels: Sequence[str]) -> list[Symbol]:
+    """A symbol for each point and level that has a place in the plane, without colours yet."""
+    largest = max((each.point.share for each in placements), default=0.0)
+    symbols = []
+    for number, each in enumerate(placements):
+        area = chart.area(each, largest)
+        text = "" if each.point.parameter is None else f"{each.point.parameter:g}"
+        for level in levels:
+            x, y = each.point.intensity(level), each.point.performance
+            if x is not None and chart.drawable(x, y):
+                symbols.append(Symbol(number, x, y, area, "", level=level, text=text))
+    return symbols
 
 
-_MATTERS = 0.01
-
-
-def matters(placement: Placement, precision: str, flop: float) -> bool:
-    """Do these flop take a share of their point's ideal compute time worth a roof? A few indices
-    computed in double precision do not make fp64 a roof of the chart."""
-    peak = placement.roofs.peak(precision)
-    if flop <= 0 or peak is None or not placement.compute:
-        return False
-    return flop / peak.value >= _MATTERS * placement.compute
-
-
-def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> list[Ceiling]:
-    """The compute roofs that the points count against; all, where no point has flop."""
-    used = {
-        found.name: found
-        for each in placements
-        if each.roofs.processor == roofs.processor
-        for precision, flop in each.point.flop.items()
-        if matters(each, precision, flop) and (found := roofs.peak(precision))
-    }
-    if not used:
-        used = dict(roofs.compute)
-    found_roofs = sorted(used.values(), key=lambda each: -each.value)
-    return found_roofs[:_MOST_LABELLED]
-
-
-def _roofs(
-    roofs: Roofs,
-    peaks: Sequence[Ceiling],
-    levels: Sequence[str],
-    limits: tuple[float, float],
-    bottom: float,
-    name: str,
-    color: str,
-) -> list[Line]:
-    """Slanted roofs up to their ridge with the highest flat one; flat ones from theirs on."""
-    peaks = sorted(peaks, key=lambda each: -each.value)
-    bands = [(level, roofs.bandwidth[level]) for level in levels if level in roofs.bandwidth]
-    low, high = limits
-    lines = []
-    for level, found in bands:
-        start = max(low, bottom / found.value)
-        end = min(high, model.ridge(peaks[0].value, found.value)) if peaks else high
-        if end <= start:
-            continue
-        lines.append(
-            Line(
-                "bandwidth",
-                name + chart.value_label(level, found.value, found.unit, found.source),
-                ((start, start * found.value), (end, end * found.value)),
-                level if len(levels) > 1 else color,
-                "solid",
-                found.value,
-                found.unit,
-                found.source,
-                found.reference or found.pattern,
-                roofs.processor,
-            )
-        )
-    fastest = max((found.value for _, found in bands), default=0.0)
-    for peak in peaks:
-        start = max(low, model.ridge(peak.value, fastest)) if fastest else low
-        if start >= high:
-            continue
-        lines.append(
-            Line(
-                "compute",
-                name + chart.value_label(peak.name, peak.value, peak.unit, peak.source),
-                ((start, peak.value), (high, peak.value)),
-                color,
-                "solid",
-                peak.value,
-                peak.unit,
-                peak.source,
-                peak.reference or peak.pattern,
-                roofs.processor,
-            )
-        )
-    return lines
-
-
-def _launch_height(placements: Sequence[Placement], heights: Sequence[float]) -> list[float]:
-    """The launch ceiling, where it is near enough to the points to be worth the room."""
-    if not heights:
-        return []
-    lines, _ = _launch_ceiling(placements, (1.0, 1.0), (min(heights) / 100, max(heights)))
-    return [line.value for line in lines if line.value is not None]
-
-
-def _launch_ceiling(
-    placements: Sequence[Placement], x: tuple[float, float], y: tuple[float, float]
-) -> tuple[list[Line], list[str]]:
-    """What launching alone allows the point with the most time: its flop over the time of its own
-    launches. Each kernel has a ceiling of its own; one of all together would be of none."""
-    launched = [each for each in placements if each.overhead and each.point.total_flop > 0]
-    if not launched or len(machines(placements)) > 1:
-        return [], []
-    largest = max(launched, key=lambda each: each.point.run_time)
-    flop, overhead = largest.point.total_flop, largest.overhead or 0.0
-    launches = largest.point.counted
-    whose = f"of {clipped(largest.point.short, 24)}"
-    ceiling = placements[0].roofs.launch
-    height = flop / overhead
-    label = f"launch ceiling {whose}: {launches:,} launches, {prefixed(height, 'flop/s')}"
-    if not y[0] < height < y[1]:
-        return [], [f"{label} (outside the chart)"]
-    line = Line(
-        "launch",
-        label,
-        ((x[0], height), (x[1], height)),
-        "muted",
-        "dotted",
-        height,
-        "flop/s",
-        ceiling.source if ceiling else "",
-        ceiling.reference if ceiling else "",
-    )
-    return [line], []
+def _unmoved(placements: Sequence[Placement], levels: Sequence[str]) -> list[int]:
+    """Points with flop and without bytes at some level."""
+    return [
+        number
+        for number, each in enumerate(placements)
+        if each.point.total_flop > 0 and any(each.point.bytes.get(level) == 0 for level in levels)
+    ]
 
 
 def _trajectories(
     placements: Sequence[Placement], symbols: Sequence[Symbol], style: Look
 ) -> list[Line]:
-    lines = []
-    tracks: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    tracks: dict[tuple[str, str], list[tuple[float, float, float, str]]] = {}
     for symbol in symbols:
         each = placements[symbol.point]
         if each.point.parameter is not None:
-            key = (group_of(each), symbol.level)
-            tracks.setdefault(key, []).append((each.point.parameter, symbol.x, symbol.y))
-    colors = {
-        group_of(each): style.colors.get(number, "ink") for number, each in enumerate(placements)
-    }
-    for (group, level), track in tracks.items():
-        if len(track) > 1:
-            path = tuple((x, y) for _, x, y in sorted(track))
-            color = colors[group] if style.colors else level
-            lines.append(Line("trajectory", group, path, color))
-    return lines
+            step = (each.point.parameter, symbol.x, symbol.y, symbol.color)
+            tracks.setdefault((group_of(each), symbol.level), []).append(step)
+    return [
+        Line("trajectory", group, tuple((x, y) for _, x, y, _ in sorted(track)), track[0][3])
+        for (group, _), track in tracks.items()
+        if len(track) > 1
+    ]
 
 
 def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[str]) -> str:
@@ -347,16 +216,6 @@ def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[s
     return f"{title}, {levels[0]}" if kind == "classic" else title
 
 
-def processor_color(roofs: Roofs, placements: Sequence[Placement], style: Look) -> str:
-    """The colour of the points that ran there, where it is one."""
-    found = {
-        style.colors[number]
-        for number, each in enumerate(placements)
-        if each.roofs.processor == roofs.processor and number in style.colors
-    }
-    return found.pop() if len(found) == 1 else "ink"
-
-
 def subtitle(placements: Sequence[Placement]) -> str:
     """Which trials, on what."""
     names = [
@@ -368,24 +227,3 @@ def subtitle(placements: Sequence[Placement]) -> str:
     others = len(found) - 3
     more = f" and {others} more trial{'s' if others > 1 else ''}" if others > 0 else ""
     return "; ".join(clipped(name, 90) for name in found[:3]) + more
-
-
-def _intensity_label(levels: Sequence[str]) -> str:
-    if len(levels) == 1:
-        return f"Arithmetic intensity at {levels[0]}"
-    return "Arithmetic intensity, by level"
-
-
-def _missing_roofs(processors: Sequence[Roofs], levels: Sequence[str]) -> list[str]:
-    notes = []
-    for roofs in processors:
-        name = roofs.processor or "this processor"
-        if roofs.empty:
-            notes.append(none_known(name))
-            continue
-        lacking = [level for level in levels if level not in roofs.bandwidth]
-        if lacking:
-            notes.append(
-                f"no roof is known for {', '.join(lacking)} of {name}: `taupy ceilings` measures it"
-            )
-    return notes

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.resources import files
 from typing import Any
 
 from taupy.escaping import content_security_policy, html, script_json
 from taupy.roofline import chart as charts
-from taupy.roofline.chart import Chart
-from taupy.roofline.page_script import SCRIPT, STYLE
+from taupy.roofline.chart import Axis, Chart
+from taupy.roofline.lettering import ROOF_SIZE, lettering
 from taupy.roofline.palette import Theme, palette
+from taupy.roofline.ticks import tick_label, ticks
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -48,6 +51,10 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
+_WIDTH = 960
+_PIXELS = 11 / ROOF_SIZE  # to a point: letters of the page are 11 pixels high
+
+
 def html_page(made: Sequence[Chart], theme: Theme | None = None) -> str:
     """One page with all these charts of the same points.
 
@@ -55,18 +62,47 @@ def html_page(made: Sequence[Chart], theme: Theme | None = None) -> str:
         made: at least one; all of the same points.
         theme: light or dark; None follows the reader's system.
     """
-    each = [charts.to_json(one) for one in made]
     data: dict[str, Any] = {
-        "points": each[0]["points"],
-        "charts": [{name: one[name] for name in one if name != "points"} for one in each],
+        "points": charts.to_json(made[0])["points"],
+        "charts": [_drawn(one) for one in made],
         "titles": charts.TITLES,
         "palettes": {"light": palette("light"), "dark": palette("dark")},
         "theme": theme,
     }
-    return _PAGE.format(
-        policy=content_security_policy([SCRIPT], "img-src data: blob:"),
-        title=html(made[0].title),
-        style=STYLE,
-        data=script_json(data),
-        script=SCRIPT,
+    script, style = (
+        files("taupy.roofline").joinpath(name).read_text("utf-8")
+        for name in ("page.js", "page.css")
     )
+    return _PAGE.format(
+        policy=content_security_policy([script], "img-src data: blob:"),
+        title=html(made[0].title),
+        style=style,
+        data=script_json(data),
+        script=script,
+    )
+
+
+def _drawn(chart: Chart) -> dict[str, Any]:
+    """A chart with what would be worked out in the page: ticks, planes, places of labels."""
+    data = charts.to_json(chart)
+    del data["points"]
+    for name in ("x", "y", "x2", "y2"):
+        axis: Axis | None = getattr(chart, name)
+        if axis is not None:
+            data[name]["ticks"] = [[value, tick_label(value)] for value in ticks(axis)]
+    data["planes"] = {"usual": _plane(chart, False), "equal": _plane(chart, True)}
+    return data
+
+
+def _plane(chart: Chart, equal_decades: bool) -> dict[str, Any]:
+    """Where the plane lies in the page, in pixels, and the labels in it."""
+    left, top = 74.0, 52.0 if chart.x2 else 16.0
+    wide, high = _WIDTH - (78 if chart.y2 else 18) - left, 568 - top
+    if equal_decades:
+        decade = min(wide / chart.x.decades, high / chart.y.decades)
+        wide, high = decade * chart.x.decades, decade * chart.y.decades
+    labels = lettering(chart, wide / _PIXELS, high / _PIXELS)
+    return {
+        **{"left": left, "top": top, "right": left + wide, "bottom": top + high},
+        "labels": [{**asdict(label), "size": label.size * _PIXELS} for label in labels],
+    }

@@ -1,11 +1,11 @@
 """A chart as a picture: PNG, SVG or PDF by matplotlib, in light or dark.
 
-Only this file knows matplotlib; what stands where in the plane comes with the chart.
+Only this file knows matplotlib; what stands where in the plane comes with the chart, labels from
+`lettering`.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import textwrap
 import warnings
@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from taupy.errors import UsageError
-from taupy.roofline.chart import Axis, Chart, Line
+from taupy.roofline.chart import Axis, Chart
+from taupy.roofline.lettering import Label, lettering, radius
 from taupy.roofline.palette import Theme, palette
+from taupy.roofline.ticks import tick_label, ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,17 +26,12 @@ FORMATS = ("png", "svg", "pdf")
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
 _STYLES = {"solid": "-", "dashed": (0, (5, 3)), "dotted": (0, (1.2, 2.2))}
-_SMALLEST, _LARGEST = 16.0, 300.0  # area in points^2
 _WIDTHS = {"compute": 1.6, "bandwidth": 1.6, "balance": 1.6, "trajectory": 1.4}
-_STRIP = 0.014
-_LETTER = 5.6  # width of a letter of a line's label, in pixels at 100 to the inch
-_CORNER = 14.0  # room at the ends of a slanted label, in such pixels
-_APART = 13.0  # between labels, in such pixels
-
-Spread = list[tuple[float, float]]
-"""Points along a label, in pixels."""
+_AXIS = 0.62  # below the plane: ticks and the name of the axis, in inches
+_STRIP, _BAR = 0.36, 0.11  # height of a strip with its label, and without, in inches
 _WIDTH, _LEFT, _RIGHT, _RIGHT_OF_TWO = 11.2, 0.84, 7.95, 7.39  # inches
 _NARROWEST = 7.5
+_POINTS = 72.0  # to the inch
 _LEAST_PLANE = 1.5
 _MOST_NOTES = 14
 _MORE_LETTERS = (
@@ -90,28 +87,29 @@ def _figure(chart: Chart, theme: Theme, size: tuple[float, float] | None = None)
     room = (right - _LEFT, 5.38 - above)
     if size is not None:
         lines = len(_notes(chart, int(165 * size[0] / _WIDTH)))
-        room = (size[0] - beside, size[1] - 0.72 - 0.17 * lines - above)
+        below = _AXIS + 0.1 + _STRIP * len(chart.strips) + 0.17 * lines
+        room = (size[0] - beside, size[1] - below - above)
         if min(room) < _LEAST_PLANE:
             raise UsageError(
                 f"--size {size[0]:g}x{size[1]:g} leaves no room for the chart beside its legend "
                 f"and notes: {beside + _LEAST_PLANE:.1f} x "
-                f"{0.72 + 0.17 * lines + above + _LEAST_PLANE:.1f} inches or more"
+                f"{below + above + _LEAST_PLANE:.1f} inches or more"
             )
     wide, high = _plane(chart, *room)
     width = size[0] if size is not None else max(beside + wide, _NARROWEST)
     notes = _notes(chart, int(165 * width / _WIDTH))
     legend_rows = len(chart.legend)
-    below = 0.17 * len(notes) + 0.1
-    height = size[1] if size is not None else 0.62 + below + high + above
+    below = _AXIS + 0.1 + _STRIP * len(chart.strips) + 0.17 * len(notes)
+    height = size[1] if size is not None else below + high + above
     figure = Figure(figsize=(width, height), facecolor=colors["ground"])
     FigureCanvasAgg(figure)
-    bottom = (0.62 + below) / height
-    axes = figure.add_axes((_LEFT / width, bottom, wide / width, high / height))
+    axes = figure.add_axes((_LEFT / width, below / height, wide / width, high / height))
     _axes(axes, chart, colors)
     _boxes(axes, chart, colors)
     _lines(axes, chart, colors)
     _symbols(axes, chart, colors)
-    _strips(axes, chart, colors)
+    _labels(axes, lettering(chart, _POINTS * wide, _POINTS * high), colors)
+    _strips(axes, chart, colors, high)
     _legend(figure, axes, chart, colors, legend_rows)
     figure.text(
         0.13 / width,
@@ -201,36 +199,6 @@ def _second(axes: Any, side: Any, axis: Axis, colors: dict[str, str], across: bo
     axes.set_zorder(0)
 
 
-def ticks(axis: Axis, most: int = 9) -> list[float]:
-    """Powers of ten within an axis, thinned out to at most so many; 2 and 5 times them too
-    where they are few."""
-    first = math.ceil(math.log10(axis.low) - 1e-9)
-    last = math.floor(math.log10(axis.high) + 1e-9)
-    step = max(1, -(-(last - first + 1) // most))
-    if step > 1 and step % 3:
-        step += 3 - step % 3  # whole SI prefixes
-    if last - first < 2:  # too few powers of ten to read from
-        found = [
-            part * 10.0**exponent for exponent in range(first - 1, last + 1) for part in (1, 2, 5)
-        ]
-        return [value for value in found if axis.low <= value <= axis.high]
-    start = first + (-first) % step
-    return [10.0**exponent for exponent in range(start, last + 1, step)]
-
-
-_SUPERSCRIPT = str.maketrans(
-    "-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
-)
-
-
-def tick_label(value: float) -> str:
-    """A power of ten; with 2 or 5 in front of it where there are few powers."""
-    exponent = math.floor(math.log10(value) + 1e-9)
-    front = round(value / 10.0**exponent)
-    power = f"10{str(exponent).translate(_SUPERSCRIPT)}"
-    return power if front == 1 else f"{front}\u00b7{power}"
-
-
 def _ticks(side: Any, axis: Axis) -> None:
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter
 
@@ -243,7 +211,7 @@ def _ticks(side: Any, axis: Axis) -> None:
 def _boxes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
     from matplotlib.patches import Rectangle
 
-    for number, box in enumerate(chart.boxes):
+    for box in chart.boxes:
         color = colors[box.color]
         axes.add_patch(
             Rectangle(
@@ -255,20 +223,6 @@ def _boxes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
                 linewidth=1.0,
                 zorder=1,
             )
-        )
-        lowest = sum(1 for other in chart.boxes[:number] if abs(math.log(other.y / box.y)) < 0.4)
-        axes.annotate(
-            box.label,
-            (chart.x.low, box.y),
-            xytext=(16, -4 - 10 * lowest),
-            textcoords="offset points",
-            ha="left",
-            va="top",
-            fontsize=7.2,
-            color=color,
-            zorder=6,
-            clip_on=True,
-            bbox=_ground(colors),
         )
 
 
@@ -283,9 +237,6 @@ def _rgb(color: str) -> tuple[float, float, float]:
 
 
 def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
-    taken: list[Spread] = []
-    places = [(symbol.x, symbol.y) for symbol in chart.symbols]
-    spots = [(float(x), float(y)) for x, y in axes.transData.transform(places)] if places else []
     for line in chart.lines:
         xs = [x for x, _ in line.points]
         ys = [y for _, y in line.points]
@@ -301,138 +252,34 @@ def _lines(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             zorder=2 if line.role != "trajectory" else 3,
             solid_capstyle="round",
         )
-    roofs = [
-        (line, [(float(x), float(y)) for x, y in axes.transData.transform(line.points)])
-        for line in chart.lines
-        if line.role in ("compute", "bandwidth", "balance", "launch")
-    ]
-    # From the top down: the upper of two near roofs has its label above, the lower below.
-    # What isochrones are called stands at their corners, wherever the others are.
-    for line in sorted(
-        chart.lines,
-        key=lambda each: (
-            each.role != "isochrone",
-            each.style == "dashed",
-            -max(y for _, y in each.points),
-        ),
-    ):
-        if line.label and line.role not in ("trajectory", "pair"):
-            others = [ends for name, ends in roofs if name is not line]
-            _line_label(axes, line, colors, taken, spots, others)
 
 
-def _line_label(
-    axes: Axes,
-    line: Line,
-    colors: dict[str, str],
-    taken: list[Spread],
-    spots: Sequence[tuple[float, float]],
-    others: Sequence[Spread],
-) -> None:
-    """Along the line: of places on it, the one that hides no other label and few symbols.
-
-    Args:
-        taken: where labels are so far; this one is added. In pixels.
-        spots: where symbols are, in pixels; others: the ends of the other lines.
-    """
-    long = _LETTER * len(line.label)
-    if line.role == "isochrone":
-        corner = line.points[1]
-        right, up = map(float, axes.transData.transform(corner))
-        side = 1 if up + 14 < axes.bbox.y1 else -1  # above, where there is room
-        axes.annotate(
-            line.label, corner, xytext=(-2, 2 * side), textcoords="offset points", ha="right",
-            va="bottom" if side > 0 else "top", fontsize=6.8, color=colors["muted"], zorder=5,
-            clip_on=True, bbox=_ground(colors),
-        )  # fmt: skip
-        taken.append(_spread(right - long / 2, up + 6 * side, 1.0, 0.0, long))
-        return
-    (x1, y1), (x2, y2) = line.points[0], line.points[-1]
-    (left, bottom), (right, top) = axes.transData.transform([(x1, y1), (x2, y2)])
-    across, up = float(right - left), float(top - bottom)
-    whole = math.hypot(across, up) or 1.0
-    across, up = across / whole, up / whole
-    first = {"compute": 0.985, "launch": 0.985, "bandwidth": 0.14, "balance": 0.80}[line.role]
-    # Of the line; a slanted label needs some room more, since its corners stand out.
-    half = (long / 2 + (_CORNER if abs(up) > 0.05 else 0)) / whole
-    middle = first + (half if first < 0.2 else -half if first > 0.9 else 0.0)
-    move = 0.1 if first < 0.2 else -0.1
-    # What isochrones are called stands above the balance.
-    sides = (-1, 1) if line.role == "balance" else (1, -1)
-    best: tuple[tuple[int, int], float, int, Spread] | None = None
-    for step in range(8):
-        along = middle + move * step
-        # Within the line; of one that is too short, from its beginning or up to its end.
-        along = min(max(along, half), 1 - half) if first > 0.2 else max(min(along, 1 - half), half)
-        for side in sides:
-            x = float(left) + whole * along * across - 8 * side * up
-            y = float(bottom) + whole * along * up + 8 * side * across
-            place = _spread(x, y, across, up, long)
-            clashes = sum(_clash(place, other) for other in taken)
-            hidden = sum(
-                abs((b - y) * across - (a - x) * up) < 13
-                and abs((a - x) * across + (b - y) * up) < long / 2 + 5
-                for a, b in spots
-            )
-            hidden += 2 * sum(_crosses(place, other) for other in others)
-            if best is None or (clashes, hidden) < best[0]:
-                best = ((clashes, hidden), along, side, place)
-    assert best is not None
-    (clashes, _), along, side, place = best
-    if clashes and line.style == "dashed":
-        return  # the notes have it
-    taken.append(place)
-    axes.annotate(
-        line.label,
-        (x1 * (x2 / x1) ** along, y1 * (y2 / y1) ** along),
-        xytext=(-2.5 * side * up, 2.5 * side * across),
-        textcoords="offset points",
-        rotation=math.degrees(math.atan2(up, across)),
-        rotation_mode="anchor",
-        ha="center",
-        va="bottom" if side > 0 else "top",
-        fontsize=7.8,
-        color=colors[line.color],
-        zorder=5,
-        clip_on=True,
-        bbox=_ground(colors),
-    )
-
-
-def _spread(x: float, y: float, across: float, up: float, long: float) -> Spread:
-    """Points along a label of that middle, direction and length."""
-    count = max(2, int(long / _APART) + 1)
-    steps = [(at / (count - 1) - 0.5) * long for at in range(count)]
-    return [(x + step * across, y + step * up) for step in steps]
-
-
-def _crosses(label: Spread, line: Spread) -> bool:
-    """Does a straight line go through a label?"""
-    (x1, y1), (x2, y2) = line[0], line[-1]
-    whole = math.hypot(x2 - x1, y2 - y1) or 1.0
-    across, up = (x2 - x1) / whole, (y2 - y1) / whole
-    return any(
-        abs((y - y1) * across - (x - x1) * up) < 7
-        and -7 < (x - x1) * across + (y - y1) * up < whole + 7
-        for x, y in label
-    )
-
-
-def _clash(one: Spread, other: Spread) -> bool:
-    """Do two labels run into each other?"""
-    return any((a - x) ** 2 + (b - y) ** 2 < _APART**2 for a, b in one for x, y in other)
+def _labels(axes: Axes, labels: Sequence[Label], colors: dict[str, str]) -> None:
+    for label in labels:
+        axes.text(
+            label.x,
+            label.y,
+            label.text,
+            transform=axes.transAxes,
+            rotation=label.angle,
+            rotation_mode="anchor",
+            ha="center",
+            va="center_baseline",
+            fontsize=label.size,
+            color=colors[label.color],
+            zorder=5,
+            bbox=_ground(colors),
+        )
 
 
 def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
-    written: list[tuple[float, float]] = []
     # The named ones on top, small ones on top of large ones.
     for symbol in sorted(chart.symbols, key=lambda each: (each.color != "other", -each.area)):
-        size = _SMALLEST + symbol.area * (_LARGEST - _SMALLEST)
         color = colors[symbol.color]
         axes.scatter(
             [symbol.x],
             [symbol.y],
-            s=size,
+            s=(2 * radius(symbol)) ** 2,
             marker=_MARKERS[symbol.marker % len(_MARKERS)],
             facecolors=color if symbol.filled else "none",
             edgecolors=colors["ground"] if symbol.filled else color,
@@ -440,67 +287,50 @@ def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
             alpha=0.9,
             zorder=4,
         )
-        if symbol.text:
-            right, up = axes.transData.transform((symbol.x, symbol.y))
-            if any(abs(right - at) < 24 and abs(up - height) < 9 for at, height in written):
-                continue
-            written.append((float(right), float(up)))
-            axes.annotate(
-                symbol.text,
-                (symbol.x, symbol.y),
-                xytext=(math.sqrt(size) / 2 + 1.5, -2.5),
-                textcoords="offset points",
-                fontsize=6.8,
-                color=color,
-                zorder=5,
-                clip_on=True,
-            )
 
 
-def _strips(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
-    """Points without a place in the plane: an edge of the chart, as long as their share."""
+def _strips(axes: Axes, chart: Chart, colors: dict[str, str], high: float) -> None:
+    """Points without a place in the plane: below it, as long as their share of the time.
+
+    Args:
+        high: height of the plane in inches.
+    """
     from matplotlib.patches import Rectangle
 
-    for mark in chart.marks:
-        if mark.high <= mark.low:
-            continue
-        long = mark.high - mark.low
-        corner, width, height = {
-            "left": ((0.0, mark.low), _STRIP, long),
-            "right": ((1 - _STRIP, mark.low), _STRIP, long),
-            "bottom": ((mark.low, 0.0), long, _STRIP * 1.3),
-        }[mark.edge]
-        axes.add_patch(
+    for number, strip in enumerate(chart.strips):
+        top = -(_AXIS + number * _STRIP) / high
+        thick = _BAR / high
+        outline = Rectangle(
+            (0.0, top - thick),
+            1.0,
+            thick,
+            facecolor="none",
+            edgecolor=colors["grid"],
+            linewidth=0.8,
+        )
+        bars = [
             Rectangle(
-                corner,
-                width,
-                height,
-                transform=axes.transAxes,
+                (mark.low, top - thick),
+                mark.high - mark.low,
+                thick,
                 facecolor=colors[mark.color],
                 edgecolor=colors["ground"],
                 linewidth=0.4,
-                zorder=6,
             )
-        )
-    if chart.marks_label:
-        # Behind the strip where there is room, else beside it.
-        below = any(mark.edge == "bottom" for mark in chart.marks)
-        end = max((m.high for m in chart.marks if m.edge in ("left", "bottom")), default=0.0)
-        after = end < 0.6
-        along = end + 0.008 if after else 0.012
-        beside = 0.002 if after else _STRIP * (1.3 if below else 1.0) + 0.006
+            for mark in strip.marks
+        ]
+        for patch in (outline, *bars):
+            patch.set(transform=axes.transAxes, clip_on=False)
+            axes.add_patch(patch)
         axes.text(
-            along if below else beside,
-            beside if below else along,
-            chart.marks_label,
+            0.0,
+            top - thick - 0.03 / high,
+            strip.label,
             transform=axes.transAxes,
-            rotation=0 if below else 90,
             fontsize=7.2,
             color=colors["muted"],
             ha="left",
-            va="bottom",
-            zorder=6,
-            bbox=_ground(colors),
+            va="top",
         )
 
 

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taupy.roofline import chart, model
 from taupy.roofline.chart import Axis, Box, Chart, Entry, Line, Symbol
-from taupy.roofline.classic import machines, processor_color, subtitle
-from taupy.roofline.look import Look, group_of, look, processor_name
+from taupy.roofline.classic import subtitle
+from taupy.roofline.look import Look, group_of, look, painted, painted_strips, processor_name
 from taupy.roofline.naming import clipped
 from taupy.roofline.placement import Placement
-from taupy.units import percent, prefixed
+from taupy.roofline.roof_lines import machines, processor_color
+from taupy.units import prefixed
 
 _MOST_BOXES = 4
 _MOST_PAIRS = 60
@@ -103,6 +104,72 @@ def _reference(placements: Sequence[Placement]) -> tuple[float, str] | None:
     return None
 
 
+Limits = tuple[tuple[float, float], tuple[float, float]]
+"""Of the two axes, across and up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """What stands in a chart, before its axes have limits.
+
+    Attributes:
+        reference: the peak that the secondary axis is for, and its precision.
+    """
+
+    kind: chart.Kind
+    level: str
+    placements: Sequence[Placement]
+    spots: Sequence[Spot]
+    symbols: tuple[Symbol, ...]
+    style: Look
+    reference: tuple[float, str] | None
+
+    @property
+    def in_time(self) -> bool:
+        return self.kind == "time"
+
+    @property
+    def per_launch(self) -> bool:
+        return any(each.point.of_gpu for each in self.placements)
+
+    @property
+    def alone(self) -> bool:
+        """Is there one processor only?"""
+        return len(machines(self.placements)) == 1
+
+    def limits(self, boxes: Sequence[Box], equal_decades: bool) -> Limits:
+        x = chart.span([one.x for one in self.symbols] + [box.x for box in boxes], 4, 4)
+        y = chart.span([one.y for one in self.symbols] + [box.y for box in boxes], 4, 4)
+        if self.in_time:  # one scale, so that the diagonal is one
+            both = min(x[0], y[0]), max(x[1], y[1])
+            return both, both
+        return chart.widened(x, y) if equal_decades else (x, y)
+
+    def lines(self, limits: Limits) -> list[Line]:
+        lines = _pairs(self.spots, self.symbols) if self.kind == "combined" else []
+        lines += _balances(self.placements, self.level, limits, self.in_time, self.style)
+        if self.in_time:
+            lines += _isochrones(limits, (1.0, 1.0))
+        elif self.kind == "combined" and self.alone and self.reference:
+            width = self.spots[0].bandwidth if self.spots else 1.0
+            lines += _isochrones(limits, (width, self.reference[0]))
+        return lines + _trajectories(self.placements, self.symbols, self.style)
+
+    def axes(self, limits: Limits) -> tuple[Axis, Axis, Axis | None, Axis | None]:
+        """Across and up, and the secondary ones where they have one meaning."""
+        across, up = limits
+        if self.in_time:
+            return Axis("Bandwidth time", "s", *across), Axis("Compute time", "s", *up), None, None
+        x = Axis(f"Bandwidth complexity at {self.level}", "B", *across)
+        y = Axis("Computational complexity", "flop", *up)
+        if self.kind != "combined" or not (self.alone and self.reference and self.spots):
+            return x, y, None, None
+        width, (peak, precision) = self.spots[0].bandwidth, self.reference
+        x2 = Axis(f"Bandwidth time at {prefixed(width, 'B/s')}", "s", x.low / width, x.high / width)
+        name = f"Compute time at {prefixed(peak, 'flop/s')} ({precision})"
+        return x, y, x2, Axis(name, "s", y.low / peak, y.high / peak)
+
+
 def _chart(
     kind: chart.Kind,
     placements: Sequence[Placement],
@@ -111,60 +178,33 @@ def _chart(
     equal_decades: bool,
 ) -> Chart:
     per_launch = any(each.point.of_gpu for each in placements)
-    style = look(placements, top)
-    found = spots(placements, level, per_launch)
-    processors = machines(placements)
-    alone = len(processors) == 1
-    in_time = kind == "time"
+    places = spots(placements, level, per_launch)
+    symbols, hidden = chart.in_view(_symbols(kind, placements, places), placements)
+    strips = chart.strips(placements, [spot.number for spot in places if spot.bytes <= 0])
+    style = look(placements, top, chart.in_chart(symbols, strips))
     reference = _reference(placements)
-    symbols, pairs = _symbols(kind, placements, found, style)
-    symbols, hidden = chart.in_view(symbols, placements)
-    boxes = _boxes(placements, level, per_launch, in_time, style, reference)
-    x_low, x_high = chart.span([one.x for one in symbols] + [box.x for box in boxes], 4, 4)
-    y_low, y_high = chart.span([one.y for one in symbols] + [box.y for box in boxes], 4, 4)
-    if in_time:  # one scale, so that the diagonal is one
-        x_low = y_low = min(x_low, y_low)
-        x_high = y_high = max(x_high, y_high)
-    elif equal_decades:
-        (x_low, x_high), (y_low, y_high) = chart.widened((x_low, x_high), (y_low, y_high))
-    limits = ((x_low, x_high), (y_low, y_high))
-    lines = [*pairs, *_balances(placements, level, limits, in_time, style)]
-    if in_time or (kind == "combined" and alone and reference):
-        scale = (1.0, 1.0) if in_time else (found[0].bandwidth if found else 1.0, _value(reference))
-        lines += _isochrones(limits, scale)
-    lines += _trajectories(placements, symbols, style)
-    x2 = y2 = None
-    if kind == "combined" and alone and reference and found:
-        width, peak = found[0].bandwidth, reference[0]
-        x2 = Axis(f"Bandwidth time at {prefixed(width, 'B/s')}", "s", x_low / width, x_high / width)
-        y2 = Axis(
-            f"Compute time at {prefixed(peak, 'flop/s')} ({reference[1]})",
-            "s",
-            y_low / peak,
-            y_high / peak,
-        )
-    marks, label = _marks(placements, found, style)
+    plane = _Plane(kind, level, placements, places, painted(symbols, style), style, reference)
+    boxes = _boxes(placements, level, per_launch, plane.in_time, style, reference)
+    limits = plane.limits(boxes, equal_decades)
+    x, y, x2, y2 = plane.axes(limits)
     return Chart(
         kind=kind,
         level=level,
         title=_title(kind, placements, level, per_launch),
         subtitle=subtitle(placements),
-        x=Axis("Bandwidth time", "s", x_low, x_high)
-        if in_time
-        else Axis(f"Bandwidth complexity at {level}", "B", x_low, x_high),
-        y=Axis("Compute time", "s", y_low, y_high)
-        if in_time
-        else Axis("Computational complexity", "flop", y_low, y_high),
+        x=x,
+        y=y,
         x2=x2,
         y2=y2,
-        lines=tuple(lines),
+        lines=tuple(plane.lines(limits)),
         boxes=tuple(boxes),
-        symbols=tuple(symbols),
-        marks=tuple(marks),
-        marks_label=label,
-        legend=_legend(kind, chart.drawn(style.legend, symbols, marks, style.markers)),
-        notes=tuple(
-            [*chart.remarks(placements), *hidden, *_remarks(kind, placements, found, alone)]
+        symbols=plane.symbols,
+        strips=painted_strips(strips, style),
+        legend=_legend(kind, style.legend, plane.symbols),
+        notes=(
+            *chart.remarks(placements),
+            *hidden,
+            *_remarks(kind, placements, places, plane.alone),
         ),
         warnings=tuple(chart.warnings(placements)),
         points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
@@ -177,15 +217,13 @@ def _value(reference: tuple[float, str] | None) -> float:
 
 
 def _symbols(
-    kind: chart.Kind, placements: Sequence[Placement], found: Sequence[Spot], style: Look
-) -> tuple[list[Symbol], list[Line]]:
+    kind: chart.Kind, placements: Sequence[Placement], places: Sequence[Spot]
+) -> list[Symbol]:
+    """Closed and open symbols, without colours yet."""
     largest = max((each.point.share for each in placements), default=0.0)
     symbols: list[Symbol] = []
-    pairs: list[Line] = []
-    for spot in found:
+    for spot in places:
         point = placements[spot.number].point
-        color = style.colors.get(spot.number, "other")
-        marker = style.markers.get(spot.number, 0)
         size = chart.area(placements[spot.number], largest)
         text = "" if point.parameter is None else f"{point.parameter:g}"
         closed = (spot.bytes, spot.flop)
@@ -193,19 +231,28 @@ def _symbols(
         if kind == "combined":
             opened = (opened[0] * spot.bandwidth, opened[1] * spot.peak)
         if kind != "time" and chart.drawable(*closed):
-            symbols.append(Symbol(spot.number, *closed, size, color, marker, True, "", text))
+            symbols.append(Symbol(spot.number, *closed, size, "", text=text))
         if kind != "complexity" and chart.drawable(*opened):
-            symbols.append(Symbol(spot.number, *opened, size, color, marker, False, "", text))
-        crowded = len(found) > _MOST_PAIRS and color == "other"
-        if kind == "combined" and not crowded and chart.drawable(*closed, *opened):
-            pairs.append(Line("pair", "", (closed, opened), color, "dotted"))
-    return symbols, pairs
+            symbols.append(Symbol(spot.number, *opened, size, "", filled=False, text=text))
+    return symbols
+
+
+def _pairs(places: Sequence[Spot], symbols: Sequence[Symbol]) -> list[Line]:
+    """What joins the closed and the open symbol of a point; where there are many, of named ones."""
+    closed = {symbol.point: symbol for symbol in symbols if symbol.filled}
+    lines = []
+    for symbol in symbols:
+        crowded = len(places) > _MOST_PAIRS and symbol.color == "other"
+        if not symbol.filled and not crowded and (other := closed.get(symbol.point)):
+            path = ((other.x, other.y), (symbol.x, symbol.y))
+            lines.append(Line("pair", "", path, symbol.color, "dotted"))
+    return lines
 
 
 def _balances(
     placements: Sequence[Placement],
     level: str,
-    limits: tuple[tuple[float, float], tuple[float, float]],
+    limits: Limits,
     in_time: bool,
     style: Look,
 ) -> list[Line]:
@@ -241,16 +288,14 @@ def _balances(
 
 
 def _diagonal(
-    slope: float, limits: tuple[tuple[float, float], tuple[float, float]]
+    slope: float, limits: Limits
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
     (x_low, x_high), (y_low, y_high) = limits
     start, end = max(x_low, y_low / slope), min(x_high, y_high / slope)
     return ((start, start * slope), (end, end * slope)) if start < end else None
 
 
-def _isochrones(
-    limits: tuple[tuple[float, float], tuple[float, float]], scale: tuple[float, float]
-) -> list[Line]:
+def _isochrones(limits: Limits, scale: tuple[float, float]) -> list[Line]:
     """Where run times are equal: squares x = t W, y = t P, one a decade."""
     (x_low, x_high), (y_low, y_high) = limits
     low = max(x_low / scale[0], y_low / scale[1])
@@ -300,19 +345,22 @@ def _boxes(
             color = style.colors.get(number, "muted") if len(style.groups) > 1 else "muted"
             if key not in wanted or wanted[key][0] < each.point.counted:
                 wanted[key] = (each.point.counted, each.overhead, each, color)
-    boxes = []
+    several = len(wanted) > 1 or (per_launch and len(machines(placements)) > 1)
+    boxes: dict[tuple[int, float, float], Box] = {}
     for key, (launches, seconds, each, color) in list(wanted.items())[:_MOST_BOXES]:
         same = [one for one in placements if one.roofs.processor == each.roofs.processor]
         peak = _value(_reference(same) or reference)
         width = each.roofs.bandwidth[level].value
         box = model.overhead_box(1, seconds, peak, width)
+        corner = (box.seconds, box.seconds) if in_time else (box.bytes, box.flop)
         label = f"overhead of {launches:,} launch{'es' if launches > 1 else ''}: "
         label += prefixed(seconds, "s")
-        if len(wanted) > 1 or (per_launch and len(machines(placements)) > 1):
+        if several:
             label = f"{clipped(processor_name(key), 24)}: {label}"
-        corner = (box.seconds, box.seconds) if in_time else (box.bytes, box.flop)
-        boxes.append(Box(label, *corner, color))
-    return boxes
+        if (alike := boxes.get((launches, *corner))) is not None:
+            label, color = f"{label.partition(': ')[0]}, {alike.label}", "muted"
+        boxes[launches, *corner] = Box(label, *corner, color)
+    return list(boxes.values())
 
 
 def _trajectories(
@@ -339,26 +387,16 @@ def _trajectories(
     ]
 
 
-def _marks(
-    placements: Sequence[Placement], found: Sequence[Spot], style: Look
-) -> tuple[list[chart.Mark], str]:
-    idle = [(number, each) for number, each in enumerate(placements) if each.point.idle]
-    still = [(spot.number, placements[spot.number]) for spot in found if spot.bytes <= 0]
-    trials = max(len({each.point.trial for each in placements}), 1)
-    marks = chart.stack(idle, "bottom", style.colors, trials)
-    marks += chart.stack(still, "left", style.colors, trials)
-    share = percent(100 * sum(each.point.share for _, each in idle) / trials)
-    return marks, f"no flop: {len(idle)}, {share} % of time" if idle else ""
-
-
-def _legend(kind: chart.Kind, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _legend(
+    kind: chart.Kind, entries: Sequence[Entry], symbols: Sequence[Symbol]
+) -> tuple[Entry, ...]:
+    if kind == "time":
+        return tuple(replace(entry, filled=False) for entry in entries)
     legend = list(entries)
-    if kind != "time":
-        legend.append(Entry("closed: complexity (B, F)", "ink", 0, True))
-    if kind == "combined":
-        legend.append(Entry("open: time, on the other axes", "ink", 0, False))
-    elif kind == "time":
-        legend = [Entry(each.label, each.color, each.marker, False) for each in legend]
+    if any(symbol.filled for symbol in symbols):
+        legend.append(Entry("closed: complexity (B, F)", "ink"))
+    if any(not symbol.filled for symbol in symbols):
+        legend.append(Entry("open: time, on the other axes", "ink", filled=False))
     return tuple(legend)
 
 

@@ -90,17 +90,18 @@ def test_points_without_flop_are_marks_as_long_as_their_time():
     ]
     chart = classic.classic(placed, "DRAM")
     assert len(chart.symbols) == 1
-    assert [(one.edge, one.low, pytest.approx(one.high)) for one in chart.marks] == [
-        ("left", 0.0, 0.2),
-        ("left", 0.2, 0.3),
+    (strip,) = chart.strips
+    assert [(one.point, one.low, pytest.approx(one.high)) for one in strip.marks] == [
+        (1, 0.0, 0.2),
+        (2, 0.2, 0.3),
     ]
-    assert chart.marks_label == "no flop: 2, 30.0 % of time"
+    assert strip.label == "no flop: 2, 30.0 % of time"
     assert len(chart.points) == 3
 
 
-def test_points_without_bytes_stand_at_the_other_edge():
+def test_points_without_bytes_have_a_strip_of_their_own():
     chart = classic.classic([place(point({"fp32": 8e9}, {"DRAM": 0.0}), roofs())], "DRAM")
-    assert [one.edge for one in chart.marks] == ["right"]
+    assert [strip.label for strip in chart.strips] == ["no bytes: 1, 100.0 % of time"]
     assert not chart.symbols
 
 
@@ -229,14 +230,25 @@ def test_further_roofs_are_dashed_and_bear_their_names():
     assert len(lines(chart, "compute")) == 2
 
 
+def test_further_roofs_are_whole_where_the_processors_own_are_unknown():
+    one = place(point({"fp32": 8e9}, {"DRAM": 1e9}), roofs(found=[]))
+    chart = classic.classic([one], "DRAM", also=[roofs()])
+    assert sorted(line.label.split(": ")[1].split()[0] for line in chart.lines) == ["DRAM", "fp32"]
+
+
 def test_the_launch_ceiling_is_that_of_the_kernel_with_the_most_time():
+    """It stands over that kernel's symbol, in its colour: 4.4 Gflop, 11 flop/B."""
     placed = [
         place(point({"fp32": 4e9}, {"DRAM": 4e8}, launches=500), roofs()),
         place(point({"fp32": 4.4e9}, {"DRAM": 4e8}, 2e-3, launches=400, short="large"), roofs()),
     ]
-    (line,) = lines(classic.classic(placed, "DRAM"), "launch")
+    chart = classic.classic(placed, "DRAM")
+    (line,) = lines(chart, "launch")
     assert line.value == pytest.approx(4.4e9 / (400 * 4.2e-6))
-    assert "of large: 400 launches" in line.label
+    assert [x for x, _ in line.points] == [pytest.approx(11 / 4), pytest.approx(11 * 4)]
+    assert line.color == next(symbol.color for symbol in chart.symbols if symbol.point == 1)
+    assert line.label == "launch ceiling of large 2.62 Tflop/s"
+    assert f"{line.label}: its flop in 400 launches of 4.20 us (measured)" in chart.notes
 
 
 def test_a_roof_is_drawn_where_its_precision_matters():
@@ -251,14 +263,38 @@ def test_a_roof_is_drawn_where_its_precision_matters():
     assert named == [{"fp32"}, {"fp32", "fp64"}]
 
 
-def test_the_legend_names_only_what_is_drawn():
-    placed = [
-        place(point({"fp32": 4e9}, {"DRAM": 4e8}, name="seen", short="seen"), roofs()),
-        place(
-            point({}, {}, flop_tier="unknown", name="missed", short="missed", share=0.0), roofs()
-        ),
+@pytest.mark.parametrize("kind", ALL)
+def test_the_legend_names_only_what_is_drawn(kind):
+    """The point that nobody counted takes neither an entry nor a colour; "others" leave it out."""
+    missed = point({}, {}, flop_tier="unknown", name="missed", short="missed", share=0.5)
+    counted = [
+        place(point({"fp32": 4e9}, {"DRAM": 4e8}, name=name, short=name, share=0.1), roofs())
+        for name in ("a", "b", "c")
     ]
-    assert [one.label.split()[0] for one in classic.classic(placed, "DRAM").legend] == ["seen"]
+    made = build(kind, [place(missed, roofs()), *counted], top=1)
+    names = [entry.label.split("  ")[0] for entry in made.legend]
+    levels = ["DRAM"] if kind == "hierarchical" else []
+    signs = {
+        "complexity": ["closed: complexity (B, F)"],
+        "combined": ["closed: complexity (B, F)", "open: time, on the other axes"],
+    }
+    assert names == [*levels, "a", "others (2)", *signs.get(kind, [])]
+
+
+def test_equal_overhead_boxes_are_one():
+    made = [
+        place(
+            replace(
+                point({"fp32": 1e8}, {"DRAM": 1e7}, launches=36, of="program"),
+                series=series,
+                parameter=1.0,
+            ),
+            roofs(),
+        )
+        for series in ("jax", "torch")
+    ]
+    (box,) = timebased.complexity(made, "DRAM").boxes
+    assert box.label == "torch, jax: overhead of 36 launches: 151 us"
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -274,7 +310,8 @@ def test_any_chart_can_be_drawn_on_logarithmic_axes(kind, number):
         assert 0 <= symbol.area <= 1
     for line in chart.lines:
         assert all(x > 0 and y > 0 for x, y in line.points)
-    assert all(0 <= one.low <= one.high <= 1 for one in chart.marks)
+    marks = [mark for strip in chart.strips for mark in strip.marks]
+    assert all(0 <= one.low <= one.high <= 1 for one in marks)
     assert len(chart.points) == number
     assert len(chart.legend) <= 16
     assert all(len(entry.label) < 90 for entry in chart.legend)
@@ -359,7 +396,8 @@ def test_a_point_with_neither_flop_nor_bytes_is_a_mark_in_every_plane():
     ]
     for kind in ("classic", "complexity", "time", "combined"):
         made = build(kind, placed)
-        assert [(mark.point, mark.high) for mark in made.marks] == [(1, 0.25)]
+        (strip,) = made.strips
+        assert [(mark.point, mark.high) for mark in strip.marks] == [(1, 0.25)]
         assert not any("without a roof" in note for note in made.notes)
 
 

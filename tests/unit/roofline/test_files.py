@@ -18,8 +18,9 @@ from taupy.roofline import chart as charts
 from taupy.roofline import classic, export, timebased
 from taupy.roofline.ceilings_file import ert_json, read_ceilings
 from taupy.roofline.page import html_page
-from taupy.roofline.picture import _figure, tick_label, ticks, write_picture
+from taupy.roofline.picture import _figure, write_picture
 from taupy.roofline.placement import place
+from taupy.roofline.ticks import tick_label, ticks
 from tests.unit.roofline.test_charts import build, many
 from tests.unit.roofline.test_placement import point, roofs
 
@@ -244,5 +245,7 @@ def test_a_page_needs_no_network_and_takes_names_as_text():
     assert "default-src 'none'" in page
     assert not re.findall(r"""(?:src|href)=["']?http|@import|url\(http""", page)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    labels = {label["text"] for label in data["charts"][0]["planes"]["usual"]["labels"]}
+    assert labels == {"DRAM 829 GB/s (measured)", "fp32 15.2 Tflop/s (measured)"}
     assert data["points"][0]["name"] == bad
     assert "points" not in data["charts"][0]

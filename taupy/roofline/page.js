@@ -1,63 +1,5 @@
-"""The script and the style of the interactive page; they draw what `chart.py` describes.
-
-Plain JavaScript and SVG: no library, no network. Text reaches the page as text only.
-"""
-
-# ruff: noqa: E501 - the lines are JavaScript and CSS
-
-from __future__ import annotations
-
-STYLE = """
-:root { color-scheme: light; --ground:#ffffff; --panel:#f6f7f9; --ink:#1c2430; --muted:#6b7685;
-  --grid:#e3e7ec; --warn:#b3261e; --accent:#0b6fb8; }
-:root[data-theme=dark] { color-scheme: dark; --ground:#14181f; --panel:#1d232c; --ink:#e8ecf1;
-  --muted:#97a3b3; --grid:#2b333e; --warn:#ff8a80; --accent:#5aaef0; }
-* { box-sizing: border-box; }
-body { margin:0; padding:18px 22px; background:var(--ground); color:var(--ink);
-  font:14px/1.45 system-ui, "DejaVu Sans", sans-serif; }
-h1 { font-size:20px; margin:0; } .subtitle { color:var(--muted); margin:2px 0 12px; }
-.bar { display:flex; flex-wrap:wrap; gap:8px 16px; align-items:center; margin-bottom:10px; }
-.tabs { display:inline-flex; flex-wrap:wrap; gap:2px; background:var(--panel); padding:3px;
-  border-radius:8px; }
-button, select, input { font:inherit; color:inherit; }
-button { background:none; border:0; border-radius:6px; padding:4px 10px; cursor:pointer; }
-button[aria-pressed=true] { background:var(--accent); color:var(--ground); }
-button.plain { border:1px solid var(--grid); }
-select, input[type=search] { background:var(--panel); border:1px solid var(--grid);
-  border-radius:6px; padding:4px 8px; }
-label { color:var(--muted); display:inline-flex; gap:6px; align-items:center; }
-.main { display:grid; grid-template-columns:minmax(0,1fr) 300px; gap:14px; align-items:start; }
-@media (max-width: 900px) { .main { grid-template-columns:minmax(0,1fr); } }
-svg { width:100%; height:auto; display:block; }
-svg text { font:11px system-ui, "DejaVu Sans", sans-serif; fill:var(--ink); }
-svg .halo { paint-order:stroke; stroke:var(--ground); stroke-width:3px; stroke-linejoin:round; }
-.legend { list-style:none; margin:0; padding:8px; background:var(--panel); border-radius:8px;
-  font-size:12.5px; }
-.legend li { display:flex; gap:7px; align-items:center; padding:1.5px 4px; border-radius:5px;
-  overflow-wrap:anywhere; }
-.notes { color:var(--muted); font-size:12.5px; margin:8px 0 16px; padding-left:18px; }
-.notes .warn { color:var(--warn); font-weight:600; }
-#tip { position:fixed; z-index:9; pointer-events:none; max-width:460px; background:var(--panel);
-  border:1px solid var(--muted); border-radius:8px; padding:8px 10px; font-size:12.5px;
-  box-shadow:0 4px 18px rgba(0,0,0,.25); display:none; }
-#tip b { overflow-wrap:anywhere; display:block; margin-bottom:3px; }
-#tip table td { padding:0 8px 0 0; vertical-align:top; }
-#tip td:first-child { color:var(--muted); white-space:nowrap; }
-.scroll { overflow:auto; max-height:520px; border:1px solid var(--grid); border-radius:8px; }
-table.names { border-collapse:collapse; width:100%; font-size:12.5px; }
-.names th, .names td { padding:3px 8px; text-align:right; white-space:nowrap;
-  border-bottom:1px solid var(--grid); font-variant-numeric:tabular-nums; }
-.names th { position:sticky; top:0; background:var(--panel); cursor:pointer; }
-.names th.text, .names td.text { text-align:left; }
-.names td.name { white-space:normal; overflow-wrap:anywhere; min-width:400px; max-width:700px; }
-.names td { vertical-align:top; }
-.names td.name span { display:-webkit-box; -webkit-box-orient:vertical; -webkit-line-clamp:2; overflow:hidden; }
-.names tr.on td.name span { -webkit-line-clamp:none; }
-.names tr:hover td, .names tr.on td { background:var(--panel); }
-.symbol { cursor:pointer; } .dim { opacity:.10; } .on-symbol { stroke:var(--ink); stroke-width:2.4; }
-"""
-
-SCRIPT = r"""
+// Draws the charts of `chart.py` in a page of its own: plain JavaScript and SVG, no library, no network.
+// Text reaches the page as text only.
 'use strict';
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
@@ -132,39 +74,13 @@ function cross(r, turn) {
     (x*Math.sin(a)+y*Math.cos(a)).toFixed(2)).join('L') + 'Z';
 }
 
-function ticks(axis, most) {
-  const first = Math.ceil(Math.log10(axis.low) - 1e-9), last = Math.floor(Math.log10(axis.high) + 1e-9);
-  let step = Math.max(1, Math.ceil((last - first + 1) / most));
-  if (step > 1 && step % 3) step += 3 - step % 3;
-  const found = [];
-  if (last - first < 2) {
-    for (let e = first - 1; e <= last; e++) for (const part of [1, 2, 5]) {
-      const value = part * Math.pow(10, e);
-      if (axis.low <= value && value <= axis.high) found.push(value);
-    }
-    return found;
-  }
-  for (let e = first + (((-first) % step) + step) % step; e <= last; e += step) found.push(Math.pow(10, e));
-  return found;
-}
-function tickLabel(value) {
-  const exponent = Math.floor(Math.log10(value) + 1e-9), front = Math.round(value / Math.pow(10, exponent));
-  const power = '10' + [...String(exponent)].map(c => c === '-' ? '\u207b' : '\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079'[c]).join('');
-  return front === 1 ? power : `${front}\u00b7${power}`;
-}
-
 function draw() {
   const chart = current();
   const lx = [Math.log10(chart.x.low), Math.log10(chart.x.high)];
   const ly = [Math.log10(chart.y.low), Math.log10(chart.y.high)];
-  const box = {left:74, right: chart.y2 ? W-78 : W-18, top: chart.x2 ? 52 : 16, bottom: 568};
-  if (equal) {
-    const across = lx[1]-lx[0], up = ly[1]-ly[0];
-    const decade = Math.min((box.right-box.left) / across, (box.bottom-box.top) / up);
-    box.right = box.left + decade*across;
-    box.bottom = box.top + decade*up;
-  }
-  H = box.bottom + 52;
+  const box = chart.planes[equal ? 'equal' : 'usual'];
+  const axis = box.bottom + 38;  // where the name of the axis across stands
+  H = axis + 14 + 34 * chart.strips.length;
   $('equal').setAttribute('aria-pressed', equal);
   const svg = $('chart');
   svg.replaceChildren();
@@ -177,52 +93,61 @@ function draw() {
   const clip = el('clipPath', {id:'plane'}, svg);
   el('rect', {x:box.left, y:box.top, width:box.right-box.left, height:box.bottom-box.top}, clip);
   const grid = el('g', {}, svg);
-  for (const value of ticks(chart.x, 10)) {
+  for (const [value, text] of chart.x.ticks) {
     el('line', {x1:X(value), x2:X(value), y1:box.top, y2:box.bottom, stroke:color('grid')}, grid);
-    el('text', {x:X(value), y:box.bottom+16, 'text-anchor':'middle', fill:color('ink')}, grid, tickLabel(value));
+    el('text', {x:X(value), y:box.bottom+16, 'text-anchor':'middle', fill:color('ink')}, grid, text);
   }
-  for (const value of ticks(chart.y, 9)) {
+  for (const [value, text] of chart.y.ticks) {
     el('line', {x1:box.left, x2:box.right, y1:Y(value), y2:Y(value), stroke:color('grid')}, grid);
-    el('text', {x:box.left-6, y:Y(value)+4, 'text-anchor':'end', fill:color('ink')}, grid, tickLabel(value));
+    el('text', {x:box.left-6, y:Y(value)+4, 'text-anchor':'end', fill:color('ink')}, grid, text);
   }
-  el('text', {x:(box.left+box.right)/2, y:H-14, 'text-anchor':'middle'}, grid, `${chart.x.label} [${chart.x.unit}]`);
+  el('text', {x:(box.left+box.right)/2, y:axis, 'text-anchor':'middle'}, grid, `${chart.x.label} [${chart.x.unit}]`);
   el('text', {transform:`translate(16 ${(box.top+box.bottom)/2}) rotate(-90)`, 'text-anchor':'middle'}, grid, `${chart.y.label} [${chart.y.unit}]`);
   if (chart.x2) {
-    for (const value of ticks(chart.x2, 9)) {
+    for (const [value, text] of chart.x2.ticks) {
       const at = X(value / chart.x2.low * chart.x.low);
       el('line', {x1:at, x2:at, y1:box.top, y2:box.top-4, stroke:color('muted')}, grid);
-      el('text', {x:at, y:box.top-8, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, tickLabel(value));
+      el('text', {x:at, y:box.top-8, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, text);
     }
     el('text', {x:(box.left+box.right)/2, y:14, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, `${chart.x2.label} [s]`);
   }
   if (chart.y2) {
-    for (const value of ticks(chart.y2, 9)) {
+    for (const [value, text] of chart.y2.ticks) {
       const at = Y(value / chart.y2.low * chart.y.low);
       el('line', {x1:box.right, x2:box.right+4, y1:at, y2:at, stroke:color('muted')}, grid);
-      el('text', {x:box.right+7, y:at+4, style:`fill:${color('muted')}`}, grid, tickLabel(value));
+      el('text', {x:box.right+7, y:at+4, style:`fill:${color('muted')}`}, grid, text);
     }
     el('text', {transform:`translate(${box.right+70} ${(box.top+box.bottom)/2}) rotate(-90)`, 'text-anchor':'middle', style:`fill:${color('muted')}`}, grid, `${chart.y2.label} [s]`);
   }
   const plane = el('g', {'clip-path':'url(#plane)'}, svg), words = el('g', {}, svg);
-  drawBoxes(chart, box, X, Y, plane, words);
-  drawLines(chart, box, X, Y, plane, words);
-  drawSymbols(chart, X, Y, plane, words);
-  drawMarks(chart, box, svg);
+  drawBoxes(chart, box, X, Y, plane);
+  drawLines(chart, X, Y, plane);
+  drawSymbols(chart, X, Y, plane);
+  drawLabels(box, words);
+  drawStrips(chart, box, axis + 14, svg);
   el('rect', {x:box.left, y:box.top, width:box.right-box.left, height:box.bottom-box.top, fill:'none', stroke:color('muted')}, svg);
   legend(chart);
   notes(chart);
 }
 
-function drawBoxes(chart, box, X, Y, plane, words) {
-  chart.boxes.forEach((one, number) => {
+function drawBoxes(chart, box, X, Y, plane) {
+  for (const one of chart.boxes) {
     const x = X(one.x), y = Y(one.y), c = color(one.color);
     el('rect', {x:box.left, y:y, width:Math.max(0, x-box.left), height:Math.max(0, box.bottom-y), fill:c, 'fill-opacity':.10, stroke:c, 'stroke-opacity':.8}, plane);
-    el('text', {x:box.left+18, y:y+13+11*chart.boxes.slice(0, number).filter(b => Math.abs(Math.log(b.y/one.y)) < .4).length, class:'halo', style:`fill:${c}`}, words, one.label);
-  });
+  }
 }
 
-function drawLines(chart, box, X, Y, plane, words) {
-  const taken = [];
+// Their places were worked out where the page was written.
+function drawLabels(box, words) {
+  for (const label of box.labels) {
+    if (label.point >= 0 && !shown(label.point)) continue;
+    const x = box.left + label.x * (box.right-box.left), y = box.bottom - label.y * (box.bottom-box.top);
+    el('text', {transform:`translate(${x} ${y}) rotate(${-label.angle})`, dy:'.35em', class:'halo', 'text-anchor':'middle',
+      style:`fill:${color(label.color)};font-size:${label.size}px`}, words, label.text);
+  }
+}
+
+function drawLines(chart, X, Y, plane) {
   for (const line of chart.lines) {
     const points = line.points.map(([x, y]) => [X(x), Y(y)]);
     const faint = line.role === 'pair' || line.role === 'isochrone';
@@ -232,69 +157,14 @@ function drawLines(chart, box, X, Y, plane, words) {
     if (line.role === 'compute' || line.role === 'bandwidth' || line.role === 'balance')
       el('title', {}, made, `${line.label}${line.reference ? ' - ' + line.reference : ''}`);
   }
-  // From the top down: the upper of two near roofs has its label above, the lower below.
-  // What isochrones are called stands at their corners, wherever the others are.
-  const spots = chart.symbols.filter(symbol => shown(symbol.point)).map(symbol => [X(symbol.x), Y(symbol.y)]);
-  const highest = line => Math.max(...line.points.map(point => point[1]));
-  const roofs = chart.lines.filter(line => ['compute', 'bandwidth', 'balance', 'launch'].includes(line.role));
-  const late = line => line.role === 'isochrone' ? 0 : line.style === 'dashed' ? 2 : 1;
-  const order = [...chart.lines].sort((one, other) => late(one) - late(other) || highest(other) - highest(one));
-  for (const line of order) {
-    if (!line.label || line.role === 'trajectory' || line.role === 'pair') continue;
-    const points = line.points.map(([x, y]) => [X(x), Y(y)]), long = 5.9 * line.label.length;
-    if (line.role === 'isochrone') {
-      el('text', {x:points[1][0]-3, y:points[1][1]-3, 'text-anchor':'end', class:'halo', style:`fill:${color('muted')}`}, words, line.label);
-      taken.push(spread(points[1][0]-long/2, points[1][1]-7, 1, 0, long));
-      continue;
-    }
-    const others = roofs.filter(other => other !== line).map(other => [other.points[0], other.points[other.points.length-1]].map(([x, y]) => [X(x), Y(y)]));
-    const best = labelPlace(line.role, points[0], points[points.length-1], long, taken, spots, others);
-    if (best.clashes && line.style === 'dashed') continue;  // the notes have it
-    taken.push(best.place);
-    el('text', {transform:`translate(${best.x} ${best.y}) rotate(${best.angle}) translate(0 ${best.side > 0 ? -5 : 13})`, class:'halo',
-      'text-anchor':'middle', style:`fill:${color(line.color)}`}, words, line.label);
-  }
-}
-// Of places along a line, the one that hides no other label and few symbols.
-function labelPlace(role, a, b, long, taken, spots, others) {
-  const whole = Math.hypot(b[0]-a[0], b[1]-a[1]) || 1, cos = (b[0]-a[0])/whole, sin = (b[1]-a[1])/whole;
-  const first = role === 'bandwidth' ? .14 : role === 'balance' ? .8 : .99, half = long/2/whole;
-  const middle = first + (first < .2 ? half : first > .9 ? -half : 0);
-  let best = null;
-  for (let step = 0; step < 8; step++) for (const side of role === 'balance' ? [-1, 1] : [1, -1]) {
-    const along = middle + (first < .2 ? .1 : -.1)*step;
-    // Within the line; of one that is too short, from its beginning or up to its end.
-    const at = first > .2 ? Math.min(Math.max(along, half), 1-half) : Math.max(Math.min(along, 1-half), half);
-    const x = a[0]+whole*at*cos, y = a[1]+whole*at*sin, tx = x+9*side*sin, ty = y-9*side*cos;
-    const place = spread(tx, ty, cos, sin, long);
-    const clashes = taken.filter(other => place.some(p => other.some(q => Math.hypot(p[0]-q[0], p[1]-q[1]) < 13))).length;
-    const hidden = spots.filter(p => Math.abs((p[1]-ty)*cos-(p[0]-tx)*sin) < 13
-      && Math.abs((p[0]-tx)*cos+(p[1]-ty)*sin) < long/2+5).length + 2 * others.filter(ends => crosses(place, ends)).length;
-    if (!best || clashes < best.clashes || clashes === best.clashes && hidden < best.hidden)
-      best = {clashes, hidden, x, y, side, place, angle:Number((Math.atan2(sin, cos)*180/Math.PI).toFixed(3))};
-  }
-  return best;
-}
-function crosses(place, [a, b]) {
-  const whole = Math.hypot(b[0]-a[0], b[1]-a[1]) || 1, cos = (b[0]-a[0])/whole, sin = (b[1]-a[1])/whole;
-  return place.some(([x, y]) => {
-    const on = (x-a[0])*cos + (y-a[1])*sin;
-    return Math.abs((y-a[1])*cos - (x-a[0])*sin) < 7 && on > -7 && on < whole+7;
-  });
-}
-function spread(x, y, cos, sin, long) {
-  const count = Math.max(2, Math.floor(long/13)+1), found = [];
-  for (let at = 0; at < count; at++) found.push([x+(at/(count-1)-.5)*long*cos, y+(at/(count-1)-.5)*long*sin]);
-  return found;
 }
 
-function drawSymbols(chart, X, Y, plane, words) {
-  const written = [];
+function drawSymbols(chart, X, Y, plane) {
   const named = symbol => symbol.color !== 'other';
   const order = [...chart.symbols].sort((one, other) => named(one) - named(other) || other.area - one.area);
   for (const symbol of order) {
     if (!shown(symbol.point)) continue;
-    const r = Math.sqrt(14 + symbol.area * 190), c = color(symbol.color);
+    const r = Math.sqrt(10 + symbol.area * 160), c = color(symbol.color);
     const made = el('path', {d:SHAPES[symbol.marker % SHAPES.length](r), transform:`translate(${X(symbol.x)} ${Y(symbol.y)})`,
       fill: symbol.filled ? c : color('ground'), 'fill-opacity': symbol.filled ? .9 : .01,
       stroke: symbol.filled ? color('ground') : c, 'stroke-width': symbol.filled ? 1 : 1.8, class:'symbol', tabindex:0}, plane);
@@ -303,33 +173,26 @@ function drawSymbols(chart, X, Y, plane, words) {
     made.addEventListener('mousemove', event => tip(event, symbol.point, symbol.level || chart.level));
     made.addEventListener('mouseleave', () => { $('tip').style.display = 'none'; });
     made.addEventListener('click', () => choose(symbol.point));
-    const crowds = t => Math.abs(t[0]-X(symbol.x)) < 24 && Math.abs(t[1]-Y(symbol.y)) < 10;
-    if (symbol.text && !written.some(crowds) && written.push([X(symbol.x), Y(symbol.y)])) el('text', {x:X(symbol.x)+r+3, y:Y(symbol.y)+4, style:`fill:${c}`, class:'halo'}, words, symbol.text);
   }
 }
 
-function drawMarks(chart, box, svg) {
-  const wide = box.right-box.left, high = box.bottom-box.top, thick = 11;
-  for (const mark of chart.marks) {
-    if (!shown(mark.point) || mark.high <= mark.low) continue;
-    const long = mark.high - mark.low;
-    const at = mark.edge === 'bottom'
-      ? {x:box.left+mark.low*wide, y:box.bottom-thick, width:long*wide, height:thick}
-      : {x: mark.edge === 'left' ? box.left : box.right-thick, y:box.bottom-mark.high*high, width:thick, height:long*high};
-    const made = el('rect', {...at, fill:color(mark.color), stroke:color('ground'), 'stroke-width':.5, class:'symbol'}, svg);
-    if (chosen >= 0) made.classList.add(chosen === mark.point ? 'on-symbol' : 'dim');
-    made.addEventListener('mousemove', event => tip(event, mark.point, chart.level));
-    made.addEventListener('mouseleave', () => { $('tip').style.display = 'none'; });
-    made.addEventListener('click', () => choose(mark.point));
-  }
-  if (!chart.marks_label) return;
-  // Behind the strip where there is room, else beside it.
-  const below = chart.marks.some(mark => mark.edge === 'bottom');
-  const end = Math.max(0, ...chart.marks.filter(mark => mark.edge !== 'right').map(mark => mark.high));
-  const along = end < .6 ? end + .008 : .012, beside = end < .6 ? 1 : thick+4;
-  const at = below ? `translate(${box.left+along*wide} ${box.bottom-beside-2})`
-    : `translate(${box.left+beside+9} ${box.bottom-along*high}) rotate(-90)`;
-  el('text', {transform:at, class:'halo', style:`fill:${color('muted')}`}, svg, chart.marks_label);
+// Points without a place in the plane: below it, as long as their share of the time.
+function drawStrips(chart, box, top, svg) {
+  const wide = box.right-box.left, thick = 11;
+  chart.strips.forEach((strip, number) => {
+    const y = top + 34*number;
+    el('rect', {x:box.left, y:y, width:wide, height:thick, fill:'none', stroke:color('grid')}, svg);
+    for (const mark of strip.marks) {
+      if (!shown(mark.point) || mark.high <= mark.low) continue;
+      const made = el('rect', {x:box.left+mark.low*wide, y:y, width:(mark.high-mark.low)*wide, height:thick,
+        fill:color(mark.color), stroke:color('ground'), 'stroke-width':.5, class:'symbol'}, svg);
+      if (chosen >= 0) made.classList.add(chosen === mark.point ? 'on-symbol' : 'dim');
+      made.addEventListener('mousemove', event => tip(event, mark.point, chart.level));
+      made.addEventListener('mouseleave', () => { $('tip').style.display = 'none'; });
+      made.addEventListener('click', () => choose(mark.point));
+    }
+    el('text', {x:box.left, y:y+thick+13, style:`fill:${color('muted')}`}, svg, strip.label);
+  });
 }
 
 function legend(chart) {
@@ -483,4 +346,3 @@ if (asked.get('level')) level = asked.get('level');
 const preferred = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
 setTheme(asked.get('theme') || data.theme || preferred);
 document.body.dataset.ready = 'yes';
-"""

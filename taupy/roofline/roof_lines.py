@@ -1,0 +1,231 @@
+"""The roofs of a chart of performance over intensity as lines: which are drawn, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from taupy.model.machine import Ceiling
+from taupy.roofline import chart, model
+from taupy.roofline.chart import Line, Symbol
+from taupy.roofline.look import Look
+from taupy.roofline.naming import clipped
+from taupy.roofline.placement import Placement
+from taupy.roofline.roofs import Roofs, none_known
+from taupy.units import prefixed
+
+_MOST_PEAKS = 6
+_MATTERS = 0.01
+_LAUNCH_REACH = 4.0  # a launch ceiling goes from 1/4 to 4 times the intensities of its kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The roofs of one processor that a chart draws.
+
+    Attributes:
+        peaks: compute roofs, the highest first; bands: level and its bandwidth.
+        further: a roof of `--also`, drawn dashed.
+    """
+
+    roofs: Roofs
+    peaks: tuple[Ceiling, ...]
+    bands: tuple[tuple[str, Ceiling], ...]
+    further: bool = False
+
+    @property
+    def ridges(self) -> list[float]:
+        """Where a slanted and a flat roof meet [flop/B]."""
+        return [
+            model.ridge(peak.value, band.value) for peak in self.peaks for _, band in self.bands
+        ]
+
+
+def drawn_roofs(
+    placements: Sequence[Placement], levels: Sequence[str], also: Sequence[Roofs]
+) -> list[Drawn]:
+    """The roofs of each processor, then the further ones of the same precisions."""
+    own = [
+        Drawn(roofs, _peaks(roofs, placements), _bands(roofs, levels))
+        for roofs in machines(placements)
+    ]
+    names = {peak.name for drawn in own for peak in drawn.peaks}
+    return own + [
+        Drawn(
+            roofs,
+            _highest(peak for name, peak in roofs.compute.items() if name in names)
+            or _in_use(roofs, placements),
+            _bands(roofs, levels),
+            further=True,
+        )
+        for roofs in also
+    ]
+
+
+def machines(placements: Sequence[Placement]) -> list[Roofs]:
+    """The processors of the points, each once."""
+    found: dict[str, Roofs] = {}
+    for each in placements:
+        found.setdefault(each.roofs.processor, each.roofs)
+    return list(found.values())
+
+
+def matters(placement: Placement, precision: str, flop: float) -> bool:
+    """Do these flop take a share of their point's ideal compute time worth a roof? A few indices
+    computed in double precision do not make fp64 a roof of the chart."""
+    peak = placement.roofs.peak(precision)
+    if flop <= 0 or peak is None or not placement.compute:
+        return False
+    return flop / peak.value >= _MATTERS * placement.compute
+
+
+def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> tuple[Ceiling, ...]:
+    """The compute roofs that the points count against; all, where no point has flop."""
+    used = {
+        peak.name: peak
+        for each in placements
+        if each.roofs.processor == roofs.processor
+        for precision, flop in each.point.flop.items()
+        if matters(each, precision, flop) and (peak := roofs.peak(precision))
+    }
+    return _highest((used or roofs.compute).values())[:_MOST_PEAKS]
+
+
+def _in_use(roofs: Roofs, placements: Sequence[Placement]) -> tuple[Ceiling, ...]:
+    """The peaks of roofs that some flop count against, where the points' own have none."""
+    precisions = {name for each in placements for name, flop in each.point.flop.items() if flop > 0}
+    peaks = {peak.name: peak for name in precisions if (peak := roofs.peak(name))}
+    return _highest(peaks.values())
+
+
+def _highest(peaks: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    return tuple(sorted(peaks, key=lambda each: -each.value))
+
+
+def _bands(roofs: Roofs, levels: Sequence[str]) -> tuple[tuple[str, Ceiling], ...]:
+    return tuple((level, roofs.bandwidth[level]) for level in levels if level in roofs.bandwidth)
+
+
+def roof_lines(
+    drawn: Drawn, x: tuple[float, float], bottom: float, name: str, color: str
+) -> list[Line]:
+    """Slanted roofs up to their ridge with the highest flat one; flat ones from theirs on.
+
+    Args:
+        x: limits of the axis; bottom: the lower limit of the other.
+        name: what labels begin with; color: "" for those of the levels.
+    """
+    lines = []
+    for level, band in drawn.bands:
+        start = max(x[0], bottom / band.value)
+        end = min(x[1], model.ridge(drawn.peaks[0].value, band.value)) if drawn.peaks else x[1]
+        if end > start:
+            path = ((start, start * band.value), (end, end * band.value))
+            lines.append(_roof("bandwidth", level, band, path, name, color or level, drawn))
+    fastest = max((band.value for _, band in drawn.bands), default=0.0)
+    for peak in drawn.peaks:
+        start = max(x[0], model.ridge(peak.value, fastest)) if fastest else x[0]
+        if start < x[1]:
+            path = ((start, peak.value), (x[1], peak.value))
+            lines.append(_roof("compute", peak.name, peak, path, name, color or "ink", drawn))
+    return lines
+
+
+def _roof(
+    role: chart.Role,
+    what: str,
+    ceiling: Ceiling,
+    path: tuple[tuple[float, float], tuple[float, float]],
+    name: str,
+    color: str,
+    drawn: Drawn,
+) -> Line:
+    return Line(
+        role,
+        name + chart.value_label(what, ceiling.value, ceiling.unit, ceiling.source),
+        path,
+        "muted" if drawn.further else color,
+        "dashed" if drawn.further else "solid",
+        ceiling.value,
+        ceiling.unit,
+        ceiling.source,
+        ceiling.reference or ceiling.pattern,
+        drawn.roofs.processor,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCeiling:
+    """What launching alone allows one point: its flop over the time of its own launches."""
+
+    point: int
+    label: str
+    note: str
+    height: float
+    ceiling: Ceiling
+
+    def line(self, symbols: Sequence[Symbol], style: Look, x: tuple[float, float]) -> Line | None:
+        """A line over the symbols of its point, in their colour; None where it has none."""
+        across = [symbol.x for symbol in symbols if symbol.point == self.point]
+        if not across:
+            return None
+        ends = max(x[0], min(across) / _LAUNCH_REACH), min(x[1], max(across) * _LAUNCH_REACH)
+        return Line(
+            "launch",
+            self.label,
+            ((ends[0], self.height), (ends[1], self.height)),
+            style.colors.get(self.point, "muted"),
+            "dotted",
+            self.height,
+            "flop/s",
+            self.ceiling.source,
+            self.ceiling.reference,
+            self.ceiling.processor,
+        )
+
+
+def launch_ceiling(placements: Sequence[Placement]) -> LaunchCeiling | None:
+    """That of the point with the most time: each kernel has one of its own, and one of all kernels
+    together would be of none. None where launches or their latency are not known."""
+    launched = [
+        number
+        for number, each in enumerate(placements)
+        if each.overhead and each.point.total_flop > 0
+    ]
+    if not launched or len(machines(placements)) > 1:
+        return None
+    number = max(launched, key=lambda one: placements[one].point.run_time)
+    largest = placements[number]
+    ceiling = largest.roofs.launch
+    if ceiling is None or not largest.overhead:
+        return None
+    height = largest.point.total_flop / largest.overhead
+    label = f"launch ceiling of {clipped(largest.point.short, 24)} {prefixed(height, 'flop/s')}"
+    launches = "1 launch" if largest.point.counted == 1 else f"{largest.point.counted:,} launches"
+    note = f"{label}: its flop in {launches} of {prefixed(ceiling.value, 's')} ({ceiling.source})"
+    return LaunchCeiling(number, label, note, height, ceiling)
+
+
+def processor_color(roofs: Roofs, placements: Sequence[Placement], style: Look) -> str:
+    """The colour of the points that ran there, where it is one."""
+    colors = {
+        style.colors[number]
+        for number, each in enumerate(placements)
+        if each.roofs.processor == roofs.processor and number in style.colors
+    }
+    return colors.pop() if len(colors) == 1 else "ink"
+
+
+def missing_roofs(processors: Sequence[Roofs], levels: Sequence[str]) -> list[str]:
+    """Notes on processors of which nothing, or not every level's bandwidth, is known."""
+    notes = []
+    for roofs in processors:
+        name = roofs.processor or "this processor"
+        lacking = [level for level in levels if level not in roofs.bandwidth]
+        if roofs.empty:
+            notes.append(none_known(name))
+        elif lacking:
+            notes.append(
+                f"no roof is known for {', '.join(lacking)} of {name}: `taupy ceilings` measures it"
+            )
+    return notes
