@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -22,14 +22,16 @@ def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]
     """A short name for each point; those of one trial that would read alike are told apart
     by what their full names differ in: `elementwise_kernel (…exp…)`."""
     made = [clipped(each.point.short, longest) for each in placements]
-    alike: dict[tuple[int, str], set[str]] = {}
-    for label, each in zip(made, placements, strict=True):
-        alike.setdefault((each.point.trial, label), set()).add(_spaced(each.point.name))
+    alike: dict[tuple[int, str], list[int]] = {}
     for number, (label, each) in enumerate(zip(made, placements, strict=True)):
-        names = alike[each.point.trial, label]
-        if len(names) > 1:
-            own = clipped(_difference(_spaced(each.point.name), names), longest // 2)
-            made[number] = f"{clipped(each.point.short, longest - len(own) - 5)} (…{own}…)"
+        alike.setdefault((each.point.trial, label), []).append(number)
+    for numbers in alike.values():
+        differences = _differences([_spaced(placements[number].point.name) for number in numbers])
+        for number, difference in zip(numbers, differences, strict=True):
+            if difference:
+                own = clipped(difference, longest // 2)
+                short = clipped(placements[number].point.short, longest - len(own) - 5)
+                made[number] = f"{short} (…{own}…)"
     return made
 
 
@@ -62,13 +64,17 @@ def _named_like(point: Point, pattern: str) -> bool:
     return any(name == pattern or fnmatchcase(name, pattern) for name in (point.name, point.short))
 
 
-def _difference(name: str, names: Iterable[str]) -> str:
-    """The words of a name from the first to the last that the others do not share."""
-    words = {one: _WORD.findall(one) for one in names}
+def _differences(names: Sequence[str]) -> list[str]:
+    """The words of each name from the first to the last that the others do not share; nothing
+    where all are the same."""
+    words = {name: _WORD.findall(name) for name in names}
+    if len(words) < 2:
+        return [""] * len(names)
     ahead = _shared(list(words.values()))
-    behind = _shared([one[::-1] for one in words.values()])
-    own = words[name]
-    return "".join(own[ahead : max(len(own) - behind, ahead + 1)])
+    behind = _shared([some[::-1] for some in words.values()])
+    return [
+        "".join(words[name][ahead : max(len(words[name]) - behind, ahead + 1)]) for name in names
+    ]
 
 
 def _shared(some: Sequence[Sequence[str]]) -> int:
