@@ -145,6 +145,24 @@ def test_sizes_of_records_are_nvidias(headers: Headers):
     assert lines == {what: str(size) for what, (_, size, _) in records.items()}
 
 
+@pytest.mark.skipif(not INSTALLED, reason=REASON)
+def test_our_records_are_those_of_every_recorded_version():
+    """12.6 to 13.5, whichever headers are here: their offsets are on record."""
+    fields = [
+        (ours, *field.partition(":")) for (_, ours), t in RECORDS.items() for field in t.split()
+    ]
+    body = ['#include "cupti_records.h"', "int main() {"]
+    body += [f'printf("%zu\\n", offsetof({ours}, {mine}));' for ours, mine, *_ in fields]
+    lines = printed(INSTALLED[0], "\n".join([*body, "}"]), *OURS)
+    offsets = dict(zip(((ours, mine) for ours, mine, *_ in fields), map(int, lines), strict=True))
+    assert {"12.6", "13.0", "13.1", "13.5"} <= set(recorded())
+    for version, layouts in recorded().items():
+        for (what, ours), text in RECORDS.items():
+            places = layouts["records"][what][2]
+            for mine, _, other in (field.partition(":") for field in text.split()):
+                assert offsets[ours, mine] == places[other or mine][0], (version, ours, mine)
+
+
 ENABLE = "CUpti_RangeProfiler_Enable_Params"
 
 
