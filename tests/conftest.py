@@ -36,6 +36,7 @@ ON_EVERY_PYTHON = [
     TESTS / "unit" / "instrument",
     TESTS / "unit" / "test_commands.py",
 ]
+OTHERS_ON_EVERY_PYTHON = TESTS / "random_programs"
 IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
@@ -69,8 +70,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     share, shares = chosen
     mine, others = [], []
     for item in items:
-        everywhere = not item.get_closest_marker("slow") and any(
-            item.path.is_relative_to(path) for path in ON_EVERY_PYTHON
+        everywhere = item.path.is_relative_to(OTHERS_ON_EVERY_PYTHON) or (
+            not item.get_closest_marker("slow")
+            and any(item.path.is_relative_to(path) for path in ON_EVERY_PYTHON)
         )
         # By name, not by position: tests that some Python lacks must not shift the others.
         name = item.nodeid.rpartition("/")[2]
