@@ -112,8 +112,9 @@ def test_a_lambda_made_anew_for_ever_costs_the_same_and_leaves_nothing(runner):
         assert [entries, slots] == batches[1][name][:2], name
         assert steps <= 2 * entries, name
     assert batches[-1]["resident"] - batches[0]["resident"] < 256
-    # A routine of one call path: its node is handed over at every beginning and end.
-    assert batches[-1]["rekeyed"] - batches[0]["rekeyed"] <= 4 * 90_000
+    # Routines of one call path: a node is handed over at every beginning and end (4 times for each
+    # lambda up to 3.14, 5 times on 3.15), however many lambdas there were before.
+    assert batches[-1]["rekeyed"] - batches[0]["rekeyed"] <= 5 * 90_000
 
 
 def test_a_lambda_on_many_call_paths_does_not_move_them_all_each_time(runner):
