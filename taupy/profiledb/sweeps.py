@@ -142,21 +142,6 @@ def last_parameter(db: ProfileDB) -> str | None:
     return found[0][0].split(",")[0].strip() if found else None
 
 
-_TOTALS = """
-    SELECT metric.name, metric.unit, sum(value.exclusive)
-      FROM timer_value AS value JOIN metric ON metric.id = value.metric_id
-     WHERE value.trial_id = ?
-     GROUP BY metric.id ORDER BY metric.name, metric.unit
-"""
-
-
-@of_a_sound_file
-def metric_totals(db: ProfileDB, trial_id: int) -> dict[tuple[str, str], float]:
-    """(name, unit) of each metric that the trial measured -> its sum over all threads."""
-    found = db.rows(_TOTALS, (trial_id,))
-    return {(name, unit): total for name, unit, total in found if total is not None}
-
-
 def _facts(db: ProfileDB, trials: Sequence[int], over: str) -> dict[int, dict[str, str]]:
     """Facts of the trials as a whole; the parameter may also be one that all nodes agree on."""
     facts: dict[int, dict[str, str]] = {trial: {} for trial in trials}

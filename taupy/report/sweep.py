@@ -13,8 +13,7 @@ Commands and notebooks ask here; tables are made in `sweep_views.py`, pictures i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -31,13 +30,12 @@ from taupy.analysis.sweep import (
     outliers,
     scaled,
 )
-from taupy.errors import MissingMetric, UsageError
+from taupy.errors import UsageError
 from taupy.escaping import visible
-from taupy.model.profile import Metric
-from taupy.model.rows import FlatRow
-from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.sweeps import OWN, SweptTrial, SweptTrials, metric_totals, swept_trials
+from taupy.profiledb.meaning import meant_in
+from taupy.profiledb.sweeps import OWN, SweptTrials, swept_trials
+from taupy.report.swept_values import Measured, TimerKey, Where, measured, totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +45,6 @@ ACROSS: tuple[Across, ...] = get_args(Across)
 
 Part = Literal["totals", "routines", "phases", "imbalance", "correlation", "outliers", "top"]
 PARTS: tuple[Part, ...] = get_args(Part)
-
-Where = Literal["host", "gpu"]
 
 _TIMES = ("ns", "us", "ms", "s")
 _PHASE = "PHASE"
@@ -144,27 +140,6 @@ class TopRow(NamedTuple):
     cumulative: float | None
 
 
-@dataclass(slots=True)
-class _Timer:
-    """One timer on the host, or on the GPUs, of one trial: values by thread."""
-
-    name: str
-    groups: str
-    calls: int = 0
-    exclusive: list[tuple[int, int, float]] = field(default_factory=list)  # node, context, value
-    inclusive: list[tuple[int, int, float]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Measured:
-    """What one trial's threads measured."""
-
-    swept: SweptTrial
-    total: float
-    threads: dict[str, float]  # host threads, as `node.0.thread`
-    timers: dict[tuple[Where, str], _Timer]
-
-
 def _mixed(found: SweptTrials) -> list[str]:
     """A remark where trials of one value are no runs of one thing."""
     together: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -221,26 +196,13 @@ class Sweep:
         self.scaling: Scaling = scaling or ("strong" if found.counted else "none")
         self._facts = found.facts
         self.notes += _mixed(found)
-        lacking: list[int] = []
-        known: Metric | None = None
-        additive = True
-        values: list[tuple[SweptTrial, list[FlatRow]]] = []
-        for one in found.trials:
-            try:
-                meant = metrics.resolve(db, one.trial.id, metric)
-                rows = metrics.flat_values(db, one.trial.id, metric)
-            except MissingMetric as miss:
-                lacking.append(one.trial.id)
-                if len(lacking) == len(found.trials):
-                    raise miss
-                continue
-            if known is not None and meant.unit != known.unit:
-                raise UsageError(
-                    f"{metric} is in {known.unit} in some trials, in {meant.unit} in others"
-                )
-            known, additive = meant.metric, meant.additive
-            values.append((one, rows))
-        assert known is not None
+        ids = [one.trial.id for one in found.trials]
+        meant, problems = meant_in(db, ids, metric)
+        lacking = [id for id in ids if id in problems]
+        if not meant:
+            raise problems[lacking[-1]]
+        known = meant[0].metric.metric
+        additive = all(one.metric.additive for one in meant)
         self.metric = known
         is_time = known.unit in _TIMES
         self.across: Across = across or ("max" if additive and is_time else "total")
@@ -256,7 +218,11 @@ class Sweep:
                 f"{len(lacking)} trials without {visible(metric)} left out "
                 f"({', '.join(map(str, lacking[:10]))})"
             )
-        self._measured = [self._read(one, rows) for one, rows in values]
+        swept = {one.trial.id: one for one in found.trials}
+        read = [run for one in meant for run in measured(db, one, swept)]
+        self._measured = sorted(read, key=lambda run: ids.index(run.swept.trial.id))
+        for run in self._measured:
+            run.total = self._total(run)
         self.values = in_order([one.swept.value for one in self._measured])
         self.series = list(dict.fromkeys(one.swept.series for one in self._measured))
         if len(self.values) < 2:
@@ -309,14 +275,14 @@ class Sweep:
                 spent = {
                     key: median(
                         [
-                            _sum(one.timers[key].exclusive) if key in one.timers else 0
+                            one.timers[key].exclusive.total if key in one.timers else 0
                             for one in runs
                         ]
                     )
                     for key in keys
                 }
                 whole = (
-                    median([sum(_sum(t.exclusive) for t in one.timers.values()) for one in runs])
+                    median([sum(t.exclusive.total for t in one.timers.values()) for one in runs])
                     if runs
                     else 0.0
                 )
@@ -370,7 +336,7 @@ class Sweep:
         largest = dict.fromkeys((row.where, row.timer) for row in self.routines())
         for key in list(largest)[:_MOST_CORRELATED]:
             quantities[key[1]] = [
-                self._whole(one.timers[key].exclusive) if key in one.timers else None
+                one.timers[key].exclusive.joined(self.across) if key in one.timers else None
                 for one in self._measured
             ]
         quantities |= self._other_metrics()
@@ -443,71 +409,38 @@ class Sweep:
 
     # --- within ---------------------------------------------------------------
 
-    def _runs(self, series: str, value: str) -> list[_Measured]:
+    def _runs(self, series: str, value: str) -> list[Measured]:
         return [
             one for one in self._measured if one.swept.value == value and one.swept.series == series
         ]
 
     def _other_metrics(self) -> dict[str, list[float | None]]:
         """Totals of all other metrics that were measured, each in every trial."""
+        ids = [one.swept.trial.id for one in self._measured]
         with ProfileDB.open(self._path) as db:
-            totals = [metric_totals(db, one.swept.trial.id) for one in self._measured]
-        names = {key for found in totals for key in found}
+            found = totals(db, ids)
         return {
-            f"total {name} [{unit}]" if unit else f"total {name}": [
-                found.get((name, unit)) for found in totals
-            ]
-            for name, unit in sorted(names)
+            f"total {name} [{unit}]" if unit else f"total {name}": [of_trial.get(id) for id in ids]
+            for (name, unit), of_trial in found.items()
             if name != self.metric.name
         }
 
-    def _read(self, swept: SweptTrial, rows: Iterable[FlatRow]) -> _Measured:
-        timers: dict[tuple[Where, str], _Timer] = {}
-        host: dict[str, float] = {}
-        whole: Any = None
-        stream: dict[str, float] = {}
-        for row in rows:
-            where: Where = "gpu" if row.context else "host"
-            place = f"{row.node}.{row.context}.{row.thread}"
-            key: tuple[Where, str] = (where, row.timer)
-            timer = timers.get(key)
-            if timer is None:
-                timer = timers[key] = _Timer(row.timer, row.groups)
-            timer.calls += row.calls
-            if row.exclusive == row.exclusive:
-                timer.exclusive.append((row.node, row.context, row.exclusive))
-            if row.inclusive == row.inclusive:
-                timer.inclusive.append((row.node, row.context, row.inclusive))
-                if where == "host":
-                    host[place] = max(host.get(place, 0), row.inclusive)
-            if row.exclusive == row.exclusive:
-                whole = row.exclusive if whole is None else whole + row.exclusive
-                if where == "gpu":
-                    stream[place] = stream.get(place, 0.0) + row.exclusive
-        threads = host or stream
+    def _total(self, run: Measured) -> float:
+        """One number for the trial's threads."""
+        threads = run.threads or run.streams
         if self.across == "max":
-            total = max(threads.values(), default=0.0)
-        elif self.across == "mean":
-            total = sum(threads.values()) / max(len(threads), 1)
-        elif self.metric.unit in _TIMES:
-            total = sum(threads.values())
-        else:  # counters of the GPU and of the host add up
-            total = 0.0 if whole is None else whole
-        return _Measured(swept, float(total), host, timers)
-
-    def _whole(self, values: Sequence[tuple[int, int, float]]) -> float:
-        """One number for a timer's values on its threads."""
-        numbers = [value for _, _, value in values]
-        if not numbers:
-            return 0.0
-        if self.across == "max":
-            return float(max(numbers))
-        return _sum(values) / (len(numbers) if self.across == "mean" else 1)
+            return float(max(threads.values(), default=0.0))
+        if self.across == "mean":
+            return sum(threads.values()) / max(len(threads), 1)
+        if self.metric.unit in _TIMES:
+            return float(sum(threads.values()))
+        # Counters of the GPU and of the host add up.
+        return run.whole if run.whole == run.whole else 0.0
 
     def _by_timer(
         self, which: Literal["inclusive", "exclusive"], *, phases: bool
     ) -> list[TimerRow]:
-        keys: dict[tuple[Where, str], None] = {}
+        keys: dict[TimerKey, None] = {}
         for one in self._measured:
             for key, timer in one.timers.items():
                 if not phases or _PHASE in timer.groups.split("|"):
@@ -523,15 +456,15 @@ class Sweep:
         return [row for _, rows in found for row in rows]
 
     def _timer_rows(
-        self, key: tuple[Where, str], series: str, which: Literal["inclusive", "exclusive"]
+        self, key: TimerKey, series: str, which: Literal["inclusive", "exclusive"]
     ) -> list[TimerRow]:
         samples: dict[str, list[float]] = {}
         calls: dict[str, list[int]] = {}
         for one in self._measured:
             if one.swept.series == series and (timer := one.timers.get(key)) is not None:
                 values = timer.exclusive if which == "exclusive" else timer.inclusive
-                if values:
-                    samples.setdefault(one.swept.value, []).append(self._whole(values))
+                if values.threads:
+                    samples.setdefault(one.swept.value, []).append(values.joined(self.across))
                     calls.setdefault(one.swept.value, []).append(timer.calls)
         totals = {row.value: row.median for row in self._totals[series]}
         baseline = self.baseline if self.baseline in samples else None
@@ -549,7 +482,7 @@ class Sweep:
             )
         return rows
 
-    def _balances(self, one: _Measured) -> list[BalanceRow]:
+    def _balances(self, one: Measured) -> list[BalanceRow]:
         rows: list[BalanceRow] = []
 
         def add(over: str, timer: str, values: Sequence[float]) -> None:
@@ -565,9 +498,9 @@ class Sweep:
         add("threads", "", list(one.threads.values()))
         add("nodes", "", list(nodes.values()))
         for (where, name), timer in one.timers.items():
-            by_thread = [float(value) for _, _, value in timer.exclusive]
+            by_thread = [float(value) for _, _, value in timer.exclusive.threads]
             by_place: dict[tuple[int, int], float] = {}
-            for node, context, value in timer.exclusive:
+            for node, context, value in timer.exclusive.threads:
                 place_of = (node, context)
                 by_place[place_of] = by_place.get(place_of, 0.0) + value
             add("gpus" if where == "gpu" else "nodes", name, list(by_place.values()))
@@ -592,14 +525,6 @@ def _says_the_same(texts: Sequence[str | None], values: Sequence[str]) -> bool:
     pairs = set(zip(texts, values, strict=True))
     same = len(pairs) == len(set(texts)) == len(set(values))
     return same and any(text is None or as_number(text) is None for text in texts)
-
-
-def _sum(values: Sequence[tuple[int, int, float]]) -> float:
-    """Over threads; of ratios, that of their sums."""
-    whole: Any = 0
-    for _, _, value in values:
-        whole = whole + value
-    return float(whole)
 
 
 _ROWS: dict[Part, Any] = {

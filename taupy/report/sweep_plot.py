@@ -17,7 +17,8 @@ from taupy import units
 from taupy.analysis.sweep import as_number
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import content_security_policy, html, visible
-from taupy.report.sweep import Sweep, Where
+from taupy.report.sweep import Sweep
+from taupy.report.swept_values import Where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

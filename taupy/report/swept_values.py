@@ -1,0 +1,152 @@
+"""What the trials of a sweep measured: timers over threads, asked for in one statement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from taupy.model.answer import Answer
+from taupy.model.question import Question
+from taupy.profiledb import metrics
+from taupy.profiledb.asked import metrics_of
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.meaning import Meant
+from taupy.profiledb.sweeps import SweptTrial
+from taupy.profiledb.values import values
+
+Where = Literal["host", "gpu"]
+TimerKey = tuple[Where, str]
+
+
+class Spent(NamedTuple):
+    """A value of a timer over threads.
+
+    Attributes:
+        threads: node, context and value of each thread that has one.
+        total: of all threads, 0 where there are none; of a ratio, that of the sums.
+    """
+
+    threads: list[tuple[int, int, float]]
+    total: float
+
+    def joined(self, across: Literal["max", "mean", "total"]) -> float:
+        """One number for all threads."""
+        if not self.threads:
+            return 0.0
+        if across == "max":
+            return float(max(value for _, _, value in self.threads))
+        return self.total / (len(self.threads) if across == "mean" else 1)
+
+
+@dataclass(slots=True)
+class SweptTimer:
+    """One timer on the host, or on the GPUs, of one trial."""
+
+    name: str
+    groups: str
+    calls: int
+    exclusive: Spent
+    inclusive: Spent
+
+
+@dataclass(slots=True)
+class Measured:
+    """What one trial's threads measured.
+
+    Attributes:
+        threads: the largest inclusive value of each host thread, as `node.0.thread`.
+        streams: the exclusive values of each stream of a GPU together.
+        whole: all exclusive values together; NaN where there are none.
+    """
+
+    swept: SweptTrial
+    threads: dict[str, float] = field(default_factory=dict)
+    streams: dict[str, float] = field(default_factory=dict)
+    timers: dict[TimerKey, SweptTimer] = field(default_factory=dict)
+    whole: float = math.nan
+    total: float = 0.0
+
+
+def measured(db: ProfileDB, meant: Meant, trials: Mapping[int, SweptTrial]) -> list[Measured]:
+    """What these trials measured, in their order."""
+    answer = metrics.of_meant(db, meant, ("trial", "thread", "timer"))
+    here = answer.measured()
+    if not all(here):
+        answer = answer.taken([row for row, one in enumerate(here) if one])
+    found = {trial: Measured(trials[trial]) for trial in meant.trials}
+    labels = answer.table.each("trial")
+    keys: list[tuple[int, Where, str]] = [
+        (trial, "gpu" if thread.context else "host", timer.timer)
+        for trial, thread, timer in zip(labels, answer.threads, answer.timers, strict=True)
+    ]
+    _add_timers(found, answer, keys)
+    _add_threads(found, answer)
+    for trial, value in zip(*_summed(answer, labels), strict=True):
+        found[trial].whole = value
+    return list(found.values())
+
+
+def _summed(answer: Answer, keys: Sequence[int]) -> tuple[list[int], list[float]]:
+    """The exclusive values of each key together."""
+    numbers: dict[int, int] = {}
+    groups = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return list(numbers), answer.summed(groups, len(numbers)).values("exclusive")
+
+
+def _add_timers(
+    found: Mapping[int, Measured], answer: Answer, keys: Sequence[tuple[int, Where, str]]
+) -> None:
+    numbers: dict[tuple[int, Where, str], int] = {}
+    groups = [numbers.setdefault(key, len(numbers)) for key in keys]
+    sums = answer.summed(groups, len(numbers))
+    timers = [
+        SweptTimer(name, "", calls, _spent(own), _spent(whole))
+        for (_, _, name), calls, own, whole in zip(
+            numbers, sums.calls(), sums.values("exclusive"), sums.values("inclusive"), strict=True
+        )
+    ]
+    for (trial, where, name), timer in zip(numbers, timers, strict=True):
+        found[trial].timers[where, name] = timer
+    for group, row, thread, own, whole in zip(
+        groups, answer.timers, answer.threads, answer.values("exclusive"),
+        answer.values("inclusive"), strict=True,
+    ):  # fmt: skip
+        timer = timers[group]
+        timer.groups = timer.groups or row.groups
+        for spent, value in ((timer.exclusive, own), (timer.inclusive, whole)):
+            if value == value:
+                spent.threads.append((thread.node, thread.context, value))
+
+
+def _spent(total: float) -> Spent:
+    return Spent([], total if total == total else 0.0)
+
+
+def _add_threads(found: Mapping[int, Measured], answer: Answer) -> None:
+    for trial, thread, own, whole in zip(
+        answer.table.each("trial"), answer.threads, answer.values("exclusive"),
+        answer.values("inclusive"), strict=True,
+    ):  # fmt: skip
+        place = f"{thread.node}.{thread.context}.{thread.thread}"
+        if not thread.context and whole == whole:
+            threads = found[trial].threads
+            threads[place] = max(threads.get(place, 0), whole)
+        if thread.context and own == own:
+            streams = found[trial].streams
+            streams[place] = streams.get(place, 0.0) + own
+
+
+def totals(db: ProfileDB, trials: Sequence[int]) -> dict[tuple[str, str], dict[int, float]]:
+    """(name, unit) of each metric that was measured -> all exclusive values of each trial."""
+    having: dict[tuple[str, str], list[int]] = {}
+    for trial, there in metrics_of(db, trials).items():
+        for name, (_, unit) in there.items():
+            having.setdefault((name, unit), []).append(trial)
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for (name, unit), ids in sorted(having.items()):
+        table = values(db, Question(tuple(ids), (name,), ("trial",)))
+        sums = zip(table.each("trial"), table.column("exclusive", name), strict=True)
+        found[name, unit] = {trial: total for trial, total in sums if total is not None}
+    return found
