@@ -5,6 +5,8 @@
  * InitializeInjection in it. FAKE_DEVICES: how many; FAKE_NO_DEVICE, FAKE_NO_INJECTION; FAKE_DRIVER:
  * its version. */
 #include "played.h"
+#include <set>
+#include <string>
 
 #define DEVICES 8
 #define STREAMS 64
@@ -174,6 +176,16 @@ static void span(int device, int stream, uint64_t took, uint64_t *start, uint64_
         *start = *end = 0;
 }
 
+/* Names in records are CUPTI's own, and outlive the program's. */
+static const char *lasting(const char *name)
+{
+    static auto &names = *new std::set<std::string>;
+    pthread_mutex_lock(&lock);
+    const char *kept = name != NULL ? names.insert(name).first->c_str() : NULL;
+    pthread_mutex_unlock(&lock);
+    return kept;
+}
+
 /* `waits`: it ends only when so many kernels that signal have been launched. Where kernels are
  * counted one by one, the launch does not return before that. */
 static void run(Kernel kernel, uint64_t waits = 0)
@@ -186,7 +198,7 @@ static void run(Kernel kernel, uint64_t waits = 0)
     }
     CUpti_ActivityKernel9 record = {};
     record.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-    record.name = kernel.name;
+    record.name = lasting(kernel.name);
     record.deviceId = kernel.device;
     record.contextId = kernel.device + 1;
     record.streamId = kernel.stream;

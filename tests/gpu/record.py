@@ -17,8 +17,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.reader import read_profile
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.gpu.comparison import of_profile, stored
 
 PROGRAM = Path(__file__).parent / "programs" / "torch_steps.py"
 
@@ -32,16 +33,7 @@ def record(folder: Path, command: list[str]) -> dict[str, list[int]]:
         env={**os.environ, "TAUPY_GPU_SAVE": str(folder)},
         check=True,
     )
-    with ProfileDB.open(str(database), create=False, readonly=True) as db:
-        profile = read_profile(db, max(trial.id for trial in db.trials()))
-    kernels: dict[str, list[int]] = {}
-    for measured in profile.threads:
-        for launch in measured.launches:
-            timer = profile.timers[measured.tree.timer[launch.row]]
-            if "GPU_KERNEL" in timer.groups:
-                sums = kernels.setdefault(timer.name, [0, 0])
-                sums[0] += launch.count
-                sums[1] += launch.time_ns
+    kernels = of_profile(stored(database)).kernels
     (folder / "expected.json").write_text(json.dumps(kernels, indent=1, sort_keys=True))
     return kernels
 

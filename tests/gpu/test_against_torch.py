@@ -1,56 +1,57 @@
-"""On a real GPU: taupy's kernels against torch.profiler's, for the same work."""
+"""On a real GPU: taupy's trial against torch.profiler's trace of the same work."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from taupy.model.kernel_names import demangled
-from tests.gpu.record import PROGRAM, record
+from taupy.model.profile import Profile
+from tests.gpu.comparison import (
+    differences,
+    missing,
+    of_profile,
+    of_trace,
+    share_with_owner,
+    stored,
+)
 
 pytestmark = pytest.mark.gpu
 
+PROGRAM = Path(__file__).parent / "programs" / "torch_steps.py"
+
 
 @pytest.fixture(scope="module")
-def torch_here() -> None:
+def folder(tmp_path_factory) -> Path:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     if not torch.cuda.is_available():
         pytest.skip("PyTorch finds no GPU here")
+    return tmp_path_factory.mktemp("against_torch")
 
 
-def kinetos(folder: Path) -> dict[str, list[int]]:
-    path = folder / "kineto.json"
-    subprocess.run([sys.executable, str(PROGRAM), "--kineto", str(path)], check=True)
-    # Kineto leaves names of more than 1024 characters mangled.
-    return {demangled(name): sums for name, sums in json.loads(path.read_text()).items()}
+@pytest.fixture(scope="module")
+def profile(folder) -> Profile:
+    command = [sys.executable, "-m", "taupy", "run", "--gpu", "--db", str(folder / "t.db")]
+    subprocess.run([*command, str(PROGRAM)], check=True)
+    return stored(folder / "t.db")
 
 
-def test_kernels_and_their_counts_are_torch_profilers_and_times_agree(torch_here, tmp_path):
-    ours = record(tmp_path / "ours", [str(PROGRAM)])
-    theirs = kinetos(tmp_path)
-    assert {name: sums[0] for name, sums in ours.items()} == {
-        name: sums[0] for name, sums in theirs.items()
-    }
-    # Two runs are two runs: the sums agree, not every launch.
-    total, expected = (sum(ns for _, ns in found.values()) for found in (ours, theirs))
-    assert total == pytest.approx(expected, rel=0.05)
+def test_kernels_copies_and_calls_are_torch_profilers_and_times_agree(folder, profile):
+    trace = folder / "trace.json"
+    subprocess.run([sys.executable, str(PROGRAM), "--kineto", str(trace)], check=True)
+    ours, theirs = of_profile(profile), of_trace(trace)
+    assert theirs.kernels and theirs.copies and theirs.calls
+    assert differences(ours, theirs) == []
 
 
-def test_every_kernel_has_an_owner_and_backward_stands_under_backward(torch_here, tmp_path):
-    from taupy.model.gpu import NO_OWNER
-    from taupy.profiledb.database import ProfileDB
-    from taupy.profiledb.reader import read_profile
+def test_nothing_is_said_to_be_missing(profile):
+    assert missing(profile) == []
 
-    database = tmp_path / "t.db"
-    command = [sys.executable, "-m", "taupy", "run", "--gpu", "--db", str(database), str(PROGRAM)]
-    subprocess.run(command, check=True)
-    with ProfileDB.open(str(database), create=False, readonly=True) as db:
-        profile = read_profile(db, 1)
-    assert NO_OWNER not in {timer.name for timer in profile.timers}
+
+def test_gpu_time_has_its_owners_and_backward_stands_under_backward(profile):
+    assert share_with_owner(profile) >= 0.99
     backward = [
         measured.tree.inclusive["time"][row]
         for measured in profile.threads
@@ -59,4 +60,3 @@ def test_every_kernel_has_an_owner_and_backward_stands_under_backward(torch_here
         if profile.timers[timer].name == "_engine_run_backward"
     ]
     assert sum(backward) > 0
-    assert not [name for name in profile.metadata if name.startswith("taupy.health.gpu")]
