@@ -12,7 +12,7 @@ static int file = -1;
 
 int count_file_open(const char *path)
 {
-    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     return file < 0 ? -1 : 0;
 }
 

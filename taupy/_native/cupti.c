@@ -135,9 +135,9 @@ static void save_open(const char *folder)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%ld.buffers", folder, (long)getpid());
-    saved_buffers = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    saved_buffers = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     snprintf(path, sizeof path, "%s/%ld.names", folder, (long)getpid());
-    saved_names = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    saved_names = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (saved_names >= 0)
         dprintf(saved_names, "version %u\n", cupti.version);
 }
@@ -666,7 +666,7 @@ static PartHeader *open_part(const char *folder, int *trace)
     }
     if (opened != NULL && host != NULL && host->trace) {
         snprintf(strrchr(path, '.'), 16, ".gputrace");
-        *trace = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_APPEND, 0666);
+        *trace = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_APPEND, 0600);
     }
     return opened;
 }

@@ -33,8 +33,11 @@ taupy() { # NAME SECONDS OPTIONS... : one trial, in this call's database
   step "$name" "$seconds" "$python" -m taupy run --db "$logs/taupy.db" --trial "$name" "$@"
 }
 
-step wheels 30 "$python" -m pip install -q --no-index --no-deps --no-compile --upgrade --target /tmp/site .whl/*.whl
-step build 60 env TAUPY_REQUIRE_NATIVE=1 "$python" setup.py -q build_ext --inplace
+wheels=(.whl/*.whl)
+[ ! -e "${wheels[0]}" ] && echo "no wheels in .whl (make gpu-wheels): what this Python has must do" ||
+  step wheels 30 "$python" -m pip install -q --no-index --no-deps --no-compile --upgrade \
+    --target /tmp/site "${wheels[@]}"
+step build 120 env TAUPY_REQUIRE_NATIVE=1 "$python" setup.py -q build_ext --inplace
 
 case $call in
 1) # tracing, and fixtures that replay without a GPU

@@ -43,7 +43,7 @@ class Gpu:
         }
         kept["LD_LIBRARY_PATH"] = str(self.libraries)
         kept["TAUPY_CUPTI"] = str(self.libraries / "libcupti.so.13")
-        kept["TAUPY_STATE_DIR"] = str(self.folder / "state")
+        kept["TAUPY_STATE_DIR"] = kept["STATE"] = str(self.folder / "state")
         return {**kept, **self.told}
 
     def command(self, source: str, *options: str) -> list[str]:
@@ -394,6 +394,20 @@ def test_a_trace_keeps_every_activity_with_its_stamps(gpu):
     calls = sorted(profile.threads[0].activities, key=lambda one: one.start_ns)
     assert [one.kind for one in calls] == ["api"] * 20 + ["sync"]
     assert {one.correlation for one in found} == {one.correlation for one in calls[:20]}
+
+
+@pytest.mark.parametrize("options", [("--trace",), ("--metrics", "bytes_dram")])
+def test_what_a_program_did_is_for_its_user_alone_to_read(gpu, options):
+    gpu.run(
+        "os.umask(0)\ninit()\nlaunch('k'); copy(1, 8)\n"
+        "from pathlib import Path\n"
+        "for path in Path(os.environ['STATE']).rglob('*.*'):\n"
+        "    print(path.suffix, oct(path.stat().st_mode & 0o777))\n",
+        *options,
+    )
+    kept = dict(zip(gpu.printed.split()[::2], gpu.printed.split()[1::2], strict=True))
+    assert {".gpu", ".gputrace"} <= set(kept) or ".gpucount" in kept, kept
+    assert set(kept.values()) == {"0o600"}
 
 
 @SLOW
