@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,12 @@ from taupy.collectors.cupti_counters import CountPart, add_count_part, read_coun
 from taupy.collectors.cupti_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX, GpuPart, read_gpu_part
 from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
 from taupy.errors import DatabaseError, FormatError, TaupyError
+from taupy.instrument import part_files
 from taupy.instrument.beginning import never_began
 from taupy.instrument.children import take_notes, unmeasured
-from taupy.instrument.part_data import Part
-from taupy.instrument.parts import peek_process, read_part
+from taupy.instrument.collected import collect, goes_on, has_news
+from taupy.instrument.part_files import FOLDED, PART_SUFFIXES
+from taupy.instrument.parts import read_part
 from taupy.instrument.record import HEALTH, HostPlaces, assign_nodes, profile_of
 from taupy.instrument.runfolder import (
     RunSettings,
@@ -33,7 +34,6 @@ from taupy.instrument.runfolder import (
     derived_uuid,
     is_alive,
     make_run_folder,
-    process_start,
     read_settings,
     run_folders,
     state_folders,
@@ -42,21 +42,20 @@ from taupy.instrument.runfolder import (
 from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
-from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
+from taupy.profiledb.writer import LOST, add_profile, complete_trial, unclashing_name
 from taupy.state import rescue, values
 from taupy.state.folder import File, Folder, Untrusted, open_any, open_run
-from taupy.state.limits import RECORD_BYTES
 from taupy.state.shape import fits
 
-_PART_SUFFIXES = (".part", ".pypart")
 _SNAPSHOT_SUFFIXES = (".snapshot", ".pysnapshot")
 _KEPT_SUFFIXES = (
-    *_PART_SUFFIXES, *_SNAPSHOT_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
+    *PART_SUFFIXES, *_SNAPSHOT_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
     ".problem",
 )  # fmt: skip
 _FACTS = "facts"
 _KEPT_NAMES = ("run", "nodes", "nvml", "sampling", "sampled", _FACTS)
-_OF_THE_STORER = ("storer_argv", "storer_env")
+_GPU_LOSSES = ("gpu_part", "gpu_dropped", "gpu_refused", "gpu_calls", "gpu_trace", "gpu_walk")
+_OF_THE_STORER = ("storer_argv", "storer_env", "spill_prefix")
 _DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError)
 """What a run that was damaged, or made by hand, can still do to those who add its numbers up."""
 
@@ -109,30 +108,6 @@ def _locked(folder: Folder) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _part_files(folder: Folder) -> list[File]:
-    return folder.files(*_PART_SUFFIXES)
-
-
-def _is_running(file: File, settings: RunSettings) -> bool:
-    """Does the process of this part go on? Only this host's processes can be asked."""
-    pid, start, closed, _ = peek_process(file)
-    if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
-        return False
-    return is_alive(pid, start)
-
-
-def _pids_of_files(folder: Folder, read: list[File]) -> set[int]:
-    """Processes whose parts were not read, since they go on or are helpers, or that have told
-    why they are not measured."""
-    names = {file.name for file in folder.files(*_PART_SUFFIXES, ".problem")}
-    names -= {file.name for file in read}
-    return {int(pid) for name in names if (pid := name.split("-")[0].split(".")[0]).isdigit()}
-
-
-def _goes_on(pid: int, settings: RunSettings) -> bool:
-    return settings.boot_id == boot_id() and process_start(pid) != 0
-
-
 def _clock_now(settings: RunSettings) -> tuple[int, int] | None:
     if settings.boot_id != boot_id():
         return None
@@ -173,57 +148,23 @@ def deliver(
         return Delivery(problem=f"the run in {folder} is left alone: {problem}")
 
 
-@dataclass(slots=True)
-class _Collected:
-    """What the processes of a run have left behind.
-
-    Attributes:
-        parts: of processes that have ended.
-        files: what the parts stand in, and empty ones.
-        running: processes that go on.
-    """
-
-    parts: list[Part] = field(default_factory=list)
-    files: list[File] = field(default_factory=list)
-    running: int = 0
+def _parts_of(spilled: Mapping[str, File]) -> dict[str, File]:
+    return {name: file for name, file in spilled.items() if name.endswith(PART_SUFFIXES)}
 
 
-def _collect(
-    folder: Folder, settings: RunSettings, clock_now: tuple[int, int] | None
-) -> _Collected:
-    """Read the parts; what cannot be read becomes a note of the run."""
-    found = _Collected()
-    for file in _part_files(folder):
-        try:
-            if file.size():
-                if peek_process(file)[3]:
-                    continue
-                if _is_running(file, settings):
-                    found.running += 1
-                    continue
-            part = read_part(file, clock_now)
-        except FormatError as problem:
-            settings.notes.append(str(problem))
-            file.rename(file.with_suffix(".damaged").name)
-            continue
-        except OSError as problem:
-            settings.notes.append(f"a part was left alone: {problem}")
-            continue
-        found.files.append(file)
-        if part is not None:
-            found.parts.append(part)
-    problems = Counter(_problem(file) for file in folder.files(".problem"))
-    for text, count in sorted(problems.items()):
-        where = "one process" if count == 1 else f"{count} processes"
-        settings.notes.append(f"not measured in {where}: {text}")
-    return found
+def _remove(folder: Folder, done: list[File]) -> None:
+    """Remove a run that is stored: what lies elsewhere first, as long as it can be found."""
+    for file in done:
+        file.unlink(missing_ok=True)
+    folder.remove()
 
 
-def _problem(file: File) -> str:
-    try:
-        return file.read_bytes(RECORD_BYTES, first=4096).decode("utf-8", "replace")
-    except OSError as problem:
-        return str(problem)
+def _add_losses(profile: Profile, lost: list[str]) -> None:
+    """Say what is lost: such a trial is incomplete."""
+    if lost:
+        said = [profile.metadata[LOST]] if LOST in profile.metadata else []
+        profile.metadata[LOST] = "\n".join(dict.fromkeys([*said, *lost]))
+        profile.state = "incomplete"
 
 
 def _known_nodes(folder: Folder) -> dict[str, int]:
@@ -246,8 +187,10 @@ def _deliver(
     facts: Mapping[str, str] | None,
 ) -> Delivery:
     clock_now = _clock_now(settings)
-    collected = _collect(folder, settings, clock_now)
+    spilled = part_files.spilled(settings, *_KEPT_SUFFIXES) if facts is None else {}
+    collected = collect(folder, settings, clock_now, _parts_of(spilled))
     parts, running = collected.parts, collected.running
+    settings.notes += collected.problems
     nodes_file = folder / "nodes"
     was_stored = nodes_file.exists()
     if not running and not was_stored and never_began(settings, parts):
@@ -256,32 +199,37 @@ def _deliver(
         # All that was measured is stored; whoever was still running then left nothing more.
         if not running:
             with ProfileDB.open(database, create=False, readonly=False) as db:
-                complete_trial(db, settings.uuid)
-            folder.remove()
+                complete_trial(db, settings.uuid, "\n".join(collected.lost))
+            _remove(folder, [])
         return Delivery(running=running)
     if not parts:
         if not running:
-            folder.remove()
-        reason = "; ".join(settings.notes) or "the program ended before its first routine"
-        return Delivery(problem=f"nothing was measured: {reason}", running=running)
+            _remove(folder, collected.files)
+        why = [*settings.notes, *collected.lost] or ["the program ended before its first routine"]
+        return Delivery(problem=f"nothing was measured: {'; '.join(why)}", running=running)
     known = _known_nodes(folder)
     nodes = assign_nodes(settings, parts, known)
-    nodes_file.write_bytes(values.dumps(known))
+    try:
+        nodes_file.write_bytes(values.dumps(known))
+    except OSError as problem:
+        if running:  # theirs could get the same numbers
+            waits = f"it is stored when its {running} child processes have ended ({problem})"
+            return Delivery(problem=waits, running=running)
     places: dict[int, HostPlaces] = {}
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
     notes = take_notes(parts)
     if facts is None:
-        others = _pids_of_files(folder, collected.files)
-        health = unmeasured(notes, others, lambda pid: _goes_on(pid, settings))
+        health = unmeasured(notes, collected.pids, lambda pid: goes_on(pid, settings))
         lost = {f"{HEALTH}{name}": text for name, text in health.items()}
     else:  # what a run of another machine says of files there is not looked up here
         lost = {name: text for name, text in facts.items() if name.startswith(HEALTH)}
     profile = profile_of(settings, nodes, finished=not running, places=places)
     profile.metadata.update(lost)
+    _add_losses(profile, collected.lost)
     if profile.exit_code is None:
         profile.exit_code = settings.ending
     done = collected.files
-    done += _add_gpus(profile, places, folder, settings, missed)
+    done += _add_gpus(profile, places, folder, settings, missed, spilled)
     done += _add_gpu_counts(profile, places, folder, settings)
     if profile.devices:
         try:
@@ -312,13 +260,14 @@ def _deliver(
     except (DatabaseError, OSError) as problem:
         kept = None
         if rescue and not running:
-            kept = _rescue(folder, settings, database, facts)
+            kept = _rescue(folder, settings, database, facts, spilled)
         rescued = kept or Path(folder.path)
         return Delivery(rescue=rescued, running=running, problem=str(problem), profile=profile)
-    for file in done:
-        file.unlink(missing_ok=True)
-    if not running:
-        folder.remove()
+    if running:
+        for file in done:
+            file.unlink(missing_ok=True)
+    else:
+        _remove(folder, done)
     return Delivery(trial_id, running=running, profile=profile, name=name, joined=joined)
 
 
@@ -348,15 +297,20 @@ def _add_gpus(
     folder: Folder,
     settings: RunSettings,
     missed: set[str],
+    spilled: Mapping[str, File],
 ) -> list[File]:
     """What the processes did on GPUs joins their nodes; returns the files it was taken from."""
     found: list[GpuPart] = []
     done: list[File] = []
-    for path in folder.files(GPU_SUFFIX):
+    lost: list[str] = []
+    files = {file.name: file for file in folder.files(GPU_SUFFIX)}
+    files |= {name: file for name, file in spilled.items() if name.endswith(GPU_SUFFIX)}
+    for name, path in files.items():
+        trace = (folder / name).with_suffix(TRACE_SUFFIX)
         try:
-            part = read_gpu_part(path)
+            part = read_gpu_part(path, trace)
         except (FormatError, OSError) as problem:
-            profile.metadata[f"{HEALTH}gpu_part"] = str(problem)
+            lost.append(f"what was done on GPUs could not be read: {problem}")
             continue
         node = None if part is None else _node_of(part, places)
         if part is None or node is None:
@@ -369,9 +323,16 @@ def _add_gpus(
             said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
         except (FormatError, OSError, ValueError) as problem:
             said = {"gpu_part": f"GPU work could not be read ({problem}): {path}"}
+        where = f" (node {node})" if len(places) > 1 else ""
+        lost += [f"{said[key]}{where}" for key in _GPU_LOSSES if key in said]
+        if part.lost_bytes:
+            lost.append(f"{part.lost_bytes} bytes of what was done on GPUs had no room{where}")
         suffix = f".node{node}" if len(places) > 1 else ""
-        profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in said.items()})
-        done += [path, path.with_suffix(TRACE_SUFFIX)]
+        profile.metadata.update(
+            {f"{HEALTH}{key}{suffix}": text for key, text in said.items() if key not in _GPU_LOSSES}
+        )
+        done += [folder / name, path, trace]
+    _add_losses(profile, lost)
     asked = settings.gpu
     if asked == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
         asked = "auto"  # these are late children: the run itself has been stored
@@ -549,11 +510,15 @@ def _describe(profile: Profile, settings: RunSettings, facts: Mapping[str, str])
 
 
 def _is_kept(name: str) -> bool:
-    return name in _KEPT_NAMES or name.endswith(_KEPT_SUFFIXES)
+    return name in _KEPT_NAMES or name.endswith(_KEPT_SUFFIXES) or name.startswith(FOLDED)
 
 
 def _rescue(
-    folder: Folder, settings: RunSettings, database: Path, facts: Mapping[str, str]
+    folder: Folder,
+    settings: RunSettings,
+    database: Path,
+    facts: Mapping[str, str],
+    spilled: Mapping[str, File],
 ) -> Path | None:
     """Pack the run into one file beside the database; None: it stays where it is.
 
@@ -566,14 +531,18 @@ def _rescue(
         for option, value in settings.engine_options.items()
         if option not in _OF_THE_STORER
     }
-    more = {"run": values.dumps(record), _FACTS: values.dumps(dict(facts))}
+    members: dict[str, File | bytes] = {
+        file: folder / file for file in folder.names() if _is_kept(file)
+    }
+    members |= spilled
+    members |= {"run": values.dumps(record), _FACTS: values.dumps(dict(facts))}
     for place in (database.parent, Path(settings.cwd), Path(folder.path).parent):
         target = place / name
         try:
-            rescue.pack(folder, target, _is_kept, more)
+            rescue.pack(target, members)
         except OSError:
             continue
-        folder.remove()
+        _remove(folder, list(spilled.values()))
         return target
     return None
 
@@ -699,7 +668,7 @@ def recover(database: Path) -> list[Delivery]:
     for path, settings in found.runs:
         try:
             with open_run(os.fspath(path)) as folder:
-                if not _has_news(folder, settings):
+                if not has_news(folder, settings):
                     continue
                 delivery = deliver(folder, rescue=False)
         except FileNotFoundError:
@@ -709,19 +678,3 @@ def recover(database: Path) -> list[Delivery]:
         if delivery.trial_id is not None or delivery.problem:
             deliveries.append(delivery)
     return deliveries
-
-
-def _has_news(folder: Folder, settings: RunSettings) -> bool:
-    """Is there a part that can be stored now, or nothing left to wait for?"""
-    found = False
-    for file in _part_files(folder):
-        try:
-            size = file.size()
-            if size and peek_process(file)[3]:
-                continue
-            found = True
-            if not size or not _is_running(file, settings):
-                return True
-        except (FormatError, OSError):
-            return True
-    return not found

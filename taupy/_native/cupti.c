@@ -491,7 +491,7 @@ static void end(int last)
         if (!works)
             note_states();
         part->state = PART_ENDED;
-        part_write_rest(part);
+        part_save(part);
     }
     errno = saved;
 }
@@ -652,12 +652,16 @@ static void stay_loaded(void)
 /* `trace`: the descriptor of the file of single activities, if they are to be kept. */
 static PartHeader *open_part(const char *folder, int *trace)
 {
-    char path[4096];
-    ClockPair now = clock_pair();
-    if (folder == NULL || snprintf(path, sizeof path, "%s/%ld-%llx.gpu", folder, (long)getpid(),
-                                   (unsigned long long)now.ticks) >= (int)sizeof path)
-        return part_open(NULL);
-    PartHeader *opened = part_open(path);
+    char path[4096], spill[4096];
+    const char *prefix = host != NULL ? host->spill_prefix : NULL;
+    unsigned long long ticks = clock_pair().ticks;
+    long pid = getpid();
+    if (folder == NULL ||
+        snprintf(path, sizeof path, "%s/%ld-%llx.gpu", folder, pid, ticks) >= (int)sizeof path)
+        return part_open(NULL, NULL);
+    int has_spill = prefix != NULL && snprintf(spill, sizeof spill, "%s%ld-%llx.gpu", prefix, pid,
+                                               ticks) < (int)sizeof spill;
+    PartHeader *opened = part_open(path, has_spill ? spill : NULL);
     if (opened != NULL) {
         memcpy(opened->magic, GPU_PART_MAGIC, 8);
         opened->version = GPU_PART_VERSION;
@@ -921,5 +925,5 @@ EXPORT void taupy_gpu_replay_end(void)
     calls_closed = 1;
     sums.counters->state = GPU_ENDED;
     part->state = PART_ENDED;
-    part_write_rest(part);
+    part_save(part);
 }

@@ -82,7 +82,8 @@ static void range_pop(void);
 
 PyDoc_STRVAR(start_doc,
 "start(options: dict) -> None\n\n"
-"Begin to record. Options: run_folder (bytes; absent: memory only), root_pid, ancestors\n"
+"Begin to record. Options: run_folder (bytes; absent: memory only), spill_prefix (bytes; of the\n"
+"path of a part that the folder has no room for), root_pid, ancestors\n"
 "(bytes: process ids up to the root's), c_calls, depth, include, exclude, our_files, throttle, throttle_calls, throttle_ns_per_call, max_callpaths,\n"
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
@@ -108,6 +109,9 @@ static PyObject *start(PyObject *module, PyObject *options)
     PyObject *folder = option(options, "run_folder");
     free(run_folder);
     run_folder = folder != NULL && PyBytes_Check(folder) ? strdup(PyBytes_AS_STRING(folder)) : NULL;
+    PyObject *spill = option(options, "spill_prefix");
+    free(spill_prefix);
+    spill_prefix = spill != NULL && PyBytes_Check(spill) ? strdup(PyBytes_AS_STRING(spill)) : NULL;
     root_pid = (pid_t)int_option(options, "root_pid", 0);
     PyObject *above = option(options, "ancestors");
     free(ancestors);

@@ -152,6 +152,7 @@ static void gpu_arm(void)
     taupy_gpu_host.place = gpu_place;
     taupy_gpu_host.part_start = gpu_part_start;
     taupy_gpu_host.run_folder = run_folder;
+    taupy_gpu_host.spill_prefix = spill_prefix;
     taupy_gpu_host.enabled = 1;
     gpu_lookout = 1;
     gpu_other_tool = before != NULL && strcmp(before, gpu_collector) != 0;

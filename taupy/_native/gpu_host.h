@@ -21,6 +21,7 @@ typedef struct GpuHost {
     uint32_t version;
     uint32_t enabled;           /* measure GPU work in this process, if there is any */
     const char *run_folder;     /* where the collector's part goes */
+    const char *spill_prefix;   /* of the path where it goes if that has no room; may be NULL */
     char **libraries;           /* libcupti of wheels and toolkits, best first; may be NULL */
     const char *save_folder;    /* keep CUPTI's buffers as they come, for tests; else NULL */
     uint32_t trace;             /* keep single activities */

@@ -11,10 +11,16 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define MIB (1ull << 20)
-#define LARGEST_CHUNK (32 * MIB)
+#define FIRST_CHUNK (16ull << 10)
+#define LARGEST_CHUNK (32ull << 20)
+#define FILE_BYTES (1ull << 20) /* mapped of a part's file from the start, most of it a hole */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+#define FOLD_WAIT_MS 2000 /* at most, for others that fold theirs */
 
 int clock_uses_tsc;
 
@@ -49,60 +55,156 @@ ClockPair clock_pair(void)
     return best;
 }
 
-static char *path_of_part; /* of the part now open: one a process */
+/* Of the part now open: one a process. `path_of_part` is NULL when there is no such file. */
+static char *path_of_part, *spill_of_part;
 
-/* File space [from, to) as memory. The space is allocated first: a write to a mapping on a
- * full disk would be a SIGBUS in the user's program. NULL if it cannot be had. */
-static void *map_file(uint64_t from, uint64_t to)
+/* Chunks that are no mapping of the file, whatever the header says of the file by now. */
+static uint8_t in_memory[CHUNKS_AT_MOST];
+static uint64_t first_end; /* how far the first chunk is mapped, allocated or not */
+
+static uint64_t chunk_offset(const Chunk *chunk) { return chunk->offset & ~CHUNK_IN_MEMORY; }
+
+static uint64_t chunk_end(const PartHeader *part, uint64_t i)
+{
+    return i + 1 < part->chunk_count ? chunk_offset(&part->chunks[i + 1]) : part->used;
+}
+
+/* The folder of a path, if it is this user's own and nobody else may write in it: its
+ * descriptor, or -1. `name` is set to what follows. Others may swap what lies above it, and then
+ * nothing is found, or nothing of theirs is used. */
+static int open_folder(const char *path, const char **name)
+{
+    char folder[4096];
+    struct stat status;
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL || slash == path || (size_t)(slash - path) >= sizeof folder)
+        return -1;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = 0;
+    *name = slash + 1;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &status) != 0 || status.st_uid != geteuid() ||
+                    (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* A regular file of this user's with no other name, in such a folder; -1 if it is none. */
+static int open_own(const char *path, int flags)
+{
+    const char *name;
+    struct stat status;
+    int folder = open_folder(path, &name);
+    if (folder < 0)
+        return -1;
+    int fd = openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    close(folder);
+    if (fd >= 0 && (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+                    status.st_uid != geteuid() || status.st_nlink > 1)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* May a file have so many bytes? To let it grow beyond would raise SIGXFSZ in the program. */
+static int may_have(uint64_t bytes)
 {
     struct rlimit limit;
-    if (path_of_part == NULL)
-        return NULL;
-    /* Growing past RLIMIT_FSIZE would raise SIGXFSZ. */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        limit.rlim_cur < to)
-        return NULL;
-    int fd = open(path_of_part, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           limit.rlim_cur >= bytes;
+}
+
+/* Allocate [from, to) of a file. Below its size that is not limited by RLIMIT_FSIZE, except where
+ * posix_fallocate has to write. */
+static int allocate(int fd, uint64_t from, uint64_t to)
+{
+    struct stat status;
+    if (may_have(to))
+        return posix_fallocate(fd, (off_t)from, (off_t)(to - from));
+    if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < to)
+        return -1;
+    return fallocate(fd, 0, (off_t)from, (off_t)(to - from));
+}
+
+/* File space [from, to) as memory, with addresses up to `*end` of the file, if it can be made so
+ * long, by a hole. The space is allocated first: a write to a mapping on a full disk would be a
+ * SIGBUS in the user's program. NULL if it cannot be had. */
+static void *map_file(uint64_t from, uint64_t to, uint64_t *end)
+{
+    void *memory = MAP_FAILED;
+    int fd = path_of_part != NULL ? open_own(path_of_part, O_RDWR) : -1;
     if (fd < 0)
         return NULL;
-    void *memory = MAP_FAILED;
-    if (posix_fallocate(fd, (off_t)from, (off_t)(to - from)) == 0)
-        memory = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
+    if (allocate(fd, from, to) == 0) {
+        if (*end > to && !(may_have(*end) && ftruncate(fd, (off_t)*end) == 0))
+            *end = to;
+        memory = mmap(NULL, *end - from, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
+    }
     close(fd);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* One more chunk of `size` bytes; NULL if there is no memory. `in_file` tells what it is. */
-static void *map_chunk(uint64_t from, uint64_t size, int try_file, int *in_file)
+/* A chunk of `size` bytes at `from` in the file, mapped up to `*end` of it; its address is 0 if
+ * there is no memory. */
+static Chunk map_chunk(uint64_t from, uint64_t size, uint64_t *end)
 {
-    void *memory = try_file ? map_file(from, from + size) : NULL;
-    *in_file = memory != NULL;
-    if (memory == NULL)
+    void *memory = map_file(from, from + size, end);
+    uint64_t mark = memory == NULL ? CHUNK_IN_MEMORY : 0;
+    if (memory == NULL) {
+        *end = from + size;
         memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    }
+    return (Chunk){memory == MAP_FAILED ? 0 : (uint64_t)(uintptr_t)memory, from | mark};
 }
 
-PartHeader *part_open(const char *path)
+/* Allocate more of the first chunk, whose file is mapped as far as `first_end`: when the program
+ * has taken all descriptors or limited the size of files, nothing else can grow. */
+static int extend_first(PartHeader *part, uint64_t size)
 {
-    int saved = errno, in_file;
+    uint64_t from = part->mapped, to = from + size;
+    if (to > first_end)
+        return -1;
+    int fd = path_of_part != NULL ? open_own(path_of_part, O_RDWR) : -1;
+    int failed = fd >= 0 ? allocate(fd, from, to)
+                         : madvise((char *)part + from, size, MADV_POPULATE_WRITE);
+    if (fd >= 0)
+        close(fd);
+    if (!failed)
+        part->mapped = to;
+    return failed;
+}
+
+PartHeader *part_open(const char *path, const char *spill)
+{
+    int saved = errno;
+    long page = sysconf(_SC_PAGESIZE);
+    uint64_t size = page > (long)FIRST_CHUNK ? (uint64_t)page : FIRST_CHUNK;
     free(path_of_part);
+    free(spill_of_part);
     path_of_part = NULL;
+    spill_of_part = spill != NULL ? strdup(spill) : NULL;
+    memset(in_memory, 0, sizeof in_memory);
     if (path != NULL) {
-        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        int fd = open_own(path, O_RDWR | O_CREAT | O_EXCL);
         if (fd >= 0) {
             close(fd);
             path_of_part = strdup(path);
         }
     }
-    PartHeader *part = map_chunk(0, MIB, 1, &in_file);
+    first_end = FILE_BYTES;
+    Chunk first = map_chunk(0, size, &first_end);
+    PartHeader *part = (PartHeader *)(uintptr_t)first.address;
     if (part != NULL) {
         memcpy(part->magic, "TAUPYPRT", 8);
         part->version = PART_VERSION;
         part->header_size = (sizeof(PartHeader) + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-        part->chunks[0] = (Chunk){(uint64_t)(uintptr_t)part, 0};
+        part->chunks[0] = first;
+        in_memory[0] = (first.offset & CHUNK_IN_MEMORY) != 0;
         part->chunk_count = 1;
-        part->mapped = MIB;
-        part->unmapped_bytes = in_file ? 0 : MIB;
+        part->mapped = size;
         part->node = -1;
         part->used = part->header_size;
     }
@@ -113,33 +215,37 @@ PartHeader *part_open(const char *path)
 static Block *block_at(PartHeader *part, uint64_t offset)
 {
     Chunk *last = &part->chunks[part->chunk_count - 1];
-    return (Block *)(uintptr_t)(last->address + (offset - last->offset));
+    return (Block *)(uintptr_t)(last->address + (offset - chunk_offset(last)));
 }
 
 static int grow(PartHeader *part, uint64_t needed)
 {
-    int saved = errno, in_file;
+    int saved = errno;
     uint64_t size = part->mapped < LARGEST_CHUNK ? part->mapped : LARGEST_CHUNK;
     while (size < needed)
         size *= 2;
+    if (part->chunk_count == 1 && extend_first(part, size) == 0) {
+        errno = saved;
+        return 0;
+    }
     if (part->chunk_count == CHUNKS_AT_MOST)
         return -1;
-    /* Once a chunk is anonymous the file has a hole there; later ones need not be. */
-    void *memory = map_chunk(part->mapped, size, 1, &in_file);
+    /* Once a chunk is in memory the file has a hole there; later ones need not be. */
+    uint64_t end = part->mapped + size;
+    Chunk chunk = map_chunk(part->mapped, size, &end);
     errno = saved;
-    if (memory == NULL)
+    if (chunk.address == 0)
         return -1;
     if (part->used < part->mapped) {
         Block *rest = block_at(part, part->used);
         rest->kind = BLOCK_REST;
         rest->size = part->mapped - part->used;
     }
-    part->chunks[part->chunk_count] = (Chunk){(uint64_t)(uintptr_t)memory, part->mapped};
+    part->chunks[part->chunk_count] = chunk;
+    in_memory[part->chunk_count] = (chunk.offset & CHUNK_IN_MEMORY) != 0;
     part->chunk_count++;
     part->used = part->mapped;
     part->mapped += size;
-    if (!in_file)
-        part->unmapped_bytes += size;
     return 0;
 }
 
@@ -156,32 +262,57 @@ Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t pay
     return block;
 }
 
-static int write_all(int fd, const char *data, uint64_t size, uint64_t offset)
+/* ---------------------------------------------------------------- writing */
+
+static int write_all(int fd, const void *data, uint64_t size, uint64_t offset)
 {
+    const char *from = data;
     while (size > 0) {
-        ssize_t n = pwrite(fd, data, size, (off_t)offset);
+        ssize_t n = pwrite(fd, from, size, (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return -1;
-        data += n;
+        from += n;
         size -= (uint64_t)n;
         offset += (uint64_t)n;
     }
     return 0;
 }
 
-/* All chunks, up to what is used, in their order. */
-static int write_chunks(PartHeader *part, int fd)
+/* A header that says of all chunks that they are in the file; the caller frees it. */
+static PartHeader *header_of_file(const PartHeader *part)
+{
+    PartHeader *header = malloc(sizeof *header);
+    if (header == NULL)
+        return NULL;
+    *header = *part;
+    for (uint64_t i = 0; i < header->chunk_count; i++)
+        header->chunks[i].offset &= ~CHUNK_IN_MEMORY;
+    return header;
+}
+
+/* All of the part from `begin` on, up to what is used, `shift` bytes further on in the file. */
+static int write_chunks(const PartHeader *part, int fd, uint64_t begin, int64_t shift)
 {
     for (uint64_t i = 0; i < part->chunk_count; i++) {
-        Chunk *chunk = &part->chunks[i];
-        uint64_t end = i + 1 < part->chunk_count ? part->chunks[i + 1].offset : part->used;
-        if (end > chunk->offset && write_all(fd, (char *)(uintptr_t)chunk->address,
-                                             end - chunk->offset, chunk->offset) != 0)
+        const Chunk *chunk = &part->chunks[i];
+        uint64_t from = chunk_offset(chunk), end = chunk_end(part, i);
+        uint64_t skip = from < begin ? begin - from : 0;
+        if (end > from + skip &&
+            write_all(fd, (char *)(uintptr_t)chunk->address + skip, end - from - skip,
+                      (uint64_t)((int64_t)(from + skip) + shift)) != 0)
             return -1;
     }
     return 0;
+}
+
+/* The whole part, into an empty file. The header comes last: without it there is no part. */
+static int write_whole(const PartHeader *part, const PartHeader *header, int fd)
+{
+    return write_chunks(part, fd, sizeof *header, 0) == 0
+               ? write_all(fd, header, sizeof *header, 0)
+               : -1;
 }
 
 /* The program may have used up its soft limits; they are ours to lift for a moment. */
@@ -198,46 +329,208 @@ static void lift_limits(struct rlimit *before, int lift)
     }
 }
 
-void part_write_rest(PartHeader *part)
+/* Do some bytes of the part stand in no file? */
+static int is_missing(const PartHeader *part)
 {
-    struct rlimit before[2], limit;
-    if (part->unmapped_bytes == 0 || path_of_part == NULL)
+    for (uint64_t i = 0; i < part->chunk_count; i++)
+        if (part->chunks[i].offset & CHUNK_IN_MEMORY)
+            return 1;
+    return 0;
+}
+
+/* The chunks in memory go where they belong, the first one last, since it has the header. */
+static int write_missing(PartHeader *part)
+{
+    int fd = may_have(part->used) ? open_own(path_of_part, O_RDWR) : -1, failed = fd < 0;
+    for (uint64_t i = part->chunk_count; !failed && i-- > 0;) {
+        Chunk *chunk = &part->chunks[i];
+        uint64_t offset = chunk_offset(chunk), size = chunk_end(part, i) - offset;
+        if (!in_memory[i])
+            continue;
+        /* Space first: of a chunk that is in the file in part its reader knows nothing. */
+        failed = (size > 0 && posix_fallocate(fd, (off_t)offset, (off_t)size) != 0) ||
+                 write_all(fd, (char *)(uintptr_t)chunk->address, size, offset) != 0;
+        if (!failed)
+            chunk->offset = offset;
+    }
+    if (!failed && in_memory[0]) /* say in the file, too, that all is there */
+        failed = write_all(fd, part, sizeof *part, 0) != 0;
+    if (fd >= 0)
+        close(fd);
+    return failed;
+}
+
+/* The whole part to the other place, in one step. It may lie in a folder for many users. */
+static void write_spill(const PartHeader *part)
+{
+    char new[4096];
+    PartHeader *header = may_have(part->used) ? header_of_file(part) : NULL;
+    if (header == NULL ||
+        snprintf(new, sizeof new, "%s.new", spill_of_part) >= (int)sizeof new) {
+        free(header);
+        return;
+    }
+    unlink(new); /* ours, of an earlier try */
+    int fd = open(new, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        int failed = write_whole(part, header, fd);
+        close(fd);
+        if (failed || rename(new, spill_of_part) != 0)
+            unlink(new);
+    }
+    free(header);
+}
+
+void part_save(PartHeader *part)
+{
+    struct rlimit before[2];
+    if (memchr(in_memory, 1, part->chunk_count) == NULL ||
+        (path_of_part == NULL && spill_of_part == NULL))
         return;
     lift_limits(before, 1);
-    int room = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-               limit.rlim_cur >= part->used;
-    int fd = room ? open(path_of_part, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd >= 0) {
-        if (write_chunks(part, fd) == 0) {
-            part->unmapped_bytes = 0; /* and once more, to say so in the file as well */
-            write_all(fd, (char *)part, sizeof *part, 0);
-        }
-        close(fd);
-    }
+    int failed = path_of_part == NULL || write_missing(part) != 0;
+    if (spill_of_part != NULL && failed)
+        write_spill(part);
+    else if (spill_of_part != NULL)
+        unlink(spill_of_part); /* of an earlier try: the file is the better one */
     lift_limits(before, 0);
+}
+
+void part_resume(PartHeader *part)
+{
+    for (uint64_t i = 0; i < part->chunk_count; i++)
+        if (in_memory[i])
+            part->chunks[i].offset |= CHUNK_IN_MEMORY;
+    if (spill_of_part != NULL && memchr(in_memory, 1, part->chunk_count) != NULL)
+        unlink(spill_of_part);
+    part->state = PART_RUNNING;
 }
 
 int part_copy(PartHeader *part, const char *path, uint64_t state)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open_own(path, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
         return -1;
     ClockPair now = clock_pair();
-    int failed = write_chunks(part, fd);
-    PartHeader *header = malloc(sizeof *header);
-    if (header == NULL)
-        failed = 1;
-    else {
-        *header = *part;
+    PartHeader *header = may_have(part->used) ? header_of_file(part) : NULL;
+    int failed = header == NULL;
+    if (!failed) {
         header->state = state;
         header->end_ticks = now.ticks;
         header->end_ns = now.ns;
-        header->unmapped_bytes = 0;
-        failed |= write_all(fd, (char *)header, sizeof *header, 0);
-        free(header);
+        failed = write_whole(part, header, fd) != 0;
     }
+    free(header);
     close(fd);
+    if (failed)
+        unlink(path);
     return failed;
+}
+
+/* ---------------------------------------------------------------- folding */
+
+/* The file of folded parts, locked: its descriptor, or -1. The storer renames it under the
+ * same lock, so it is looked at again when the lock is ours. */
+static int open_folded(int folder)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct timespec pause = {0, 1000000};
+    for (int waited = 0; waited < FOLD_WAIT_MS;) {
+        struct stat opened, named;
+        int fd = openat(folder, FOLDED_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                        0600);
+        if (fd < 0)
+            return -1;
+        if (fstat(fd, &opened) != 0 || !S_ISREG(opened.st_mode) || opened.st_uid != geteuid() ||
+            opened.st_nlink > 1) {
+            close(fd);
+            return -1;
+        }
+        while (fcntl(fd, F_SETLK, &lock) != 0 && waited++ < FOLD_WAIT_MS)
+            nanosleep(&pause, NULL);
+        if (waited < FOLD_WAIT_MS && fstatat(folder, FOLDED_FILE, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+            named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
+            return fd;
+        close(fd);
+        waited++;
+    }
+    return -1;
+}
+
+/* The part as one block at the end of the file: a header with the chunks that it has, then all
+ * else, moved up. What lies behind `used` in the file is of somebody who was killed here. */
+static int append(const PartHeader *part, int fd, const char *name)
+{
+    PartHeader folded;
+    const uint64_t least = (offsetof(PartHeader, chunks) + sizeof(Chunk) + PART_ALIGN - 1) /
+                           PART_ALIGN * PART_ALIGN;
+    memset(&folded, 0, sizeof folded);
+    ssize_t n = pread(fd, &folded, least, 0);
+    if (n < 0 || (n > 0 && (memcmp(folded.magic, FOLDED_MAGIC, 8) != 0 ||
+                            folded.version != PART_VERSION)))
+        return -1;
+    if (n < (ssize_t)least) {
+        memset(&folded, 0, sizeof folded);
+        memcpy(folded.magic, FOLDED_MAGIC, 8);
+        folded.version = PART_VERSION;
+        folded.header_size = (uint32_t)least;
+        folded.chunk_count = 1;
+        folded.used = least;
+        if (write_all(fd, &folded, least, 0) != 0)
+            return -1;
+    }
+    if (folded.used < least || folded.used % PART_ALIGN != 0)
+        return -1;
+    PartHeader *header = header_of_file(part);
+    if (header == NULL)
+        return -1;
+    uint64_t size = (offsetof(PartHeader, chunks) + header->chunk_count * sizeof(Chunk) +
+                     PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+    uint64_t saved = header->header_size - size;
+    header->header_size = (uint32_t)size;
+    header->used -= saved;
+    header->mapped -= saved;
+    header->chunks[0].address += saved;
+    for (uint64_t i = 1; i < header->chunk_count; i++)
+        header->chunks[i].offset -= saved;
+    struct { Block block; FoldedName name; } head = {
+        .block = {.kind = BLOCK_PART, .size = sizeof head + header->used}};
+    uint64_t at = folded.used, begin = at;
+    int failed = strlen(name) >= sizeof head.name.text || !may_have(at + head.block.size);
+    if (!failed) {
+        strcpy(head.name.text, name);
+        failed = write_all(fd, &head, sizeof head, at) != 0 ||
+                 write_all(fd, header, size, at + sizeof head) != 0 ||
+                 write_chunks(part, fd, part->header_size,
+                              (int64_t)(at + sizeof head) - (int64_t)saved) != 0;
+        at += head.block.size;
+    }
+    if (!failed)
+        failed = write_all(fd, &at, sizeof at, offsetof(PartHeader, used)) != 0;
+    if (failed && ftruncate(fd, (off_t)begin) != 0)
+        failed = -1; /* others write over it */
+    free(header);
+    return failed;
+}
+
+void part_fold(PartHeader *part)
+{
+    const char *name;
+    struct rlimit before[2];
+    if (path_of_part == NULL || is_missing(part))
+        return;
+    lift_limits(before, 1);
+    int folder = open_folder(path_of_part, &name);
+    int fd = folder >= 0 ? open_folded(folder) : -1;
+    if (fd >= 0 && append(part, fd, name) == 0 && unlinkat(folder, name, 0) == 0) {
+        free(path_of_part);
+        path_of_part = NULL; /* what still counts is too late */
+    }
+    if (fd >= 0)
+        close(fd);
+    if (folder >= 0)
+        close(folder);
+    lift_limits(before, 0);
 }
 
 void part_forget(PartHeader *part)
@@ -248,10 +541,11 @@ void part_forget(PartHeader *part)
     uint64_t count = part->chunk_count, end = part->mapped;
     memcpy(chunks, part->chunks, count * sizeof *chunks);
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t stop = i + 1 < count ? chunks[i + 1].offset : end;
-        mmap((void *)(uintptr_t)chunks[i].address, stop - chunks[i].offset, PROT_NONE,
+        uint64_t stop = i == 0 ? first_end : i + 1 < count ? chunk_offset(&chunks[i + 1]) : end;
+        mmap((void *)(uintptr_t)chunks[i].address, stop - chunk_offset(&chunks[i]), PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     }
     free(path_of_part);
-    path_of_part = NULL;
+    free(spill_of_part);
+    path_of_part = spill_of_part = NULL;
 }

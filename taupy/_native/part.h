@@ -2,20 +2,24 @@
  *
  * What is counted is in the file at once, so it outlives a SIGKILL. The layout is plain:
  * a header, then blocks one after another, each with its kind and size; pointers are
- * addresses in the measured process, made relative by the header's `base`. The reader is
- * taupy/instrument/parts.py: change both together, and PART_VERSION with them.
+ * addresses in the measured process, made relative by the table of chunks. The reader is
+ * taupy/state/container.py: change both together, and PART_VERSION with them.
  *
- * A part grows by chunks, each mapped wherever there is room, and nothing ever moves. No
- * addresses are reserved: a program may limit its own address space at any moment. Where
- * the file cannot grow (disk full, file size limit) chunks are anonymous memory, and are
- * written out, as far as possible, when the process ends. */
+ * A part begins small and grows, up to 1 MiB in place, then by chunks, each mapped wherever there
+ * is room, and nothing ever moves. No more addresses are reserved: a program may limit its own
+ * address space at any moment. The first MiB needs neither a descriptor nor, below the size that
+ * the file has from the start, leave to grow: a program may use up or limit both. Where the file cannot grow (disk full, file size limit) a chunk is anonymous memory
+ * and marked so: a reader knows what is not in the file. When the process ends, such chunks are
+ * written to the file; if it still has no room, the whole part goes to another place, the
+ * spill file beside the database. The part of a child that ends is folded into one file
+ * that all children of a run share. */
 #ifndef TAUPY_PART_H
 #define TAUPY_PART_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define PART_VERSION 1
+#define PART_VERSION 2
 #define PART_ALIGN 64
 #define CHUNKS_AT_MOST 512
 
@@ -29,6 +33,7 @@ enum BlockKind {
     BLOCK_METADATA = 4, /* TextRecord: name, value */
     BLOCK_EVENT = 5,    /* EventRecord: name, unit */
     BLOCK_SAMPLES = 6,  /* SampleRecord: one user event at one place */
+    BLOCK_PART = 32,    /* FoldedName and a part: in the file of folded parts only */
 };
 
 /* What a thread's block says in its header. */
@@ -42,8 +47,9 @@ typedef struct Block {
 } Block;
 
 typedef struct Chunk {
-    uint64_t address, offset; /* in the process; in the file */
+    uint64_t address, offset; /* in the process; in the file, with CHUNK_IN_MEMORY in it */
 } Chunk;
+#define CHUNK_IN_MEMORY 1ull /* no file stands behind this chunk */
 
 typedef struct PartHeader {
     char magic[8];
@@ -69,7 +75,6 @@ typedef struct PartHeader {
     uint64_t unmatched;        /* returns of frames that were never seen to start */
     uint64_t overlaps;         /* timers stopped out of order */
     uint64_t calls_over_limit; /* calls folded into their caller: too many call paths */
-    uint64_t unmapped_bytes;   /* bytes that no file stands behind */
     uint64_t helper;           /* a process of multiprocessing's own, not a node */
     uint64_t greenlets;        /* switches between greenlets */
     uint64_t last_ticks;       /* last moment noted: the best end of a killed process */
@@ -79,15 +84,30 @@ typedef struct PartHeader {
     Chunk chunks[CHUNKS_AT_MOST];
 } PartHeader;
 
+#define FOLDED_MAGIC "TAUPYFLD"
+#define FOLDED_FILE "folded" /* in the run folder; its header is a PartHeader of one chunk */
+
+typedef struct FoldedName {
+    char text[PART_ALIGN]; /* of the part's file */
+} FoldedName;
+
 /* Open a part in the file `path` (made anew); with NULL, or if the file cannot be made,
- * in anonymous memory. NULL only if there is no memory at all. */
-PartHeader *part_open(const char *path);
+ * in anonymous memory. `spill`, if not NULL, is where it goes if `path` has no room when it is
+ * saved. NULL only if there is no memory at all. */
+PartHeader *part_open(const char *path, const char *spill);
 
 /* Room for a block with `payload` bytes, zeroed; NULL if there is no memory. */
 Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t payload);
 
-/* Write what no file stands behind to the file. */
-void part_write_rest(PartHeader *part);
+/* Write what is in memory only to the file, or all of it to the spill file. */
+void part_save(PartHeader *part);
+
+/* The process goes on after all (a failed exec): what is in memory is not in the file again. */
+void part_resume(PartHeader *part);
+
+/* Append a saved part of a process that ends to the run folder's file of folded parts, and
+ * remove its own file. If that cannot be, all stays as it is. */
+void part_fold(PartHeader *part);
 
 /* Copy the part as it stands into a file of its own. 0 on success. */
 int part_copy(PartHeader *part, const char *path, uint64_t state);

@@ -49,13 +49,15 @@ static uint64_t process_start_time(void)
 
 static int part_begin(void)
 {
-    char path[4096], *usable = NULL;
+    char path[4096], spill[4096];
     ClockPair now = clock_pair();
-    if (run_folder != NULL &&
-        snprintf(path, sizeof path, "%s/%ld-%llx.part", run_folder, (long)getpid(),
-                 (unsigned long long)now.ticks) < (int)sizeof path)
-        usable = path;
-    part = part_open(usable);
+    unsigned long long ticks = now.ticks;
+    long pid = getpid();
+    int has_path = run_folder != NULL && snprintf(path, sizeof path, "%s/%ld-%llx.part", run_folder,
+                                                  pid, ticks) < (int)sizeof path;
+    int has_spill = spill_prefix != NULL && snprintf(spill, sizeof spill, "%s%ld-%llx.part",
+                                                     spill_prefix, pid, ticks) < (int)sizeof spill;
+    part = part_open(has_path ? path : NULL, has_spill ? spill : NULL);
     if (part == NULL)
         return -1;
     part->pid = getpid();
@@ -427,7 +429,7 @@ static void finish(int has_status, int64_t status, uint64_t state)
         part->has_exit_status = 1;
     }
     part->state = state;
-    part_write_rest(part);
+    part_save(part);
 }
 
 /* What GPU measurement has to say at the end of a process in which it did not begin. */
@@ -455,6 +457,13 @@ static void gpu_end_released(int last)
     }
     if (last)
         gpu_note();
+}
+
+/* A child's part joins those of the other children: a run may have thousands. */
+static void fold(void)
+{
+    if (active && !waiting && part != NULL && root_pid != 0 && root_pid != getpid() && !part->helper)
+        part_fold(part);
 }
 
 /* Run the storer, a fresh interpreter, and wait for it. Python may be gone already. */
@@ -531,6 +540,7 @@ static void process_exits(int status, void *unused)
     int interrupted = interrupt_held && sigpending(&pending) == 0 && sigismember(&pending, SIGINT);
     gpu_end(1);
     finish(1, interrupted ? -SIGINT : status & 0xff, PART_ENDED);
+    fold();
     store();
     if (interrupt_held) {
         sigset_t interrupt;
@@ -565,6 +575,7 @@ static PyObject *wrapped_exit(PyObject *module, PyObject *const *args, Py_ssize_
         if (!overflow && value >= INT_MIN && value <= INT_MAX) {
             gpu_end_released(1);
             finish(1, value & 0xff, PART_ENDED);
+            fold();
             store();
         }
     }
@@ -764,7 +775,7 @@ static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *
     root_pid = root; /* still here: it failed */
     gpu_show(hidden);
     if (active && part != NULL)
-        part->state = PART_RUNNING;
+        part_resume(part);
     return result;
 }
 

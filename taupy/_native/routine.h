@@ -37,6 +37,7 @@ enum RoutineFlags {
     ROUTINE_PHASE = 120,     /* any of these four */
 };
 
+static char *spill_prefix;    /* of the path where a part goes when the run folder is full */
 static char *run_folder;      /* NULL: no file, anonymous memory (calibration, tests) */
 static uint64_t sample_ticks; /* resident memory is sampled at most this often; 0: never */
 

@@ -170,6 +170,7 @@ class GpuPart:
         counters: see `GpuCounters` in gpu_part.h.
         notes: facts, and what went wrong (`error.step`, `error.code`, `error.text`).
         trace: the file of single activities, if there is one.
+        lost_bytes: of those in use, so many are in no file.
     """
 
     path: Path | File
@@ -186,10 +187,15 @@ class GpuPart:
     live: list[Live] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     trace: Path | File | None = None
+    lost_bytes: int = 0
 
 
-def read_gpu_part(path: Path | File) -> GpuPart | None:
+def read_gpu_part(path: Path | File, trace: File | None = None) -> GpuPart | None:
     """Decode a GPU part; None if nothing stands in it yet.
+
+    Args:
+        path: the part.
+        trace: the file of single activities; None: it lies beside the part.
 
     Raises:
         FormatError: the file is no GPU part, or damaged.
@@ -204,8 +210,9 @@ def read_gpu_part(path: Path | File) -> GpuPart | None:
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as problem:
         why = f"{type(problem).__name__}: {problem}"
         raise FormatError(f"{path.name} is damaged ({why})") from problem
-    trace = path.with_suffix(TRACE_SUFFIX)
-    part.trace = trace if trace.exists() else None
+    part.lost_bytes = found.lost_bytes
+    beside = trace or path.with_suffix(TRACE_SUFFIX)
+    part.trace = beside if beside.exists() else None
     return part
 
 

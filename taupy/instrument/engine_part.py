@@ -23,6 +23,7 @@ import posix
 from builtins import (  # noqa: UP029
     BaseException,
     Exception,
+    FileExistsError,
     OSError,
     dict,
     enumerate,
@@ -43,19 +44,22 @@ if TYPE_CHECKING:
     from taupy.instrument.engine_tree import ThreadTree
 
 _open, _write, _read, _close = posix.open, posix.write, posix.read, posix.close
-_replace, _getppid, _fstat, _times = posix.replace, posix.getppid, posix.fstat, posix.times
+_unlink, _replace, _getppid = posix.unlink, posix.replace, posix.getppid
+_fstat, _times = posix.fstat, posix.times
 _spawn, _waitpid, _OPEN = posix.posix_spawn, posix.waitpid, posix.POSIX_SPAWN_OPEN
 _sigmask, _sigpending, _sigtake = (
     _signal.pthread_sigmask,
     _signal.sigpending,
     _signal.sigtimedwait,
 )
-_BLOCK, _SETMASK, _SIGCHLD = _signal.SIG_BLOCK, _signal.SIG_SETMASK, _signal.SIGCHLD
+_BLOCK, _SETMASK = _signal.SIG_BLOCK, _signal.SIG_SETMASK
+_SIGCHLD, _SIGXFSZ = _signal.SIGCHLD, _signal.SIGXFSZ
 _SIGNALS = tuple(_signal.valid_signals())
 _READ_ONLY, _WRITE_ONLY = posix.O_RDONLY, posix.O_WRONLY
 _READ = posix.O_RDONLY | posix.O_CLOEXEC
 _PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
-_FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC
+_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
+_FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
 
 
 def document(engine: "Engine", state: str) -> "dict[str, Any]":
@@ -182,20 +186,48 @@ def write(engine: "Engine", path: bytes, state: str) -> bool:
     """Write or replace a part in one step. False if that could not be done."""
     try:
         data = _dumps(document(engine, state))
-        temporary = path + b".new"
-        descriptor = _open(temporary, _FLAGS, 0o600)
+        place, _, name = path.rpartition(b"/")
+        folder = _open(place or b".", _FOLDER_FLAGS)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[_write(descriptor, view) :]
+            _write_in(folder, name, data)
         finally:
-            _close(descriptor)
-        _replace(temporary, path)
+            _close(folder)
         return True
     except Exception as error:
         if is_the_programs(error):
             raise
         return False  # such as a full disk
+
+
+def _write_in(folder: int, name: bytes, data: bytes) -> None:
+    temporary = name + b".new"
+    try:
+        descriptor = _open(temporary, _FLAGS, 0o600, dir_fd=folder)
+    except FileExistsError:  # of an earlier try that was cut off
+        _unlink(temporary, dir_fd=folder)
+        descriptor = _open(temporary, _FLAGS, 0o600, dir_fd=folder)
+    try:
+        _write_all(descriptor, data)
+    except BaseException:
+        _unlink(temporary, dir_fd=folder)
+        raise
+    finally:
+        _close(descriptor)
+    _replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Where the size of files is limited, we get the error and the program no SIGXFSZ."""
+    before = _sigmask(_BLOCK, (_SIGXFSZ,))
+    has_other = _SIGXFSZ in _sigpending()
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[_write(descriptor, view) :]
+    finally:
+        if not has_other and _SIGXFSZ in _sigpending():
+            _sigtake((_SIGXFSZ,), 0)
+        _sigmask(_SETMASK, before)
 
 
 def process_start_time() -> int:

@@ -90,6 +90,8 @@ class Engine:
         self.storer = options.get("storer_argv"), options.get("storer_env") or []
         self.folder: bytes | None = options.get("run_folder")
         self.path: bytes | None = options.get("part_path")
+        self.spill_prefix: bytes | None = options.get("spill_prefix")
+        self.spill: bytes | None = None
         include, exclude = options.get("include") or [], options.get("exclude") or []
         selection = Selection(include, exclude) if include or exclude else None
         self.routines = Routines(selection)
@@ -131,7 +133,9 @@ class Engine:
         self.started_at = _real_time()
         self.start_ns = self.clock()
         if self.folder is not None:
-            self.path = self.folder + b"/%d-%x.pypart" % (self.pid, self.start_ns)
+            name = b"%d-%x.pypart" % (self.pid, self.start_ns)
+            self.path = self.folder + b"/" + name
+            self.spill = None if self.spill_prefix is None else self.spill_prefix + name
         elif self.forked and self.path is not None:
             self.path += b".%d" % self.pid
 
@@ -238,6 +242,8 @@ class Engine:
             tries = 3 if is_last else 1
             while tries and not engine_part.write(self, path, state):
                 tries -= 1
+            if not tries and is_last and self.spill is not None:
+                tries = engine_part.write(self, self.spill, state)
             self.unwritten = self.unwritten or not tries
         finally:
             if is_ours:

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from taupy.instrument.boot import VARIABLE
-from taupy.instrument.runfolder import RunSettings, write_settings
+from taupy.instrument.runfolder import RunSettings, spill_prefix, write_settings
 from taupy.state.folder import Folder
 
 PTH = "taupy_boot.pth"
 
 # Bootstrap of the storer: an isolated interpreter that finds what this one found.
+# Under a limit on the size of files that the program has set, Python would leave truncated
+# bytecode behind.
 _STORER = (
-    "import sys;"
+    "import resource, sys;"
+    "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"
     "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
     "from taupy.commands.store import store;"
     "store(sys.argv[1])"
@@ -101,6 +104,7 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     environment.pop(VARIABLE, None)
     options = settings.engine_options
     options["storer_argv"] = storer_command(folder, settings.module_path)
+    options["spill_prefix"] = os.fsencode(spill_prefix(settings))
     options["storer_env"] = [os.fsencode(f"{k}={v}") for k, v in environment.items()]
     write_settings(folder, settings)
     environment[VARIABLE] = folder.path

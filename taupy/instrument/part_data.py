@@ -87,7 +87,12 @@ class Places:
 
 @dataclass(slots=True)
 class Part:
-    """One process's measurement."""
+    """One process's measurement.
+
+    Attributes:
+        lost_bytes: of those that the process had in use, so many are in no file.
+        used_bytes: all of them.
+    """
 
     name: str  # of the file
     engine: str
@@ -108,8 +113,21 @@ class Part:
     start_ticks: int = 0
     ns_per_tick: float = 1.0
     places: Places | None = None
+    lost_bytes: int = 0
+    used_bytes: int = 0
 
     @property
     def complete(self) -> bool:
         """Did the process end where we could see it?"""
         return self.state in (ENDED, EXEC, SNAPSHOT)
+
+    @property
+    def loss(self) -> str:
+        """What is lost of the measurement, and how much; "" if nothing is."""
+        if not self.lost_bytes:
+            return ""
+        return (
+            f"{self.lost_bytes} of {self.used_bytes} bytes that process {self.pid} measured "
+            "(routines, call paths, counts) had no room in the state folder and are lost: counts "
+            "and times are lower bounds"
+        )

@@ -13,6 +13,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from taupy.errors import FormatError
 from taupy.instrument import plain_part
@@ -28,7 +29,6 @@ from taupy.instrument.part_data import (
 )
 from taupy.state import container
 from taupy.state.container import Block, Container, Layout
-from taupy.state.folder import File
 
 THROTTLED = 2  # flag of a routine
 _COUNTER_FAULTS = {  # as in _native/counters.h
@@ -43,14 +43,23 @@ NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES = 1, 2, 3, 4, 5, 6
 KIND_NAMES = ("python", "c", "timer")
 LAYOUT = Layout(
     b"TAUPYPRT",
-    1,
+    2,
     "part of a run",
     {THREAD: 392, ROUTINE: 48, METADATA: 16, EVENT: 24, SAMPLES: 64},
 )
 _PLAIN_SUFFIXES = (".pypart", ".pysnapshot")
 
 
-def read_part(file: File, clock_now: tuple[int, int] | None = None) -> Part | None:
+class Readable(Protocol):
+    """A file that a part may stand in."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read_bytes(self, *, first: int = -1) -> bytes: ...
+
+
+def read_part(file: Readable, clock_now: tuple[int, int] | None = None) -> Part | None:
     """Decode a part; None if nothing was recorded in it.
 
     Args:
@@ -65,7 +74,7 @@ def read_part(file: File, clock_now: tuple[int, int] | None = None) -> Part | No
     data = file.read_bytes()
     name = file.name
     with _refusing(name):
-        if file.suffix in _PLAIN_SUFFIXES:
+        if name.endswith(_PLAIN_SUFFIXES):
             part = plain_part.read(name, data)
         else:
             found = container.read(name, data, LAYOUT)
@@ -75,7 +84,7 @@ def read_part(file: File, clock_now: tuple[int, int] | None = None) -> Part | No
     return part
 
 
-def peek_process(file: File) -> tuple[int, int, bool, bool]:
+def peek_process(file: Readable) -> tuple[int, int, bool, bool]:
     """(pid, its start time, has it closed the part?, is it a helper?), not decoding more.
 
     A helper is a process of multiprocessing's own: its part is no node of the trial.
@@ -84,10 +93,11 @@ def peek_process(file: File) -> tuple[int, int, bool, bool]:
         FormatError: the file is no part.
         OSError: it cannot be read, or is not trusted.
     """
-    with _refusing(file.name):
-        if file.suffix in _PLAIN_SUFFIXES:
-            return plain_part.peek(file.name, file.read_bytes())
-        head = container.header(file.name, file.read_bytes(first=container.HEADER_BYTES), LAYOUT)
+    name = file.name
+    with _refusing(name):
+        if name.endswith(_PLAIN_SUFFIXES):
+            return plain_part.peek(name, file.read_bytes())
+        head = container.header(name, file.read_bytes(first=container.HEADER_BYTES), LAYOUT)
         closed = head.state in (ENDED, EXEC, SNAPSHOT)
         return head.pid, head.process_start, closed, bool(head.helper)
 
@@ -262,6 +272,8 @@ class _NativePart:
             start_ticks=header.start_ticks,
             ns_per_tick=per_tick,
             places=self.places,
+            lost_bytes=self.found.lost_bytes,
+            used_bytes=header.used,
         )
 
     def ns_per_tick(self, closed: bool, clock_now: tuple[int, int] | None) -> float:
@@ -455,6 +467,4 @@ class _NativePart:
                 "the program set a profile function of its own: calls of C functions are missing "
                 "from then on"
             )
-        if count := header.unmapped_bytes:
-            found["part"] = f"{count} bytes had no room in the run folder and were kept in memory"
         return found

@@ -157,6 +157,7 @@ def profile_of(
     )
     complete = finished
     cut_off: list[int] = []
+    lost: list[str] = []
     for node, part in sorted(parts.items()):
         timer_of = [timers.of(routine) for routine in part.routines]
         here = HostPlaces(part, [], [])
@@ -183,9 +184,14 @@ def profile_of(
             health[HEALTH + name + (f".node{node}" if len(parts) > 1 else "")] = text
         metrics += [metric for metric in _counter_metrics(settings, part) if metric not in metrics]
         health.update(_counter_health(part, f".node{node}" if len(parts) > 1 else ""))
+        if part.loss:
+            lost.append(part.loss)
         if not part.complete:
             cut_off.append(node)
             complete = complete and part.pid != settings.root_pid
+    if lost:
+        complete = False
+        health[f"{HEALTH}lost"] = "\n".join(lost)
     killed = [node for node in cut_off if parts[node].pid != settings.root_pid]
     if len(killed) < len(cut_off):
         health["taupy.health.cut_off"] = (

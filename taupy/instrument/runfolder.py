@@ -24,6 +24,7 @@ from taupy.state.folder import Folder, Untrusted, open_own, open_run
 from taupy.state.shape import fits
 
 _PREFIX = "run-"
+_ROOM_BYTES = 1 << 20
 _OPTIONS: dict[str, Any] = {  # those that are looked at after the run
     "include": list[str],
     "exclude": list[str],
@@ -126,10 +127,9 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
     refused: list[str] = []
     for path in state_folders():
         try:
-            if not os.path.lexists(path):
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(path)
             with open_own(os.path.abspath(path)) as state:
-                return state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}"), refused
+                return _with_room(state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}")), refused
         except Untrusted as failed:
             refused.append(f"{failed}: another state folder is used")
             problem = problem or failed
@@ -137,6 +137,38 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
             problem = problem or failed
     assert problem is not None
     raise problem
+
+
+def _make(path: Path) -> None:
+    """Make a state folder, and the folders above it, if they are missing: for this user only."""
+    if not os.path.lexists(path):
+        before = os.umask(0o077)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        finally:
+            os.umask(before)
+
+
+def _with_room(folder: Folder) -> Folder:
+    """The folder, if there is room for a run in it; and its lock, so that delivering needs none.
+
+    Raises:
+        OSError: the disk is full; the folder is removed again.
+    """
+    try:
+        os.close((folder / "lock").lock_descriptor())
+        probe = folder / "room"
+        descriptor = probe.create()
+        try:
+            os.posix_fallocate(descriptor, 0, _ROOM_BYTES)
+        finally:
+            os.close(descriptor)
+            probe.unlink()
+    except BaseException:
+        folder.remove()
+        folder.close()
+        raise
+    return folder
 
 
 def has_run_folders() -> bool:
@@ -168,6 +200,11 @@ def run_folders() -> tuple[list[Path], list[str]]:
                 except OSError:
                     continue  # stored meanwhile
     return folders, refused
+
+
+def spill_prefix(settings: RunSettings) -> str:
+    """Of the paths of parts that the run folder had no room for: they lie beside the database."""
+    return f"{settings.database}-{settings.uuid}."
 
 
 def write_settings(folder: Folder, settings: RunSettings) -> None:

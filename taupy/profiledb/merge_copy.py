@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
-from taupy.profiledb.writer import CUT_OFF, HEALTH, INVARIANTS, RUNNING, free_name, joint_span
+from taupy.profiledb.writer import HEALTH, INCOMPLETE, INVARIANTS, RUNNING, free_name, joint_span
 
 _NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
 """Tables whose ids are numbers of one file."""
@@ -418,7 +418,8 @@ class Copier:
             self.connection.execute(
                 "DELETE FROM main.metadata WHERE trial_id = ? AND name = ?", (new, RUNNING)
             )
-            state = "incomplete" if (None, CUT_OFF) in ours else "complete"
+            lacking = any((None, name) in ours for name in INCOMPLETE)
+            state = "incomplete" if lacking else "complete"
         if state == "complete":
             state = their_state
         start, duration = joint_span((start, duration), (their_start, their_duration))

@@ -28,7 +28,13 @@ RUNNING = "taupy.health.running"
 """Says that processes of the trial will deliver later; goes when they have."""
 
 CUT_OFF = "taupy.health.cut_off"
-"""Says that a process of the trial was killed: the trial stays incomplete for good."""
+"""Says that a process of the trial was killed."""
+
+LOST = "taupy.health.lost"
+"""Says what of the measurement is lost, and how much of it."""
+
+INCOMPLETE = (CUT_OFF, LOST)
+"""A trial with one of these stays incomplete for good."""
 
 _FACT = """
     INSERT INTO metadata (trial_id, node, name, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
@@ -78,17 +84,25 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
     return trial
 
 
-def complete_trial(db: ProfileDB, uuid: str) -> None:
-    """Nothing more will come: a trial that only waited for running processes is complete."""
+def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> None:
+    """Nothing more will come: a trial that only waited for running processes is complete.
+
+    Args:
+        lost: what they measured and cannot be had; then it stays incomplete.
+    """
     with db.transaction() as connection:
-        for (trial,) in connection.execute("SELECT id FROM trial WHERE uuid = ?", (uuid,)):
+        for (trial,) in connection.execute(
+            "SELECT id FROM trial WHERE uuid = ?", (uuid,)
+        ).fetchall():
+            if lost:
+                connection.execute(_REMARK, (trial, None, LOST, storable(lost)))
             connection.execute(
                 "DELETE FROM metadata WHERE trial_id = ? AND name = ?", (trial, RUNNING)
             )
             connection.execute(
                 "UPDATE trial SET state = 'complete' WHERE id = ? AND NOT EXISTS"
-                " (SELECT * FROM metadata WHERE trial_id = trial.id AND name = ?)",
-                (trial, CUT_OFF),
+                " (SELECT * FROM metadata WHERE trial_id = trial.id AND name IN (?, ?))",
+                (trial, *INCOMPLETE),
             )
 
 
@@ -135,7 +149,7 @@ def _joint_state(connection: sqlite3.Connection, trial: int, state: str, profile
     }
     if RUNNING in remarks and RUNNING not in profile.metadata:
         connection.execute("DELETE FROM metadata WHERE trial_id = ? AND name = ?", (trial, RUNNING))
-        if CUT_OFF not in remarks:
+        if remarks.isdisjoint(INCOMPLETE):
             state = "complete"
     return "complete" if state == profile.state == "complete" else "incomplete"
 

@@ -2,6 +2,7 @@
 
 The layout is that of `_native/part.h`: a header, a table of chunks, and blocks one after
 another. The engine's part and the GPU's part are containers with blocks of their own kinds.
+A chunk that was in memory only is marked in the table.
 The file may have been cut off at any byte, and it may have been made by hand: every size and
 offset is checked here, once, so that who reads a block's payload finds at least the bytes
 that its kind has.
@@ -19,10 +20,11 @@ from typing import NamedTuple
 from taupy.errors import FormatError
 from taupy.state.limits import CHUNKS
 
-_HEADER = Struct("<8s2I3Q2q2QqQQ3Q3qq2q5qq12Q")
+_HEADER = Struct("<8s2I3Q2q2QqQQ3Q3qq2q5qq11Q")
 _CHUNK = Struct("<QQ")
 _BLOCK = Struct("<IIQ6Q")
 ALIGN = 64
+_IN_MEMORY = 1  # in a chunk's offset: no file stands behind it
 
 
 class Header(NamedTuple):
@@ -61,7 +63,6 @@ class Header(NamedTuple):
     unmatched: int
     overlaps: int
     calls_over_limit: int
-    unmapped_bytes: int
     helper: int
     greenlets: int
     last_ticks: int
@@ -147,6 +148,10 @@ def header(name: str, data: bytes, layout: Layout) -> Header:
         FormatError: the file is another one, or of another version.
     """
     magic = layout.magic
+    if len(data) >= HEADER_BYTES and not any(data[:HEADER_BYTES]):
+        raise FormatError(
+            f"{name}: its beginning never reached the disk, {len(data)} bytes are lost"
+        )
     if len(data) < HEADER_BYTES or data[: len(magic)] != magic:
         raise FormatError(f"{name} is no {layout.title}: it does not begin with {magic.decode()}")
     found = Header._make(_HEADER.unpack_from(data))
@@ -190,26 +195,38 @@ def read(name: str, data: bytes, layout: Layout) -> Container | None:
         raise FormatError(f"{name} is damaged: its header has {begin} bytes")
     table = data[HEADER_BYTES : HEADER_BYTES + count * _CHUNK.size]
     chunks = list(_CHUNK.iter_unpack(table))
-    offsets = [offset for _, offset in chunks]
+    offsets = [offset & ~_IN_MEMORY for _, offset in chunks]
+    missing = {at for at, (_, offset) in zip(offsets, chunks, strict=True) if offset & _IN_MEMORY}
+    if 0 in missing:
+        missing.add(begin)  # where its blocks begin
     if offsets[0] != 0 or any(one >= other for one, other in pairwise(offsets)):
         raise FormatError(f"{name} is damaged: its chunks do not follow each other")
-    blocks, lost = _blocks(name, data, head, offsets, layout)
+    blocks, lost = _blocks(name, data, head, offsets, missing, layout)
     addresses = [address for address, _ in chunks]
     return Container(name, data, head, addresses, offsets, blocks, lost)
 
 
 def _blocks(
-    name: str, data: bytes, head: Header, chunk_offsets: list[int], layout: Layout
+    name: str,
+    data: bytes,
+    head: Header,
+    chunk_offsets: list[int],
+    missing: set[int],
+    layout: Layout,
 ) -> tuple[list[Block], int]:
-    """The whole blocks, and how many bytes that were in use are not among them."""
+    """The whole blocks, and how many bytes that were in use are not among them.
+
+    Args:
+        missing: offsets of the chunks that are not in the file.
+    """
     blocks: list[Block] = []
     end = min(head.used, len(data))
     lost = head.used - end
     at = head.header_size
     while at + _BLOCK.size <= end:
         kind, thread, size, *words = _BLOCK.unpack_from(data, at)
-        if size % ALIGN or size < _BLOCK.size or at + size > end:
-            # Cut off in the making, or a chunk that never reached the file.
+        if at in missing or size % ALIGN or size < _BLOCK.size or at + size > end:
+            # A chunk that never reached the file, or a file that was cut off.
             following = bisect_right(chunk_offsets, at)
             ahead = chunk_offsets[following] if following < len(chunk_offsets) else end
             lost += min(ahead, end) - at

@@ -69,6 +69,9 @@ class Folder:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        self.close()
+
     def __truediv__(self, name: str) -> "File":
         return File(self, name)
 
@@ -203,11 +206,12 @@ class File:
         finally:
             posix.close(descriptor)
 
-    def read_bytes(self, limit: int = PART_BYTES, first: int = -1) -> bytes:
-        """The content, or its `first` bytes; raises as `descriptor` does."""
+    def read_bytes(self, limit: int = PART_BYTES, first: int = -1, at: int = 0) -> bytes:
+        """The content from a byte on, or its `first` bytes; raises as `descriptor` does."""
         descriptor = self.descriptor(limit)
         try:
-            wanted = posix.fstat(descriptor).st_size
+            wanted = max(0, posix.fstat(descriptor).st_size - at)
+            posix.lseek(descriptor, at, 0)
             if 0 <= first < wanted:
                 wanted = first
             pieces = []
@@ -264,8 +268,8 @@ class File:
                 raise
 
     def lock_descriptor(self) -> int:
-        """A descriptor of a file that exists to be locked; made if it is missing."""
-        return self._opened(_LOCK, RECORD_BYTES, 0o600)
+        """A descriptor to lock the file by; an empty one is made if it is missing."""
+        return self._opened(_LOCK, PART_BYTES, 0o600)
 
 
 def open_own(path: str) -> Folder:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from taupy.errors import FormatError
-from taupy.state.folder import Folder, open_any
+from taupy.state.folder import File, Folder, open_any
 from taupy.state.limits import DENSE_BYTES, EXPANSION, PART_BYTES
 
 SUFFIX = ".taupy-run"
@@ -30,11 +30,11 @@ Chosen = Callable[[str], bool]
 """Does a file of this name belong to a run?"""
 
 
-def pack(folder: Folder, target: Path, is_chosen: Chosen, more: Mapping[str, bytes]) -> None:
+def pack(target: Path, members: Mapping[str, File | bytes]) -> None:
     """Write a run into a new file, which only this user may read.
 
     Args:
-        more: members by name, instead of files of that name.
+        members: by name, a file or its content.
 
     Raises:
         OSError: it cannot be written, or is there already; then nothing is left of it.
@@ -46,18 +46,18 @@ def pack(folder: Folder, target: Path, is_chosen: Chosen, more: Mapping[str, byt
             open(descriptor, "wb") as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         ):
-            for name, data in more.items():
-                archive.writestr(name, data)
-            for name in folder.names():
-                if is_chosen(name) and name not in more:
-                    _add(archive, folder, name)
+            for name, member in members.items():
+                if isinstance(member, bytes):
+                    archive.writestr(name, member)
+                else:
+                    _add(archive, name, member)
     except BaseException:
         os.unlink(target)
         raise
 
 
-def _add(archive: zipfile.ZipFile, folder: Folder, name: str) -> None:
-    with (folder / name).open() as source, archive.open(name, "w", force_zip64=True) as target:
+def _add(archive: zipfile.ZipFile, name: str, file: File) -> None:
+    with file.open() as source, archive.open(name, "w", force_zip64=True) as target:
         while piece := source.read(_PIECE):
             target.write(piece)
 

@@ -22,11 +22,15 @@ import zipfile
 from pathlib import Path
 from random import Random
 
+from taupy.collectors import cupti_part
+from taupy.collectors.cupti_part import DeviceFacts
+from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
 from taupy.errors import DatabaseError, TaupyError
 from taupy.model.invariants import check
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.session import import_rescue
+from taupy.state import values
 from tests.fuzz.mutations import mutated
 
 PATIENCE_SECONDS = 10
@@ -76,7 +80,82 @@ def seeds(place: Path) -> list[Run]:
                 capture_output=True,
             )  # fmt: skip
             runs.append(_run_in(state) or _rescued(place))
-    return [{name: _without_room(data) for name, data in run.items()} for run in runs]
+    found = [{name: _without_room(data) for name, data in run.items()} for run in runs]
+    for run in found:
+        _add_gpu(run)
+    return found
+
+
+def _add_gpu(run: Run) -> None:
+    """Files as a program on a GPU leaves them, of the process of the first part."""
+    part = min(name for name in run if name.endswith((".part", ".pypart")))
+    stem, pid = part.rpartition(".")[0], int(part.partition("-")[0])
+    gpu = PartWriter(pid, 0)
+    gpu.counters({"launches": 5, "records": 5, "kernels": 3, "state": cupti_part.ENDED, "told": 5})
+    gpu.notes({"cupti.version": "130001"})
+    gpu.call_names({(2, 211): "cudaLaunchKernel_v7000"})
+    gpu.device(DeviceFacts(0, 9, 0, *range(16), bytes(16), 0, "Fake"))
+    gpu.live([(0, 3, 0, 50, 150)])
+    work = [
+        (
+            0,
+            kind,
+            1,
+            0,
+            1,
+            7,
+            0,
+            4,
+            2,
+            1,
+            128,
+            1,
+            1,
+            32,
+            16,
+            8,
+            0,
+            0,
+            0,
+            3,
+            0,
+            60,
+            10,
+            30,
+            0,
+            1400.0,
+            100,
+            150,
+            0,
+            0,
+            0,
+            0,
+            0.0,
+        )
+        for kind in (cupti_part.KERNEL, cupti_part.MEMCPY)
+    ]
+    gpu.work(work)  # fmt: skip
+    gpu.names({"_Z3addPf": 1})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{stem}.gpu")
+        trace = TraceWriter(bytes(path) + b"trace")
+        trace.write({0: [(100, 110, 0, 0, 0, 1), (120, 150, 0, 0, 1, 2)]})
+        assert gpu.write(bytes(path))
+        run |= {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+    run[f"{pid}-0.gpucount"] = (
+        b"cupti\t/lib/libcupti.so\t130001\ndevice\t0\tGH100\t2\tsm__cycles_elapsed.sum\n"
+        b"count\t0\t0\t4,2,1\t128,1,1\t_Z3addPf\t1000\nseen\t0\t0\t4,2,1\t128,1,1\t_Z3addPf\t3\n"
+        b"ended\n"
+    )
+    run["nvml"] = values.dumps({"GPU-1": [("Power", "W", 2, 1.0, 3.0, 4.0, 10.0)]})
+    run["sampling"] = values.dumps({"interval_ns": 1000, "chips": {}})
+    column = bytes(16)
+    run["sampled"] = values.dumps([{
+        "uuid": "GPU-1", "ordinal": 0, "facts": ("GH100", 1000, "ns"), "said": ["x"],
+        "channels": [("sm_active", "%")], "samples_a_point": 1, "sums": [[2, 0.0, 1.0, 1.0, 1.0]],
+        "start": column, "end": column, "count": column,
+        "mean": [column], "low": [column], "high": [column],
+    }])  # fmt: skip
 
 
 def _without_room(data: bytes) -> bytes:

@@ -330,12 +330,12 @@ def test_kernels_without_times_are_counted_and_said(gpu):
 
 
 @SLOW
-def test_dropped_records_are_said(gpu):
+def test_dropped_records_are_said_and_the_trial_is_incomplete(gpu):
     gpu.told["FAKE_DROP_EVERY"] = "10"
     profile = gpu.run("init()\nfor i in range(100): launch('k')\n")
     (count,) = work(profile).values()
-    assert count + int(health(profile, "gpu_dropped").split()[2]) in (100, 101)  # 1: a device's
-    assert count < 100
+    assert count + int(health(profile, "lost").split()[2]) in (100, 101)  # 1: a device's
+    assert count < 100 and profile.state == "incomplete"
 
 
 VERSIONS = [
@@ -955,7 +955,7 @@ def test_a_program_that_ends_in_torch_profiler_says_what_that_took(gpu):
 def test_a_buffer_of_another_client_is_left_alone(gpu):
     gpu.told["FAKE_FOREIGN"] = "1"
     assert work(gpu.run("init()\nlaunch('k')\n")) == {"<module> / launch / k": 1}
-    assert health(gpu.stored(), "gpu_walk") == ""
+    assert health(gpu.stored(), "lost") == ""
 
 
 def test_a_call_that_cupti_does_not_tell_of_costs_no_more_than_that_call(gpu):

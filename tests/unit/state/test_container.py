@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
+import subprocess
+from itertools import accumulate
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from taupy.errors import FormatError
-from taupy.state.container import ALIGN, HEADER_BYTES, Layout, header, packed_header, read
+from taupy.state.container import (
+    ALIGN,
+    HEADER_BYTES,
+    Header,
+    Layout,
+    header,
+    packed_header,
+    read,
+)
 
+NATIVE = Path(__file__).parents[3] / "taupy" / "_native"
 LAYOUT = Layout(b"TAUPYPRT", 1, "part of a run", {7: 100})
 HEAD = 384  # with a table of one chunk, aligned
 
@@ -25,8 +38,24 @@ def container(*blocks: bytes, used: int | None = None) -> bytes:
     return packed_header(LAYOUT, HEAD, used=size, pid=12, start_ticks=345) + body
 
 
-def test_the_header_has_the_layout_of_part_h():
-    assert HEADER_BYTES == 39 * 8  # what stands before `chunks` in PartHeader
+def test_the_header_has_the_layout_of_part_h(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    fields = [*Header._fields, "chunks"]
+    lines = "".join(f'printf("%zu ", offsetof(PartHeader, {name}));' for name in fields)
+    (tmp_path / "x.c").write_text(
+        f'#include <stdio.h>\n#include "part.h"\nint main(void) {{ {lines} return 0; }}\n'
+    )
+    command = [compiler, f"-I{NATIVE}", "-o", tmp_path / "x", tmp_path / "x.c"]
+    subprocess.run(command, check=True)
+    told = subprocess.run([tmp_path / "x"], check=True, capture_output=True, text=True).stdout
+    sizes = [8, 4, 4, *[8] * (len(Header._fields) - 3)]
+    assert list(map(int, told.split())) == [0, *accumulate(sizes)]
+    assert sum(sizes) == HEADER_BYTES
+
+
+def test_a_header_is_read_back():
     found = header("x", container(), LAYOUT)
     assert (found.pid, found.start_ticks, found.chunk_count, found.used) == (12, 345, 1, HEAD)
 
@@ -58,17 +87,32 @@ def test_what_was_cut_off_is_counted(cut):
     assert whole + found.lost_bytes == 256
 
 
-def test_a_chunk_that_never_reached_the_file_is_skipped_and_counted():
-    first, hole, last = block(1, b"a"), bytes(256), block(2, b"c")
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_chunk_that_never_reached_the_file_is_skipped_and_counted(marked):
+    """What lies in the file where a marked chunk belongs is not believed."""
+    first, last = block(1, b"a"), block(2, b"c")
+    hole = block(9, b"stale" * 30) + bytes(256 - 64 - 192) if marked else bytes(256)
     data = bytearray(container(first, hole, last))
-    struct.pack_into("<QQQQQQ", data, HEADER_BYTES, 0x1000, 0, 0x9000, HEAD + 128, 0x5000,
-                     HEAD + 384)  # fmt: skip
     struct.pack_into("<Q", data, 16, 3)  # chunks: at 0, at the hole, and behind it
+    struct.pack_into("<QQ", data, HEADER_BYTES, 0x1000, 0)
+    struct.pack_into("<QQ", data, HEADER_BYTES + 16, 0x9000, (HEAD + 128) | marked)
+    struct.pack_into("<QQ", data, HEADER_BYTES + 32, 0x5000, HEAD + 384)
     found = read("x", bytes(data), LAYOUT)
     assert found is not None
     assert [one.kind for one in found.blocks] == [1, 2]
     assert found.lost_bytes == 256
     assert found.address_of(HEAD + 128 + 64) == 0x9000 + 64
+
+
+def test_a_beginning_that_was_in_memory_only_is_skipped_and_counted():
+    data = bytearray(container(block(1, b"a"), block(2, b"b")))
+    struct.pack_into("<Q", data, 16, 2)
+    struct.pack_into("<QQ", data, HEADER_BYTES, 0x1000, 1)
+    struct.pack_into("<QQ", data, HEADER_BYTES + 16, 0x5000, HEAD + 128)
+    found = read("x", bytes(data), LAYOUT)
+    assert found is not None
+    assert [one.kind for one in found.blocks] == [2]
+    assert found.lost_bytes == 128
 
 
 @pytest.mark.parametrize(

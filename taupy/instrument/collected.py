@@ -1,0 +1,195 @@
+"""What the processes of a run have left behind, read from wherever their parts lie.
+
+Nothing that is lost goes unsaid: a part that is empty, damaged or not to be trusted becomes
+a line of `lost`, and a trial with such a line is incomplete.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+
+from taupy.errors import FormatError
+from taupy.instrument import part_files
+from taupy.instrument.part_data import Part
+from taupy.instrument.part_files import PartFile
+from taupy.instrument.parts import peek_process, read_part
+from taupy.instrument.runfolder import RunSettings, boot_id, is_alive, process_start
+from taupy.state.folder import File, Folder
+from taupy.state.limits import RECORD_BYTES
+
+_NAMED_AT_MOST = 8
+
+
+@dataclass(slots=True)
+class Collected:
+    """The parts of a run that are not stored yet.
+
+    Attributes:
+        parts: of processes that have ended, whole or not.
+        files: to be removed when the parts are stored.
+        running: processes that go on.
+        problems: why processes are not measured, a line each.
+        lost: what was measured and cannot be had any more, a line each.
+        pids: processes that are accounted for although no part of theirs is among `parts`.
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
+    running: int = 0
+    problems: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    pids: set[int] = field(default_factory=set)
+
+
+def collect(
+    folder: Folder,
+    settings: RunSettings,
+    clock_now: tuple[int, int] | None,
+    spilled: dict[str, File],
+) -> Collected:
+    """Read what a run has left behind.
+
+    Args:
+        folder: the run folder, locked by the caller.
+        clock_now: as for `read_part`.
+        spilled: parts beside the database, by the names that they have in the run folder.
+    """
+    found = Collected()
+    if not part_files.take_folded(folder):
+        found.running += 1  # somebody is at it, or was stopped meanwhile
+    whole: set[str] = set()
+    for file in part_files.taken_files(folder):
+        _take_folded(found, file, whole, clock_now)
+    own = {part.name: part for part in part_files.part_files(folder)}
+    for name, file in spilled.items():
+        spill = PartFile(name, file)
+        if name not in own or _is_cut(own[name]):
+            whole.add(name)
+            _take(found, spill, settings, clock_now)
+        found.files.append(file)
+    for name, part in own.items():
+        if name in whole:
+            found.files.append(part.file)
+        else:
+            _take(found, part, settings, clock_now)
+    _add_problems(found, folder)
+    del found.lost[_NAMED_AT_MOST:]
+    return found
+
+
+def has_news(folder: Folder, settings: RunSettings) -> bool:
+    """Is there a part that can be stored now, or nothing left to wait for?"""
+    if part_files.taken_files(folder) or (folder / part_files.FOLDED).exists():
+        return True
+    waits = False
+    for part in part_files.part_files(folder):
+        try:
+            if part.bytes() and peek_process(part)[3]:
+                continue
+            waits = True
+            if not _is_running(part, settings):
+                return True
+        except (FormatError, OSError):
+            return True
+    return not waits
+
+
+def goes_on(pid: int, settings: RunSettings) -> bool:
+    """Does a process of this id go on? Only this host's processes can be asked."""
+    return settings.boot_id == boot_id() and process_start(pid) != 0
+
+
+def _take_folded(
+    found: Collected, file: File, whole: set[str], clock_now: tuple[int, int] | None
+) -> None:
+    """The parts of children that have ended. Others of the same names are left over from a
+    child that was killed between folding and removing its own."""
+    try:
+        for part in part_files.folded_parts(file):
+            if part.name not in whole:
+                whole.add(part.name)
+                _read(found, part, clock_now)
+    except (FormatError, OSError) as problem:
+        found.lost.append(str(problem))
+    found.files.append(file)
+
+
+def _take(
+    found: Collected, part: PartFile, settings: RunSettings, clock_now: tuple[int, int] | None
+) -> None:
+    try:
+        is_empty = part.bytes() == 0
+        is_helper = not is_empty and peek_process(part)[3]
+        is_waited_for = not is_helper and _is_running(part, settings)
+    except (FormatError, OSError):
+        is_empty = is_helper = is_waited_for = False  # `_read` says what is wrong
+    if is_helper or is_waited_for:
+        found.running += is_waited_for
+        found.pids.add(_pid(part))
+        return
+    if is_empty:
+        found.lost.append(
+            f"the part of process {_pid(part)} is empty: all that it measured is lost (the state "
+            "folder had no room, or it was killed at once)"
+        )
+        found.pids.add(_pid(part))
+    elif not _read(found, part, clock_now):
+        return
+    found.files.append(part.file)
+
+
+def _read(found: Collected, part: PartFile, clock_now: tuple[int, int] | None) -> bool:
+    """Read a part. False if it is to be left where it is."""
+    try:
+        read = read_part(part, clock_now)
+    except FormatError as problem:
+        found.lost.append(f"{problem}: what it held is lost")
+        found.pids.add(_pid(part))
+        return True
+    except OSError as problem:
+        found.lost.append(f"a part was left alone: {problem}")
+        return False
+    if read is not None:
+        found.parts.append(read)
+    return True
+
+
+def _is_running(part: PartFile, settings: RunSettings) -> bool:
+    if not part.bytes():  # all of it is in that process's memory, if anywhere
+        return goes_on(_pid(part), settings) and _pid(part) != os.getppid()
+    pid, start, closed, _ = peek_process(part)
+    if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
+        return False
+    return is_alive(pid, start)
+
+
+def _is_cut(part: PartFile) -> bool:
+    """Does it lack what its spilled twin has, which is written when a process ends?"""
+    try:
+        read = read_part(part)
+    except (FormatError, OSError):
+        return True
+    return read is None or not read.complete or read.lost_bytes > 0
+
+
+def _pid(part: PartFile) -> int:
+    text = part.name.split("-")[0]
+    return int(text) if text.isdigit() and len(text) < 20 else 0
+
+
+def _add_problems(found: Collected, folder: Folder) -> None:
+    """What processes say that could not be measured, each text once."""
+    files = folder.files(".problem")
+    found.pids |= {int(file.stem) for file in files if file.stem.isdigit() and len(file.stem) < 20}
+    for text, count in sorted(Counter(map(_text, files)).items()):
+        where = "one process" if count == 1 else f"{count} processes"
+        found.problems.append(f"not measured in {where}: {text}")
+
+
+def _text(file: File) -> str:
+    try:
+        return file.read_bytes(RECORD_BYTES, first=4096).decode("utf-8", "replace")
+    except OSError as problem:
+        return str(problem)

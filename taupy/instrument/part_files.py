@@ -1,0 +1,132 @@
+"""Where the parts of a run lie: in files of their own, folded into one, or beside the database.
+
+Each process writes a file of its own into the run folder. A child that ends appends its part
+to the file `folded` under a lock and removes its own (`_native/part.c`), and whoever delivers
+takes that file away first, under the same lock, so that what comes later goes into a new one.
+A part that the run folder had no room for lies beside the database: a *spilled* one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from struct import Struct
+
+from taupy.errors import FormatError
+from taupy.instrument.runfolder import RunSettings, spill_prefix
+from taupy.state import container
+from taupy.state.container import ALIGN, Layout
+from taupy.state.folder import File, Folder, open_any
+from taupy.state.limits import PART_BYTES
+
+PART_SUFFIXES = (".part", ".pypart")
+FOLDED = "folded"
+LAYOUT = Layout(b"TAUPYFLD", 2, "file of folded parts", {})
+_PART = 32  # the kind of its blocks
+_ENTRY = Struct("<IIQ48x64s")  # a block's header, then the name of the part
+_NAME = re.compile(rb"\d{1,20}-[0-9a-f]{1,16}\.part")
+_WAIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """A part, wherever it lies.
+
+    Attributes:
+        name: of the file that it was written into.
+        file: what it is in now, from byte `at` on, `size` bytes; all of it if `size` is -1.
+    """
+
+    name: str
+    file: File
+    at: int = 0
+    size: int = -1
+
+    def read_bytes(self, *, first: int = -1) -> bytes:
+        """The part, or its first bytes.
+
+        Raises:
+            OSError: it cannot be read, or is not trusted.
+        """
+        size = self.size if first < 0 or 0 <= self.size < first else first
+        return self.file.read_bytes(PART_BYTES, size, self.at)
+
+    def bytes(self) -> int:
+        """How many bytes it has; raises as `read_bytes` does."""
+        return self.file.size() if self.size < 0 else self.size
+
+
+def take_folded(folder: Folder) -> bool:
+    """Take the file of folded parts away from those who append to it.
+
+    Returns:
+        False if somebody holds its lock: what is in it is not to be had now.
+    """
+    if not (folder / FOLDED).exists():
+        return True
+    descriptor = (folder / FOLDED).lock_descriptor()
+    try:
+        until = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    return False
+                time.sleep(0.005)
+        (folder / FOLDED).rename(f"{FOLDED}-{time.time_ns():x}")
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def taken_files(folder: Folder) -> list[File]:
+    """The files of folded parts that were taken away."""
+    return [File(folder, name) for name in folder.names() if name.startswith(f"{FOLDED}-")]
+
+
+def folded_parts(file: File) -> Iterator[PartFile]:
+    """The parts in such a file.
+
+    Raises:
+        FormatError: it is damaged; what came before is whole.
+        OSError: it cannot be read, or is not trusted.
+    """
+    head = container.header(file.name, file.read_bytes(first=container.HEADER_BYTES), LAYOUT)
+    at, end = head.header_size, min(head.used, file.size())
+    while at + _ENTRY.size <= end:
+        kind, _, size, text = _ENTRY.unpack(file.read_bytes(first=_ENTRY.size, at=at))
+        name = text.split(b"\0", 1)[0]
+        if kind != _PART or size % ALIGN or not _ENTRY.size <= size <= end - at:
+            break
+        if not _NAME.fullmatch(name):
+            break
+        yield PartFile(name.decode(), file, at + _ENTRY.size, size - _ENTRY.size)
+        at += size
+    if at != head.used:
+        lost = head.used - at
+        raise FormatError(f"{file.name} is damaged: {lost} bytes of folded parts are lost")
+
+
+def spilled(settings: RunSettings, *suffixes: str) -> dict[str, File]:
+    """The files of this run beside its database, by the names that they have in the run folder."""
+    folder, _, prefix = spill_prefix(settings).rpartition("/")
+    found: dict[str, File] = {}
+    with suppress(OSError):
+        beside = open_any(folder or "/")
+        beside.is_ours = True  # others may have put files there, and those are not ours
+        for file in beside.files(*suffixes):
+            if file.name.startswith(prefix):
+                found[file.name[len(prefix) :]] = file
+    return found
+
+
+def part_files(folder: Folder) -> list[PartFile]:
+    """The parts in files of their own."""
+    return [PartFile(file.name, file) for file in folder.files(*PART_SUFFIXES)]
