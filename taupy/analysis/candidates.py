@@ -1,6 +1,6 @@
 """Tuning candidates: which routines are worth the work, and what could be won at most.
 
-Rows come in, rows go out: no SQL, no printing. TAU's way is the product of a ratio that is
+Answers come in, rows go out: no SQL, no printing. TAU's way is the product of a ratio that is
 bad when large and the time (`product`). Of a ratio that is good when large, the time that
 would go if it reached a target counts (`shortfall`); under a roofline the target is the roof.
 
@@ -11,11 +11,11 @@ sooner. t is what would go at most: work that overlaps with other work may win n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from taupy.model.rows import FlatRow
+from taupy.model.answer import Answer
 
 Way = Literal["product", "shortfall", "value"]
 
@@ -62,56 +62,43 @@ class Candidate(NamedTuple):
 
 
 def routines(
-    times: Iterable[FlatRow], values: Iterable[FlatRow], evidence: Mapping[str, Iterable[FlatRow]],
-    units: Mapping[str, str],
-) -> list[Routine]:  # fmt: skip
-    """Rows of threads brought together by routine; exclusive values.
+    times: Answer | None, values: Answer | None, evidence: Mapping[str, Answer]
+) -> list[Routine]:
+    """Exclusive values brought together by routine.
 
     Args:
-        times: of the metric `time` [ns].
-        values: of the metric that ranks.
-        evidence: of other metrics, by their names; `units` are theirs.
+        times: the metric `time` [ns], by timer and node.
+        values: the metric that ranks, by timer.
+        evidence: other metrics by timer, under their names.
     """
     found: dict[str, Routine] = {}
-
-    def routine(row: FlatRow) -> Routine:
-        if row.timer not in found:
-            found[row.timer] = Routine(row.timer, row.short_name)
-        return found[row.timer]
-
-    by_node: dict[tuple[str, int], float] = {}
-    for row in times:
-        one = routine(row)
-        one.calls += row.calls
-        one.time_ns = (one.time_ns or 0) + row.exclusive
-        key = (row.timer, row.node)
-        by_node[key] = by_node.get(key, 0) + row.exclusive
-    for (name, _), time in by_node.items():
-        found[name].longest_ns = max(found[name].longest_ns or 0, time)
-    for name, value, calls in _sums(values):
-        one = found.setdefault(name, Routine(name, value[1]))
-        one.value = value[0]
-        one.calls = one.calls or calls
-    for metric, rows in evidence.items():
-        for name, value, _ in _sums(rows):
+    if times is not None:
+        pairs = zip(times.timers, times.table.each("node"), strict=True)
+        places, sums = times.grouped((timer.timer, timer.short_name, node) for timer, node in pairs)
+        for (name, short, _), calls, time in zip(
+            places, sums.calls(), sums.values("exclusive"), strict=True
+        ):
+            one = found.setdefault(name, Routine(name, short))
+            one.calls += calls
+            one.time_ns = (one.time_ns or 0) + time
+            one.longest_ns = max(one.longest_ns or 0, time)
+    if values is not None:
+        for (name, short), calls, value in _by_name(values):
+            one = found.setdefault(name, Routine(name, short))
+            one.value = value
+            one.calls = one.calls or calls
+    for metric, answer in evidence.items():
+        for (name, _), _, value in _by_name(answer):
             if name in found:
-                found[name].evidence[metric] = (value[0], units.get(metric, ""))
+                found[name].evidence[metric] = (value, answer.metric.unit)
     return list(found.values())
 
 
-def _sums(rows: Iterable[FlatRow]) -> list[tuple[str, tuple[float, str], int]]:
-    """Each routine's value over threads; of a ratio, the ratio of the sums."""
-    values: dict[str, float] = {}
-    facts: dict[str, tuple[str, int]] = {}
-    for row in rows:
-        values[row.timer] = values.get(row.timer, 0) + row.exclusive
-        short, calls = facts.get(row.timer, (row.short_name, 0))
-        facts[row.timer] = (short, calls + row.calls)
-    return [
-        (name, (float(value), facts[name][0]), facts[name][1])
-        for name, value in values.items()
-        if value == value
-    ]
+def _by_name(answer: Answer) -> list[tuple[tuple[str, str], int, float]]:
+    """Full and short name, calls and value of each routine that has a value."""
+    names, sums = answer.grouped((timer.timer, timer.short_name) for timer in answer.timers)
+    rows = zip(names, sums.calls(), sums.values("exclusive"), strict=True)
+    return [row for row in rows if row[2] == row[2]]
 
 
 def ranked(

@@ -77,24 +77,6 @@ def runs_needed(alpha: float) -> int:
 # --- intervals -----------------------------------------------------------------
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Of a median, between order statistics: the narrowest with this confidence.
-
-    None where even the smallest and the largest value do not give it; of five values
-    they give 93.75 %.
-    """
-    ordered = sorted(values)
-    count = len(ordered)
-    found = None
-    for below in range(1, count // 2 + 1):
-        # P(fewer than `below` values on one side of the median), of both sides.
-        missed = 2 * sum(math.comb(count, k) for k in range(below)) / 2**count
-        if 1 - missed < confidence:
-            break
-        found = Interval(ordered[below - 1], ordered[count - below], 1 - missed)
-    return found
-
-
 def ratio_interval(
     first: Sequence[float], second: Sequence[float], confidence: float = 0.95
 ) -> Interval | None:

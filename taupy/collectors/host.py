@@ -11,7 +11,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 GIT_TIMEOUT_S = 2.0
@@ -126,31 +126,6 @@ def git_metadata(path: str) -> dict[str, str]:
     if status is not None:
         facts["Git Dirty"] = "yes" if status.strip() else "no"
     return facts
-
-
-def package_versions(modules: Iterable[str]) -> dict[str, str]:
-    """Versions of the installed packages that top-level modules belong to.
-
-    Args:
-        modules: names of imported top-level modules.
-
-    Returns:
-        distribution's name -> version. Modules of the standard library and those that
-        no installed package claims give nothing.
-    """
-    from importlib import metadata
-
-    wanted = {name for name in modules if name not in sys.stdlib_module_names}
-    if not wanted:
-        return {}
-    owners = metadata.packages_distributions()
-    versions: dict[str, str] = {}
-    for name in sorted({owner for module in wanted for owner in owners.get(module, ())}):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue  # half removed: its files are there, its record is not
-    return versions
 
 
 def _text(path: Path) -> str:

@@ -20,24 +20,19 @@ from dataclasses import replace
 
 from taupy import units
 from taupy.analysis import candidates
-from taupy.analysis.candidates import Candidate, Routine, Way
-from taupy.catalog.ratios import RATIOS
+from taupy.analysis.candidates import Candidate, Way
 from taupy.commands import options
-from taupy.errors import MissingMetric, TaupyError, UsageError
-from taupy.model.gpu import NO_OWNER
-from taupy.model.rows import FlatRow, TrialRow
+from taupy.errors import MissingMetric, UsageError
+from taupy.model.rows import TrialRow
 from taupy.pprof import terminal
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
-from taupy.profiledb import gpu_query, metrics, query, selector
+from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
+from taupy.report.candidates import chosen_groups, has_usual, program, usual_order
 
 HELP = "rank routines by what tuning them could bring"
 
-_USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
-_EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
-             "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
 _OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
-_NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,18 +91,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _by_metric(db: ProfileDB, trial: TrialRow, by: str, args: argparse.Namespace) -> View:
     metric = metrics.resolve(db, trial.id, by)
-    order = args.order or _order(metric.name)
-    values = metrics.flat_values(db, trial.id, metric.name)
-    groups = _groups(values, args.group)
-    chosen = _of_groups(values, groups)
-    if not chosen:
-        raise TaupyError(
-            f"trial {trial.id} has no {metric.name} of routines in "
-            f"{' or '.join(groups) or 'any group'}"
-        )
-    if metric.name == "time":
-        order = args.order or "value"
-    found, wall, remark = _routines(db, trial, groups, chosen, but=metric.name)
+    order: Way = args.order or usual_order(metric.name)
+    groups = chosen_groups(db, trial.id, metric.name, args.group)
+    found, wall, remark = program(db, trial.id, groups, metric.name)
     if not any(one.time_ns for one in found) and order != "value":
         if args.order:
             raise MissingMetric(f"trial {trial.id} has no time to rank by; take --order value")
@@ -133,12 +119,8 @@ def _by_metric(db: ProfileDB, trial: TrialRow, by: str, args: argparse.Namespace
 
 def _usual(db: ProfileDB, trial: TrialRow) -> str:
     """The first of the usual ratios that the trial has, else the roofs, else the time."""
-    for name in _USUAL:
-        try:
-            if metrics.flat_values(db, trial.id, name):
-                return name
-        except MissingMetric:
-            continue
+    if (ratio := has_usual(db, trial.id)) is not None:
+        return ratio
     there = {one.name for one in query.metrics(db, trial.id)}
     if any(name.startswith("flop") for name in there):
         from taupy.commands.roofline_roofs import Wishes, of_trial
@@ -154,11 +136,6 @@ def _usual(db: ProfileDB, trial: TrialRow) -> str:
     raise MissingMetric(
         f"trial {trial.id} has no usual ratio; say which with --by (it has: {names})"
     )
-
-
-def _order(name: str) -> Way:
-    better = next((ratio.better for ratio in RATIOS if ratio.name == name), "")
-    return "shortfall" if better == "high" else "product"
 
 
 def _score(
@@ -180,86 +157,6 @@ def _scored(order: Way, unit: str, score: float) -> float:
     return score / 1000 if order == "product" else score
 
 
-def _groups(values: Sequence[FlatRow], asked: Sequence[str]) -> list[str]:
-    if asked:
-        there = {name for row in values for name in row.groups.split("|")}
-        for group in asked:
-            if group.upper() not in there:
-                raise UsageError(
-                    f"no routine with that metric is in group '{group}' (there is: "
-                    f"{', '.join(sorted(there))})"
-                )
-        return [group.upper() for group in asked]
-    kernels = any("GPU_KERNEL" in row.groups.split("|") for row in values)
-    return ["GPU_KERNEL"] if kernels else []
-
-
-def _of_groups(rows: Sequence[FlatRow], groups: Sequence[str]) -> list[FlatRow]:
-    found = []
-    for row in rows:
-        own = set(row.groups.split("|"))
-        if own & set(groups) if groups else not own & _NOT_CODE:
-            found.append(row)
-    return found
-
-
-def _routines(
-    db: ProfileDB, trial: TrialRow, groups: Sequence[str], values: Sequence[FlatRow], but: str
-) -> tuple[list[Routine], float, str]:
-    """The routines of these groups, the program's time, and a remark on that."""
-    try:
-        times = metrics.flat_values(db, trial.id, "time")
-    except MissingMetric:
-        times = []
-    evidence = {}
-    named = {}
-    for name in _EVIDENCE:
-        if name != but:
-            try:
-                found = metrics.resolve(db, trial.id, name)
-            except MissingMetric:
-                continue
-            evidence[name] = _of_groups(metrics.flat_values(db, trial.id, name), groups)
-            named[name] = found.unit
-    wall, remark = _wall(times)
-    made = candidates.routines(_of_groups(times, groups), values, evidence, named)
-    if groups == ["GPU_KERNEL"]:
-        _add_launches(db, trial.id, made)
-    return made, wall, remark
-
-
-def _add_launches(db: ProfileDB, trial_id: int, made: Sequence[Routine]) -> None:
-    """Who launched the kernels, and what their launches allow."""
-    try:
-        sites = gpu_query.launch_sites(db, trial_id)
-    except TaupyError:  # a trial may have counters without launches
-        return
-    remarks: dict[str, list[str]] = {}
-    for row in gpu_query.kernels(sites):
-        found = remarks.setdefault(row.timer, [])
-        if found:
-            continue  # of several GPUs, the one that is listed first
-        if row.routine and row.routine != NO_OWNER:
-            more = f" and {row.routines - 1} more" if row.routines > 1 else ""
-            found.append(f"launched by {row.routine}{more}")
-        if row.occupancy is not None:
-            why = f", by {row.limiter}" if row.limiter else ""
-            found.append(f"its launches allow an occupancy of {row.occupancy:.2g}{why}")
-    for one in made:
-        one.remarks += remarks.get(one.name, [])
-
-
-def _wall(times: Sequence[FlatRow]) -> tuple[float, str]:
-    """How long the program took: the longest thread of the host, else the GPU's whole time."""
-    host = [row.inclusive for row in times if row.context == 0]
-    if host and max(host) > 0:
-        return max(host), "the program took {}"
-    on_gpu: dict[int, float] = {}
-    for row in times:
-        on_gpu[row.node] = on_gpu.get(row.node, 0) + row.exclusive
-    return max(on_gpu.values(), default=0.0), "the GPU worked for {}: the host was not timed"
-
-
 # --- by the roofs ------------------------------------------------------------
 
 
@@ -276,7 +173,7 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
         )
     of_kernels = known[0].point.of == "kernel"
     groups = ["GPU_KERNEL"] if of_kernels else [one.upper() for one in args.group]
-    found, wall, remark = _routines(db, trial, groups, (), but="")
+    found, wall, remark = program(db, trial.id, groups)
     by_name = {one.point.name: one for one in known}
     shares = {name: one.roof_share for name, one in by_name.items() if one.roof_share is not None}
     ranked = candidates.under_roofs(found, shares, wall)

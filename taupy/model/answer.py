@@ -10,15 +10,17 @@ Adding is done on the sums (`by`, `grouped`), so no value that does not add up i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from taupy.model import callpaths
 from taupy.model.formula import Formula
 from taupy.model.profile import Metric
 from taupy.model.rows import FlatRow, ThreadRow, TimerRow, TreeRow
 from taupy.model.table import Table
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,16 @@ class Answer:
         columns = self.table.summed(groups, count, outermost)
         return replace(self, table=Table({}, {}, columns, count))
 
+    def grouped(self, keys: Iterable[K | None]) -> tuple[list[K], Answer]:
+        """Rows of equal keys as one, in the order in which keys first come; see `summed`.
+
+        Args:
+            keys: of each row; None for a row that does not count.
+        """
+        numbers: dict[K, int] = {}
+        groups = [-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys]
+        return list(numbers), self.summed(groups, len(numbers))
+
     @property
     def timers(self) -> list[TimerRow]:
         """The timer of each row."""
@@ -99,8 +111,8 @@ def flat_rows(answer: Answer) -> list[FlatRow]:
         FlatRow._make((*thread[:3], *timer, calls, subroutines, inclusive, exclusive))
         for thread, timer, calls, subroutines, inclusive, exclusive, in zip(
             answer.table.each("thread"), answer.table.each("timer"), answer.calls(),
-            answer.subroutines(), answer.formula.added(answer.table, "inclusive"),
-            answer.formula.added(answer.table, "exclusive"), strict=True,
+            answer.subroutines(), answer.values("inclusive"),
+            answer.values("exclusive"), strict=True,
         )
     ]  # fmt: skip
     rows.sort(
@@ -121,8 +133,8 @@ def tree_rows(answer: Answer) -> list[TreeRow]:
         for thread, path, above, depth, timer, calls, subroutines, inclusive, exclusive in zip(
             answer.table.each("thread"), paths, parent, callpaths.depths(parent),
             answer.table.each("timer"), answer.calls(), answer.subroutines(),
-            answer.formula.added(answer.table, "inclusive"),
-            answer.formula.added(answer.table, "exclusive"), strict=True,
+            answer.values("inclusive"),
+            answer.values("exclusive"), strict=True,
         )
     ]  # fmt: skip
 

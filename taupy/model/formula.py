@@ -110,14 +110,6 @@ class Formula:
             for parts in self._parts(table, value)
         ]
 
-    def added(self, table: Table, value: str) -> list[float]:
-        """The same, as values that add up by their sums."""
-        if self.evaluate is None:
-            return self.values(table, value)
-        return [
-            Computed(self, () if None in parts else parts) for parts in self._parts(table, value)
-        ]
-
     def is_measured(self, table: Table, value: str) -> list[bool]:
         """Has a row all the sums? Then it counts in those of more rows, also without a value."""
         return [None not in parts for parts in self._parts(table, value)]
@@ -138,44 +130,6 @@ class Formula:
         if self.evaluate is None or scale == 1:
             return numbers
         return [None if number is None else number * scale for number in numbers]
-
-
-class Computed(float):
-    """A value of a formula. Adds up by its parts; divided by a number, so are its parts.
-
-    Whoever adds with anything but `+` (fsum, numpy) gets sums of ratios, which mean nothing.
-    """
-
-    __slots__ = ("formula", "parts")
-    formula: Formula
-    parts: tuple[float, ...]
-
-    def __new__(cls, formula: Formula, parts: Sequence[float]) -> Computed:
-        made = super().__new__(cls, _finite(formula.evaluate or sum, parts) if parts else math.nan)
-        made.formula = formula
-        made.parts = tuple(parts)
-        return made
-
-    def __add__(self, other: float) -> float:
-        if isinstance(other, Computed) and other.formula is self.formula:
-            if not self.parts or not other.parts:
-                return self if self.parts else other
-            return Computed(
-                self.formula, [one + two for one, two in zip(self.parts, other.parts, strict=True)]
-            )
-        if isinstance(other, int | float) and not isinstance(other, Computed) and other == 0:
-            return self
-        return float(self) + float(other)
-
-    __radd__ = __add__
-
-    def __truediv__(self, other: float) -> float:
-        if isinstance(other, Computed) or not self.parts:
-            return float(self) / float(other)
-        return Computed(self.formula, [part / other for part in self.parts])
-
-    def __reduce__(self) -> tuple[type[float], tuple[float]]:
-        return float, (float(self),)
 
 
 def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:

@@ -76,6 +76,28 @@ _GROUP = """
      WHERE timer_group.timer_id IN ({ids})
      ORDER BY timer_group.timer_id, timer_group.name"""
 
+_KERNEL = """
+    SELECT timer.id, CASE WHEN timer.id IN (SELECT timer_group.timer_id FROM timer_group
+                                             WHERE timer_group.name IN ('GPU_KERNEL',
+                                                                        'TAU_GPU_KERNEL'))
+                          THEN timer.short_name END
+      FROM timer WHERE timer.id IN ({ids})"""
+
+# A launched process has its rank for node number; processes that it starts come after it.
+_RANK = """
+    WITH RECURSIVE above (id, trial_id, node) AS (
+        SELECT thread.id, thread.trial_id, thread.node FROM thread WHERE thread.id IN ({ids})
+        UNION
+        SELECT above.id, above.trial_id, process.node
+          FROM above
+          JOIN metadata AS child ON child.trial_id = above.trial_id
+           AND child.node = above.node AND child.name = 'Parent Process ID'
+          JOIN metadata AS process ON process.trial_id = above.trial_id
+           AND process.node < above.node AND process.name = 'Process ID'
+           AND process.value = child.value
+    )
+    SELECT above.id, min(above.node) FROM above GROUP BY above.id"""
+
 _METADATA = """
     SELECT metadata.trial_id, metadata.value FROM metadata
      WHERE metadata.node IS NULL AND metadata.name = {name} AND metadata.trial_id IN ({ids})"""
@@ -128,6 +150,7 @@ DIMENSIONS: dict[str, Dimension] = {
         across="the same node, context and thread",
     ),
     "node": Dimension("thread", _of_thread("thread.node"), across="equal numbers"),
+    "rank": Dimension("thread", _RANK, across="equal numbers"),
     "device": Dimension(
         "thread",
         _of_thread("thread.node, thread.context"),
@@ -148,6 +171,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "file": Dimension("timer", _FILE, lambda file: file or NO_FILE),
     "module": Dimension("timer", _FILE, module_of),
     "group": Dimension("timer", _GROUP, spelling=_upper, several=True),
+    "kernel": Dimension("timer", _KERNEL, across="equal short names; match.py finds more"),
     "callpath": Dimension("callpath", across="equal timers from the root"),
     "parent": Dimension("callpath", across="equal timers from the root"),
     "depth": Dimension("callpath", across="equal numbers"),

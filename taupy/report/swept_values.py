@@ -83,37 +83,26 @@ def measured(db: ProfileDB, meant: Meant, trials: Mapping[int, SweptTrial]) -> l
     ]
     _add_timers(found, answer, keys)
     _add_threads(found, answer)
-    for trial, value in zip(*_summed(answer, labels), strict=True):
+    ids, wholes = answer.grouped(labels)
+    for trial, value in zip(ids, wholes.values("exclusive"), strict=True):
         found[trial].whole = value
     return list(found.values())
-
-
-def _summed(answer: Answer, keys: Sequence[int]) -> tuple[list[int], list[float]]:
-    """The exclusive values of each key together."""
-    numbers: dict[int, int] = {}
-    groups = [numbers.setdefault(key, len(numbers)) for key in keys]
-    return list(numbers), answer.summed(groups, len(numbers)).values("exclusive")
 
 
 def _add_timers(
     found: Mapping[int, Measured], answer: Answer, keys: Sequence[tuple[int, Where, str]]
 ) -> None:
-    numbers: dict[tuple[int, Where, str], int] = {}
-    groups = [numbers.setdefault(key, len(numbers)) for key in keys]
-    sums = answer.summed(groups, len(numbers))
-    timers = [
-        SweptTimer(name, "", calls, _spent(own), _spent(whole))
-        for (_, _, name), calls, own, whole in zip(
-            numbers, sums.calls(), sums.values("exclusive"), sums.values("inclusive"), strict=True
-        )
-    ]
-    for (trial, where, name), timer in zip(numbers, timers, strict=True):
+    places, sums = answer.grouped(keys)
+    for (trial, where, name), calls, own, whole in zip(
+        places, sums.calls(), sums.values("exclusive"), sums.values("inclusive"), strict=True
+    ):
+        timer = SweptTimer(name, "", calls, _spent(own), _spent(whole))
         found[trial].timers[where, name] = timer
-    for group, row, thread, own, whole in zip(
-        groups, answer.timers, answer.threads, answer.values("exclusive"),
+    for (trial, where, name), row, thread, own, whole in zip(
+        keys, answer.timers, answer.threads, answer.values("exclusive"),
         answer.values("inclusive"), strict=True,
     ):  # fmt: skip
-        timer = timers[group]
+        timer = found[trial].timers[where, name]
         timer.groups = timer.groups or row.groups
         for spent, value in ((timer.exclusive, own), (timer.inclusive, whole)):
             if value == value:

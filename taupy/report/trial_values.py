@@ -182,12 +182,10 @@ class TrialValues:
         """
         codes, trials = answer.table.codes, answer.table.labels["trial"]
         threads = codes.get("thread", codes["trial"])
-        places: dict[tuple[int, int, Hashable], int] = {}
-        groups = [
-            -1 if key is None else places.setdefault((trial, thread, key), len(places))
+        places, sums = answer.grouped(
+            None if key is None else (trial, thread, key)
             for trial, thread, key in zip(codes["trial"], threads, keys, strict=True)
-        ]
-        sums = answer.summed(groups, len(places))
+        )
         times = sums.table.column("exclusive", COUNTED) if self.timed else [None] * len(places)
         found: dict[int, Runs] = {}
         for (trial, _, key), number, calls, time in zip(

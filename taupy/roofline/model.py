@@ -83,9 +83,3 @@ def overhead_box(launches: float, latency: float, peak: float, bandwidth: float)
     complexity plane, where its corner lies on the machine balance."""
     seconds = launches * latency
     return Box(seconds, bandwidth * seconds, peak * seconds)
-
-
-def launch_ceiling(flop: float, launches: float, latency: float) -> float:
-    """The performance that launching alone allows, F / (N L), in flop/s."""
-    seconds = launches * latency
-    return flop / seconds if seconds > 0 else math.inf

@@ -10,10 +10,10 @@ from taupy.analysis import candidates
 from taupy.analysis.candidates import Routine
 from taupy.commands import main
 from taupy.model.machine import Ceiling
-from taupy.model.rows import FlatRow
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
+from taupy.report.candidates import program
 from tests.builders import call, gpu_profile, host, profile_of
 from tests.unit.analysis.counted import counted_profile
 
@@ -72,13 +72,15 @@ def test_the_bound_is_amdahls():
     assert candidates.bound(10, 0) == (None, None)
 
 
-def flat(node, timer, exclusive, calls=1):
-    return FlatRow(node, 0, 0, timer, timer, None, None, "PYTHON", calls, 0, exclusive, exclusive)
+def test_nodes_run_beside_each_other(tmp_path):
+    def main(f, g):
+        return call("main", 1, 0, [call("f", 1, f), call("g", 1, g)])
 
-
-def test_nodes_run_beside_each_other():
-    times = [flat(0, "f", 300), flat(0, "f", 200), flat(1, "f", 400), flat(1, "g", 50)]
-    f, g = candidates.routines(times, times, {}, {})
+    with ProfileDB.open(tmp_path / "nodes.db", create=True) as db:
+        threads = host(main(300, 0)), host(main(200, 0), thread=1), host(main(400, 50), node=1)
+        add_profile(db, profile_of(*threads))
+        routines = {one.name: one for one in program(db, 1, [], "time").routines}
+    f, g = routines["f"], routines["g"]
     assert (f.calls, f.time_ns, f.longest_ns, f.value) == (3, 900, 500, 900)
     assert g.longest_ns == 50
 

@@ -63,8 +63,10 @@ def test_the_sum_of_threads_is_the_ratio_of_the_sums(counted):
     one, other = (row for row in metrics.flat_values(counted, 1, "cpu_ipc") if row.line == 1)
     assert (one.exclusive, one.inclusive) == (2.0, 7000 / 2000)
     assert math.isnan(other.exclusive)  # 10/0 has no value of its own, but counts in the sum
-    assert one.exclusive + other.exclusive == 1010 / 500
-    assert sum(row.exclusive for row in metrics.flat_values(counted, 1, "cpu_ipc")) == 7010 / 2000
+    over = metrics.answer(counted, 1, "cpu_ipc", ("thread", "timer")).by("timer")
+    rows = zip(over.timers, over.values("exclusive"), strict=True)
+    assert [value for timer, value in rows if timer.line == 1] == [1010 / 500]
+    assert metrics.answer(counted, 1, "cpu_ipc").values("exclusive") == [7010 / 2000]
 
 
 def test_a_divisor_of_zero_gives_no_value(counted):
@@ -72,8 +74,8 @@ def test_a_divisor_of_zero_gives_no_value(counted):
     found = flat(counted, "warps_per_gld")
     assert found["gpu", "gemm"] == (2.5, 2.5)
     assert all(map(math.isnan, found["gpu", "relu"]))
-    rows = metrics.flat_values(counted, 1, "warps_per_gld")
-    assert sum(row.exclusive for row in rows) == 5000 / 400
+    whole = metrics.answer(counted, 1, "warps_per_gld", ("timer",)).by()
+    assert whole.values("exclusive") == [5000 / 400]
     assert tree(counted, "warps_per_gld")["gpu", "step"] == 5000 / 400  # of the sums
 
 
@@ -109,7 +111,8 @@ def test_only_call_paths_with_all_metrics_count_in_a_sum(counted):
     # The flat profile of a stream has kernels only; all of them together are the same.
     kernels = metrics.flat_values(counted, 1, "warps_in_whole_time")
     assert [row.short_name for row in kernels] == ["relu", "gemm"]
-    assert sum(row.exclusive for row in kernels) == found["gpu", "step"]
+    on_gpu = metrics.answer(counted, 1, "warps_in_whole_time", ("kind", "timer")).by("kind")
+    assert on_gpu.values("exclusive") == [found["gpu", "step"]]
 
 
 def test_counters_read_at_some_routines_go_with_all_that_these_called(db):

@@ -41,14 +41,6 @@ def test_the_interval_of_a_ratio_is_as_wide_as_it_must_be():
     assert s.ratio_interval([0.0, 1, 1, 1, 1], [1.0] * 5) is None
 
 
-def test_the_interval_of_a_median():
-    assert s.median_interval([1, 2, 3, 4, 5]) is None  # 93.75 % at most
-    assert s.median_interval([1, 2, 3, 4, 5], 0.9) == (1, 5, 0.9375)
-    assert s.median_interval([6, 1, 5, 2, 4, 3]) == (1, 6, 0.96875)
-    low, high, confidence = s.median_interval(range(20))
-    assert (low, high) == (5, 14) and confidence >= 0.95
-
-
 def test_intervals_hold_the_truth_as_often_as_they_say():
     random = np.random.default_rng(1)
     held = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -141,15 +140,3 @@ def test_a_missing_or_stuck_git_costs_no_more_than_its_time_limit(tmp_path, monk
     stuck.chmod(0o755)
     monkeypatch.setattr(host, "GIT_TIMEOUT_S", 0.2)
     assert host.git_metadata(str(tmp_path)) == {}
-
-
-def test_versions_are_those_of_the_packages_that_modules_belong_to():
-    # The module `_pytest` belongs to the package pytest, as `pytest` does.
-    assert host.package_versions(["_pytest", "pytest", "os", "json"]) == {
-        "pytest": metadata.version("pytest")
-    }
-
-
-def test_modules_of_no_package_have_no_version():
-    assert host.package_versions(["sys", "my_own_module"]) == {}
-    assert host.package_versions([]) == {}

@@ -109,6 +109,38 @@ def test_kernels_stand_apart_from_the_host(db):
     assert rows(values(db, Question((1,), by=("gpu",))), TIME) == {"NVIDIA H200": 8300}
 
 
+def test_kernels_have_a_dimension_of_their_own(db):
+    add_profile(db, gpu_profile())
+    by_kernel = rows(values(db, Question((1,), by=("kernel",))), TIME)
+    # 500 of the host, 2000 of copies
+    assert by_kernel == {"gemm": 5000, "relu": 800, None: 2500}
+
+
+def test_worker_processes_belong_to_the_rank_that_started_them(db):
+    """Ranks 0 and 1 of two; rank 1 started node 3, which started node 5."""
+    processes = {0: (100, 1), 1: (101, 1), 3: (130, 101), 5: (150, 130)}
+    add_profile(db, profile_of(
+        *(host(call("main", 1, 10 ** node), node=node) for node in processes),
+        node_metadata={
+            node: {"Process ID": str(own), "Parent Process ID": str(parent)}
+            for node, (own, parent) in processes.items()
+        },
+    ))  # fmt: skip
+    assert rows(values(db, Question((1,), by=("rank",))), TIME) == {0: 1, 1: 101010}
+    only = Question((1,), by=("node",), where=(Condition("rank", (1,)),))
+    assert rows(values(db, only), TIME) == {1: 10, 3: 1000, 5: 100000}
+
+
+def test_chosen_call_paths_alone_count(db):
+    add_profile(db, small_profile())
+    every = values(db, Question((1,), by=("callpath",)))
+    paths, numbers = every.each("callpath"), every.column(*TIME)
+    for where in (Condition("callpath", (paths[1],)),), (Condition("callpath", ()),):
+        chosen = values(db, Question((1,), by=("callpath",), where=where))
+        wanted = dict(zip(paths, numbers, strict=True)) if where[0].labels else {}
+        assert rows(chosen, TIME) == {path: wanted[path] for path in wanted if path == paths[1]}
+
+
 def test_many_trials_are_one_statement(db):
     """Application and metadata are labels; what a trial has none of stands under None."""
     for number in range(1, 7):
@@ -167,6 +199,10 @@ def test_units_that_differ_between_trials_are_refused(db):
     with pytest.raises(UsageError, match="'misses' is in count and in line"):
         values(db, Question((1, 2), ("misses",)))
     assert rows(values(db, Question((1, 2))), TIME) == {(): 2}
+    # The name of another metric may hold this one's.
+    assert values(db, Question((1, 2), ("cache_misses",))).column("exclusive", "cache_misses") == (
+        None,
+    )
 
 
 def test_a_question_is_printed_and_kept():
@@ -209,8 +245,8 @@ def fleet(tmp_path_factory):
         yield db
 
 
-DIMENSIONS = ["trial", "application", "meta.library", "thread", "node", "kind", "timer", "file",
-              "group", "module", "callpath", "depth"]  # fmt: skip
+DIMENSIONS = ["trial", "application", "meta.library", "thread", "node", "rank", "kind", "timer",
+              "file", "group", "module", "kernel", "callpath", "depth"]  # fmt: skip
 PLACES = [f"{node}.0.{thread}" for node in range(2) for thread in range(3)]
 
 questions = st.builds(

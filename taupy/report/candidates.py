@@ -1,0 +1,166 @@
+"""What tuning candidates are chosen from: a trial's routines, with time, values and evidence.
+
+Asks the database; `analysis/candidates.py` ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from taupy.analysis import candidates
+from taupy.analysis.candidates import Routine, Way
+from taupy.catalog.ratios import RATIOS
+from taupy.errors import MissingMetric, TaupyError, UsageError
+from taupy.model.answer import Answer
+from taupy.model.gpu import NO_OWNER
+from taupy.profiledb import gpu_query, metrics
+from taupy.profiledb.database import ProfileDB
+
+USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
+"""Ratios to rank by, the first that a trial has."""
+
+_EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
+             "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
+_NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC"}
+_KERNELS = "GPU_KERNEL"
+
+
+class Program(NamedTuple):
+    """The routines of a trial, and how long it took.
+
+    Attributes:
+        wall_ns: of the longest thread of the host, else of the GPU.
+        remark: which of the two; `{}` stands for the time.
+    """
+
+    routines: list[Routine]
+    wall_ns: float
+    remark: str
+
+
+def has_usual(db: ProfileDB, trial_id: int) -> str | None:
+    """The first of the usual ratios that the trial has."""
+    for name in USUAL:
+        try:
+            if len(metrics.flat_profile(db, trial_id, name)):
+                return name
+        except MissingMetric:
+            continue
+    return None
+
+
+def usual_order(metric: str) -> Way:
+    """As the metric is good when small, or when large."""
+    better = next((ratio.better for ratio in RATIOS if ratio.name == metric), "")
+    if metric == "time":
+        return "value"
+    return "shortfall" if better == "high" else "product"
+
+
+def chosen_groups(db: ProfileDB, trial_id: int, metric: str, asked: Sequence[str]) -> list[str]:
+    """The groups that are meant: kernels where none is asked for and these have the metric.
+
+    Raises:
+        UsageError: no routine with that metric is in such a group.
+    """
+    profile = metrics.flat_profile(db, trial_id, metric)
+    there = {name for timer in profile.timers for name in timer.groups.split("|")}
+    for group in asked:
+        if group.upper() not in there:
+            raise UsageError(
+                f"no routine with that metric is in group '{group}' (there is: "
+                f"{', '.join(sorted(there))})"
+            )
+    if asked:
+        return [group.upper() for group in asked]
+    return [_KERNELS] if _KERNELS in there else []
+
+
+def program(
+    db: ProfileDB, trial_id: int, groups: Sequence[str], ranking: str | None = None
+) -> Program:
+    """The routines of these groups (none: all code) with all that speaks for or against them.
+
+    Args:
+        ranking: the metric that ranks, if any.
+
+    Raises:
+        TaupyError: no routine of these groups has the metric that ranks.
+    """
+    values = None
+    if ranking is not None:
+        values = _of_groups(_profile(db, trial_id, ranking), groups)
+        if not len(values):
+            raise TaupyError(
+                f"trial {trial_id} has no {ranking} of routines in "
+                f"{' or '.join(groups) or 'any group'}"
+            )
+    times = _if_there(db, trial_id, "time", ("thread", "node", "timer"))
+    evidence = {}
+    for name in _EVIDENCE:
+        if name != ranking and (answer := _if_there(db, trial_id, name)) is not None:
+            evidence[name] = _of_groups(answer, groups)
+    of_groups = None if times is None else _of_groups(times, groups)
+    routines = candidates.routines(of_groups, values, evidence)
+    if [*groups] == [_KERNELS]:
+        _add_launches(db, trial_id, routines)
+    return Program(routines, *_wall(times))
+
+
+def _profile(db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)) -> Answer:
+    answer = metrics.answer(db, trial_id, name, by)
+    return answer.taken([row for row, here in enumerate(answer.measured()) if here])
+
+
+def _if_there(
+    db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)
+) -> Answer | None:
+    try:
+        return _profile(db, trial_id, name, by)
+    except MissingMetric:
+        return None
+
+
+def _of_groups(answer: Answer, groups: Sequence[str]) -> Answer:
+    rows = []
+    for row, timer in enumerate(answer.timers):
+        own = set(timer.groups.split("|"))
+        if own & set(groups) if groups else not own & _NOT_CODE:
+            rows.append(row)
+    return answer.taken(rows)
+
+
+def _wall(times: Answer | None) -> tuple[float, str]:
+    """How long the program took: the longest thread of the host, else the GPU's whole time."""
+    on_host, on_gpu = 0.0, dict[int, float]()
+    if times is not None:
+        whole, own = times.values("inclusive"), times.values("exclusive")
+        for thread, inclusive, exclusive in zip(times.threads, whole, own, strict=True):
+            if thread.context == 0 and inclusive == inclusive:
+                on_host = max(on_host, inclusive)
+            on_gpu[thread.node] = on_gpu.get(thread.node, 0.0) + exclusive
+    if on_host > 0:
+        return on_host, "the program took {}"
+    return max(on_gpu.values(), default=0.0), "the GPU worked for {}: the host was not timed"
+
+
+def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> None:
+    """Who launched the kernels, and what their launches allow."""
+    try:
+        sites = gpu_query.launch_sites(db, trial_id)
+    except TaupyError:  # a trial may have counters without launches
+        return
+    remarks: dict[str, list[str]] = {}
+    for row in gpu_query.kernels(sites):
+        if row.timer in remarks:
+            continue  # of several GPUs, the one that is listed first
+        found = remarks[row.timer] = []
+        if row.routine and row.routine != NO_OWNER:
+            more = f" and {row.routines - 1} more" if row.routines > 1 else ""
+            found.append(f"launched by {row.routine}{more}")
+        if row.occupancy is not None:
+            why = f", by {row.limiter}" if row.limiter else ""
+            found.append(f"its launches allow an occupancy of {row.occupancy:.2g}{why}")
+    for one in routines:
+        one.remarks += remarks.get(one.name, [])
