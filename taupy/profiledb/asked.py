@@ -64,8 +64,11 @@ class Asked:
         where = question.where
         trials = ids_where(db, "trial", question.trials, where)
         chosen = list(question.trials) if trials is None else trials
+        every = ids_of(db, "thread", chosen)
         threads = ids_where(db, "thread", chosen, where)
-        there = ids_of(db, "thread", chosen) if threads is None else threads
+        if threads is not None and len(threads) == len(every):
+            threads = None  # all of them need no list
+        there = every if threads is None else threads
         found = metrics_of(db, question.trials)
         measured = {name for of_trial in found.values() for name in of_trial}
         sums = [Sum("", (text,)) if text in measured else Sum.of(text) for text in question.metrics]

@@ -151,7 +151,7 @@ class _Asked:
     def has(self, where: Where) -> bool:
         """Was the metric measured there in any trial?"""
         whole = replace(self.values, value="exclusive")
-        return any(len(answer) for answer in whole.answers(where=where))
+        return any(len(answer) for answer in whole.answers(where=where, calls=False))
 
     def answer(self, where: Where | None) -> Answer:
         by = self.question.by

@@ -238,17 +238,18 @@ class _Cells:
         """The whole of each trial: of its host's threads, or where they have none, its GPUs'."""
         value: Value = self.layout.value if self.layout.value in COUNTS else "exclusive"
         whole = replace(self.values, value=value)
-        by_kind: dict[int, dict[Where, tuple[float, float | None]]] = {}
+        found: dict[int, tuple[float, float | None]] = {}
         kinds: tuple[Where, ...] = ("host", "gpu")
         for where in kinds:
-            for answer in whole.answers(where=where):
+            if len(found) == len(self.trials):
+                break
+            for answer in whole.answers(where=where, calls=False):
                 for trial, runs in whole.runs(answer, [""] * len(answer), where).items():
                     for number in runs.values.values():
-                        found = by_kind.setdefault(trial, {})
-                        found.setdefault(where, (number, runs.times.get("")))
+                        found.setdefault(trial, (number, runs.times.get("")))
         for row in self.trials:
-            for number, time in [*by_kind.get(row.id, {}).values()][:1]:
-                yield self._entry(row.id, {}, self._share(row, number, time))
+            if row.id in found:
+                yield self._entry(row.id, {}, self._share(row, *found[row.id]))
 
     def _of_timers(self) -> Iterator[Entry]:
         values, where = self.values, self._where
