@@ -4,6 +4,7 @@
 # make check   lint, format, types, import floors, docs
 # make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
 # make random   run random programs that are counted independently (PROGRAMS=3000 SEED=N)
+# make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
 # make wheel   build a wheel, and try it where there is no compiler
 # make bench   measure what measuring costs
 # make gpu-wheels   fetch into .whl what a GPU machine without network may lack
@@ -28,7 +29,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs sanitize random bench wheel \
+.PHONY: demo test-environment test test-all check lint types floors docs sanitize random foreign bench wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
@@ -68,6 +69,9 @@ SEED ?= $(shell date +%s)
 random: test-environment
 	TAUPY_RANDOM_PROGRAMS=$(PROGRAMS) TAUPY_RANDOM_SEED=$(SEED) \
 	  $(TEST)/bin/python -m pytest -q -n 2 tests/random_programs
+
+foreign: test-environment
+	$(TEST)/bin/python scripts/foreign.py $(FOREIGN)
 
 bench: $(TEST)/.installed-bench
 	for what in overhead bias training startup memory store counters ceilings compare formats gpu_records; do \

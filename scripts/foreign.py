@@ -1,0 +1,200 @@
+"""Runs test suites of others with and without taupy, and names the tests that only pass without.
+
+    python scripts/foreign.py                        CPython's own tests: all modules
+    python scripts/foreign.py test_generators ...    some of them
+    python scripts/foreign.py --package attrs ...    the tests in a package's source distribution
+    python scripts/foreign.py --share                a few minutes of it, for CI
+
+Every module runs plain, then measured. A test that passed plain and failed measured is tried again,
+each way: it is a regression if it passes plain again and fails measured again. Results are kept in
+--folder as each module ends, and what is there is not run again; --report prints a summary of them.
+docs/fidelity.md lists the known regressions of each Python with their causes; ends with 1 if there
+are others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+KNOWN = ROOT / "docs" / "fidelity.md"
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+SECONDS = 600  # for one module, one way
+SHARE = [
+    "test_generators", "test_coroutines", "test_contextlib", "test_exceptions", "test_traceback",
+    "test_weakref", "test_sys_setprofile", "test_fork1", "test_atexit", "test_thread",
+    "test_dynamic", "test_frame",
+]  # fmt: skip
+NOT_TESTED = {  # they take hours, a network or a display
+    "test_concurrent_futures", "test_multiprocessing_fork", "test_multiprocessing_forkserver",
+    "test_multiprocessing_spawn", "test_peg_generator", "test_tools", "test_venv", "test_ensurepip",
+    "test_idle", "test_tkinter", "test_ttk", "test_ttk_guionly", "test_ttk_textonly", "test_turtle",
+    "test_socket", "test_ssl", "test_urllib2net", "test_bigmem", "test_regrtest", "test_gdb",
+}  # fmt: skip
+
+Outcomes = dict[str, str]
+"""Name of a test -> passed, failed or skipped."""
+
+
+class Suite(NamedTuple):
+    """Something whose tests can be run by `python ARGUMENTS`, which writes JUnit's XML."""
+
+    name: str
+    arguments: list[str]
+    folder: Path
+    xml: Path
+
+
+def run(suite: Suite, measured: bool) -> Outcomes | None:
+    """Its outcomes; None if it did not come to an end or left none."""
+    suite.xml.unlink(missing_ok=True)
+    taupy = ["-m", "taupy", "run", "--db", str(suite.folder / "taupy.db"), "--"]
+    command = [sys.executable, *(taupy if measured else []), *suite.arguments]
+    output = suite.folder / f"{suite.name}-{'taupy' if measured else 'plain'}.log"
+    with open(output, "wb") as log:
+        try:
+            subprocess.run(
+                command,
+                cwd=suite.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return None
+    for database in suite.folder.glob("taupy.db*"):
+        database.unlink()
+    try:
+        cases = ElementTree.parse(suite.xml).getroot().iter("testcase")
+    except (OSError, ElementTree.ParseError):
+        return None
+    return {_name(case): _outcome(case) for case in cases}
+
+
+def _name(case: ElementTree.Element) -> str:
+    owner = case.get("classname")
+    return f"{owner}.{case.get('name')}" if owner else str(case.get("name"))
+
+
+def _outcome(case: ElementTree.Element) -> str:
+    parts = {part.tag for part in case}
+    if parts & {"failure", "error"}:
+        return "failed"
+    return "skipped" if "skipped" in parts else "passed"
+
+
+def compare(suite: Suite) -> dict[str, object]:
+    """Regressions of one suite, and how much was compared."""
+    plain = run(suite, measured=False)
+    if not plain:
+        return {
+            "tests": 0,
+            "regressions": [],
+            "note": "its tests do not end, or tell nothing, here",
+        }
+    measured = run(suite, measured=True)
+    worse = _worse(plain, measured)
+    if worse:
+        again = _worse(run(suite, measured=False) or {}, run(suite, measured=True))
+        worse = [name for name in worse if name in again]
+    return {"tests": sum(o == "passed" for o in plain.values()), "regressions": worse}
+
+
+def _worse(plain: Outcomes, measured: Outcomes | None) -> list[str]:
+    """Tests that pass plain only. If nothing was left behind, all of them."""
+    return sorted(
+        name
+        for name, outcome in plain.items()
+        if outcome == "passed" and (measured or {}).get(name) != "passed"
+    )
+
+
+def cpython_suites(modules: list[str], folder: Path) -> list[Suite]:
+    if not modules:
+        listed = subprocess.run(
+            [sys.executable, "-m", "test", "--list-tests"], capture_output=True, text=True
+        )
+        modules = [name for name in listed.stdout.split() if name not in NOT_TESTED]
+    return [
+        Suite(
+            name,
+            ["-m", "test", "-q", "--junit-xml", str(folder / f"{name}.xml"), name],
+            folder,
+            folder / f"{name}.xml",
+        )
+        for name in modules
+    ]
+
+
+def package_suite(package: str, folder: Path) -> Suite:
+    """The tests of a package's newest source distribution; what they need must be installed."""
+    where = folder / package
+    where.mkdir(parents=True, exist_ok=True)
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
+    subprocess.run([*pip, "-d", str(where), package], check=True)
+    [archive] = where.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(where, filter="data")
+    [source] = [path for path in where.iterdir() if path.is_dir()]
+    xml = where / "results.xml"
+    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml", str(xml)]
+    return Suite(package, arguments, source, xml)
+
+
+def known_regressions() -> set[str]:
+    """Names of tests that docs/fidelity.md lists for this Python."""
+    if not KNOWN.exists():
+        return set()
+    section = re.search(
+        rf"^## Python {re.escape(VERSION)}$(.*?)(^## |\Z)", KNOWN.read_text(), re.M | re.S
+    )
+    return set(re.findall(r"`([\w.\-\[\]]+)`", section[1])) if section else set()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("modules", nargs="*", help="test modules of CPython")
+    parser.add_argument("--package", action="append", default=[])
+    parser.add_argument("--share", action="store_true")
+    parser.add_argument("--report", action="store_true", help="run nothing, print what is there")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "foreign" / VERSION)
+    arguments = parser.parse_args()
+    folder = arguments.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    results = folder / "results.json"
+    done: dict[str, dict] = json.loads(results.read_text()) if results.exists() else {}
+    if not arguments.report:
+        suites = [package_suite(name, folder) for name in arguments.package]
+        if not suites or arguments.modules:
+            modules = SHARE if arguments.share else arguments.modules
+            suites += cpython_suites(modules, folder)
+        for suite in suites:
+            if suite.name not in done:
+                done[suite.name] = compare(suite)
+                results.write_text(json.dumps(done, indent=1))
+                print(f"{suite.name}: {done[suite.name]}", flush=True)
+    return report(done)
+
+
+def report(done: dict[str, dict]) -> int:
+    regressions = [name for result in done.values() for name in result["regressions"]]
+    unknown = sorted(set(regressions) - known_regressions())
+    tests = sum(result["tests"] for result in done.values())
+    print(f"Python {VERSION}: {len(done)} suites, {tests} tests pass under plain python; ", end="")
+    print(f"{len(regressions)} of them fail under taupy, {len(unknown)} for no known reason")
+    for name in unknown:
+        print(f"  {name}")
+    return 1 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
