@@ -1,12 +1,12 @@
 """Which routines are worth tuning, and what the program would gain at most.
 
     taupy candidates                        by the first ratio that the trial has, else the roofs
-    taupy candidates --by warps_per_inst    TAU's: the ratio times the time, largest first
-    taupy candidates --by ipc               good when large: time lost against the best one
-    taupy candidates --by ipc --target 2    ... or against 2
-    taupy candidates --by gld --order value by the metric itself
-    taupy candidates --by roofline          time lost against the roofs of the machine
-    taupy candidates --by time
+    taupy candidates --metric warps_per_inst    TAU's: the ratio times the time, largest first
+    taupy candidates --metric ipc               good when large: time lost against the best one
+    taupy candidates --metric ipc --target 2    ... or against 2
+    taupy candidates --metric gld --order value by the metric itself
+    taupy candidates --metric roofline          time lost against the roofs of the machine
+    taupy candidates --metric time
 
 Any metric will do, measured or derived (`taupy derive` lists those). Each candidate comes with
 its evidence and a bound by Amdahl's law: what the program would gain if that time were gone.
@@ -39,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "selector", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
     )
-    parser.add_argument("--by", metavar="METRIC", help="a metric, `time` or `roofline`")
+    parser.add_argument(
+        "--metric", metavar="NAME", help="what ranks: a metric, `time` or `roofline`"
+    )
+    # In all other commands --by is a dimension.
+    parser.add_argument("--by", dest="metric", action=options.Renamed, help=argparse.SUPPRESS)
     parser.add_argument(
         "--order",
         choices=("product", "shortfall", "value"),
@@ -61,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="of --by roofline: which roofs, as `taupy roofline` takes them (default: its own)",
+        help="of --metric roofline: which roofs, as `taupy roofline` takes them (default: its own)",
     )
     parser.add_argument("--limit", "-n", type=int, default=10, metavar="N", help="default: 10")
     options.add_database_argument(parser)
@@ -73,12 +77,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--limit is a number of routines, 0 or more")
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.one(db, args.selector)
-        by = args.by or ("roofline" if args.ceilings else _usual(db, trial))
+        by = args.metric or ("roofline" if args.ceilings else _usual(db, trial))
         if args.ceilings and by != "roofline":
-            raise UsageError("--ceilings goes with --by roofline")
+            raise UsageError("--ceilings goes with --metric roofline")
         if by == "roofline":
             if args.order or args.target is not None:
-                raise UsageError("--order and --target do not go with --by roofline: roofs do it")
+                raise UsageError(
+                    "--order and --target do not go with --metric roofline: roofs do it"
+                )
             view = _by_roofline(db, trial, args)
         else:
             view = _by_metric(db, trial, by, args)
@@ -134,7 +140,7 @@ def _usual(db: ProfileDB, trial: TrialRow) -> str:
         return "time"
     names = ", ".join(sorted(there)) or "none"
     raise MissingMetric(
-        f"trial {trial.id} has no usual ratio; say which with --by (it has: {names})"
+        f"trial {trial.id} has no usual ratio; say which with --metric (it has: {names})"
     )
 
 

@@ -56,6 +56,23 @@ def percent(text: str) -> float:
     return value
 
 
+class Renamed(argparse.Action):
+    """An option under its old name, for one version: one line says the new one.
+
+    add_argument("--old", dest="new", action=Renamed, help=argparse.SUPPRESS)
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        say(f"{option_string} is now --{self.dest.replace('_', '-')}")
+        setattr(namespace, self.dest, values)
+
+
 def seconds(text: str) -> float:
     """An option's value that is a time: 90, 90s, 10m, 10min, 2h."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text)

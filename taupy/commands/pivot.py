@@ -41,11 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_database_argument(parser)
     table = parser.add_argument_group("the table")
     table.add_argument(
-        "--rows", type=_names, default=("application",), metavar="LABELS",
-        help="one label or several, such as application,library,kernel (default: application)",
+        "--by", "--rows", dest="rows", type=_names, default=("application",), metavar="DIMENSIONS",
+        help="down the side: one or several, such as application,library,kernel (default: "
+        "application)",
     )  # fmt: skip
     table.add_argument(
-        "--columns", type=_names, default=("gpu",), metavar="LABELS", help="default: gpu"
+        "--columns", type=_names, default=("gpu",), metavar="DIMENSIONS", help="default: gpu"
     )
     table.add_argument(
         "--cell", action="append", default=[], metavar="METRIC",

@@ -39,6 +39,7 @@ from taupy.pprof.selection import Test
 from taupy.pprof.view import View
 from taupy.profiledb import gpu_query, metrics, query, selector, sources
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import WITHIN, following
 from taupy.profiledb.meaning import Resolved
 
 TREE_MIN_PERCENT = 1.0
@@ -179,7 +180,9 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     )
     views.add_argument("--callers", metavar="ROUTINE", help="who calls it")
     views.add_argument("--callees", metavar="ROUTINE", help="whom it calls")
-    views.add_argument("--by", choices=("file", "module", "group"), help="sums over routines")
+    views.add_argument(
+        "--by", choices=WITHIN, metavar="DIMENSION", help="sums by " + ", ".join(WITHIN)
+    )
     views.add_argument("--events", action="store_true", help="user events, call path by call path")
     views.add_argument(
         "--kernels", action="store_true", help="what ran on the GPUs, and who launched it"
@@ -345,7 +348,9 @@ class Asked:
             return self._tree(threads, metric)
         if args.by:
             answer = self._call_paths(threads, metric.name)
-            return [grouping.view(answer, args.by, order, self._meant(answer))]
+            source, labels = following(self.db, self.trial_id, args.by)
+            meant = self._meant(answer)
+            return [grouping.view(answer, args.by, source, labels, order, meant)]  # type: ignore[arg-type]
         if args.callers is not None or args.callees is not None:
             return self._call_graph(threads, metric.name, order)
         return self._tables(threads, metric.name)

@@ -1,4 +1,4 @@
-"""Routines summed up by file, module or group.
+"""Call paths summed up by a dimension: file, module, group, kernel, node, rank, device ...
 
 Exclusive values are sums. Inclusive is the time during which any routine of the
 file (module, group) was on the stack: it is counted once, however its routines call
@@ -7,14 +7,12 @@ each other. Flat profiles cannot tell that, so all comes from the call tree.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from taupy.model import callpaths
 from taupy.model.answer import Answer
-from taupy.model.names import NO_FILE, module_of
 from taupy.model.rows import TimerRow
 from taupy.model.table import Table
 from taupy.pprof import figures
@@ -23,31 +21,40 @@ from taupy.pprof.flat import metric_remark
 from taupy.pprof.selection import Test
 from taupy.pprof.view import Column, View
 
-By = Literal["file", "module", "group"]
 
-_NAMES: dict[By, Callable[[TimerRow], Sequence[str]]] = {
-    "file": lambda timer: (timer.file or NO_FILE,),
-    "module": lambda timer: (module_of(timer.file),),
-    "group": lambda timer: tuple(dict.fromkeys(timer.groups.split("|"))),
-}
-
-
-def view(answer: Answer, by: By, order: Order, meant: Test | None = None) -> View:
-    """One line a file, module or group, over all threads of the call paths.
+def view(
+    answer: Answer,
+    by: str,
+    source: Literal["timer", "thread"],
+    labels: Mapping[Any, Sequence[str]],
+    order: Order,
+    meant: Test | None = None,
+) -> View:
+    """One line a label, over all threads of the call paths.
 
     A routine in several groups counts in each. Calls are those of its routines, also
     among themselves.
+
+    Args:
+        by: the dimension's name.
+        source: what it follows from; `labels` are those of each timer or thread.
     """
     table, metric, whole = answer.table, answer.metric, _whole(answer)
+    wanted = [meant is None or meant(timer) for timer in table.labels["timer"]]
     names: dict[str, int] = {}
-    groups: list[tuple[int, ...]] = [() for _ in table.labels["timer"]]
-    routines: Counter[str] = Counter()
-    for code in dict.fromkeys(table.codes["timer"]):
-        timer = table.labels["timer"][code]
-        if meant is None or meant(timer):
-            routines.update(_NAMES[by](timer))
-            groups[code] = tuple(names.setdefault(name, len(names)) for name in _NAMES[by](timer))
-    of_row = [groups[code] for code in table.codes["timer"]]
+    routines: dict[str, set[int]] = {}
+    numbers: list[tuple[int, ...]] = [() for _ in table.labels[source]]
+    rows_of = dict.fromkeys(zip(table.codes[source], table.codes["timer"], strict=True))
+    for code, timer in rows_of:
+        if wanted[timer]:
+            here = list(dict.fromkeys(labels[table.labels[source][code]]))
+            numbers[code] = tuple(names.setdefault(name, len(names)) for name in here)
+            for name in here:
+                routines.setdefault(name, set()).add(timer)
+    of_row = [
+        numbers[code] if wanted[timer] else ()
+        for code, timer in zip(table.codes[source], table.codes["timer"], strict=True)
+    ]
     sums = callpaths.grouped(table, callpaths.parents(table), of_row, len(names))
     summed = replace(answer, table=Table({}, {}, sums, len(names)))
     found = [
@@ -61,7 +68,8 @@ def view(answer: Answer, by: By, order: Order, meant: Test | None = None) -> Vie
     columns = [percent, exclusive, inclusive, calls, subroutines,
                Column("routines", "int", "#Routines", width=10),
                Column(by, "text", by.capitalize())]  # fmt: skip
-    cells = [(*figures.value_cells(one)[:5], routines.get(one.timer), one.timer) for one in chosen]
+    counts = {name: len(timers) for name, timers in routines.items()}
+    cells = [(*figures.value_cells(one)[:5], counts.get(one.timer), one.timer) for one in chosen]
     return View(f"FUNCTION SUMMARY (total) BY {by.upper()}:{metric_remark(metric)}", columns, cells)
 
 

@@ -179,6 +179,26 @@ DIMENSIONS: dict[str, Dimension] = {
 """By name. The last three are columns of a call path's row; a parent is a call path's id."""
 
 
+WITHIN = ("file", "module", "group", "kernel", "node", "rank", "device", "kind", "thread")
+"""What the values of one trial may be grouped by; calls of timers and call paths aside."""
+
+
+def written(name: str, label: Any) -> str:
+    """A label of this dimension in a table."""
+    if label is None:
+        return "" if name == "group" else f"(no {name})"
+    return ".".join(map(str, label[:3])) if isinstance(label, tuple) else str(label)
+
+
+def following(db: ProfileDB, trial: int, name: str) -> tuple[Id, dict[Any, list[str]]]:
+    """What a dimension follows from, and its labels, as they are written, for each such label."""
+    source = dimension(name).of
+    ids = ids_of(db, source, [trial])
+    from_source = labels(db, source, ids)
+    of_id = labels(db, name, ids)
+    return source, {from_source[id][0]: [written(name, label) for label in of_id[id]] for id in ids}
+
+
 def dimension(name: str) -> Dimension:
     """The dimension of that name.
 

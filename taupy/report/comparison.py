@@ -22,15 +22,20 @@ from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.dimensions import ids_of
+from taupy.profiledb.dimensions import WITHIN, ids_of, written
 from taupy.profiledb.trial_facts import EventSums
 from taupy.report.calls import CallsOfPaths, Medians
 from taupy.report.path_names import PathsById, path_keys
 from taupy.report.sides import Side
 from taupy.report.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 
-By = Literal["routine", "kernel", "callpath", "group", "file", "module", "event", "metadata"]
-BYS: tuple[By, ...] = get_args(By)
+By = str
+"""A dimension, or one of what else a comparison has rows for."""
+
+BYS: tuple[By, ...] = (
+    "routine", "kernel", "callpath", *(name for name in WITHIN if name != "kernel"),
+    "event", "metadata",
+)  # fmt: skip
 
 FIRST_ROWS = 25
 """So many rows people see; what they need is asked for at once."""
@@ -157,9 +162,7 @@ class _Asked:
         by = self.question.by
         if by == "callpath":
             return self._same_callpaths() or self._callpaths()
-        if by in ("group", "file", "module"):
-            return self._grouped(by)
-        return self._routines(where)
+        return self._routines(where) if by in ("routine", "kernel") else self._grouped(by)
 
     def _routines(self, where: Where | None) -> Answer:
         found = self.values.answers("timer", where=where, limits=self._limits)
@@ -181,13 +184,15 @@ class _Asked:
 
         return self._answer(where, self._runs(found, keyed, where), keys)
 
-    def _grouped(self, by: Literal["group", "file", "module"]) -> Answer:
+    def _grouped(self, by: str) -> Answer:
         found = self.values.answers(by, limits=self._limits)
-        names = {name or "" for answer in found for name in answer.table.labels[by]}
-        keys = {name: Key(name, name, name, None, None, "", "same") for name in names}
+        names = {written(by, label) for answer in found for label in answer.table.labels[by]}
+        keys: dict[Hashable, Key] = {
+            name: Key(name, name, name, None, None, "", "same") for name in names
+        }
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            return [name or "" for name in answer.table.each(by)]
+            return [written(by, label) for label in answer.table.each(by)]
 
         return self._answer(None, self._runs(found, keyed, None), keys)
 

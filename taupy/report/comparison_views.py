@@ -22,9 +22,6 @@ _TITLES = {
     ("routine", "gpu"): "ON THE GPU",
     ("kernel", "gpu"): "ON THE GPU",
     ("callpath", None): "CALL PATHS",
-    ("group", None): "GROUPS",
-    ("file", None): "FILES",
-    ("module", None): "MODULES",
     ("event", None): "USER EVENTS",
 }
 
@@ -151,7 +148,7 @@ def rows_view(
     elif rest:
         rows_word = "row" if len(rest) == 1 else "rows"
         left.insert(0, f"{units.count(len(rest))} more {rows_word}: --limit N or --all shows them")
-    title = _TITLES[answer.by, answer.where]
+    title = _TITLES.get((answer.by, answer.where)) or f"{answer.by.upper()}S"
     return View(f"{title}: {_what(answer)}, {_order(answer, shown)}", layout.columns, cells, left)
 
 

@@ -22,12 +22,13 @@ from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow, TrialRow
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import WITHIN, written
 from taupy.report.comparison import metric_shown
 from taupy.report.peaks import Peaks
 from taupy.report.trial_values import Over, TrialValues, Value, Where
 
-ROW_DIMENSIONS = ("routine", "kernel", "group", "file", "module")
-"""Labels of timers; all others are labels of trials."""
+ROW_DIMENSIONS = ("routine", *WITHIN)
+"""Labels of timers and threads; all others are labels of trials."""
 
 TRIAL_DIMENSIONS = ("application", "experiment", "trial", "id", "gpu", "tag", "host", "state")
 METRIC = "metric"
@@ -282,9 +283,9 @@ class _Cells:
         for name in self.timer_names:
             if name in ("routine", "kernel"):
                 pairs = zip(table.each("trial"), answer.timers, strict=True)
-                columns.append(names[trial][timer] for trial, timer in pairs)
+                columns.append([names[trial][timer] for trial, timer in pairs])
             else:
-                columns.append(label or "" for label in table.each(name))
+                columns.append([written(name, label) for label in table.each(name)])
         return zip(*columns, strict=True)
 
     def _names(self, found: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:

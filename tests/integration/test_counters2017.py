@@ -96,14 +96,14 @@ def test_the_ratio_of_all_kernels_is_that_of_their_sums(db):
 @pytest.mark.parametrize("gpu", ["M40", "P100"])
 def test_the_vgg_candidates_come_in_their_order_with_their_products(taupy, gpu):
     answer = json.loads(
-        taupy("candidates", f"vgg/*/{gpu}", "--by", "warps_per_inst_by_time", "--json")
+        taupy("candidates", f"vgg/*/{gpu}", "--metric", "warps_per_inst_by_time", "--json")
     )
     table = [row for row in printed("vgg_candidates.csv") if row["gpu"] == gpu]
     assert [(row["timer"], f"{row['value']:.2f}") for row in answer["rows"]] == [
         (row["timer"], row["warps_per_inst_by_time"]) for row in table
     ]
     answer = json.loads(
-        taupy("candidates", f"vgg/*/{gpu}", "--by", "gmem_per_inst_by_time", "--json")
+        taupy("candidates", f"vgg/*/{gpu}", "--metric", "gmem_per_inst_by_time", "--json")
     )
     found = {row["timer"]: f"{row['value']:.4f}" for row in answer["rows"]}
     assert found == {row["timer"]: row["gmem_per_inst_by_time"] for row in table}

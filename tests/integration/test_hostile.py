@@ -47,7 +47,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     ],
     "avail": [["{evil}"], ["--chip", "{evil}"], ["--check", "{evil}"]],
     "derive": [["list"], ["show", "{evil}"], ["sql", f"{EVIL}metric"], ["add", "{evil}", "time"]],
-    "candidates": [["1"], ["2"], ["1", "--by", f"{EVIL}metric"]],
+    "candidates": [["1"], ["2"], ["1", "--metric", f"{EVIL}metric"]],
     "import": [["{evil}"]],
     "export": None,
     "sweep": [["{all}", "--over", "n"], ["--over", "{evil}"]],

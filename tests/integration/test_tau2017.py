@@ -133,7 +133,7 @@ def test_tuning_candidates_come_in_the_printed_order(database, gpu):
 def test_candidates_gives_them_too(database):
     rows = taupy(
         database,
-        *("candidates", "VGG/Neon/P100", "--by", "warps_per_inst_x_time", "--order", "value"),
+        *("candidates", "VGG/Neon/P100", "--metric", "warps_per_inst_x_time", "--order", "value"),
     )
     table = [row for row in printed("tuning") if row["gpu"] == "P100"]
     assert [row["timer"] for row in rows] == [row["kernel"] for row in table]

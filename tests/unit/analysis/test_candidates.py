@@ -118,31 +118,33 @@ def test_the_first_ratio_of_kernels_is_taken(database, capsys):
 
 
 def test_a_ratio_that_is_good_when_large_is_held_against_the_best(database, capsys):
-    answer = shown(capsys, "--by", "flop_rate")
+    answer = shown(capsys, "--metric", "flop_rate")
     assert "time lost against flop_rate = 1.6E+12 flop/s" in answer["title"]
     assert [row["timer"] for row in answer["rows"]] == ["relu(float*)", "gemm(float*)"]
-    answer = shown(capsys, "--by", "flop_rate", "--target", "3.2e12")
+    answer = shown(capsys, "--metric", "flop_rate", "--target", "3.2e12")
     assert [row["timer"] for row in answer["rows"]] == ["gemm(float*)", "relu(float*)"]
     assert answer["rows"][0]["lost_ns"] == pytest.approx(2500)
 
 
 def test_any_metric_ranks(database, capsys):
-    assert [row["value"] for row in shown(capsys, "--by", "gld", "--order", "value")["rows"]] == [
+    assert [
+        row["value"] for row in shown(capsys, "--metric", "gld", "--order", "value")["rows"]
+    ] == [
         400,
         0,
     ]
-    by_time = shown(capsys, "--by", "time", "-n", "2")
+    by_time = shown(capsys, "--metric", "time", "-n", "2")
     assert [row["timer"] for row in by_time["rows"]] == ["gemm(float*)", "relu(float*)"]
     assert by_time["notes"][-1] == "1 more; --limit N shows them"
-    hosts = shown(capsys, "--by", "cpu_ipc")
+    hosts = shown(capsys, "--metric", "cpu_ipc")
     assert hosts["rows"][0]["timer"] == "<module> [{train.py}{1}]"
-    calls = shown(capsys, "--by", "time", "--group", "cuda_api")
+    calls = shown(capsys, "--metric", "time", "--group", "cuda_api")
     assert [row["timer"] for row in calls["rows"]] == ["cudaLaunchKernel"]
 
 
 def test_the_evidence_tells_who_launched_a_kernel(database, capsys):
     add_profile(database, gpu_profile(5))
-    answer = shown(capsys, "--by", "time")
+    answer = shown(capsys, "--metric", "time")
     assert answer["rows"][0]["evidence"].startswith(
         "launched by step [{train.py}{5}]; its launches allow an occupancy of 0.5, by registers"
     )
@@ -154,7 +156,7 @@ def roof(kind, name, value, unit):
 
 def test_the_roofs_rank_by_what_they_would_allow(database, capsys, refused):
     add_profile(database, counted_profile(2, metadata={"GPU Name": "NVIDIA Test GPU"}))
-    line = refused("--by", "roofline")
+    line = refused("--metric", "roofline")
     assert "bytes" in line or "roofs" in line
     profile = counted_profile(3, metadata={"GPU Name": "NVIDIA Test GPU"})
     stream = profile.threads[2].tree
@@ -164,7 +166,7 @@ def test_the_roofs_rank_by_what_they_would_allow(database, capsys, refused):
     add_profile(database, profile)
     add_ceilings(database, [roof("compute", "fp32", 3.2e12, "flop/s"),
                             roof("bandwidth", "DRAM", 2e10, "B/s")])  # fmt: skip
-    answer = shown(capsys, "--by", "roofline")
+    answer = shown(capsys, "--metric", "roofline")
     assert "against the roof" in answer["title"]
     rows = {row["timer"]: row for row in answer["rows"]}
     # gemm: 4e6 flop in 2500 ns is half of 3.2e12 flop/s; relu: 8000 B in 800 ns half of 2e10 B/s.
@@ -176,7 +178,7 @@ def test_the_roofs_rank_by_what_they_would_allow(database, capsys, refused):
     same = shown(capsys, "--ceilings", "NVIDIA Test GPU")
     assert same["rows"] == answer["rows"]
     assert "'X1' is no file, no source" in refused("--ceilings", "X1", code=2)
-    assert "goes with --by roofline" in refused("--by", "gld", "--ceilings", "X1", code=2)
+    assert "goes with --metric roofline" in refused("--metric", "gld", "--ceilings", "X1", code=2)
 
 
 @pytest.fixture
@@ -191,13 +193,16 @@ def refused(capsys):
 
 
 def test_what_cannot_be_ranked_is_refused_in_one_line(database, refused):
-    assert "has no metric 'nix'" in refused("--by", "nix")
-    assert "no routine with that metric is in group 'phase'" in refused("--group", "phase", code=2)
-    assert "do not go with --by roofline" in refused("--by", "roofline", "--target", "1", code=2)
+    assert "has no metric 'nix'" in refused("--metric", "nix")
+    said = refused("--group", "phase", code=2)
+    assert "no routine with that metric is in group 'phase'" in said
+    assert "do not go with --metric roofline" in refused(
+        "--metric", "roofline", "--target", "1", code=2
+    )
     assert "0 or more" in refused("--limit=-1", code=2)
     add_profile(database, profile_of(host(call("f", 1, {"misses": 3})), number=9))
-    assert "no usual ratio; say which with --by (it has: misses)" in refused("2")
-    assert "no time to rank by" in refused("2", "--by", "misses", "--order", "product")
+    assert "no usual ratio; say which with --metric (it has: misses)" in refused("2")
+    assert "no time to rank by" in refused("2", "--metric", "misses", "--order", "product")
 
 
 def test_csv_and_text_have_the_same_rows(database, capsys):
@@ -207,3 +212,11 @@ def test_csv_and_text_have_the_same_rows(database, capsys):
     text = capsys.readouterr().out
     assert [row["rank"] for row in rows] == ["1", "2"]
     assert "relu" in text and "Speedup" in text
+
+
+def test_the_old_spelling_works_and_says_the_new_one(database, capsys):
+    new = shown(capsys, "--metric", "flop_rate")
+    assert main(["candidates", "--json", "--by", "flop_rate"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out) == new
+    assert told.err == "taupy: --by is now --metric\n"

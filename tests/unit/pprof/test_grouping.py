@@ -19,8 +19,17 @@ ROWS = tree(
 )
 
 
+NAMES = {
+    "file": lambda timer: [timer.file or "(no file)"],
+    "module": lambda timer: [module_of(timer.file)],
+    "group": lambda timer: timer.groups.split("|"),
+}
+
+
 def lines(by, rows=ROWS, meant=None, **order):
-    view = grouping.view(answer(rows), by, Order(**order), meant)
+    asked = answer(rows)
+    labels = {timer: NAMES[by](timer) for timer in asked.table.labels["timer"]}
+    view = grouping.view(asked, by, "timer", labels, Order(**order), meant)
     return {line[-1]: line[:-1] for line in view.rows}
 
 
@@ -75,3 +84,11 @@ def test_a_filter_an_order_and_a_limit():
 )
 def test_a_module_is_named_by_its_file(file, module):
     assert module_of(file) == module
+
+
+def test_call_paths_are_summed_by_what_follows_from_their_thread():
+    asked = answer(ROWS)
+    labels = {thread: [f"node {thread.node}"] for thread in asked.table.labels["thread"]}
+    (line,) = grouping.view(asked, "node", "thread", labels, Order()).rows
+    # 27 calls, all but the root below another one; layer is at two places.
+    assert line == (100.0, 127, 127, 27, 26, 6, "node 0")

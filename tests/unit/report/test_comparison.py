@@ -302,3 +302,12 @@ def test_a_busier_machine_is_told_in_turns_or_not(db):
     assert "1.00 in A and 0.50 in B" in share
     assert notes((a, c), (b, d)) == [share]
     assert circumstances(apart[:2], [[free], [free]]) == []
+
+
+def test_any_dimension_groups_a_comparison(gpus):
+    (kinds,) = asked(gpus, ["1", "2"], by="kind")
+    assert values(kinds) == {"host": (500, 500), "gpu": (7800, 7800)}
+    (devices,) = asked(gpus, ["1", "2"], by="device", value="inclusive")
+    assert values(devices)["0.1"] == (7800, 7800)
+    (ranks,) = asked(gpus, ["1", "2"], by="rank", metric="flop_fp32")
+    assert values(ranks) == {"0": (4e6, 2e6)}
