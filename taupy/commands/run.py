@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
+import stat
 import sys
 import time
 from pathlib import Path
@@ -235,9 +237,26 @@ def run(args: argparse.Namespace) -> int:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
 
 
+def _has_input() -> bool:
+    """May a script come from standard input? Not from a terminal without `-`, from nothing at
+    all, or from what has already ended."""
+    try:
+        mode = os.fstat(0).st_mode
+        if stat.S_ISREG(mode):
+            return os.lseek(0, 0, os.SEEK_CUR) < os.fstat(0).st_size
+        if stat.S_ISCHR(mode):
+            return not os.isatty(0) and not os.path.samestat(os.fstat(0), os.stat(os.devnull))
+        poll = select.poll()
+        poll.register(0, select.POLLIN)
+        state = dict(poll.poll(0)).get(0, select.POLLIN)
+    except OSError:
+        return False
+    return bool(state & select.POLLIN)
+
+
 def _target(target: list[str]) -> list[str]:
     if not target:
-        if sys.stdin is not None and not sys.stdin.isatty():
+        if _has_input():
             return ["-"]
         raise UsageError(
             "nothing to run: name a script, -m MODULE, -c CODE, or - for standard input; "

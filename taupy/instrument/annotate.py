@@ -112,6 +112,9 @@ class UserEvent:
     def sample(self, value: "Any") -> None:
         """Add one value. What is no finite number is left out, and said in the trial."""
         try:
+            # PyTorch warns of numbers made of tensors with gradients. Files have a `detach`, too.
+            if getattr(value, "requires_grad", False) is True:
+                value = value.detach()
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = _NAN

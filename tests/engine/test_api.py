@@ -151,6 +151,31 @@ for value in (1, "x", None, float("nan"), float("inf"), 10 ** 400, 2):
     assert "'e'" in trial.metadata()["taupy.health.user_event"]
 
 
+def test_a_value_with_a_gradient_is_detached_and_a_file_is_not(runner, engine):
+    """PyTorch's tensors warn on stderr where one with a gradient becomes a number."""
+    trial = runner.run(
+        """
+import io, taupy
+class Tensor:
+    def __init__(self, value, requires_grad):
+        self.value, self.requires_grad = value, requires_grad
+    def detach(self):
+        return Tensor(self.value, False)
+    def __float__(self):
+        if self.requires_grad:
+            raise RuntimeError("Consider using tensor.detach() first")
+        return self.value
+file = io.TextIOWrapper(io.BytesIO())
+loss = taupy.user_event("loss")
+for value in (Tensor(3.0, True), Tensor(4.0, False), file):
+    loss.sample(value)
+file.write("still open")
+""",
+        engine,
+    )
+    assert [row[:4] for row in events(trial, "loss")] == [(2, 3.0, 4.0, 3.5)]
+
+
 def test_metadata_of_the_program_stands_in_the_trial(runner, engine):
     trial = runner.run(
         "from taupy import metadata\n"

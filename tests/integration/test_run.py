@@ -661,3 +661,20 @@ def test_a_late_child_that_leaves_nothing_completes_the_trial(runs, native):
     assert runs.sql("SELECT state FROM trial") == [("complete",)]
     assert runs.metadata("taupy.health.running") is None
     assert list(runs.state.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["null device", "empty file", "closed pipe"])
+def test_neither_script_nor_input_is_an_error_that_says_what_is_wanted(runs, kind):
+    empty = runs.folder / "empty"
+    empty.touch()
+    with open(empty) as file:
+        how = {
+            "null device": {"stdin": subprocess.DEVNULL},
+            "empty file": {"stdin": file},
+            "closed pipe": {"input": ""},
+        }[kind]
+        result = runs.taupy("run", **how)
+    assert result.returncode == 2
+    assert "nothing to run: name a script, -m MODULE, -c CODE, or - for standard input" in (
+        result.stderr
+    )
