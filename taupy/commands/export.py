@@ -3,6 +3,7 @@
     taupy export TRIAL --format tau -o DIR    a folder of profile.N.C.T, for TAU's tools
     taupy export TRIAL -o flame.collapsed     the suffix says the format
     taupy export TRIAL --format csv -o -      to standard output
+    taupy export TRIAL -o flame.collapsed --min-share 0.1     without call paths below 0.1 %
 
 What the format cannot carry is said on stderr. A file whose name ends in .gz is packed.
 A file that is there already is replaced only with --force, and whole: it is written beside
@@ -21,17 +22,21 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from taupy import units
 from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import guarded
 from taupy.formats import registry
+from taupy.formats.folding import Folding, folded
 from taupy.formats.registry import Format
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 
 STANDARD_OUTPUT = "-"
 _WITH_TIMELINES = ("perfetto", "chrome", "json")
+_LARGE = 64 << 20  # bytes, from where on folding is worth a hint
+_FOLDING = ", ".join(one.name for one in registry.writers() if one.folds)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", metavar="NAME", help="one of: " + ", ".join(f.name for f in registry.writers())
     )
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="`-`: stdout")
+    parser.add_argument(
+        "--min-share",
+        type=float,
+        metavar="PERCENT",
+        help="fold call paths with less than this share of the total, in every metric, into one "
+        f"below their caller ({_FOLDING})",
+    )
+    parser.add_argument(
+        "--depth", type=int, metavar="N", help="fold call paths deeper than N calls, too"
+    )
     parser.add_argument("--force", action="store_true", help="replace what is there")
     options.add_database_argument(parser)
 
@@ -51,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
     format = _format(args)
     assert format.write is not None
+    folding = _folding(args, format)
     target = None if args.output == STANDARD_OUTPUT else Path(args.output)
     if target is None and format.folder:
         raise UsageError(f"{format.title} is a folder; say which: -o FOLDER")
@@ -59,8 +75,15 @@ def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.one(db, args.trial)
         profile = read_profile(db, trial.id)
+    notes = []
+    if folding is not None:
+        profile, count = folded(profile, folding)
+        notes.append(f"{count:,} call paths were folded: their sums stand under their callers")
     with bar.shown() as progress, _written(target, format) as draft:
-        lost = list(format.write(profile, draft, progress))
+        lost = notes + list(format.write(profile, draft, progress))
+        if folding is None and format.folds and draft.stat().st_size > _LARGE:
+            size = units.prefixed(draft.stat().st_size, "B")
+            lost.append(f"{size}; --min-share 0.1 folds call paths below 0.1 % of the total")
         if format.name not in _WITH_TIMELINES and any(one.samples for one in profile.threads):
             lost.append(
                 f"not written: values over time; {', '.join(_WITH_TIMELINES)} and `taupy query` "
@@ -74,6 +97,20 @@ def run(args: argparse.Namespace) -> int:
     for line in lost:
         say(f"note: {line}")
     return 0
+
+
+def _folding(args: argparse.Namespace, format: Format) -> Folding | None:
+    """What is to be folded; None for nothing."""
+    if args.min_share is None and args.depth is None:
+        return None
+    if not format.folds:
+        raise UsageError(f"--min-share and --depth go with {_FOLDING}, not with {format.name}")
+    share = 0.0 if args.min_share is None else args.min_share
+    if not 0 <= share <= 100:
+        raise UsageError("--min-share is a percentage, from 0 to 100")
+    if args.depth is not None and args.depth < 1:
+        raise UsageError("--depth is 1 or more")
+    return Folding(share / 100, args.depth)
 
 
 def _pack(draft: Path) -> None:

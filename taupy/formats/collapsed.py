@@ -56,11 +56,17 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
         return False
     lines = first_bytes.split(b"\n")
     whole = lines[:-1] if len(first_bytes) >= 65_536 else lines
-    whole = [line for line in whole if line.strip() and not line.startswith(b"#")]
+    whole = [line for line in whole if not _is_comment(line)]
     if not whole or not all(_LINE.fullmatch(line) for line in whole):
         return False
     stacked = any(b";" in line for line in whole)
     return stacked or path.suffix in (".collapsed", ".folded", ".stacks")
+
+
+def _is_comment(line: bytes) -> bool:
+    """Nothing, a line after `#`, or one after `//` that is no stack."""
+    text = line.strip()
+    return not text or text[:1] == b"#" or (text[:2] == b"//" and not _LINE.fullmatch(line))
 
 
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
@@ -68,7 +74,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     threads: dict[str, Stacks] = {}
     with closing(limits.lines(source, progress)) as lines:
         for number, line in enumerate(lines, 1):
-            if not line.strip() or line.startswith(b"#"):
+            if _is_comment(line):
                 continue
             match = _LINE.fullmatch(line)
             if match is None:
@@ -194,4 +200,5 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    folds=True,
 )

@@ -40,6 +40,7 @@ FORMATS = tuple(
         suffixes=(".csv",) if table.name == "flat" else (f".{table.name}.csv",),
         recognises=lambda path, first_bytes: False,
         write=partial(_write, table),
+        folds=table.name == "callpaths",
     )
     for table in TABLES
 )

@@ -1,8 +1,10 @@
-"""Hatchet's own JSON: a file for `hatchet.GraphFrame.from_json(open(file).read())`.
+"""Hatchet's own JSON, written: a file for `hatchet.GraphFrame.from_json(open(file).read())`.
+`hatchet_read.py` reads it.
 
 Each thread is a graph of its own, each call path a node. The data frame has, for each
 metric M, `M` (exclusive) and `M (inc)`, and calls, subroutines, thread. Hatchet knows no
-units: values are in the metric's, so `time` is in nanoseconds.
+units: values are in the metric's, so `time` is in nanoseconds; a key of ours, which Hatchet passes
+over, names the units for the way back.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from taupy.formats.hatchet_read import read, recognises
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.profile import CallTree, Profile, Timer
@@ -67,7 +70,9 @@ def _document(profile: Profile, progress: Progress) -> Iterator[str]:
         first += len(tree)
         progress.advance(len(tree))
     yield f'],\n"dataframe_indices": ["node"],\n"exclusive_metrics": {_ENCODE(metrics)},\n'
-    yield f'"inclusive_metrics": {_ENCODE([f"{metric} (inc)" for metric in metrics])}}}\n'
+    yield f'"inclusive_metrics": {_ENCODE([f"{metric} (inc)" for metric in metrics])},\n'
+    units = {metric.name: metric.unit for metric in profile.metrics}
+    yield f'"taupy": {{"units": {_ENCODE({name: units.get(name, "") for name in metrics})}}}}}\n'
 
 
 def _graph(tree: CallTree, frames: list[str], first: int) -> Iterator[str]:
@@ -103,6 +108,8 @@ FORMAT = Format(
     name="hatchet",
     title="Hatchet's JSON",
     suffixes=(".hatchet.json",),
-    recognises=lambda path, first_bytes: False,
+    recognises=recognises,
+    read=read,
     write=write,
+    folds=True,
 )

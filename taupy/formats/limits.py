@@ -6,9 +6,10 @@ exhaust memory. Readers read in pieces, and refuse what no profiler writes.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ LONGEST_LINE = 16 << 20
 
 LONGEST_NAME = 1 << 20
 """Characters of one name."""
+
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _LONGEST_REASON = 400  # characters
 
@@ -40,7 +43,10 @@ def refusal(path: Path | str, place: str, reason: str) -> FormatError:
 def lines(
     path: Path, progress: Progress, *, one_of_many: bool = False
 ) -> Generator[bytes, None, None]:
-    """The lines of a text file, unpacked where it is gzip, without their line ends.
+    """The lines of a text file in UTF-8, unpacked where it is gzip, without their line ends.
+
+    UTF-16 with a byte order mark, as PowerShell writes what it redirects, becomes UTF-8; UTF-8
+    loses its mark.
 
     Args:
         one_of_many: the progress has begun already, with all files' bytes.
@@ -52,13 +58,46 @@ def lines(
         source: Any = _unpacking(path, file)
         number = 0
         try:
-            while line := source.readline(LONGEST_LINE + 1):
+            for line in _lines(source, path):
                 number += 1
                 if len(line) > LONGEST_LINE:
                     raise refusal(path, f"line {number}", "longer than any line of a profile")
                 yield line.rstrip(b"\r\n")
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             raise refusal(path, f"after line {number}", gzip_fault(path, problem)) from None
+
+
+def _lines(source: Any, path: Path) -> Iterator[bytes]:
+    """Lines; one that is too long comes in part, and nothing after it."""
+    if _beginning(path) not in UTF16_MARKS:
+        first = source.readline(LONGEST_LINE + 1)
+        if first:
+            yield first.removeprefix(codecs.BOM_UTF8)
+        while line := source.readline(LONGEST_LINE + 1):
+            yield line
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")("backslashreplace")
+    rest = ""
+    while len(rest) <= LONGEST_LINE and (piece := source.read(1 << 20)):
+        *lines, rest = (rest + decoder.decode(piece)).split("\n")
+        for text in lines:
+            yield text.encode("utf-8", "backslashreplace")
+    if rest:
+        yield rest.encode("utf-8", "backslashreplace")
+
+
+def _beginning(path: Path) -> bytes:
+    """The first two bytes, unpacked where the file is gzip."""
+    with open(path, "rb") as file:
+        start = file.read(2)
+        if start != b"\x1f\x8b":
+            return start
+        file.seek(0)
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                return unpacked.read(2)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            return b""  # whoever reads on says what is wrong
 
 
 def whole(path: Path, progress: Progress, most: int, what: str) -> bytes:

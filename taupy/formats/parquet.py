@@ -85,6 +85,7 @@ FORMATS = tuple(
         suffixes=(".parquet",) if table.name == "flat" else (f".{table.name}.parquet",),
         recognises=lambda path, first_bytes: False,
         write=partial(_write, table),
+        folds=table.name == "callpaths",
     )
     for table in TABLES
 )

@@ -1,4 +1,5 @@
 """A trial written as a Perfetto trace: protocol buffers for ui.perfetto.dev.
+`perfetto_read.py` reads them.
 
 Each GPU of a node is a process track, each stream a thread track in it, and no two
 slices of a track overlap: Perfetto would drop them. An arrow leads from an API call to
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from taupy.formats import protowire as wire
+from taupy.formats.perfetto_read import read, recognises
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.formats.tracks import Counter, Slice, Track, Tracks, frames, launches_by_row, tracks
@@ -204,6 +206,7 @@ FORMAT = Format(
     name="perfetto",
     title="Perfetto trace (protocol buffers)",
     suffixes=(".perfetto-trace", ".pftrace"),
-    recognises=lambda path, first: False,
+    recognises=recognises,
+    read=read,
     write=write,
 )

@@ -224,4 +224,5 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    folds=True,
 )

@@ -25,13 +25,14 @@ import importlib
 import shlex
 import stat
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from taupy.errors import FormatError, UsageError
-from taupy.formats.limits import gzip_fault
+from taupy.formats.limits import UTF16_MARKS, gzip_fault
 from taupy.formats.progress import Progress
 from taupy.model.profile import Profile
 
@@ -44,6 +45,7 @@ IMPORT_NOTES = "taupy.health.import"
 # In the order in which they are asked: what is sure before what is likely.
 _MODULES = (
     "tau",
+    "tau_snapshot",
     "tau_packed",
     "tau_sqlite",
     "nsys",
@@ -71,11 +73,6 @@ _OF_OTHERS = (
         "a pointer of Git LFS, not the file itself; fetch that with: git lfs pull",
     ),
     (
-        b"<profile_xml>",
-        "TAU's profile in XML (TAU_PROFILE_FORMAT=merged or snapshot); make it readable with: "
-        "paraprof --pack profile.ppk {name}",
-    ),
-    (
         b"PERFILE2",
         "a recording of perf; make it readable with: perf script -i {name} | stackcollapse-perf.pl",
     ),
@@ -101,6 +98,8 @@ class Format:
             the format cannot carry, a line each, empty where nothing is lost. None:
             this format is not written.
         folder: `write` makes a folder, not a file.
+        folds: files hold call paths for people to look at, and small ones may be folded
+            (`folding.py`).
         keeps_source: files carry uuid and source of their trial; import leaves them.
         read_together: reads several files of one folder as one trial, for formats that
             write a file for each thread, rank or section.
@@ -114,6 +113,7 @@ class Format:
     read: Callable[[Path, Progress], Iterator[Profile]] | None = None
     write: Callable[[Profile, Path, Progress], list[str]] | None = None
     folder: bool = False
+    folds: bool = False
     keeps_source: bool = False
     read_together: Callable[[Sequence[Path], Progress], Iterator[Profile]] | None = None
     belong_together: Callable[[Path, Path], bool] | None = None
@@ -214,7 +214,7 @@ def _cut_off(path: Path) -> str | None:
 
 
 def first_bytes(path: Path) -> bytes:
-    """The first 64 KiB, unpacked where the file is gzip; b"" of a folder.
+    """The first 64 KiB, unpacked where the file is gzip, text in UTF-16 as UTF-8; b"" of a folder.
 
     Raises:
         FormatError: there is nothing, it cannot be read, or it is a pipe, device, socket.
@@ -230,13 +230,20 @@ def first_bytes(path: Path) -> bytes:
             if not data:
                 raise FormatError(f"{path}: the file is empty")
             if not data.startswith(b"\x1f\x8b"):
-                return data
+                return _in_utf8(data)
             file.seek(0)
-            return _first_unpacked(file) or data
+            return _in_utf8(_first_unpacked(file) or data)
     except FileNotFoundError:
         raise FormatError(f"there is no file {path} to import") from None
     except (OSError, ValueError) as problem:
         raise FormatError(f"{path} cannot be read: {_reason(problem)}") from None
+
+
+def _in_utf8(data: bytes) -> bytes:
+    """Text in UTF-16 as UTF-8, and that without a mark, as `limits.lines` gives it."""
+    if data[:2] not in UTF16_MARKS:
+        return data.removeprefix(BOM_UTF8)
+    return data.decode("utf-16", "ignore").encode("utf-8", "backslashreplace")[:FIRST_BYTES]
 
 
 def _first_unpacked(file: BinaryIO) -> bytes:

@@ -457,4 +457,5 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    folds=True,
 )

@@ -1,4 +1,4 @@
-"""TAU's profiles: folders of `profile.N.C.T`, one file a thread, one folder a metric.
+"""TAU's profiles: folders of `profile.N.C.T` or `dump.N.C.T`, a file a thread, a folder a metric.
 
 Reading takes all header variants and what ParaProf writes; summaries (`profile.Mean`) are
 left out, for they follow from the threads. Writing makes what TAU's pprof and ParaProf
@@ -40,7 +40,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         return
     files = [file for folder in _folders(source) for file in _files(folder)]
     if not files:
-        raise refusal(source, "", f"no profile.N.C.T in it, nor in folders {MULTI}*")
+        raise refusal(source, "", f"no profile.N.C.T or dump.N.C.T in it, nor in folders {MULTI}*")
     yield from _profiles(source, files, progress, _left_out(source))
 
 
@@ -128,24 +128,28 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
+    """Profiles of threads; where there are none, what the program had dumped (`dump.N.C.T`), as
+    forked children do, which write no profile at their end."""
     try:
-        return sorted(
+        files = sorted(
             Path(entry.path)
             for entry in os.scandir(folder)
             if PLACE.fullmatch(entry.name) and entry.is_file()
         )
     except OSError:
         return []
+    return [file for file in files if file.name.startswith("profile.")] or files
 
 
 def _left_out(source: Path) -> list[str]:
     folders = _folders(source)
+    read = {file.name for folder in folders for file in _files(folder)}
     return sorted(
         {
             entry.name
             for folder in folders
             for entry in os.scandir(folder)
-            if entry.name.startswith("profile.") and not PLACE.fullmatch(entry.name)
+            if entry.name.startswith(("profile.", "dump.")) and entry.name not in read
         }
     )
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 
 from taupy.model import kernel_names
+from taupy.model.invariants import CALLERS_NOT_RECORDED
 from taupy.model.profile import TIME, Metric, Timer
 
 ARROW = " => "
 CALLPATH_GROUP = "TAU_CALLPATH"
 ROOT_NAMES = (".TAU application", ".taupy application")
 
-CUT = Timer("(callers not recorded)", groups=("TAU_CALLPATH",))
-"""Stands over rows whose callers the file does not tell; it has no values of its own."""
+CUT = CALLERS_NOT_RECORDED
 
 MICROSECOND_NS = 1000
 

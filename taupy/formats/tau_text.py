@@ -18,7 +18,7 @@ from taupy.formats.limits import refusal
 from taupy.formats.progress import SILENT, Progress
 from taupy.formats.tau_rows import Rows
 
-PLACE = re.compile(r"profile\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
+PLACE = re.compile(r"(?:profile|dump)\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 FIRST_LINE = re.compile(rb"([0-9]{1,18}) templated_functions(\S*.*)")
 
 _MOST_LINES_OF_A_NAME = 200

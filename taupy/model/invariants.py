@@ -16,6 +16,9 @@ from operator import le
 from taupy.model.gpu import Launch
 from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEvent
 
+CALLERS_NOT_RECORDED = Timer("(callers not recorded)", groups=("TAU_CALLPATH",))
+"""Stands over rows whose callers the source does not tell; it has no values of its own."""
+
 UNKNOWN_TIMER = Timer("(unknown timer)", groups=("TAUPY_UNKNOWN",))
 """Stands in where a row names a timer that the profile does not have."""
 
@@ -26,15 +29,19 @@ def check(profile: Profile) -> list[str]:
     The laws: every row has a timer and a parent that stands before it; columns have
     equal lengths; there is one root; 0 <= exclusive <= inclusive; a call path's
     inclusive is its exclusive plus its children's inclusive, its subroutines are its
-    children's calls. A lawful profile gives an empty list.
+    children's calls. Where some callers were not recorded, what a call path's children are is
+    not known either, and the last two laws are not asked for. A lawful profile gives an empty list.
     """
     broken: list[str] = []
+    cut = {at for at, timer in enumerate(profile.timers) if timer == CALLERS_NOT_RECORDED}
     for measured in profile.threads:
         where = _place(measured)
         shape = _shape_faults(measured.tree, len(profile.timers))
         broken += [f"thread {where}: {fault}" for fault in shape]
         if not shape:
-            broken += [f"thread {where}: {fault}" for fault in _value_faults(measured.tree)]
+            summed = cut.isdisjoint(measured.tree.timer)
+            faults = _value_faults(measured.tree, summed=summed)
+            broken += [f"thread {where}: {fault}" for fault in faults]
         if stray := sum(_is_stray(event, measured.tree) for event in measured.user_events):
             broken.append(f"thread {where}: {stray} user events name a row that is not there")
         if stray := sum(_names_no_row(launch, measured.tree) for launch in measured.launches):
@@ -133,13 +140,15 @@ def _shape_faults(tree: CallTree, timers: int, *, roots: bool = True) -> list[st
     return faults
 
 
-def _value_faults(tree: CallTree) -> list[str]:
+def _value_faults(tree: CallTree, *, summed: bool) -> list[str]:
+    """What is wrong with values; `summed`: also ask for the sums over children."""
     faults = []
     if len(tree) and min(tree.calls) < 0:
         faults.append("calls below 0")
-    law = "subroutines are not the children's calls"
-    entered = _sums_over_children(tree.parent, tree.calls)
-    faults += _differences(law, entered, tree.subroutines)
+    if summed:
+        law = "subroutines are not the children's calls"
+        entered = _sums_over_children(tree.parent, tree.calls)
+        faults += _differences(law, entered, tree.subroutines)
     for metric, column in tree.inclusive.items():
         exclusive = _measured(tree.exclusive[metric])
         inclusive = _passed_on(tree.parent, column)
@@ -147,11 +156,12 @@ def _value_faults(tree: CallTree) -> list[str]:
             faults.append(f"{metric}: exclusive below 0")
         if not all(map(le, exclusive, inclusive)):
             faults.append(f"{metric}: exclusive above inclusive")
-        faults += _differences(
-            f"{metric}: inclusive is not exclusive plus the children's inclusive",
-            _sums_over_children(tree.parent, inclusive, exclusive),
-            inclusive,
-        )
+        if summed:
+            faults += _differences(
+                f"{metric}: inclusive is not exclusive plus the children's inclusive",
+                _sums_over_children(tree.parent, inclusive, exclusive),
+                inclusive,
+            )
     return faults
 
 

@@ -86,8 +86,11 @@ OTHER_SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "tau": _tau_seeds,
     "tau-packed": _packed_seeds,
     "tau-sqlite": _sqlite_seeds,
+    "tau-xml": lambda: iter([tau_files.SNAPSHOT.encode(), tau_files.MERGED.encode()]),
     "austin": lambda: iter([AUSTIN]),
-    "collapsed": lambda: iter([b"main;f 10\nmain;f;g 20\nx 1.5\n"]),
+    "collapsed": lambda: iter(
+        [b"main;f 10\nmain;f;g 20\nx 1.5\n", "# a\nmain;f 10\n".encode("utf-16")]
+    ),
     "speedscope": lambda: iter([SPEEDSCOPE]),
 }
 """By format: files beside those that its own writer makes of our profiles."""

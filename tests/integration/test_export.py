@@ -165,3 +165,25 @@ def test_every_note_of_an_export_says_that_it_is_not_written(database, capsys, n
         assert main(["export", trial, "--format", name, "-o", f"out{trial}"]) == 0
     notes = [line for line in capsys.readouterr().err.splitlines() if "note: " in line]
     assert all(line.startswith("taupy: note: not written: ") for line in notes)
+
+
+def test_small_call_paths_are_folded_where_it_is_asked_for(runs):
+    source = "def small(): pass\ndef large():\n for _ in range(100000): abs(-1)\nsmall()\nlarge()"
+    runs.run(source)
+    for options in ((), ("--min-share", "5"), ("--depth", "1")):
+        target = f"a{len(options)}{options[:1]}.collapsed"
+        done = runs.taupy(
+            "export", "--db", str(runs.database), "-o", str(runs.folder / target), *options
+        )
+        assert done.returncode == 0, done.stderr
+        text = (runs.folder / target).read_text()
+        assert ("(folded call paths)" in text) == bool(options)
+        assert ("call paths were folded" in done.stderr) == bool(options)
+    for options, said in (
+        (("--format", "json", "--min-share", "1"), "go with pprof, speedscope"),
+        (("--format", "collapsed", "--min-share", "101"), "from 0 to 100"),
+        (("--format", "collapsed", "--depth", "0"), "1 or more"),
+    ):
+        done = runs.taupy("export", "--db", str(runs.database), "-o", "x", *options)
+        assert done.returncode == 2
+        assert said in done.stderr

@@ -46,3 +46,82 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 def profile(folder: Path, rows, **more) -> Path:
     """A folder with one thread."""
     return write(folder, {"profile.0.0.0": text(rows, **more)})
+
+
+SNAPSHOT = """<profile_xml>
+
+<thread id="0.0.1.1" node="0" context="0" thread="1">
+<metadata>
+<attribute><name>Hostname</name><value>node&lt;1&gt;</value></attribute>
+</metadata>
+</thread>
+
+<definitions thread="0.0.1.1">
+<metric id="0"><name>TIME</name><units>unknown</units></metric>
+<metric id="1"><name>PAPI_FP_OPS</name><units>unknown</units></metric>
+<event id="0"><name>.TAU application</name><group>TAU_DEFAULT</group></event>
+<event id="1"><name>main</name><group>TAU_USER</group></event>
+<event id="2"><name>.TAU application =&gt; main</name><group>TAU_CALLPATH|TAU_USER</group></event>
+<event id="3"><name>never entered</name><group>TAU_USER</group></event>
+<userevent id="0"><name>Heap (KB)</name></userevent>
+<userevent id="1"><name>never sampled</name></userevent>
+</definitions>
+
+<profile thread="0.0.1.1">
+<name>half way</name>
+<timestamp>1700000000000000</timestamp>
+<interval_data metrics="0 1 ">
+0 1 1 10 30 0 7
+1 1 0 20 20 7 7
+2 1 0 20 20 7 7
+</interval_data>
+<atomic_data>
+</atomic_data>
+</profile>
+
+<profile thread="0.0.1.1">
+<name>final</name>
+<timestamp>1700000001000000</timestamp>
+<interval_data metrics="0 1 ">
+0 1 2 10 50.5 0 9
+1 2 0 40.5 40.5 9 9
+2 2 0 40.5 40.5 9 9
+3 0 0 0 0 0 0
+</interval_data>
+<atomic_data>
+0 2 7 1 4 50
+1 0 0 0 0 0
+</atomic_data>
+</profile>
+
+</profile_xml>
+"""
+"""What TAU_PROFILE_FORMAT=snapshot writes of one thread: two snapshots, the last one counts."""
+
+MERGED = """<profile_xml>
+<definitions thread="*">
+<metric id="0"><name>TIME</name><units>unknown</units></metric>
+<event id="0"><name>.TAU application</name><group>TAU_DEFAULT</group></event>
+</definitions>
+</profile_xml>
+<profile_xml>
+<profile thread="0.0.0.0"><name>final</name><interval_data metrics="0 ">
+0 1 0 5 5
+</interval_data><atomic_data></atomic_data></profile>
+</profile_xml>
+<profile_xml>
+<profile thread="1.0.0.0"><name>final</name><interval_data metrics="0 ">
+0 1 0 6 6
+</interval_data><atomic_data></atomic_data></profile>
+</profile_xml>
+<profile_xml>
+<derivedentity id="total">
+</derivedentity>
+<derivedprofile derivedentity="total">
+<derivedinterval_data metrics="0 ">
+0 2 0 11 11
+</derivedinterval_data>
+</derivedprofile>
+</profile_xml>
+"""
+"""TAU_PROFILE_FORMAT=merged: documents of all processes, then sums over them."""

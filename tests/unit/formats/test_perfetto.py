@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import random
 import struct
+from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taupy.formats import perfetto
+from taupy.errors import FormatError
+from taupy.formats import perfetto, registry
 from taupy.formats import protowire as wire
 from taupy.formats.progress import SILENT
+from taupy.model import invariants
 from taupy.model.gpu import Activity
+from taupy.model.profile import ROOT_TIMER
 from tests import builders
+from tests.unit.formats.comparing import one, paths, short_paths
 
 
 def parsed(path):
@@ -132,3 +138,121 @@ def test_counters_stand_at_their_moments_also_where_call_paths_are_laid_out(tmp_
     assert list(counters(path)) == [("GPU 1", "Power", "W")]
     assert counters(path)["GPU 1", "Power", "W"][0][0] == builders.SAMPLED_FROM_NS
     assert any("at which moment of the counters" in line for line in lost)
+
+
+# --- read again --------------------------------------------------------------
+
+
+def below_the_root(profile):
+    """Call paths of each thread without a root of ours: calls, inclusive, exclusive of time."""
+    found = {}
+    for measured in profile.threads:
+        at = measured.thread
+        for path, (calls, _, values) in paths(profile, measured).items():
+            names = tuple(routine for routine in path if routine[0] != ROOT_TIMER)
+            if names and "time" in values:
+                found[(at.node, at.context, at.name, names)] = (calls, *values["time"])
+    return found
+
+
+def test_what_was_laid_out_comes_back_with_calls_times_groups_and_places(tmp_path):
+    profile = builders.small_profile()
+    path = tmp_path / "t.pftrace"
+    perfetto.write(profile, path, SILENT)
+    assert registry.recognised(path).name == "perfetto"
+    again = one(perfetto, path)
+    assert below_the_root(again) == below_the_root(profile)
+    assert again.application == profile.application
+    assert invariants.check(again) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000))
+def test_any_lawful_profile_comes_back(tmp_path_factory, seed):
+    """But for the callers of what took no time, which no timeline shows."""
+    profile = builders.random_profile(random.Random(seed), nodes=1)
+    path = tmp_path_factory.mktemp("t") / "t.pftrace"
+    perfetto.write(profile, path, SILENT)
+    again = one(perfetto, path)
+    assert invariants.check(again) == []
+
+    def sums(profile):
+        """Calls and exclusive time of each routine below the roots, over all threads."""
+        found = Counter()
+        for (*_, names), (calls, _, exclusive) in below_the_root(profile).items():
+            found[names[-1][0], "calls"] += calls
+            found[names[-1][0], "time"] += exclusive
+        return {name: value for name, value in found.items() if value}
+
+    assert sums(again) == sums(profile)
+
+
+def test_kernels_of_a_timeline_come_back_on_their_streams(tmp_path):
+    profile = builders.gpu_profile()
+    path = tmp_path / "t.pftrace"
+    perfetto.write(profile, path, SILENT)
+    again = one(perfetto, path)
+
+    def streams(profile):
+        return {
+            (measured.thread.context, measured.thread.thread): measured
+            for measured in profile.threads
+            if measured.thread.kind == "stream"
+        }
+
+    before = {
+        place: list(measured.activities)
+        for place, measured in streams(builders.gpu_profile()).items()
+    }
+    found = streams(again)
+    assert found.keys() == {place for place, activities in before.items() if activities}
+    for place, measured in found.items():
+        assert sum(measured.tree.calls) == len(before[place])
+        took = sum(activity.end_ns - activity.start_ns for activity in before[place])
+        assert measured.tree.inclusive["time"][0] == took
+
+
+def packet(content):
+    return wire.put_bytes(1, content + wire.put_number(10, 7))
+
+
+def event(kind, moment, name="", track=5):
+    content = wire.put_number(9, kind) + wire.put_number(11, track)
+    content += wire.put_text(23, name) if name else b""
+    return packet(wire.put_number(8, moment) + wire.put_bytes(11, content))
+
+
+def test_slices_of_another_writer_are_calls_and_what_is_cut_off_is_said(tmp_path):
+    thread = wire.put_number(1, 40) + wire.put_number(2, 41) + wire.put_text(5, "worker")
+    track = packet(wire.put_bytes(60, wire.put_number(1, 5) + wire.put_bytes(4, thread)))
+    slices = [
+        *(event(1, 100, "f"), event(1, 110, "g"), event(2, 130), event(1, 140, "g")),
+        *(event(2, 150), event(2, 200), event(2, 210), event(1, 220, "f")),
+    ]
+    path = tmp_path / "other"
+    path.write_bytes(track + b"".join(slices))
+    assert registry.recognised(path).name == "perfetto"
+    profile = one(perfetto, path)
+    (measured,) = profile.threads
+    assert measured.thread.name == "worker"
+    assert short_paths(profile, measured) == {"f": (2, 2, 100, 70), "f > g": (2, 0, 30, 30)}
+    assert "1 slices had no end" in profile.metadata[registry.IMPORT_NOTES]
+    assert "1 ends of slices that had not begun" in profile.metadata[registry.IMPORT_NOTES]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no slices of a track"),
+        (event(1, 5, "f")[:-3], "cut off"),
+        (b"\x12\x01a", "byte 0: no packet"),
+        (packet(wire.put_bytes(50, b"x")), "compressed packets"),
+        (event(1, 1 << 63, "f"), "a moment of"),
+        (wire.put_varint(1 << 3 | 2) + wire.put_varint(1 << 40), "a packet of"),
+    ],
+)
+def test_what_is_no_trace_is_refused(tmp_path, content, said):
+    path = tmp_path / "bad"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=said):
+        one(perfetto, path)

@@ -43,7 +43,7 @@ def test_packed_files_are_recognised_by_what_is_in_them(tmp_path):
 def test_unknown_files_are_refused_with_the_list_of_formats(tmp_path, content):
     file = tmp_path / "unknown"
     file.write_bytes(content)
-    with pytest.raises(FormatError, match=r"tau, tau-packed.*--format NAME"):
+    with pytest.raises(FormatError, match=r"tau, tau-xml.*--format NAME"):
         registry.recognised(file)
 
 
@@ -94,7 +94,6 @@ def test_only_files_and_folders_are_looked_at(tmp_path):
     ("content", "words"),
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "git lfs pull"),
-        (b"<profile_xml>\n<definitions>", "paraprof --pack profile.ppk 'a b.xml'"),
         (b"PERFILE2\0\0", "perf script -i 'a b.xml'"),
     ],
 )

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats import chrome, collapsed, perfetto, pprof_proto, pstats_, speedscope, tau
+from taupy.formats import (
+    chrome,
+    collapsed,
+    perfetto,
+    pprof_proto,
+    pstats_,
+    registry,
+    speedscope,
+    tau,
+)
 from taupy.formats.progress import SILENT
 from taupy.model import invariants
 from taupy.model.profile import Metric, Timer
@@ -63,6 +72,21 @@ def test_stacks_of_others_become_samples(tmp_path):
 def test_lines_of_all_kinds_are_read(tmp_path, text, stacks):
     profile = one(collapsed, collapsed_file(tmp_path, text))
     assert weights(profile, "samples") == stacks
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+def test_comments_and_every_unicode_are_read_and_recognised(tmp_path, encoding):
+    """PowerShell writes UTF-16; `//` and indented `#` begin comments in files made by hand."""
+    text = "# made by hand\n// main and f\n  # more\nmain;f\u00fcr 3\n\n//a;b 2\nmain;g 4"
+    data = text.encode(encoding)
+    path = collapsed_file(tmp_path, b"\xfe\xff" + data if encoding == "utf-16-be" else data)
+    assert registry.recognised(path).name == "collapsed"
+    found = weights(one(collapsed, path), "samples")
+    assert {path[-2:]: weight for path, weight in found.items()} == {
+        ("main", "f\u00fcr"): 3,
+        ("main", "g"): 4,
+        ("//a", "b"): 2,
+    }
 
 
 def test_packed_files_are_read(tmp_path):

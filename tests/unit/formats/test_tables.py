@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+from random import Random
 
 import pytest
 
-from taupy.formats import csv_, hatchet, parquet
+from taupy.errors import FormatError
+from taupy.formats import csv_, hatchet, parquet, registry
 from taupy.formats.progress import SILENT
 from taupy.model.profile import Timer
-from tests.builders import call, gpu_profile, host, profile_of, small_profile
-from tests.unit.formats.comparing import flat_by_name, paths
+from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
+from tests.unit.formats.comparing import flat_by_name, one, paths
 
 CSV = {format.name: format for format in csv_.FORMATS}
 PARQUET = {format.name: format for format in parquet.FORMATS}
@@ -154,3 +156,87 @@ def test_hatchet_itself_reads_the_file(tmp_path):
     assert sums == {
         name: values[3] for name, values in flat_by_name(profile, profile.threads[0]).items()
     }
+
+
+@pytest.mark.parametrize("made", [small_profile, gpu_profile, lambda: random_profile(Random(5))])
+def test_hatchets_file_comes_back_with_units_and_threads(tmp_path, made):
+    profile = made()
+    path = tmp_path / "x.hatchet.json"
+    hatchet.write(profile, path, SILENT)
+    assert registry.recognised(path).name == "hatchet"
+    again = one(hatchet, path)
+
+    def values(profile):
+        return {
+            (measured.thread.node, measured.thread.context, measured.thread.thread): {
+                tuple(name for name, _ in path): (calls, metrics)
+                for path, (calls, _, metrics) in paths(profile, measured).items()
+            }
+            for measured in profile.threads
+        }
+
+    found, known = values(again), values(profile)
+    assert found.keys() == known.keys()
+    for thread, rows in known.items():
+        assert found[thread].keys() == rows.keys()
+        for path, (calls, metrics) in rows.items():
+            assert found[thread][path][0] == calls
+            assert metrics.items() <= found[thread][path][1].items()
+    assert {one.name: one.unit for one in again.metrics}.items() <= {
+        one.name: one.unit for one in profile.metrics
+    }.items()
+
+
+FOREIGN = {
+    "graph": [
+        {
+            "0": {"data": {"name": "main", "type": "function"}, "children": [1, 2]},
+            "1": {"data": {"name": "f", "file": "a.c", "line": 3}, "children": []},
+            "2": {"data": {"name": "g"}, "children": [1]},
+        }
+    ],
+    "dataframe": [
+        {"node": node, "rank": rank, "time": 1.5, "time (inc)": total, "name": "x"}
+        for rank in (0, 1)
+        for node, total in ((0, 4.5), (1, 1.5), (2, 1.5))
+    ],
+    "dataframe_indices": ["node", "rank"],
+    "exclusive_metrics": ["time"],
+    "inclusive_metrics": ["time (inc)"],
+}
+
+
+def test_times_of_hatchets_own_files_have_no_unit_and_are_not_taken_for_nanoseconds(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(FOREIGN))
+    profile = one(hatchet, path)
+    assert [metric.name for metric in profile.metrics] == ["hatchet.time"]
+    assert [measured.thread.node for measured in profile.threads] == [0, 1]
+    found = paths(profile, profile.threads[0])
+    shown = {tuple(name for name, _ in path): values for path, (_, _, values) in found.items()}
+    assert shown[("main",)] == {"hatchet.time": (4.5, 1.5)}
+    assert shown[("main", "f [{a.c}{3}]")] == {"hatchet.time": (1.5, 1.5)}
+    assert shown[("main", "g")] == {"hatchet.time": (1.5, 1.5)}
+    assert "do not say the unit" in profile.metadata[registry.IMPORT_NOTES]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"graph": 3}, "graph: no list"),
+        ({"graph": [{"0": {"data": {}, "children": [9]}}]}, "a child that is not there"),
+        ({"graph": [{"0": {"data": {}, "children": [0]}}]}, "a circle of nodes"),
+        ({"graph": [{"0": 1}]}, "no frame"),
+        ({"dataframe": [{"node": 7}]}, "node 7 is not in the graph"),
+        ({"dataframe": []}, "no row"),
+        ({"dataframe": [{"node": 0, "time": "x"}]}, "no number"),
+        ({"dataframe": [{"node": 0, "calls": -1}]}, "-1 calls"),
+        ({"dataframe": [{"node": 0, "rank": -1}]}, "rank and thread"),
+        ({"exclusive_metrics": [1]}, "no text"),
+    ],
+)
+def test_what_is_no_hatchet_file_is_refused(tmp_path, change, said):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({**FOREIGN, **change}))
+    with pytest.raises(FormatError, match=said):
+        one(hatchet, path)

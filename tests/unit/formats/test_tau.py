@@ -50,7 +50,25 @@ def test_a_flat_profile_shows_taus_numbers_and_names_no_callers(tmp_path):
         f"{root} > {CUT} > main": (1, 2, 98_000, 38_000),
         f"{root} > {CUT} > f": (2, 0, 60_000, 60_000),
     }
-    assert invariants.check(profile)  # no lawful tree has these numbers, and that is said
+    assert invariants.check(profile) == []  # callees are not known: no law of sums can be asked for
+    assert "does not tell all callers" in profile.metadata["taupy.health.callpaths"]
+
+
+def test_forks_leave_dumps_which_are_read_where_no_profile_is(tmp_path):
+    for place, calls in (("0.0.0", 1), ("1.0.0", 2)):
+        tau_files.write(
+            tmp_path, {f"dump.{place}": tau_files.text([ROOT, row("f", calls, 0, 5, 5)])}
+        )
+    assert registry.recognised(tmp_path).name == "tau"
+    profiles = read(tau, tmp_path)
+    assert [one.threads[0].thread.node for one in profiles] == [0, 1]
+    (alone,) = list(tau.read_together([tmp_path / "dump.1.0.0"], SILENT))
+    assert alone.threads[0].thread.node == 1
+
+    tau_files.profile(tmp_path, [ROOT])
+    (profile,) = read(tau, tmp_path)
+    assert len(profile.threads[0].tree) == 1
+    assert "dump.0.0.0, dump.1.0.0" in profile.metadata[IMPORT_NOTES]
 
 
 def test_call_paths_become_the_tree_they_tell_of(tmp_path):

@@ -1,0 +1,269 @@
+"""Hatchet's own JSON read: a graph of frames, and a data frame with values of its nodes.
+
+Nodes with several callers (Hatchet's graphs may share them) stand under each of them, with the
+values under the first: they are not told apart in the file. Hatchet knows no units: what our own
+export wrote has them, times of other files are a metric of their own, `hatchet.time`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from taupy.formats.limits import refusal, whole
+from taupy.formats.progress import Progress
+from taupy.formats.registry import IMPORT_NOTES
+from taupy.formats.stacks import Timers, profile_of, routine_timer
+from taupy.model.profile import (
+    ROOT_TIMER,
+    TIME,
+    CallTree,
+    Metric,
+    Profile,
+    Thread,
+    ThreadProfile,
+    Timer,
+)
+
+_LARGEST = 1 << 30
+_DEEPEST = 100_000
+_INCLUSIVE = " (inc)"
+_GRAPH = re.compile(rb"\s*\{\s*\"graph\"\s*:\s*\[\s*\{")
+_PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
+
+Values = dict[str, dict[Thread, dict[str, Any]]]
+"""By node of the graph, and by thread: what the data frame says."""
+
+
+def recognises(path: Path, first_bytes: bytes) -> bool:
+    return _GRAPH.match(first_bytes) is not None and b'"children"' in first_bytes
+
+
+def read(source: Path, progress: Progress) -> Iterator[Profile]:
+    data = whole(source, progress, _LARGEST, "Hatchet's JSON")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        raise refusal(source, "", f"no JSON: {problem}") from None
+    yield _Reading(source, document).profile()
+
+
+class _Reading:
+    def __init__(self, source: Path, document: Any) -> None:
+        self._source = source
+        self._timers = Timers()
+        self._nodes: dict[str, tuple[int, list[str]]] = {}
+        self._roots: list[str] = []
+        for number, graph in enumerate(self._list(document, "graph")):
+            self._graph(graph, f"graph[{number}]")
+        self._metrics = self._named(document)
+        self._values: Values = {}
+        self._threads: dict[Thread, None] = {}
+        for number, row in enumerate(self._list(document, "dataframe")):
+            self._row(row, f"dataframe[{number}]")
+
+    def _list(self, document: Any, name: str) -> list[Any]:
+        found = document.get(name) if isinstance(document, dict) else None
+        if not isinstance(found, list):
+            raise refusal(self._source, name, "no list")
+        return found
+
+    def _graph(self, graph: Any, place: str) -> None:
+        if not isinstance(graph, dict):
+            raise refusal(self._source, place, "no object")
+        below: set[str] = set()
+        for key, node in graph.items():
+            frame = node.get("data") if isinstance(node, dict) else None
+            children = node.get("children") if isinstance(node, dict) else None
+            if not isinstance(frame, dict) or not isinstance(children, list):
+                raise refusal(self._source, f"{place}[{key}]", "no frame with its children")
+            names = [str(child) for child in children]
+            if any(name not in graph for name in names):
+                raise refusal(self._source, f"{place}[{key}]", "a child that is not there")
+            below.update(names)
+            self._nodes[key] = self._timers.place(_timer(frame)), names
+        roots = [key for key in graph if key not in below]
+        if graph and not roots:
+            raise refusal(self._source, place, "a circle of nodes")
+        self._roots += roots
+
+    def _named(self, document: Any) -> dict[str, Metric]:
+        """Our metric for each column of the data frame that is one."""
+        ours = document.get("taupy") if isinstance(document, dict) else None
+        units = ours.get("units") if isinstance(ours, dict) else None
+        units = units if isinstance(units, dict) else {}
+        columns = [*self._list(document, "exclusive_metrics")]
+        columns += self._list(document, "inclusive_metrics")
+        metrics: dict[str, Metric] = {}
+        for column in columns:
+            if not isinstance(column, str):
+                raise refusal(self._source, "exclusive_metrics", "a name that is no text")
+            name = column.removesuffix(_INCLUSIVE)
+            unit = units.get(name)
+            if isinstance(unit, str):
+                metrics[name] = TIME if name == TIME.name else Metric(name, unit)
+            else:
+                metrics[name] = Metric("hatchet.time" if name == TIME.name else name, "")
+        return metrics
+
+    def _row(self, row: Any, place: str) -> None:
+        if not isinstance(row, dict) or "node" not in row:
+            raise refusal(self._source, place, "no row of a node")
+        node = str(row["node"])
+        if node not in self._nodes:
+            raise refusal(self._source, place, f"node {node} is not in the graph")
+        thread = self._thread(row, place)
+        self._threads[thread] = None
+        self._values.setdefault(node, {})[thread] = row
+
+    def _thread(self, row: dict[str, Any], place: str) -> Thread:
+        """`thread` of ours is node.context.thread; else `rank` and `thread` are numbers."""
+        said = row.get("thread", 0)
+        if isinstance(said, str) and (match := _PLACE.fullmatch(said)):
+            node, context, number = (int(part) for part in match.groups())
+            return Thread(node, context, number, "stream" if context else "host")
+        numbers = [row.get("rank", 0), said]
+        if not all(isinstance(one, int) and 0 <= one < 1 << 31 for one in numbers):
+            raise refusal(self._source, place, "rank and thread are no numbers")
+        return Thread(numbers[0], 0, numbers[1])
+
+    def profile(self) -> Profile:
+        if not self._threads:
+            raise refusal(self._source, "dataframe", "no row in it")
+        threads = sorted(self._threads, key=lambda one: (one.node, one.context, one.thread))
+        made = [ThreadProfile(thread, self._tree(thread)) for thread in threads]
+        metrics = list(self._metrics.values())
+        profile = profile_of(self._source, self._timers, made, metrics)
+        if any(metric.name == "hatchet.time" for metric in metrics):
+            profile.metadata[IMPORT_NOTES] = (
+                "Hatchet's files do not say the unit of time: it is the metric hatchet.time"
+            )
+        return profile
+
+    def _tree(self, thread: Thread) -> CallTree:
+        """The nodes that the thread has values of, and what is above them."""
+        order = self._order(thread)
+        if len({root for root, above, _ in order if above < 0}) > 1:
+            top = self._timers.place(Timer(ROOT_TIMER, groups=("TAUPY",)))
+        else:
+            top = -1
+        shift = 1 if top >= 0 else 0
+        timer = array("q", [top] * shift)
+        parent = array("q", [-1] * shift)
+        rows: list[list[dict[str, Any]]] = [[] for _ in range(shift)]
+        at: list[int] = []  # the tree's row of each node
+        known: dict[tuple[int, int], int] = {}
+        for key, above, first in order:
+            place = (at[above] if above >= 0 else shift - 1, self._nodes[key][0])
+            row = known.setdefault(place, len(rows))
+            at.append(row)
+            if row == len(rows):  # frames that came to be one timer add up
+                parent.append(place[0])
+                timer.append(place[1])
+                rows.append([])
+            if first and (values := self._values.get(key, {}).get(thread)):
+                rows[row].append(values)
+        inclusive, exclusive = {}, {}
+        for name, metric in self._metrics.items():
+            own = [self._sum(some, name) for some in rows]
+            total = [self._sum(some, name + _INCLUSIVE) for some in rows]
+            if all(value != value for value in (*own, *total)):
+                continue  # not measured on this thread
+            inclusive[metric.name], exclusive[metric.name] = _completed(parent, own, total)
+        calls = array("q", [self._count(self._sum(some, "calls")) for some in rows])
+        subroutines = array("q", bytes(8 * len(rows)))
+        for row, above in enumerate(parent):
+            if above >= 0:
+                subroutines[above] += calls[row]
+        return CallTree(timer, parent, calls, subroutines, inclusive, exclusive)
+
+    def _order(self, thread: Thread) -> list[tuple[str, int, bool]]:
+        """Nodes, callers first: key, row above, and whether it stands there for the first time."""
+        needed = self._needed(thread)
+        order: list[tuple[str, int, bool]] = []
+        placed: set[str] = set()
+        stack = [(root, -1, 0) for root in reversed(self._roots) if root in needed]
+        while stack:
+            key, above, depth = stack.pop()
+            if depth > _DEEPEST:
+                raise refusal(self._source, f"node {key}", "call paths without end")
+            first = key not in placed
+            order.append((key, above, first))
+            placed.add(key)
+            if not first:
+                continue  # what is below a shared node is told once
+            row = len(order) - 1
+            below = [child for child in self._nodes[key][1] if child in needed]
+            stack += [(child, row, depth + 1) for child in reversed(below)]
+        return order
+
+    def _needed(self, thread: Thread) -> set[str]:
+        above: dict[str, list[str]] = {}
+        for key, (_, children) in self._nodes.items():
+            for child in children:
+                above.setdefault(child, []).append(key)
+        needed = {key for key, rows in self._values.items() if thread in rows}
+        waiting = list(needed)
+        while waiting:
+            for caller in above.get(waiting.pop(), ()):
+                if caller not in needed:
+                    needed.add(caller)
+                    waiting.append(caller)
+        return needed
+
+    def _number(self, value: Any) -> float:
+        if value is None:
+            return math.nan
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise refusal(self._source, "dataframe", f"a value that is no number: {value!r}")
+        if not -(1 << 62) < value < 1 << 62:
+            raise refusal(self._source, "dataframe", f"a value that is too large: {value!r}")
+        return value
+
+    def _sum(self, rows: list[dict[str, Any]], column: str) -> float:
+        numbers = [self._number(row.get(column)) for row in rows]
+        known = [number for number in numbers if number == number]
+        return sum(known) if known else math.nan
+
+    def _count(self, number: float) -> int:
+        if number != number:
+            return 0
+        if number < 0 or number != int(number):
+            raise refusal(self._source, "dataframe", f"{number!r} calls")
+        return int(number)
+
+
+def _timer(frame: dict[str, Any]) -> Timer:
+    name, file, line = frame.get("name"), frame.get("file"), frame.get("line")
+    named = name if isinstance(name, str) and name else str(frame.get("type", "(no name)"))
+    if isinstance(file, str) and named.endswith(f" [{{{file}}}{{{line}}}]"):
+        return routine_timer(named)  # in our own spelling, with its place
+    return routine_timer(
+        named, file if isinstance(file, str) else None, line if isinstance(line, int) else None
+    )
+
+
+def _completed(
+    parent: array[int], own: list[float], total: list[float]
+) -> tuple[array[int], array[int]]:
+    """Inclusive and exclusive; of what the file has one, the other follows."""
+    below = [0.0] * len(own)
+    for row in range(len(own) - 1, -1, -1):
+        if total[row] != total[row] and (own[row] == own[row] or below[row]):
+            total[row] = (own[row] if own[row] == own[row] else 0) + below[row]
+        if own[row] != own[row] and total[row] == total[row]:
+            own[row] = total[row] - below[row]
+        if parent[row] >= 0 and total[row] == total[row]:
+            below[parent[row]] += total[row]
+    return _column(total), _column(own)
+
+
+def _column(values: list[float]) -> array[int]:
+    if all(value == value and value == int(value) for value in values):
+        return array("q", map(int, values))
+    return array("d", values)  # type: ignore[return-value]
