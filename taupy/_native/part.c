@@ -222,8 +222,8 @@ static int grow(PartHeader *part, uint64_t needed)
 {
     int saved = errno;
     uint64_t size = part->mapped < LARGEST_CHUNK ? part->mapped : LARGEST_CHUNK;
-    while (size < needed)
-        size *= 2;
+    while (size < needed) /* the whole part doubles, so that it ends at powers of two */
+        size += part->mapped < LARGEST_CHUNK ? part->mapped + size : LARGEST_CHUNK;
     if (part->chunk_count == 1 && extend_first(part, size) == 0) {
         errno = saved;
         return 0;
