@@ -15,19 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from taupy.collectors import cupti_errors, host
-from taupy.collectors.cupti_counters import SUFFIX as COUNT_SUFFIX
-from taupy.collectors.cupti_counters import CountPart, add_count_part, read_count_part
-from taupy.collectors.cupti_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX, GpuPart, read_gpu_part
-from taupy.collectors.cupti_part import SUFFIX as GPU_SUFFIX
+from taupy.collectors import host
 from taupy.errors import DatabaseError, FormatError, TaupyError
-from taupy.instrument import part_files
-from taupy.instrument.beginning import never_began
-from taupy.instrument.children import take_notes, unmeasured
-from taupy.instrument.collected import collect, goes_on, has_news
-from taupy.instrument.part_files import FOLDED, PART_SUFFIXES
-from taupy.instrument.parts import read_part
-from taupy.instrument.record import HEALTH, HostPlaces, assign_nodes, profile_of
 from taupy.instrument.runfolder import (
     RunSettings,
     boot_id,
@@ -43,6 +32,17 @@ from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.writer import LOST, add_profile, complete_trial, unclashing_name
+from taupy.record import gpu_verdict, part_files
+from taupy.record.beginning import never_began
+from taupy.record.children import take_notes, unmeasured
+from taupy.record.collected import collect, goes_on, has_news
+from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
+from taupy.record.gpu_counts import CountPart, add_count_part, read_count_part
+from taupy.record.gpu_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX, GpuPart, read_gpu_part
+from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
+from taupy.record.host_part import read_part
+from taupy.record.host_profile import HEALTH, HostPlaces, assign_nodes, profile_of
+from taupy.record.part_files import FOLDED, PART_SUFFIXES
 from taupy.state import rescue, values
 from taupy.state.folder import File, Folder, Untrusted, open_any, open_run
 from taupy.state.shape import fits
@@ -315,7 +315,7 @@ def _add_gpus(
         node = None if part is None else _node_of(part, places)
         if part is None or node is None:
             continue  # of a process that still runs
-        from taupy.collectors.cupti_profile import add_gpu_part
+        from taupy.record.gpu_profile import add_gpu_part
 
         found.append(part)
         place = places[node]
@@ -336,9 +336,9 @@ def _add_gpus(
     asked = settings.gpu
     if asked == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
         asked = "auto"  # these are late children: the run itself has been stored
-    if asked != "no" and (text := cupti_errors.verdict(asked, found, missed)):
+    if asked != "no" and (text := gpu_verdict.verdict(asked, found, missed)):
         profile.metadata[f"{HEALTH}gpu"] = text
-    if text := cupti_errors.shared(profile.timers, found):
+    if text := gpu_verdict.shared(profile.timers, found):
         profile.metadata[f"{HEALTH}gpu_shared"] = text
     return done
 
@@ -464,7 +464,7 @@ def _store_snapshots(
 
 def _add_gpu_copy(profile: Profile, file: File, node: int, place: HostPlaces) -> None:
     """What had completed on the GPUs when a snapshot was taken."""
-    from taupy.collectors.cupti_profile import add_gpu_part
+    from taupy.record.gpu_profile import add_gpu_part
 
     try:
         part = read_gpu_part(file)

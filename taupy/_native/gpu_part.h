@@ -2,7 +2,7 @@
  *
  * The container is that of part.h (header, chunks, blocks) with a magic of its own; nodes
  * are addresses in the engine's part of the same process. The reader is
- * taupy/collectors/cupti_part.py: change both together, and GPU_PART_VERSION with them. */
+ * taupy/collectors/gpu_layout.py: change both together, and GPU_PART_VERSION with them. */
 #ifndef TAUPY_GPU_PART_H
 #define TAUPY_GPU_PART_H
 

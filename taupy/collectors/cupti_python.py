@@ -26,7 +26,6 @@ import time
 from typing import Any
 
 from taupy.collectors import cupti_python_host
-from taupy.collectors.cupti_part import DRIVER, ENDED, FAILED, KERNEL, MEMORY, RUNNING, RUNTIME
 from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
 from taupy.collectors.cupti_python_sums import (
     DEVICE,
@@ -37,6 +36,7 @@ from taupy.collectors.cupti_python_sums import (
     UNIFIED_MEMORY,
     Sums,
 )
+from taupy.collectors.gpu_layout import DRIVER, ENDED, FAILED, KERNEL, MEMORY, RUNNING, RUNTIME
 
 PACKAGE = "cupti-python"
 DRIVER_DOMAIN, RUNTIME_DOMAIN, RESOURCE_DOMAIN = 1, 2, 3

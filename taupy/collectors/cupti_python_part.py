@@ -1,6 +1,6 @@
 """Write a GPU part in Python: for the debugging collector, which has no mapped file.
 
-The layout is `_native/gpu_part.h`'s, by the structures of its reader, `cupti_part`; the
+The layout is `_native/gpu_part.h`'s, by the structures of `gpu_layout`; the
 whole file is written anew each time and put in the place of the one before.
 
 Runs inside the measured process: no Python routines of others are called.
@@ -12,8 +12,8 @@ import posix
 import struct
 from collections.abc import Iterable
 
-from taupy.collectors import cupti_part
-from taupy.collectors.cupti_part import DeviceFacts, Live
+from taupy.collectors import gpu_layout
+from taupy.collectors.gpu_layout import DeviceFacts, Live
 from taupy.state import container
 
 _ALIGN = 64
@@ -44,24 +44,24 @@ class PartWriter:
         self._blocks.append(payload + bytes(padding))
 
     def counters(self, values: dict[str, int]) -> None:
-        names = cupti_part._COUNTER_NAMES
+        names = gpu_layout.COUNTER_NAMES
         payload = struct.pack(f"<{len(names)}q", *[values.get(name, 0) for name in names])
-        self._block(cupti_part._COUNTERS, payload)
+        self._block(gpu_layout.COUNTERS, payload)
 
     def work(self, rows: Iterable[tuple[float, ...]]) -> None:
         """Rows of `cupti_python_sums`, in their order."""
-        pack = cupti_part._WORK_ITEM.pack
+        pack = gpu_layout.WORK_ITEM.pack
         payload = b"".join([pack(*row, 0) for row in rows])
         if payload:
-            self._block(cupti_part._WORK, payload)
+            self._block(gpu_layout.WORK, payload)
 
     def names(self, texts: dict[str, int]) -> None:
         for text, number in texts.items():
-            self._text(cupti_part._NAME, number, text)
+            self._text(gpu_layout.NAME, number, text)
 
     def call_names(self, names: dict[tuple[int, int], str]) -> None:
         for (domain, callback_id), text in names.items():
-            self._text(cupti_part._CALL_NAME, domain << 12 | callback_id, text)
+            self._text(gpu_layout.CALL_NAME, domain << 12 | callback_id, text)
 
     def _text(self, kind: int, number: int, text: str) -> None:
         data = text.encode("utf-8", "replace")
@@ -69,34 +69,34 @@ class PartWriter:
 
     def calls(self, table: bytes) -> None:
         """A table of `GpuCall`, as callbacks have filled it."""
-        self._block(cupti_part._CALLS, table)
+        self._block(gpu_layout.CALLS, table)
 
     def threads(self, threads: bytes) -> None:
         """The table of `GpuThread`, if there is one."""
         if threads:
-            self._block(cupti_part._THREADS, threads)
+            self._block(gpu_layout.THREADS, threads)
 
     def device(self, facts: DeviceFacts) -> None:
         name = facts.name.encode("utf-8", "replace")[:127]
-        self._block(cupti_part._DEVICE, cupti_part._DEVICE_ITEM.pack(*facts[:-1], 0, name))
+        self._block(gpu_layout.DEVICE, gpu_layout.DEVICE_ITEM.pack(*facts[:-1], 0, name))
 
     def live(self, live: Iterable[Live]) -> None:
         """Memory in use; as many rows as the reader takes."""
-        pack = cupti_part._LIVE_ITEM.pack
+        pack = gpu_layout.LIVE_ITEM.pack
         rows = [pack(1, *one) for one in live][:_LIVE_AT_MOST]
-        room = bytes((_LIVE_AT_MOST - len(rows)) * cupti_part._LIVE_ITEM.size)
-        self._block(cupti_part._LIVE, b"".join([*rows, room]))
+        room = bytes((_LIVE_AT_MOST - len(rows)) * gpu_layout.LIVE_ITEM.size)
+        self._block(gpu_layout.LIVE, b"".join([*rows, room]))
 
     def notes(self, notes: dict[str, str]) -> None:
         for name, value in notes.items():
             n, v = name.encode("utf-8", "replace"), value.encode("utf-8", "replace")
-            self._block(cupti_part._NOTE, _SIZES.pack(len(n), len(v)) + n + b"\0" + v + b"\0")
+            self._block(gpu_layout.NOTE, _SIZES.pack(len(n), len(v)) + n + b"\0" + v + b"\0")
 
     def write(self, path: bytes) -> bool:
         """Into the file; False if that cannot be done, and the one before stays."""
         used = _HEADER_BYTES + sum([len(data) for data in self._blocks])
         header = container.packed_header(
-            cupti_part.LAYOUT,
+            gpu_layout.LAYOUT,
             _HEADER_BYTES,
             used=used,
             pid=self.pid,
@@ -137,9 +137,9 @@ class TraceWriter:
 
     def write(self, slots: dict[int, list[tuple[int, ...]]]) -> None:
         """Slot -> (start, end, bytes, graph node, row, correlation) of its activities."""
-        pack = cupti_part._TRACE_ITEM.pack
+        pack = gpu_layout.TRACE_ITEM.pack
         for slot, activities in slots.items():
-            head = cupti_part._TRACE_HEAD.pack(cupti_part._TRACE_MAGIC, slot, len(activities))
+            head = gpu_layout.TRACE_HEAD.pack(gpu_layout.TRACE_MAGIC, slot, len(activities))
             view = memoryview(b"".join([head, *[pack(*one) for one in activities]]))
             try:
                 while view:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from taupy.collectors.cupti_part import DRIVER, IN_GRAPH, KERNEL, MEMORY, RUNTIME, DeviceFacts, Live
+from taupy.collectors.gpu_layout import DRIVER, IN_GRAPH, KERNEL, MEMORY, RUNTIME, DeviceFacts, Live
 
 MEMCPY, MEMSET, OLD_KERNEL, DEVICE, MEMCPY_PEER = 1, 2, 3, 8, 22
 UNIFIED_MEMORY, SYNCHRONIZATION, MEMORY_POOL = 25, 38, 50

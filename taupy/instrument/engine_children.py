@@ -1,4 +1,4 @@
-"""The plain-Python engine's notes of the processes that the program starts (see children.py).
+"""The plain-Python engine's notes of the processes that the program starts.
 
 A profile function is told that a C function is called and that it has returned, and not with what.
 So when one that starts a process has returned, the kernel is asked which children the thread has

@@ -1,7 +1,7 @@
 """What the plain-Python engine leaves behind: its part, and the storer at the very end.
 
-A part (`*.pypart`, read by parts.py) is a record (`state/values.py`), replaced as a whole about
-once a second, so that a reader always finds a whole one:
+A part (`*.pypart`, read by `record/plain_part.py`) is a record (`state/values.py`), replaced as a
+whole about once a second, so that a reader always finds a whole one:
 
     format, version, engine, pid, ppid, process_start, forked, helper (a process of
     multiprocessing's own, not its forks), state ("running" | "ended"),

@@ -22,9 +22,9 @@ import zipfile
 from pathlib import Path
 from random import Random
 
-from taupy.collectors import cupti_part
-from taupy.collectors.cupti_part import DeviceFacts
+from taupy.collectors import gpu_layout
 from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
+from taupy.collectors.gpu_layout import DeviceFacts
 from taupy.errors import DatabaseError, TaupyError
 from taupy.model.invariants import check
 from taupy.profiledb.database import ProfileDB
@@ -91,7 +91,7 @@ def _add_gpu(run: Run) -> None:
     part = min(name for name in run if name.endswith((".part", ".pypart")))
     stem, pid = part.rpartition(".")[0], int(part.partition("-")[0])
     gpu = PartWriter(pid, 0)
-    gpu.counters({"launches": 5, "records": 5, "kernels": 3, "state": cupti_part.ENDED, "told": 5})
+    gpu.counters({"launches": 5, "records": 5, "kernels": 3, "state": gpu_layout.ENDED, "told": 5})
     gpu.notes({"cupti.version": "130001"})
     gpu.call_names({(2, 211): "cudaLaunchKernel_v7000"})
     gpu.device(DeviceFacts(0, 9, 0, *range(16), bytes(16), 0, "Fake"))
@@ -132,7 +132,7 @@ def _add_gpu(run: Run) -> None:
             0,
             0.0,
         )
-        for kind in (cupti_part.KERNEL, cupti_part.MEMCPY)
+        for kind in (gpu_layout.KERNEL, gpu_layout.MEMCPY)
     ]
     gpu.work(work)  # fmt: skip
     gpu.names({"_Z3addPf": 1})

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from taupy.collectors.cupti_errors import cupti_version
-from taupy.collectors.cupti_part import KERNEL, GpuPart
+from taupy.collectors.gpu_layout import KERNEL
 from taupy.model.kernel_names import demangled
+from taupy.record.gpu_part import GpuPart
 from tests.fake_gpu import PRELUDE
 from tests.unit.collectors.test_cupti_records import Records, collector, replay
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from taupy.collectors import cupti_errors
 from taupy.model.gpu import NO_OWNER
 from taupy.model.invariants import check
 from taupy.model.profile import Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
+from taupy.record import gpu_verdict
 from tests.fake_gpu import PRELUDE
 
 SLOW = pytest.mark.slow
@@ -882,9 +882,9 @@ def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(gpu, t
 
 
 def test_a_collector_that_cannot_be_loaded_is_no_missed_driver():
-    said = cupti_errors.verdict("auto", [], {"", "cannot allocate memory in static TLS block"})
+    said = gpu_verdict.verdict("auto", [], {"", "cannot allocate memory in static TLS block"})
     assert "could not be loaded (cannot allocate memory in static TLS block)" in said
-    assert cupti_errors.verdict("auto", [], {""}) is None
+    assert gpu_verdict.verdict("auto", [], {""}) is None
 
 
 def test_a_program_with_a_profiler_of_its_own_is_told_that_there_is_one_cupti(gpu):

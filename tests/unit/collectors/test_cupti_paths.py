@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.collectors.cupti_errors import cause, cupti_version, driver_version, failure, verdict
-from taupy.collectors.cupti_part import GpuPart
+from taupy.collectors.cupti_errors import cause, cupti_version, driver_version
 from taupy.collectors.cupti_paths import libraries
+from taupy.record.gpu_part import GpuPart
+from taupy.record.gpu_verdict import failure, verdict
 
 
 def make(folder, *names):

@@ -20,12 +20,14 @@ from typing import Any
 
 import pytest
 
-from taupy.collectors import cupti_errors, cupti_part, cupti_profile, cupti_python_check
-from taupy.collectors.cupti_part import DeviceFacts, Live, Trace, read_gpu_part
+from taupy.collectors import cupti_errors, cupti_python_check, gpu_layout
 from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
 from taupy.collectors.cupti_python_sums import Sums
+from taupy.collectors.gpu_layout import DeviceFacts, Live
 from taupy.commands import doctor_gpu
 from taupy.model.profile import Profile
+from taupy.record import gpu_profile, gpu_verdict
+from taupy.record.gpu_part import Trace, read_gpu_part
 from tests.fake_gpu import build, missing
 from tests.unit.collectors.test_cupti_live import (
     BACKWARD,
@@ -39,7 +41,7 @@ from tests.unit.collectors.test_cupti_live import (
 )
 
 SLOW = pytest.mark.slow
-NATIVE = Path(cupti_part.__file__).parent.parent / "_native"
+NATIVE = Path(gpu_layout.__file__).parent.parent / "_native"
 
 installed = pytest.mark.skipif(
     bool(cupti_python_check.problem()), reason=cupti_python_check.problem() or "installed"
@@ -273,19 +275,19 @@ def test_our_constants_are_those_of_cupti_python():
     for name, number in kinds.items():
         assert cupti.ActivityKind[other_names.get(name, name)] == number, name
     for name in ("MEMCPY", "MEMSET", "DRIVER", "RUNTIME", "SYNCHRONIZATION"):
-        assert getattr(cupti_part, name) == cupti.ActivityKind[name]
-    assert cupti.ActivityKind.CONCURRENT_KERNEL == cupti_part.KERNEL
-    assert cupti.ActivityKind.MEMCPY2 == cupti_part.MEMCPY_PEER
-    assert cupti.ActivityKind.MEMORY2 == cupti_part.MEMORY
-    assert cupti.ActivityKind.UNIFIED_MEMORY_COUNTER == cupti_part.UNIFIED_MEMORY
+        assert getattr(gpu_layout, name) == cupti.ActivityKind[name]
+    assert cupti.ActivityKind.CONCURRENT_KERNEL == gpu_layout.KERNEL
+    assert cupti.ActivityKind.MEMCPY2 == gpu_layout.MEMCPY_PEER
+    assert cupti.ActivityKind.MEMORY2 == gpu_layout.MEMORY
+    assert cupti.ActivityKind.UNIFIED_MEMORY_COUNTER == gpu_layout.UNIFIED_MEMORY
     ways = {kind.name: kind.value for kind in cupti.ActivityMemcpyKind}
-    for number, way in cupti_profile._WAYS.items():
+    for number, way in gpu_profile._WAYS.items():
         assert ways[way.upper()] == number
     memory = {kind.value: kind.name for kind in cupti.ActivityMemoryKind}
-    for number, name in cupti_profile._MEMORY.items():
+    for number, name in gpu_profile._MEMORY.items():
         assert memory[number] == name.replace("static", "STATIC").replace(" ", "_").upper()
     unified = cupti.ActivityUnifiedMemoryCounterKind
-    assert sorted(cupti_profile._UNIFIED) == [
+    assert sorted(gpu_profile._UNIFIED) == [
         unified.BYTES_TRANSFER_HTOD, unified.BYTES_TRANSFER_DTOH, unified.CPU_PAGE_FAULT_COUNT,
         unified.GPU_PAGE_FAULT, unified.BYTES_TRANSFER_DTOD,
     ]  # fmt: skip
@@ -323,7 +325,7 @@ def test_call_names_of_cupti_python_are_of_the_kinds_that_we_know():
     driver = {member.name for member in enums["driverapitracecbid"]}
     for name in ("cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaGraphLaunch_v10000"):
         assert name in runtime
-        assert cupti_profile.api_name(name) == name.partition("_v")[0]
+        assert gpu_profile.api_name(name) == name.partition("_v")[0]
     assert {"cuLaunchKernel", "cuLaunchKernelEx", "cuGraphLaunch"} <= driver
 
 
@@ -408,7 +410,7 @@ def test_records_become_a_part_that_the_reader_takes(tmp_path):
     assert (one.minimum, one.maximum, one.squares) == (10, 30, 1000.0)
     assert (one.grid, one.block, one.registers) == ((4, 2, 1), (128, 1, 1), 32)
     assert (one.static_shared, one.dynamic_shared, one.first, one.last) == (16, 8, 100, 150)
-    assert rows[10, 0, 1].flags == cupti_part.IN_GRAPH
+    assert rows[10, 0, 1].flags == gpu_layout.IN_GRAPH
     assert rows[10, 0, 0].launches == 1
     moved = rows[1, 0x2000, 1 | 1 << 8 | 3 << 16 | 1 << 24]
     assert (moved.launches, moved.bytes, moved.least_bytes, moved.most_bytes) == (
@@ -429,12 +431,12 @@ def test_records_become_a_part_that_the_reader_takes(tmp_path):
 
 def test_a_part_of_one_that_was_refused_says_why(tmp_path):
     part = PartWriter(12, 0)
-    part.counters({"state": cupti_part.FAILED})
+    part.counters({"state": gpu_layout.FAILED})
     part.notes({"error.step": "import", "error.code": "0", "error.text": "ImportError: no numpy"})
     assert part.write(bytes(tmp_path / "12-1.gpu"))
     found = read_gpu_part(tmp_path / "12-1.gpu")
     assert found is not None
-    said = cupti_errors.verdict("auto", [found], set())
+    said = gpu_verdict.verdict("auto", [found], set())
     assert said is not None
     assert "cupti-python could not be imported (ImportError: no numpy)" in said
 

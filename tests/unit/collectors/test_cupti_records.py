@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 
 from taupy.collectors.cupti_errors import cupti_version
-from taupy.collectors.cupti_part import GpuPart, Trace, read_gpu_part
 from taupy.collectors.cupti_paths import libraries
-from taupy.collectors.cupti_profile import add_gpu_part, api_name
 from taupy.errors import FormatError
 from taupy.model.gpu import NO_OWNER
 from taupy.model.invariants import check
@@ -26,6 +24,8 @@ from taupy.model.profile import ROOT_TIMER, CallTree, Profile, Thread, ThreadPro
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
+from taupy.record.gpu_part import GpuPart, Trace, read_gpu_part
+from taupy.record.gpu_profile import add_gpu_part, api_name
 from tests.fake_gpu.layouts import recorded
 
 HERE = Path(__file__).parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taupy.instrument.engine_routines import Routines, start_offset
-from taupy.instrument.parts import read_part
+from taupy.record.host_part import read_part
 from taupy.state import values
 from taupy.state.folder import open_run
 

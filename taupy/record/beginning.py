@@ -11,8 +11,8 @@ import os
 import sysconfig
 from collections.abc import Sequence
 
-from taupy.instrument.part_data import Part, Routine
 from taupy.instrument.runfolder import RunSettings
+from taupy.record.part_data import Part, Routine
 
 _SEARCH, _BEGIN = "_run_module_as_main", "_run_code"
 _PACKAGES = ("/site-packages/", "/dist-packages/")

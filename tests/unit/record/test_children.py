@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from taupy.instrument.children import Child, runs_python, take_notes, unmeasured
-from taupy.instrument.part_data import ENDED, EXEC, RUNNING, Part
+from taupy.record.children import Child, runs_python, take_notes, unmeasured
+from taupy.record.part_data import ENDED, EXEC, RUNNING, Part
 
 
 def _part(pid, start_ns, *, state=ENDED, forked=False, **metadata):

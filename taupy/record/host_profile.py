@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from taupy.instrument.part_data import Part, PartThread, Routine, Sampled
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.profile import (
     ABSENT,
@@ -28,6 +27,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.record.part_data import Part, PartThread, Routine, Sampled
 from taupy.units import duration
 
 CPU_TIME = Metric("cpu_time", "ns")

@@ -11,11 +11,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from taupy.errors import FormatError
-from taupy.instrument import part_files
-from taupy.instrument.part_data import Part
-from taupy.instrument.part_files import PartFile
-from taupy.instrument.parts import peek_process, read_part
 from taupy.instrument.runfolder import RunSettings, boot_id, is_alive, process_start
+from taupy.record import part_files
+from taupy.record.host_part import peek_process, read_part
+from taupy.record.part_data import Part
+from taupy.record.part_files import PartFile
 from taupy.state.folder import File, Folder
 from taupy.state.limits import RECORD_BYTES
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from taupy.instrument.part_data import EXEC, RUNNING, Part
+from taupy.record.part_data import EXEC, RUNNING, Part
 from taupy.units import several
 
 PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"

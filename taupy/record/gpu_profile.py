@@ -2,8 +2,8 @@
 
 Kernels and copies go onto streams under the host call paths that launched them, calls of
 CUDA's API into the trees of the threads that made them, memory into user events. What is
-missing is said. Where a call path lies in the profile is told by a function that `session`
-hands in: this room does not know the engine.
+missing is said. Where a call path lies in the profile is told by a function that is
+handed in: this module does not know the engine.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from taupy.catalog.occupancy import occupancy
-from taupy.collectors import cupti_part
-from taupy.collectors.cupti_part import GpuPart, Live, Trace, Work
+from taupy.collectors import gpu_layout
+from taupy.collectors.gpu_layout import Live, Work
 from taupy.model.gpu import Activity, ActivityKind, Device, Fact, Launch
 from taupy.model.host_calls import HostCalls
 from taupy.model.kernel_names import demangled, short_name
@@ -30,6 +30,7 @@ from taupy.model.profile import (
     UserEvent,
 )
 from taupy.model.streams import Owner, StreamBuilder, merged_events
+from taupy.record.gpu_part import GpuPart, Trace
 
 Find = Callable[[int], tuple[ThreadProfile, int] | None]
 """The thread and row of a call path, by its address in the measured process."""
@@ -229,7 +230,7 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
             continue
         thread = threads[work.device, work.context, work.stream]
         owner = _owner(taken, work.node)
-        if work.kind == cupti_part.KERNEL:
+        if work.kind == gpu_layout.KERNEL:
             timer = kernels.get(work.name)
             if timer is None:
                 timer = kernels[work.name] = _kernel_timer(part.names.get(work.name))
@@ -277,10 +278,10 @@ def _ranges(taken: _Node, number: int) -> Owner:
 
 
 _KINDS: dict[int, ActivityKind] = {
-    cupti_part.KERNEL: "kernel",
-    cupti_part.MEMCPY: "copy",
-    cupti_part.MEMCPY_PEER: "copy",
-    cupti_part.MEMSET: "memset",
+    gpu_layout.KERNEL: "kernel",
+    gpu_layout.MEMCPY: "copy",
+    gpu_layout.MEMCPY_PEER: "copy",
+    gpu_layout.MEMSET: "memset",
 }
 
 
@@ -323,7 +324,7 @@ def _launch(work: Work) -> Launch:
 
 
 def _kernel_launch(work: Work, capability: str) -> Launch:
-    if work.flags & cupti_part.FOLDED:  # configurations of several launches
+    if work.flags & gpu_layout.FOLDED:  # configurations of several launches
         return _launch(work)
     threads = work.block[0] * work.block[1] * work.block[2]
     shared = work.static_shared + work.dynamic_shared
@@ -342,7 +343,7 @@ def _kernel_launch(work: Work, capability: str) -> Launch:
 
 
 def _copy_timer(work: Work) -> Timer:
-    if work.kind == cupti_part.MEMSET:
+    if work.kind == gpu_layout.MEMSET:
         return Timer("Memset", groups=("GPU_COPY",))
     way = _WAYS.get(work.name & 0xFF, "of unknown kind")
     return Timer(f"Memcpy {way}", groups=("GPU_COPY",))
@@ -350,9 +351,9 @@ def _copy_timer(work: Work) -> Timer:
 
 def _bytes_events(work: Work, row: int) -> list[UserEvent]:
     """Bytes of a copy by its way, and by the kinds of memory; sampled once a copy."""
-    if work.kind == cupti_part.KERNEL or not work.launches:
+    if work.kind == gpu_layout.KERNEL or not work.launches:
         return []
-    if work.kind == cupti_part.MEMSET:
+    if work.kind == gpu_layout.MEMSET:
         names = ["Bytes set"]
     else:
         way = _WAYS.get(work.name & 0xFF, "of unknown kind")
@@ -423,9 +424,9 @@ def _add_activities(
     host_slots: dict[Thread, set[int]] = {}
     threads: dict[Thread, ThreadProfile] = {}
     for number, work in enumerate(part.work):
-        if work.kind not in (cupti_part.RUNTIME, cupti_part.DRIVER):
+        if work.kind not in (gpu_layout.RUNTIME, gpu_layout.DRIVER):
             continue
-        domain = 1 if work.kind == cupti_part.DRIVER else 2
+        domain = 1 if work.kind == gpu_layout.DRIVER else 2
         place = taken.call_rows.get((work.node, domain, work.name))
         if place is None:
             continue
@@ -447,10 +448,10 @@ def _add_memory(taken: _Node, streams: list[ThreadProfile]) -> None:
     if not hosts:
         return
     for work in part.work:
-        if work.kind == cupti_part.UNIFIED_MEMORY and work.name in _UNIFIED:
+        if work.kind == gpu_layout.UNIFIED_MEMORY and work.name in _UNIFIED:
             name, unit = _UNIFIED[work.name]
             hosts[0].user_events.append(_value_event(name, unit, work, None))
-        elif work.kind == cupti_part.MEMORY:
+        elif work.kind == gpu_layout.MEMORY:
             kind = _MEMORY.get(work.name & 0xFF, "unknown")
             what = "freed" if work.name >> 8 & 0xFF == 2 else "allocated"
             pool = " from a pool" if work.name >> 16 & 0xFF else ""

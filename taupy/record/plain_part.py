@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taupy.errors import FormatError
-from taupy.instrument.part_data import ENDED, RUNNING, Part, PartThread, Routine, Sampled
+from taupy.record.part_data import ENDED, RUNNING, Part, PartThread, Routine, Sampled
 from taupy.state.shape import fits
 from taupy.state.values import loads
 

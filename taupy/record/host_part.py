@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from taupy.errors import FormatError
-from taupy.instrument import plain_part
-from taupy.instrument.part_data import (
+from taupy.record import plain_part
+from taupy.record.part_data import (
     ENDED,
     EXEC,
     SNAPSHOT,

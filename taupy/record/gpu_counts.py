@@ -1,0 +1,274 @@
+"""What the collector has counted of a process's kernels, read and added to the profile.
+
+Counting is a mode of its own beside the timed run (`_native/gpu_counters.c`; what it is told is
+prepared by `collectors/cupti_counters.py`). The values of single launches are summed up under the
+call paths that launched them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import isinf
+from pathlib import Path
+
+from taupy.catalog import spelling
+from taupy.catalog.counters import COUNTED_LAUNCHES
+from taupy.collectors import cupti_errors
+from taupy.collectors.cupti_counters import TIME
+from taupy.errors import FormatError
+from taupy.model.gpu import Extent, Launch
+from taupy.model.kernel_names import demangled, short_name
+from taupy.model.profile import Metric, Profile, Thread, ThreadProfile, Timer
+from taupy.model.streams import Owner, StreamBuilder
+from taupy.state.folder import File
+
+SUFFIX = ".gpucount"
+
+Find = Callable[[int], tuple[ThreadProfile, int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Launches that are alike: kernel, configuration and the call path that launched them."""
+
+    device: int
+    place: int  # address of the call path in the process, 0: nobody knows
+    grid: Extent
+    block: Extent
+    kernel: str
+
+
+@dataclass(slots=True)
+class CountPart:
+    """All that was counted in one process.
+
+    Attributes:
+        counted: values of each counted launch, in the order of the device's metrics.
+        seen: launches in all.
+        regions: values of each counted region, by device and the address of its call path.
+        metrics: of each device.
+        passes: of each device.
+        refused: kernels that were left alone, and why.
+        said: what went wrong or is missing, one line each.
+    """
+
+    pid: int
+    start_ticks: int
+    counted: dict[Key, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
+    seen: dict[Key, int] = field(default_factory=dict)
+    regions: dict[tuple[int, int], list[list[float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    doubtful: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
+    metrics: dict[int, list[str]] = field(default_factory=dict)
+    chips: dict[int, str] = field(default_factory=dict)
+    passes: dict[int, int] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+    ended: bool = False
+
+
+def read_count_part(path: Path | File) -> CountPart:
+    """What one process has counted; a last line that was cut off is left out.
+
+    Raises:
+        FormatError: it is no such file.
+    """
+    pid, _, ticks = path.stem.partition("-")
+    try:
+        part = CountPart(int(pid), int(ticks, 16))
+        text = path.read_bytes().decode("utf-8", "replace")
+    except ValueError:
+        raise FormatError(f"{path} is no file of counted kernels") from None
+    for line in text.splitlines(keepends=True):
+        if line.endswith("\n"):
+            try:
+                _take(part, line[:-1].split("\t"))
+            except (ValueError, IndexError):
+                raise FormatError(f"{path}: a line that cannot be: {line[:80]!r}") from None
+    return part
+
+
+def _take(part: CountPart, cell: list[str]) -> None:
+    match cell[0]:
+        case "count":
+            key, rest = _key(cell)
+            part.counted[key].append([float(value) for value in rest])
+        case "seen":
+            key, rest = _key(cell)
+            if key.device >= 0:
+                part.seen[key] = int(rest[0])
+        case "doubtful":
+            part.doubtful[_key(cell)[0]] += 1
+        case "region":
+            part.regions[int(cell[1]), int(cell[2], 16)].append([float(one) for one in cell[3:]])
+        case "region doubtful":
+            part.said.append("a region was not counted cleanly and is left out")
+        case "device":
+            device = int(cell[1])
+            part.chips[device], part.passes[device] = cell[2], int(cell[3])
+            part.metrics[device] = cell[4:]
+        case "refused":
+            part.refused[cell[1]] = cell[2]
+        case "cupti":
+            part.facts["CUPTI Library"] = cell[1]
+            part.facts["CUPTI API Version"] = cell[2]
+        case "missing":
+            part.said.append(f"CUPTI does not know {cell[1]}: left out")
+        case "reduced":
+            part.said.append(
+                f"{cell[1]}: CUPTI does not count what takes changed code (`sass` in the metrics' "
+                "names: operations by precision) here: left out"
+            )
+        case "unsupported":
+            part.said.append(f"CUPTI says that {cell[1]} cannot be profiled fully here ({cell[2]})")
+        case "no metrics":
+            part.said.append(f"{cell[1]}: another chip than the launcher saw: not counted")
+        case "open":
+            part.said.append(f"CUPTI could not be opened: {cell[2]}")
+        case "error":
+            code = int(cell[2])
+            part.said.append(f"{cell[1]}: {cupti_errors.cause(code, cell[3])}")
+        case "state":
+            code = int(cell[2])
+            reason = cupti_errors.cause(code, cell[3])
+            part.said.append(f"CUPTI had an internal {cell[1]}: {reason}")
+        case "stuck":
+            part.said.append(
+                f"{short_name(demangled(cell[1]))} had not ended after {cell[2]} s of being "
+                "counted: it waits for a kernel of another GPU or process, or takes long "
+                "(gpu_end_ms)"
+            )
+        case "unwatched":
+            part.said.append(
+                f"{cell[1]} launches meanwhile are neither counted nor among the calls"
+            )
+        case "ended":
+            part.ended = True
+
+
+def _key(cell: list[str]) -> tuple[Key, list[str]]:
+    return (
+        Key(int(cell[1]), int(cell[2], 16), _extent(cell[3]), _extent(cell[4]), cell[5]),
+        cell[6:],
+    )
+
+
+def _extent(text: str) -> Extent:
+    x, y, z = map(int, text.split(","))
+    return x, y, z
+
+
+_WHY = {
+    "graph": "kernels of CUDA graphs run together",
+    "cooperative": "its blocks wait for each other: it cannot be run again alone",
+    "communication": "it waits for kernels of other GPUs: run alone it would do so for ever",
+}
+
+
+def add_count_part(
+    profile: Profile, node: int, part: CountPart, names: Sequence[str], find: Find
+) -> dict[str, str]:
+    """Add what a process has counted to its node, under the call paths that launched it.
+
+    Args:
+        names: of the counters that were asked for.
+        find: the thread and row of a call path by its address.
+
+    Returns:
+        What is missing: name of the health metadata -> what to say.
+    """
+    builder = StreamBuilder(profile.timers)
+    units: dict[str, str] = {COUNTED_LAUNCHES: "launch"}
+    recipes = {}
+    for device, chip in part.chips.items():
+        recipes[device] = spelling.plan([*names, TIME], chip).recipes
+        units.update((one.name, one.unit) for one in recipes[device])
+    for key in dict.fromkeys([*part.counted, *part.seen]):
+        launches = part.counted.get(key, [])
+        seen = max(part.seen.get(key, 0), len(launches))
+        rows = list(_values(launches, part.metrics.get(key.device, []), recipes.get(key.device)))
+        times = [round(row[TIME]) for row in rows if TIME in row]
+        name = demangled(key.kernel)
+        short = short_name(name)
+        timer = Timer(name, groups=("GPU_KERNEL",), short=short if short != name else None)
+        thread = Thread(node, 1 + key.device, 0, "stream", "counted launches")
+        place = find(key.place) if key.place else None
+        launch = Launch(
+            0, seen, sum(times), min(times, default=0), max(times, default=0),
+            float(sum(time * time for time in times)), seen - len(times), key.grid, key.block,
+        )  # fmt: skip
+        owner = None if place is None else Owner(place[0].tree, place[1])
+        row = builder.add(thread, owner, timer, launch)
+        sums: dict[str, float] = defaultdict(int)
+        for values in rows:
+            for metric, value in values.items():
+                sums[metric] += value
+        if rows:
+            builder.add_values(thread, row, {**sums, COUNTED_LAUNCHES: len(rows)})
+    for (device, address), regions in part.regions.items():
+        place = find(address)
+        if place is None or place[0].tree.parent[place[1]] < 0:
+            continue
+        tree, at = place[0].tree, place[1]
+        rows = list(_values(regions, part.metrics.get(device, []), recipes.get(device)))
+        times = [round(one[TIME]) for one in rows if TIME in one]
+        thread = Thread(node, 1 + device, 0, "stream", "counted launches")
+        square = float(sum(time * time for time in times))
+        launch = Launch(0, len(rows), sum(times), min(times, default=0), max(times, default=0),
+                        square, len(rows) - len(times))  # fmt: skip
+        owner = Owner(tree, tree.parent[at])
+        row = builder.add(thread, owner, profile.timers[tree.timer[at]], launch)
+        for values in rows:
+            builder.add_values(thread, row, values)
+    profile.threads += builder.threads()
+    there = {metric.name for metric in profile.metrics}
+    profile.metrics += [Metric(n, unit) for n, unit in units.items() if n not in there]
+    for device, passes in part.passes.items():
+        profile.metadata[f"taupy.counters.gpu{device}"] = f"{part.chips[device]}, {passes} passes"
+    profile.node_metadata.setdefault(node, {}).update(part.facts)
+    return _health(part)
+
+
+def _values(
+    launches: list[list[float]],
+    metrics: list[str],
+    recipes: Sequence[spelling.Recipe] | None,
+) -> Iterator[dict[str, float]]:
+    """Our metrics of each counted launch; whole numbers as such."""
+    for launch in launches:
+        counted = dict(zip(metrics, launch, strict=False))
+        found = {}
+        for recipe in recipes or ():
+            value = recipe.value(counted)
+            if value is not None and not isinf(value):
+                found[recipe.name] = int(value) if value == int(value) else value
+        yield found
+
+
+def _health(part: CountPart) -> dict[str, str]:
+    health = {}
+    if part.said:
+        health["gpu_counters"] = "; ".join(dict.fromkeys(part.said))
+    if part.refused:
+        groups: dict[str, list[str]] = defaultdict(list)
+        for kernel, why in part.refused.items():
+            name = kernel if why == "graph" else short_name(demangled(kernel))
+            groups[_WHY.get(why, why)].append(name)
+        health["gpu_refused"] = "; ".join(
+            f"not counted, since {why}: {', '.join(names[:8])}{', ...' if names[8:] else ''}"
+            for why, names in groups.items()
+        )
+    if part.doubtful:
+        number = sum(part.doubtful.values())
+        names = ", ".join(dict.fromkeys(short_name(demangled(key.kernel)) for key in part.doubtful))
+        health["gpu_doubtful"] = (
+            f"{number} launches were not counted cleanly (another kernel ran at the same time, or "
+            f"a pass is missing) and are left out: {names}"
+        )
+    if not part.ended and not part.said:
+        health["gpu_cut_off"] = "the program was killed: how often kernels ran in all is not known"
+    return health
