@@ -42,6 +42,9 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, following
 from taupy.profiledb.meaning import Resolved
 
+PEOPLE_ROWS = 25
+"""So many rows of each table stand on a terminal, unless --limit or --all says otherwise."""
+
 TREE_MIN_PERCENT = 1.0
 """What a tree for people leaves out, unless --min-share says otherwise."""
 
@@ -118,8 +121,9 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
         "-n",
         type=options.count,
         metavar="N",
-        help="N rows a table, the rest as -others-",
+        help=f"N rows per table, the rest as -others- (default on a terminal: {PEOPLE_ROWS})",
     )
+    order.add_argument("--all", action="store_true", help="all rows, on a terminal, too")
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
@@ -233,6 +237,8 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.x:
         raise UsageError("-x means nothing here; `taupy pprof --help` lists the options")
+    if args.all and args.limit is not None:
+        raise UsageError("--all shows all rows and --limit some: take one of them")
     modes = {
         "--tree": args.tree,
         "--callers or --callees": args.callers is not None or args.callees is not None,
@@ -265,6 +271,11 @@ def run(args: argparse.Namespace) -> int:
         with terminal.busy(f"reading trial {trial.id} ..."):
             views = asked.views()
         notes = [*views[-1].notes, *_remarks(db, trial.id, trial.state)]
+    if args.limit is None and asked.limit and any(len(view.rows) > asked.limit for view in views):
+        notes.insert(
+            0,
+            f"the first {asked.limit} rows of each table and the sum of the rest; --all shows all",
+        )
     views[-1] = replace(views[-1], notes=notes)
     color = {"auto": None, "always": True, "never": False}[args.color]
     terminal.show_all(views, args.form or "text", color=color)
@@ -294,6 +305,15 @@ class Asked:
     trial_id: int
     args: argparse.Namespace
     chosen: set[str] | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """So many rows a table; None for all. CSV, JSON and pipes hold all, unless asked."""
+        args = self.args
+        whole = args.all or args.tree or args.list or args.form is not None
+        if args.limit is not None or whole or not terminal.terminal_width(sys.stdout):
+            return args.limit  # type: ignore[no-any-return]
+        return PEOPLE_ROWS
 
     def views(self) -> list[View]:
         """At least one view.
@@ -343,7 +363,7 @@ class Asked:
 
     def _of_metric(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
         args = self.args
-        order = Order(sort=args.sort, reverse=args.reverse, limit=args.limit, plain=args.plain)
+        order = Order(sort=args.sort, reverse=args.reverse, limit=self.limit, plain=args.plain)
         if args.tree:
             return self._tree(threads, metric)
         if args.by:
@@ -437,7 +457,7 @@ class Asked:
             gpu_query.kernels(sites),
             sort=sorts.get(self.args.sort, "time"),
             reverse=self.args.reverse,
-            limit=self.args.limit,
+            limit=self.limit,
             meant=(lambda *name: any(test(*name) for test in tests)) if tests else None,
         )
         if not found:
@@ -470,7 +490,7 @@ class Asked:
         choice = flat.Choice(
             sort=args.sort,
             reverse=args.reverse,
-            limit=args.limit,
+            limit=self.limit,
             plain=args.plain,
             summaries=tuple(dict.fromkeys(sum(args.summary, ()))) or None,
             summary_only=args.summary_only,
@@ -489,12 +509,12 @@ class Asked:
                 )
             share = 0.0
         elif share is None:
-            share = TREE_MIN_PERCENT if for_people and args.limit is None else 0.0
+            share = TREE_MIN_PERCENT if for_people and args.limit is None and not args.all else 0.0
         width = terminal.terminal_width(sys.stdout)
         choice = tree.Choice(
             sort=args.sort,
             reverse=args.reverse,
-            limit=args.limit,
+            limit=self.limit,
             plain=args.plain,
             depth=args.depth,
             min_percent=share,

@@ -1,7 +1,8 @@
 """How a table gets into a narrow window: what its columns give up, and in which order.
 
-First the room around numbers, then long names, then whole columns: spare ones, then those
-of numbers from the right. A number is never cut. Widths are in columns of the terminal.
+First the room around numbers, then long names as far as they stay readable, then whole columns:
+spare ones, then those of numbers from the right; only then are names cut short. A number is
+never cut. Widths are in columns of the terminal.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from typing import NamedTuple
 
 from taupy.pprof.view import Column
 
+READABLE_NAME = 0.375
+"""The part of the window that a long name keeps as long as columns can be left out for it."""
+
 NARROWEST_NAME = 12
-"""What is left of a long name before columns of numbers are left out for it."""
+"""What is left of a long name where no more columns can be left out."""
 
 NARROWEST_TEXT = 8
 """No text is cut below this; in a window narrower than that lines wrap."""
@@ -40,13 +44,15 @@ def fitted(
     to_leave_out = [*numbers, *(at for at in kept if columns[at].spare)]
     # Short texts, a verdict for one, stay whole as long as there are others.
     longest = [at for at in names if needed[at] > 2 * NARROWEST_NAME]
+    readable = max(NARROWEST_NAME, int(READABLE_NAME * limit / max(1, len(longest))))
     while True:
         now = list(widths)
         _give_room(now, needed, kept, limit)
-        _narrow(now, longest, NARROWEST_NAME, kept, limit)
+        _narrow(now, longest, readable, kept, limit)
         if _excess(now, kept, limit) <= 0:
             break
         if not to_leave_out:
+            _narrow(now, longest, NARROWEST_NAME, kept, limit)
             _narrow(now, names, NARROWEST_TEXT, kept, limit)
             break
         kept.remove(to_leave_out.pop())

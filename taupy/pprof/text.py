@@ -10,6 +10,10 @@ _NARROW = re.compile("[ -~\u00a0-\u02ff\u2026\u2500-\u257f]*")
 _ELLIPSIS = "\u2026"
 
 
+_STEP = " => "
+"""Stands between the routines of a call path."""
+
+
 def width(value: str) -> int:
     """Columns that the text takes on a terminal: two for wide letters."""
     if value.isascii() or _NARROW.fullmatch(value):
@@ -18,14 +22,30 @@ def width(value: str) -> int:
 
 
 def cut(value: str, limit: int) -> str:
-    """At most `limit` columns (0: all), cut in the middle: both ends of a name tell."""
+    """At most `limit` columns (0: all). A name is cut in the middle: both of its ends tell.
+
+    A call path is cut at its root, by whole routines, as long as the last one fits.
+    """
     if not limit or width(value) <= limit:
         return value
     if limit == 1:
         return _ELLIPSIS
+    if _STEP in value:
+        return _leaf(value, limit)
     head = _fitting(value, (limit - 1) // 2)
     tail = _fitting(value[::-1], limit - 1 - width(head))[::-1]
     return head + _ELLIPSIS + tail
+
+
+def _leaf(path: str, limit: int) -> str:
+    """The end of a call path: `… => f => g`."""
+    *callers, end = path.split(_STEP)
+    room = limit - width(_ELLIPSIS + _STEP)
+    if width(end) > room:
+        return cut(end, limit)
+    while callers and width(callers[-1] + _STEP + end) <= room:
+        end = callers.pop() + _STEP + end
+    return _ELLIPSIS + _STEP + end
 
 
 def _fitting(value: str, limit: int) -> str:

@@ -29,6 +29,7 @@ import pytest
 
 from taupy.commands import main
 from taupy.model.profile import ROOT_TIMER, Metric, Timer
+from taupy.pprof import terminal
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, event, host, profile_of, wide_profile
@@ -384,3 +385,27 @@ def test_a_flat_profile_is_shown_without_reading_the_call_paths(stored):
             assert len(made.stdout.splitlines()) > 1000
     flat, tree = map(min, took.values())
     assert flat < tree / 2
+
+
+def many_routines():
+    return profile_of(host(call("main", 1, 0, [call(f"r{n:02}", 1, 100 - n) for n in range(40)])))
+
+
+def test_a_terminal_shows_25_rows_and_the_sum_of_the_others(stored, pprof, monkeypatch):
+    stored(many_routines())
+    everything = pprof()
+    monkeypatch.setattr(terminal, "terminal_width", lambda stream: 120)
+    shown = pprof()
+    rows = [line for line in shown.splitlines() if "r2" in line or "-others-" in line]
+    # main and r00 to r23; the others are r24 to r39: 76 + 75 + ... + 61 ns.
+    assert "r23" in shown and "r24" not in shown
+    assert rows[-1].split() == ["0.0011", "16", "0", "-others-"]
+    assert "first 25 rows of each table" in shown and "--all shows all" in shown
+    assert "r39" in pprof("--all") and "-others-" not in pprof("--all")
+    assert "r39" in pprof("--csv") and "r39" in pprof("--json")
+    assert "r39" in everything and "--all" not in everything
+
+
+def test_all_rows_and_some_rows_contradict_each_other(stored, refused):
+    stored(many_routines())
+    assert "--all shows all rows and --limit some" in refused("--all", "-n", "3", code=2)

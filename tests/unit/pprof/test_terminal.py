@@ -273,3 +273,25 @@ def test_markdown_shows_names_as_they_are():
                  "markdown") == (
         "### T\\_1\n\n| \\# Call | x |\n| ---: | --- |\n| 1 | a\\|b\\* |\n"
     )  # fmt: skip
+
+
+def test_columns_are_left_out_before_a_name_becomes_unreadable():
+    lines = shown(WIDE, width=80).splitlines()
+    row = next(line for line in lines if line.startswith(" 50.0"))
+    assert len(row.split()[-1]) >= 30  # three eighths of the window
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown_as"),
+    [
+        (0, "main => train => Net.forward"),
+        (28, "main => train => Net.forward"),
+        (27, "… => train => Net.forward"),
+        (24, "… => Net.forward"),
+        (16, "… => Net.forward"),
+        (15, "Net.forward"),
+        (9, "Net.…ward"),
+    ],
+)
+def test_a_call_path_is_cut_at_its_root(limit, shown_as):
+    assert text.cut("main => train => Net.forward", limit) == shown_as
