@@ -1,7 +1,8 @@
 """List trials, look at one, rename, tag and delete them.
 
-    taupy trials                     all trials
-    taupy trials mnist gpu=H200      those that a selector names
+    taupy trials                     all trials, the newest first
+    taupy trials mnist gpu=H200      those that any of these selectors names
+    taupy trials mnist,gpu=H200 -n 5     the last five that meet both
     taupy trials show [TRIAL]        one trial with its metadata (default: latest)
     taupy trials rename TRIAL NAME
     taupy trials tag TRIAL TAG       put a tag on
@@ -51,6 +52,9 @@ _FACT_COLUMNS = (Column("name", heading="Name"), Column("value", heading="Value"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="ACTION | TRIAL", help="see above")
+    parser.add_argument(
+        "--limit", "-n", type=options.count, metavar="N", help="list the newest N only"
+    )
     parser.add_argument("--yes", action="store_true", help="delete without asking")
     parser.add_argument(
         "--compact",
@@ -66,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
     action = words.pop(0) if words and words[0] in _ACTIONS else "list"
     if (args.yes or args.compact) and action != "delete":
         raise UsageError("--yes and --compact go with `taupy trials delete TRIAL...`")
+    if args.limit is not None and action != "list":
+        raise UsageError("--limit goes with the list of trials")
     path = options.database_path(args)
     with ProfileDB.open(path, readonly=action in ("list", "show")) as db:
         return _ACTIONS[action](db, words, args)
@@ -74,6 +80,9 @@ def run(args: argparse.Namespace) -> int:
 def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     trials = selector.many(db, words) if words else db.trials()
     notes = () if trials else (f"{db.path} holds no trials; `taupy run SCRIPT` adds one",)
+    if args.limit is not None and len(trials) > args.limit:
+        notes = (f"{len(trials) - args.limit} older trials are not listed: --limit N lists N",)
+        trials = trials[len(trials) - args.limit :]
     rows = [
         (
             trial.id,
@@ -90,7 +99,7 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
             trial.source,
             ", ".join(trial.tags),
         )
-        for trial in trials
+        for trial in reversed(trials)
     ]
     terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
     return 0

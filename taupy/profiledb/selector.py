@@ -3,7 +3,8 @@
     latest                   the trial stored last (the default); latest~2: two before it
     12                       the trial with that id
     app/experiment/trial     by name; parts from the left, `*` and `?` as in a shell
-    name                     an application or a trial of that name
+    name                     an application or a trial of that name; where no trial is called a,
+                             all of a#1 ... a#6, which `taupy run --trial a --repeat 6` made
     app=mnist                the application; so are experiment=, trial= and state=
     tag:baseline             trials with that tag
     gpu=H200                 trials on a GPU whose name has that in it
@@ -35,6 +36,9 @@ RUNS = "runs:"
 
 _LATEST = re.compile(r"(?:latest)?(?:~(\d{1,9}))?")
 _UUID_BEGINNING = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]*")
+_RUN = re.compile(r"#\d+\Z")
+"""What `--repeat` puts behind a trial's name."""
+
 _MOST_LISTED = 5
 _MOST_VALUES = 8
 
@@ -144,8 +148,12 @@ def _matches(db: ProfileDB, text: str) -> list[TrialRow]:
             return []
     if text.startswith(RUNS):
         return runs_of(db, many(db, [text[len(RUNS) :]])[-1])
-    wanted = _condition(db, storable(text))
-    return [trial for trial in db.trials() if wanted(trial)]
+    wanted, trials = _condition(db, storable(text)), db.trials()
+    found = [trial for trial in trials if wanted(trial)]
+    if found:
+        return found
+    repeated = [trial for trial in trials if _RUN.search(trial.name)]
+    return [trial for trial in repeated if wanted(trial._replace(name=_RUN.sub("", trial.name)))]
 
 
 def _condition(db: ProfileDB, text: str) -> Callable[[TrialRow], bool]:

@@ -53,14 +53,14 @@ def test_trials_are_listed_for_people_and_programs(taupy):
     code, text, complaint = taupy("trials", "mnist")
     assert (code, complaint) == (0, "")
     assert text.splitlines()[-2:] == [
-        " 1 mnist       lr         1     2023-11-14 22:13:20   2.00 s    0 complete",
         " 2 mnist       lr         2     2023-11-14 22:13:20   2.00 s    0 complete",
+        " 1 mnist       lr         1     2023-11-14 22:13:20   2.00 s    0 complete",
     ]
     rows = list(csv.DictReader(io.StringIO(taupy("trials", "--csv")[1])))
-    assert [row["id"] for row in rows] == ["1", "2", "3"]
-    assert rows[0]["duration_ns"] == "2000000000"
+    assert [row["id"] for row in rows] == ["3", "2", "1"]
+    assert rows[2]["duration_ns"] == "2000000000"
     rows = json.loads(taupy("trials", "--json")[1])["rows"]
-    assert rows[2]["application"] == "\x1b[31mred"
+    assert rows[0]["application"] == "\x1b[31mred"
     assert "| 1 | mnist |" in taupy("trials", "--markdown")[1]
 
 
@@ -201,3 +201,12 @@ def test_ctrl_c_ends_an_endless_query_with_130(folder):
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (130, b"")
+
+
+def test_the_newest_trials_come_first_and_as_many_as_wanted(taupy):
+    ids = [row["id"] for row in json.loads(taupy("trials", "--json")[1])["rows"]]
+    assert ids == sorted(ids, reverse=True) and len(ids) == 3
+    newest = json.loads(taupy("trials", "-n", "2", "--json")[1])
+    assert [row["id"] for row in newest["rows"]] == ids[:2]
+    assert newest["notes"] == ["1 older trials are not listed: --limit N lists N"]
+    assert taupy("trials", "show", "1", "-n", "2")[0] == 2

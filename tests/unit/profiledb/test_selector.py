@@ -157,3 +157,13 @@ def test_an_empty_database_says_how_to_fill_it(db, text):
 def test_a_name_with_brackets_is_itself_before_it_is_a_pattern(db):
     add_profile(db, profile_of(host(call("main")), application="app[1]"))
     assert selector.one(db, "app[1]").id == 1
+
+
+def test_a_name_stands_for_its_repeated_runs_where_no_trial_is_called_so(db):
+    for number, name in enumerate(["a#1", "a#2", "ab#1", "a#x"], 1):
+        add_profile(db, profile_of(host(call("main")), number=number, name=name))
+    for text in ("a", "trial=a", "app/default/a", "app,a"):
+        assert [trial.id for trial in selector.many(db, [text])] == [1, 2]
+    assert selector.one(db, "latest,a").id == 2
+    add_profile(db, profile_of(host(call("main")), number=5, name="a"))
+    assert [trial.id for trial in selector.many(db, ["a"])] == [5]
