@@ -6,9 +6,9 @@
 #define Py_BUILD_CORE_MODULE 1
 #include <Python.h>
 #include <stddef.h>
-#include "hooks.h"
-#include "counters_python.h"
-#include "ranges.h"
+#include "hooks_312.c"
+#include "counters_python.c"
+#include "ranges.c"
 
 static NamedTimer **timers;
 static size_t timers_count;

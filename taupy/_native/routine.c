@@ -16,7 +16,7 @@
 #ifndef TAUPY_ROUTINE_H
 #define TAUPY_ROUTINE_H
 
-#include "calltree.h"
+#include "calltree.c"
 #include <Python.h>
 #include <fnmatch.h>
 

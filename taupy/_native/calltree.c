@@ -14,7 +14,7 @@
 #define TAUPY_CALLTREE_H
 
 #include "clock.h"
-#include "counters.h"
+#include "counters.c"
 #include "part.h"
 #include "table.h"
 #include <pthread.h>

@@ -14,7 +14,7 @@
 #ifndef TAUPY_NATIVES_H
 #define TAUPY_NATIVES_H
 
-#include "routine.h"
+#include "routine.c"
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>

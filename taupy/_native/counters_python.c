@@ -6,7 +6,7 @@
 #ifndef TAUPY_COUNTERS_PYTHON_H
 #define TAUPY_COUNTERS_PYTHON_H
 
-#include "counters.h"
+#include "counters.c"
 
 /* Take the events of a list of (type, config, weight, metric). */
 static int counters_wanted(PyObject *list)

@@ -7,7 +7,7 @@
 #define TAUPY_GPU_H
 
 #include "gpu_host.h"
-#include "routine.h"
+#include "routine.c"
 #include <dlfcn.h>
 #include <link.h>
 

@@ -9,7 +9,7 @@
 #ifndef TAUPY_HOOKS_H
 #define TAUPY_HOOKS_H
 
-#include "greenlets.h"
+#include "greenlets.c"
 
 #define IS_GENERATOR_LIKE (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
 
@@ -398,7 +398,7 @@ static inline void *key_of_c(PyObject *callable)
     return NULL;
 }
 
-#include "phases.h"
+#include "phases.c"
 
 /* With C calls recorded, the interpreter would tell a profile function that the program sets of
  * the return of sys.setprofile, whose call it has not seen: that event is left out. */

@@ -2,8 +2,8 @@
 #ifndef TAUPY_PROCESS_H
 #define TAUPY_PROCESS_H
 
-#include "gpu.h"
-#include "natives.h"
+#include "gpu.c"
+#include "natives.c"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -8,8 +8,8 @@
 #ifndef TAUPY_GREENLETS_H
 #define TAUPY_GREENLETS_H
 
-#include "process.h"
-#include "operations.h"
+#include "process.c"
+#include "operations.c"
 
 typedef struct Stack { /* of one greenlet, while it is switched out */
     void *greenlet;    /* NULL: free slot */

@@ -7,7 +7,7 @@
 #ifndef TAUPY_RANGES_H
 #define TAUPY_RANGES_H
 
-#include "gpu.h"
+#include "gpu.c"
 
 #define RANGE_EVENTS_AT_MOST 4096
 #define RANGE_SUMS_AT_MOST (1u << 18)
