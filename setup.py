@@ -75,8 +75,15 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
     )
 
 
+ENGINE = [
+    *("api", "calltree", "carry", "children", "codes", "counters", "counters_python", "engine"),
+    *("environment", "events", "exit", "flat", "fork", "gpu", "greenlets", "hooks_311"),
+    *("hooks_312", "known_work", "listeners", "memory", "metrics", "names", "natives"),
+    *("operations", "options", "part", "phases", "process", "pushed", "ranges", "routine"),
+    *("selection", "setprofile", "thread", "timers", "timing", "wrap"),
+]
 EXTENSIONS = [
-    native("engine", ["engine.c", "part.c"]),
+    native("engine", [f"{name}.c" for name in ENGINE], "-fvisibility=hidden"),
     native(
         "gpu_counters",
         [

@@ -1,21 +1,9 @@
-/* Counters of a thread, by perf_event_open: one group of events a thread, all counting at
- * once or not at all. No Python here.
- *
- * A metric is a weighted sum of events (flop on Intel: one event a vector width). A group
- * is read by rdpmc in its own thread where the kernel allows it, else by read(). Two signs
- * that a count cannot be trusted are looked for at every reading: events that did not count
- * all the time (multiplexed), and values that no program reaches (a broken virtual PMU).
- *
- * Groups are kept in memory of the process's own, never in the part: a forked child must
- * find and close the descriptors that it inherits, while its parent goes on. */
-#ifndef TAUPY_COUNTERS_H
-#define TAUPY_COUNTERS_H
-
+/* Opening and reading groups of counters; what they are stands in counters.h. */
+#define _GNU_SOURCE
+#include "counters.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,36 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define COUNTER_EVENTS_AT_MOST 8
-#define COUNTER_METRICS_AT_MOST 4
-#define COUNTER_UNBELIEVABLE (1ull << 46)
-
-enum CounterFault {
-    COUNTER_MULTIPLEXED = 1,  /* time enabled and time running differ */
-    COUNTER_UNREADABLE = 2,   /* its descriptor was closed by the program, or worse */
-    COUNTER_NONSENSE = 4,     /* a value that no program reaches, or that fell */
-};
-
-typedef struct CounterEvent {
-    uint32_t type, metric;
-    uint64_t config, weight;
-} CounterEvent;
-
-typedef struct CounterGroup { /* never freed, used again by a later thread */
-    atomic_int in_use;
-    int by_rdpmc, faults;
-    int tid; /* the thread that it counts */
-    int descriptors[COUNTER_EVENTS_AT_MOST];
-    volatile struct perf_event_mmap_page *pages[COUNTER_EVENTS_AT_MOST];
-    uint64_t running_ns; /* at the last read() */
-    struct CounterGroup *next;
-} CounterGroup;
-
-static CounterEvent counter_events[COUNTER_EVENTS_AT_MOST];
-static int counter_event_count;  /* 0: no counters */
-static int counter_metric_count;
-static int counter_rdpmc_wanted; /* as the launcher found out */
-static CounterGroup *_Atomic counter_groups;
+CounterEvent counter_events[COUNTER_EVENTS_AT_MOST];
+int counter_event_count, counter_metric_count, counter_rdpmc_wanted;
+CounterGroup *_Atomic counter_groups;
 
 /* A high number, so that the program's own files get the numbers that they always get. */
 static int counter_descriptor_moved(int low)
@@ -71,8 +32,7 @@ static int counter_descriptor_moved(int low)
     return high;
 }
 
-/* `inherit`: with all threads that it will start, and theirs; read one by one, not as a group. */
-static int counter_open_event(const CounterEvent *event, int tid, int leader, int inherit)
+int counter_open_event(const CounterEvent *event, int tid, int leader, int inherit)
 {
     struct perf_event_attr wanted;
     memset(&wanted, 0, sizeof wanted);
@@ -104,7 +64,7 @@ static int counter_open_event(const CounterEvent *event, int tid, int leader, in
         (int)syscall(SYS_perf_event_open, &wanted, tid, -1, leader, PERF_FLAG_FD_CLOEXEC));
 }
 
-static void counter_close(CounterGroup *group, int forked)
+void counter_close(CounterGroup *group, int forked)
 {
     for (int i = 0; i < counter_event_count; i++) {
         /* The kernel does not give a child the pages; their addresses may be another's. */
@@ -118,9 +78,7 @@ static void counter_close(CounterGroup *group, int forked)
     atomic_store(&group->in_use, 0);
 }
 
-/* Count in thread `tid` (0: this one) from now on. NULL, and errno, if that cannot be;
- * `failed`, if not NULL, gets the position of the event that was refused. */
-static CounterGroup *counter_open(int tid, int *failed)
+CounterGroup *counter_open(int tid, int *failed)
 {
     CounterGroup *group;
     int none = 0;
@@ -174,8 +132,7 @@ static CounterGroup *counter_open(int tid, int *failed)
     return group;
 }
 
-/* The events' values by read(), from any thread. -1 if they cannot be read. */
-static int counter_read_events(CounterGroup *group, uint64_t *values)
+int counter_read_events(CounterGroup *group, uint64_t *values)
 {
     uint64_t data[3 + COUNTER_EVENTS_AT_MOST]; /* count, enabled, running, values */
     int saved = errno;
@@ -222,8 +179,7 @@ static inline int counter_rdpmc(volatile struct perf_event_mmap_page *page, uint
 }
 #endif
 
-/* The events' values; by rdpmc if this is the group's own thread and it may. */
-static int counter_values(CounterGroup *group, int own_thread, uint64_t *values)
+int counter_values(CounterGroup *group, int own_thread, uint64_t *values)
 {
     if (own_thread && group->by_rdpmc) {
         int i = 0;
@@ -235,8 +191,7 @@ static int counter_values(CounterGroup *group, int own_thread, uint64_t *values)
     return counter_read_events(group, values);
 }
 
-/* The metrics' values, zeros where they cannot be read. */
-static void counter_metrics(CounterGroup *group, int own_thread, uint64_t *metrics)
+void counter_metrics(CounterGroup *group, int own_thread, uint64_t *metrics)
 {
     uint64_t values[COUNTER_EVENTS_AT_MOST];
     memset(metrics, 0, (size_t)counter_metric_count * sizeof *metrics);
@@ -246,108 +201,16 @@ static void counter_metrics(CounterGroup *group, int own_thread, uint64_t *metri
         metrics[counter_events[i].metric] += counter_events[i].weight * values[i];
 }
 
-/* In a forked child: the parent's groups are none of its business. */
-static void counters_forget(void)
+void counters_forget(void)
 {
     for (CounterGroup *group = atomic_load(&counter_groups); group != NULL; group = group->next)
         if (atomic_load(&group->in_use))
             counter_close(group, 1);
 }
 
-static void counters_close(void)
+void counters_close(void)
 {
     for (CounterGroup *group = atomic_load(&counter_groups); group != NULL; group = group->next)
         if (atomic_load(&group->in_use))
             counter_close(group, 0);
 }
-
-/* ------------------------------------------------------------------ known work
- *
- * Loops whose operations are known, to test counters with. All have ten instructions an
- * iteration, one of them a branch. */
-
-enum KnownWork { WORK_NONE, WORK_SCALAR, WORK_FMA256, WORK_FMA512, WORK_LINES, WORK_PAGES };
-
-#if defined(__x86_64__)
-#define KNOWN_LOOP(count, one, ...)                                                                \
-    __asm__ volatile("1:\n\t" one(0) one(1) one(2) one(3) one(4) one(5) one(6) one(7)              \
-                     "decq %0\n\tjnz 1b"                                                           \
-                     : "+r"(count)::"cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",  \
-                       "xmm7", "memory")
-#define ONE_ADD(n) "addsd %%xmm" #n ", %%xmm" #n "\n\t"
-#define ONE_FMA256(n) "vfmadd231pd %%ymm" #n ", %%ymm" #n ", %%ymm" #n "\n\t"
-#define ONE_FMA512(n) "vfmadd231pd %%zmm" #n ", %%zmm" #n ", %%zmm" #n "\n\t"
-
-/* Operands are zeros: others would become denormal or infinite, and slow. */
-static void known_scalar(uint64_t count)
-{
-    __asm__ volatile("xorps %%xmm0, %%xmm0\n\txorps %%xmm1, %%xmm1\n\txorps %%xmm2, %%xmm2\n\t"
-                     "xorps %%xmm3, %%xmm3\n\txorps %%xmm4, %%xmm4\n\txorps %%xmm5, %%xmm5\n\t"
-                     "xorps %%xmm6, %%xmm6\n\txorps %%xmm7, %%xmm7" ::
-                         : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
-    KNOWN_LOOP(count, ONE_ADD);
-}
-
-static void known_fma256(uint64_t count)
-{
-    __asm__ volatile("vzeroall" ::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
-                     "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-    KNOWN_LOOP(count, ONE_FMA256);
-    __asm__ volatile("vzeroupper");
-}
-
-static void known_fma512(uint64_t count)
-{
-    __asm__ volatile("vzeroall" ::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
-                     "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-    KNOWN_LOOP(count, ONE_FMA512);
-    __asm__ volatile("vzeroupper");
-}
-
-/* Lines of 64 bytes from memory: written and put out of all caches before. */
-static void known_lines_prepare(char *memory, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        memory[i * 64] = (char)i;
-        __asm__ volatile("clflush (%0)" ::"r"(memory + i * 64) : "memory");
-    }
-    __asm__ volatile("mfence" ::: "memory");
-}
-
-static int known_work_possible(enum KnownWork work)
-{
-    if (work == WORK_FMA256)
-        return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
-    if (work == WORK_FMA512)
-        return __builtin_cpu_supports("avx512f");
-    return 1;
-}
-#else
-static void known_scalar(uint64_t count) { (void)count; }
-static void known_fma256(uint64_t count) { (void)count; }
-static void known_fma512(uint64_t count) { (void)count; }
-static void known_lines_prepare(char *memory, uint64_t count) { (void)memory, (void)count; }
-static int known_work_possible(enum KnownWork work)
-{
-    return work == WORK_NONE || work == WORK_PAGES;
-}
-#endif
-
-/* `memory`: for lines and pages. */
-static void known_work(enum KnownWork work, uint64_t count, volatile char *memory)
-{
-    if (work == WORK_SCALAR)
-        known_scalar(count);
-    else if (work == WORK_FMA256)
-        known_fma256(count);
-    else if (work == WORK_FMA512)
-        known_fma512(count);
-    else if (work == WORK_LINES)
-        for (uint64_t i = 0; i < count; i++)
-            (void)memory[i * 64];
-    else if (work == WORK_PAGES)
-        for (uint64_t i = 0; i < count; i++)
-            memory[i * 4096] = 1;
-}
-
-#endif

@@ -1,15 +1,18 @@
-/* The Python face of counters.h: which events to count, and a trial of them.
+/* Which events to count, and a trial of them.
  *
  * `counters_try` runs work whose operations are known between two readings, so that the
  * launcher can tell, before the program starts, whether counters here can be believed, how
  * they are read, and what a reading costs. */
-#ifndef TAUPY_COUNTERS_PYTHON_H
-#define TAUPY_COUNTERS_PYTHON_H
+#define _GNU_SOURCE
+#include "counters_python.h"
+#include "clock.h"
+#include "counters.h"
+#include "known_work.h"
+#include "process.h"
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "counters.c"
-
-/* Take the events of a list of (type, config, weight, metric). */
-static int counters_wanted(PyObject *list)
+int counters_wanted(PyObject *list)
 {
     Py_ssize_t n = PyList_Check(list) ? PyList_GET_SIZE(list) : -1;
     counter_event_count = counter_metric_count = 0;
@@ -39,14 +42,14 @@ static int counters_wanted(PyObject *list)
     return 0;
 }
 
-PyDoc_STRVAR(counters_try_doc,
+const char counters_try_doc[] = PyDoc_STR(
 "counters_try(events, work, count, rounds, rdpmc) -> dict | None\n\n"
 "Count known work in this thread. `work`: none, scalar, fma256, fma512, lines, pages; None if\n"
 "this processor cannot do it. Gives values (one list of events' values a round), enabled_ns,\n"
 "running_ns, rdpmc (was it used?), ns (cost of a reading). Not while the engine is running.\n"
 "OSError: the event at position `filename` cannot be opened.");
 
-static PyObject *counters_try(PyObject *module, PyObject *args)
+PyObject *counters_try(PyObject *module, PyObject *args)
 {
     static const char *const names[] = {"none", "scalar", "fma256", "fma512", "lines", "pages"};
     (void)module;
@@ -126,5 +129,3 @@ static PyObject *counters_try(PyObject *module, PyObject *args)
                          (unsigned long long)data[1], "running_ns", (unsigned long long)data[2],
                          "rdpmc", used ? Py_True : Py_False, "ns", (double)best / 50.0);
 }
-
-#endif

@@ -1,26 +1,20 @@
-/* The engine's side of GPU measurement: where a launch comes from, and when to begin and end.
- *
- * The collector is a library of its own (cupti.c). The driver loads it at the program's
- * first cuInit, since CUDA_INJECTION64_PATH names it; where another tool's stands there, or
- * a driver does not look at it, new call paths are the moments to notice a driver at work. */
-#ifndef TAUPY_GPU_H
-#define TAUPY_GPU_H
-
-#include "gpu_host.h"
-#include "routine.c"
+/* Where a launch comes from, and when the collector begins and ends. */
+#define _GNU_SOURCE
+#include "gpu.h"
+#include "memory.h"
+#include "process.h"
 #include <dlfcn.h>
 #include <link.h>
 
 #define GPU_INJECTION "CUDA_INJECTION64_PATH"
 #define NVTX_INJECTION "NVTX_INJECTION64_PATH"
-#define NODE_BACKWARD 1 /* flag of a node: autograd's threads work for it */
 #define LEVELS_TO_BACKWARD 8
 
 /* Found by the collector by its name. */
 __attribute__((visibility("default"))) GpuHost taupy_gpu_host = {.version = GPU_HOST_VERSION};
 
-static char *gpu_collector; /* path of the library; NULL: GPU work is not measured */
-static int gpu_lookout;     /* nobody has begun yet */
+char *gpu_collector;
+static int gpu_lookout; /* nobody has begun yet */
 static Thread *backward_thread;
 static int (*gpu_device_count)(int *);
 static uint64_t gpu_adds, gpu_looked;
@@ -44,10 +38,7 @@ static Node *backward_of(Thread *thread)
     return NULL;
 }
 
-/* Called by the launching thread, with or without the GIL; takes no lock, writes nothing
- * that another thread reads but a hint. Other threads' cursors may move meanwhile: any
- * value that they have had is a node, and nodes stay where they are. */
-static GpuPlace gpu_place(void)
+GpuPlace gpu_place(void)
 {
     Thread *thread = this_thread;
     GpuPlace place = {0, 0};
@@ -143,8 +134,21 @@ static __attribute__((noinline)) void gpu_look(uint64_t now)
         gpu_begin();
 }
 
-/* The driver is to load the collector at the program's first cuInit. */
-static void gpu_arm(void)
+static void on_path(Thread *thread, Routine *routine, Node *node)
+{
+    (void)thread;
+    if (likely(!taupy_gpu_host.enabled) || node == NULL)
+        return;
+    if (routine->backward == BACKWARD_UNKNOWN)
+        routine->backward =
+            is_backward(routine->name, routine->file) ? BACKWARD_YES : BACKWARD_NO;
+    if (routine->backward == BACKWARD_YES)
+        node->flags |= NODE_BACKWARD;
+    if (gpu_lookout)
+        gpu_look(clock_ticks());
+}
+
+void gpu_arm(void)
 {
     const char *before = getenv(GPU_INJECTION);
     if (gpu_collector == NULL || run_folder == NULL)
@@ -167,10 +171,7 @@ static int gpu_is_ours(int variable)
     return now != NULL && strcmp(now, gpu_collector) == 0;
 }
 
-/* Children that inherit the environment are not to find our variables there: the path may
- * mean nothing where they run. What the program has put in their place stays. Returns what
- * is hidden, for `gpu_show`. */
-static int gpu_hide(void)
+int gpu_hide(void)
 {
     int hidden = 0;
     for (int i = 0; i < GPU_VARIABLES; i++)
@@ -179,15 +180,14 @@ static int gpu_hide(void)
     return hidden;
 }
 
-static void gpu_show(int hidden)
+void gpu_show(int hidden)
 {
     for (int i = 0; i < GPU_VARIABLES; i++)
         if (hidden & 1 << i)
             setenv(gpu_variables[i], gpu_collector, 0);
 }
 
-/* The environment without our variables, for a child that inherits it; NULL: as it is. */
-static PyObject *gpu_environment(void)
+PyObject *gpu_environment(void)
 {
     extern char **environ;
     int ours[GPU_VARIABLES], any = 0;
@@ -209,8 +209,7 @@ static PyObject *gpu_environment(void)
     return list;
 }
 
-/* Deliver what GPUs have done. Waits for them: the caller holds no GIL. */
-static void gpu_end(int last)
+void gpu_end(int last)
 {
     if (taupy_gpu_host.end != NULL)
         taupy_gpu_host.end(last);
@@ -218,9 +217,32 @@ static void gpu_end(int last)
         taupy_gpu_host.enabled = 0;
 }
 
-/* What is complete on the GPUs goes into a file of its own; NULL, or why it is not there. The
- * caller holds no GIL. */
-static const char *gpu_snapshot(const char *path)
+void gpu_note(void)
+{
+    if (!active || waiting || part == NULL || taupy_gpu_host.tried)
+        return;
+    if (gpu_problem != NULL)
+        metadata_write("taupy.gpu.missed", gpu_problem);
+    else if (!gpu_lookout)
+        return;
+    else if (gpu_driver_works())
+        metadata_write("taupy.gpu.missed", gpu_other_tool ? "other tool" : "late");
+    else if (gpu_device_count != NULL)
+        metadata_write("taupy.gpu.missed", "not initialised");
+}
+
+void gpu_end_released(int last)
+{
+    if (taupy_gpu_host.end != NULL) {
+        PyThreadState *state = PyEval_SaveThread();
+        gpu_end(last);
+        PyEval_RestoreThread(state);
+    }
+    if (last)
+        gpu_note();
+}
+
+const char *gpu_snapshot(const char *path)
 {
     if (taupy_gpu_host.end == NULL)
         return NULL; /* nothing is measured */
@@ -229,15 +251,15 @@ static const char *gpu_snapshot(const char *path)
     return taupy_gpu_host.snapshot(path) == 0 ? NULL : "the GPU's records could not be had in time";
 }
 
-/* The program's own torch.profiler is about to begin, or has ended. */
-static void gpu_lend(int begins)
+void gpu_lend(int begins)
 {
     if (taupy_gpu_host.enabled && taupy_gpu_host.lend != NULL)
         taupy_gpu_host.lend(begins);
 }
 
-static void gpu_forked(void)
+static void on_fork(const Thread *thread)
 {
+    (void)thread;
     if (taupy_gpu_host.forked != NULL) {
         taupy_gpu_host.forked(); /* CUDA does not work in this child */
         taupy_gpu_host.enabled = 0;
@@ -250,4 +272,4 @@ static void gpu_forked(void)
     backward_thread = NULL;
 }
 
-#endif
+Listener gpu_listener = {.on_path = on_path, .on_fork = on_fork};

@@ -1,80 +1,82 @@
-/* Greenlets: many stacks on one thread.
- *
- * The cursor belongs to a stack, so it is exchanged when greenlets switch. greenlet tells
- * of switches through its trace function (one a thread), which we take as soon as the
- * module is there and nobody else has it. A greenlet's path hangs where it was first
- * switched to. While it is switched out, its open routines' clocks stand still, as a
- * suspended generator's do; those it shares with the running one go on. */
-#ifndef TAUPY_GREENLETS_H
-#define TAUPY_GREENLETS_H
-
-#include "process.c"
-#include "operations.c"
+/* Exchanging call paths where greenlets switch; see greenlets.h. */
+#include "greenlets.h"
+#include "process.h"
+#include "timing.h"
 
 typedef struct Stack { /* of one greenlet, while it is switched out */
-    void *greenlet;    /* NULL: free slot */
+    void *greenlet;
     Node *cursor, *base, *hidden_parent;
     uint64_t hide;
 } Stack;
 
 typedef struct Stacks { /* of one thread */
-    uint64_t mask, used; /* used counts the left ones, too */
-    Stack *table;
-    Node *base; /* where the running greenlet's path begins */
+    Table table; /* of Stack, by greenlet */
+    Node *base;  /* where the running greenlet's path begins */
 } Stacks;
-
-#define LEFT ((void *)1) /* a slot that was used: a search goes on past it */
 
 static PyObject *greenlet_callback;
 
-static Stack *stack_of(Stacks *stacks, void *greenlet, int make)
+static int stack_is(const void *entry, const void *greenlet)
 {
-    if (make && (stacks->table == NULL || stacks->used * 2 > stacks->mask)) {
-        uint64_t mask = stacks->table == NULL ? 15 : stacks->mask * 2 + 1, used = 0;
-        Stack *table = calloc(mask + 1, sizeof *table);
-        if (table == NULL)
-            return NULL;
-        for (uint64_t i = 0; stacks->table != NULL && i <= stacks->mask; i++)
-            if (stacks->table[i].greenlet != NULL && stacks->table[i].greenlet != LEFT) {
-                uint64_t j = ((uint64_t)stacks->table[i].greenlet >> 4) & mask;
-                while (table[j].greenlet != NULL)
-                    j = (j + 1) & mask;
-                table[j] = stacks->table[i];
-                used++;
-            }
-        free(stacks->table);
-        stacks->table = table;
-        stacks->mask = mask;
-        stacks->used = used;
-    }
-    if (stacks->table == NULL)
-        return NULL;
-    uint64_t i = ((uint64_t)greenlet >> 4) & stacks->mask;
-    for (; stacks->table[i].greenlet != NULL; i = (i + 1) & stacks->mask)
-        if (stacks->table[i].greenlet == greenlet)
-            return &stacks->table[i];
-    if (!make)
-        return NULL;
-    stacks->used++;
-    stacks->table[i].greenlet = greenlet;
-    return &stacks->table[i];
+    return ((const Stack *)entry)->greenlet == greenlet;
 }
 
-/* The clocks of the one path stop, those of the other run; shared nodes go on. */
-static void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
+static Stack *stack_find(Stacks *stacks, void *greenlet)
 {
-    while (from != to) {
-        if (from->depth >= to->depth) {
-            from->inclusive += now - from->t0;
-            if (metric_count)
-                metrics_leave(thread, from, 0);
-            from = from->parent;
-        } else {
-            to->t0 = now;
-            if (metric_count)
-                metrics_enter(thread, to);
-            to = to->parent;
-        }
+    return table_find(&stacks->table, table_hash((uint64_t)greenlet), stack_is, greenlet);
+}
+
+static Stack *stack_make(Stacks *stacks, void *greenlet)
+{
+    Stack *stack = stack_find(stacks, greenlet);
+    if (stack != NULL || (stack = calloc(1, sizeof *stack)) == NULL)
+        return stack;
+    stack->greenlet = greenlet;
+    if (table_put(&stacks->table, table_hash((uint64_t)greenlet), stack) == 0)
+        return stack;
+    free(stack);
+    return NULL;
+}
+
+static void stack_drop(Stacks *stacks, void *greenlet)
+{
+    Stack *stack = stack_find(stacks, greenlet);
+    if (stack != NULL)
+        table_remove(&stacks->table, table_hash((uint64_t)greenlet), stack);
+    free(stack);
+}
+
+/* A greenlet is switched out: with what is open in it, if anything is. */
+static void stack_keep(Thread *thread, void *greenlet)
+{
+    Stacks *stacks = thread->stacks;
+    Stack *kept;
+    if (visible(thread) == stacks->base) /* it has ended, or is as good as new */
+        stack_drop(stacks, greenlet);
+    else if ((kept = stack_make(stacks, greenlet)) != NULL) {
+        kept->cursor = thread->cursor;
+        kept->hidden_parent = thread->hidden.parent;
+        kept->hide = thread->hide;
+        kept->base = stacks->base;
+    }
+}
+
+/* A greenlet goes on; or begins, where it is switched to. */
+static void stack_take(Thread *thread, void *greenlet)
+{
+    Stacks *stacks = thread->stacks;
+    Stack *kept = stack_find(stacks, greenlet);
+    if (kept != NULL) {
+        thread->cursor = kept->cursor;
+        thread->hidden.parent = kept->hidden_parent;
+        thread->hide = kept->hide;
+        stacks->base = kept->base;
+        return;
+    }
+    stacks->base = visible(thread);
+    if (thread->cursor == &thread->hidden) {
+        thread->cursor = stacks->base;
+        thread->hide = 0;
     }
 }
 
@@ -87,38 +89,15 @@ static PyObject *greenlet_switched(PyObject *self, PyObject *args)
         !PyTuple_Check(pair = PyTuple_GET_ITEM(args, 1)) || PyTuple_GET_SIZE(pair) != 2)
         Py_RETURN_NONE;
     uint64_t now = clock_ticks();
-    void *origin = PyTuple_GET_ITEM(pair, 0), *target = PyTuple_GET_ITEM(pair, 1);
-    Stacks *stacks = thread->stacks;
-    if (stacks == NULL) {
-        if ((stacks = thread->stacks = calloc(1, sizeof *stacks)) == NULL)
+    if (thread->stacks == NULL) {
+        if ((thread->stacks = calloc(1, sizeof *thread->stacks)) == NULL)
             Py_RETURN_NONE;
-        stacks->base = &thread->root;
+        thread->stacks->base = &thread->root;
     }
     part->greenlets++;
-    Node *from = visible(thread), *base = stacks->base;
-    Stack *kept;
-    if (from == base) { /* nothing open: it has ended, or is as good as new */
-        if ((kept = stack_of(stacks, origin, 0)) != NULL)
-            kept->greenlet = LEFT;
-    } else if ((kept = stack_of(stacks, origin, 1)) != NULL) {
-        kept->cursor = thread->cursor;
-        kept->hidden_parent = thread->hidden.parent;
-        kept->hide = thread->hide;
-        kept->base = base;
-    }
-    kept = stack_of(stacks, target, 0);
-    if (kept == NULL) { /* its first time: it begins where it is switched to */
-        stacks->base = from;
-        if (thread->cursor == &thread->hidden) {
-            thread->cursor = from;
-            thread->hide = 0;
-        }
-    } else {
-        thread->cursor = kept->cursor;
-        thread->hidden.parent = kept->hidden_parent;
-        thread->hide = kept->hide;
-        stacks->base = kept->base;
-    }
+    Node *from = visible(thread);
+    stack_keep(thread, PyTuple_GET_ITEM(pair, 0));
+    stack_take(thread, PyTuple_GET_ITEM(pair, 1));
     exchange(thread, from, visible(thread), now);
     Py_RETURN_NONE;
 }
@@ -148,4 +127,10 @@ static void greenlet_take(Thread *thread)
     Py_XDECREF(result);
 }
 
-#endif
+static void on_lookup(Thread *thread)
+{
+    if (unlikely(greenlet_loaded && !thread->greenlet_seen))
+        greenlet_take(thread);
+}
+
+Listener greenlets_listener = {.on_lookup = on_lookup};

@@ -1,23 +1,18 @@
-/* Threads that never run Python (of BLAS, OpenMP and the like): their counters.
- *
- * Where there are counters enough, the events are counted a second time over all threads of
- * the process, inherited from the first one; what is not the Python threads' is the native
- * ones', from their birth on, in one row.
- *
- * Else each has a group and a row of its own. Such a thread tells nobody that it begins: we
- * look for new ones when a call path is new, after long calls, and at regions. What they did
- * before they were found is lost: counters_finish() tells how much CPU time that was.
- *
- * What they have done since the last region's begin or end counts as done in the region that
- * was open, at the same call path in their row; when no region was open, or those of several
- * threads, under the row's root. All under the GIL; the lock is for threads that end. */
-#ifndef TAUPY_NATIVES_H
-#define TAUPY_NATIVES_H
-
-#include "routine.c"
+/* Finding native threads, and what they have counted; see natives.h. */
+#define _GNU_SOURCE
+#include "natives.h"
+#include "counters.h"
+#include "metrics.h"
+#include "process.h"
+#include "thread.h"
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 typedef struct Native {
     int tid;
@@ -29,18 +24,19 @@ typedef struct Native {
     struct Native *next;
 } Native;
 
-static int metadata_write(const char *name, const char *value);
-
 static Native *natives;
-static uint64_t thread_count;
 static uint64_t natives_nlink; /* of the folder of threads, at the last look */
-
-/* Held by a thread while it ends, and by whoever reads other threads' counters. */
-static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t ended_sums[COUNTER_METRICS_AT_MOST]; /* of Python threads that have ended */
 static int whole_wanted, whole_is_open;
 static int whole_descriptors[COUNTER_EVENTS_AT_MOST];
 static Native whole; /* all native threads */
+
+void natives_start(int is_whole)
+{
+    whole_wanted = is_whole;
+    natives = NULL;
+    natives_nlink = 0;
+}
 
 /* The innermost open region, where exactly one thread has one; else NULL. */
 static Node *region_open(void)
@@ -71,7 +67,7 @@ static Thread *native_row(Native *native)
     row->index = thread_count++;
     row->native_id = (uint64_t)native->tid;
     row->root.last = row->hidden.last = &nowhere;
-    row->root.region = 1;
+    row->root.region = REGION_PHASE;
     row->cursor = &row->root;
     row->root.t0 = clock_ticks();
     char path[64], name[32] = "threads\n";
@@ -205,25 +201,21 @@ static void whole_credit(const Node *region)
     native_add(&whole, region, more, faults);
 }
 
-/* In the thread that ends, without the GIL, under ended_lock. */
-static void counters_end(Thread *thread)
+static void on_thread_end(Thread *thread)
 {
     uint64_t last[COUNTER_METRICS_AT_MOST];
     metrics_flush(thread);
-    thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     CounterGroup *group = thread->counters;
     thread->counters = NULL;
-    __atomic_store_n(&thread->ended_ticks, clock_ticks(), __ATOMIC_RELEASE);
-    if (group != NULL) {
-        counter_metrics(group, 1, last);
-        for (int i = 0; i < counter_metric_count; i++)
-            ended_sums[i] += last[i];
-        counter_close(group, 0);
-    }
+    if (group == NULL)
+        return;
+    counter_metrics(group, 1, last);
+    for (int i = 0; i < counter_metric_count; i++)
+        ended_sums[i] += last[i];
+    counter_close(group, 0);
 }
 
-/* The engine stops: nobody counts any more, and threads that end later close nothing. */
-static void counters_stop(void)
+void counters_stop(void)
 {
     pthread_mutex_lock(&ended_lock);
     for (Thread *thread = threads; thread != NULL; thread = thread->next)
@@ -233,10 +225,11 @@ static void counters_stop(void)
     pthread_mutex_unlock(&ended_lock);
 }
 
-/* In a forked child: nothing of the parent's goes on. */
-static void natives_forget(void)
+/* In a forked child nothing of the parent's goes on. */
+static void on_fork(const Thread *thread)
 {
-    pthread_mutex_init(&ended_lock, NULL); /* who held it is not here */
+    (void)thread;
+    counters_forget();
     whole_close();
     natives = NULL;
 }
@@ -307,6 +300,12 @@ static void natives_look(void)
     errno = saved;
 }
 
+static void on_path(Thread *thread, Routine *routine, Node *node)
+{
+    (void)thread, (void)routine, (void)node;
+    natives_look();
+}
+
 /* A region is about to begin or to end. */
 static void region_boundary(void)
 {
@@ -327,6 +326,8 @@ static void region_boundary(void)
 /* A thread of Python's own begins: in this very thread. */
 static void counters_begin(Thread *thread)
 {
+    if (counter_event_count == 0)
+        return;
     for (Native **at = &natives; *at != NULL; at = &(*at)->next)
         if ((*at)->tid == (int)thread->native_id && (*at)->row == NULL) {
             Native *native = *at; /* taken for a native one while it was starting */
@@ -347,8 +348,9 @@ static void counters_begin(Thread *thread)
 }
 
 /* The process ends, or a copy is made: all that is open counts up to now. */
-static void counters_finish(void)
+static void counters_finish(int ends)
 {
+    (void)ends;
     char text[64];
     uint64_t known = 0;
     if (metric_count == 0)
@@ -377,4 +379,12 @@ static void counters_finish(void)
     metadata_write("taupy.counters.uncounted_ns", text);
 }
 
-#endif
+Listener natives_listener = {
+    .on_thread = counters_begin,
+    .on_thread_end = on_thread_end,
+    .on_path = on_path,
+    .on_region = region_boundary,
+    .on_long_call = natives_look,
+    .on_finish = counters_finish,
+    .on_fork = on_fork,
+};

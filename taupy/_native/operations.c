@@ -1,12 +1,10 @@
-/* Operations that are told from shapes: what BLAS computes, noted where it was called.
- *
- * blas.c stands between the program and its BLAS and tells us; calls come without the GIL,
- * which is taken only for the first call of its kind at a place. Sums are user events
- * (flop_fp32, flop_fp64, bytes_dram) of the call path, in the part at once. */
-#ifndef TAUPY_OPERATIONS_H
-#define TAUPY_OPERATIONS_H
-
+/* Noting the operations of BLAS where it was called; see operations.h. */
+#define _GNU_SOURCE
+#include "operations.h"
+#include "events.h"
+#include "process.h"
 #include <dlfcn.h>
+#include <stdio.h>
 
 #define OPERATION_PLACES 64
 
@@ -61,8 +59,7 @@ static void operations_note(int precision, double flop, double bytes)
     }
 }
 
-/* From now on what is loaded finds our BLAS first. -1, and dlerror(), if that cannot be. */
-static int operations_start(const char *library)
+int operations_start(const char *library)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
     operations_teller = handle ? dlsym(handle, "taupy_blas_note") : NULL;
@@ -73,19 +70,19 @@ static int operations_start(const char *library)
     return 0;
 }
 
-static void operations_stop(void)
+void operations_stop(void)
 {
     if (operations_teller != NULL)
         *operations_teller = NULL;
 }
 
-static void operations_finish(void)
+static void operations_finish(int ends)
 {
     char text[64];
-    if (operations_unowned > 0) {
+    if (ends && operations_unowned > 0) {
         snprintf(text, sizeof text, "%.0f", operations_unowned);
         metadata_write("taupy.operations.unowned", text);
     }
 }
 
-#endif
+Listener operations_listener = {.on_finish = operations_finish};

@@ -1,22 +1,12 @@
-/* `torch.profiler.record_function` as a phase, with nothing put into the program.
- *
- * Its `__enter__` and `__exit__` are known by name and file when their code is first met. Such
- * a routine has a flag, so that it never takes the quick way through `enter` and `leave`; what
- * is recorded of it stands with a second routine (`shown`) under a key that no code has. When
- * `__enter__` returns a phase begins, with the name that the object has in its `__dict__`; when
- * `__exit__` begins it ends. No code of the program runs for it.
- *
- * As a pushed NVTX range the phase goes on where its routine returns or yields, until its end;
- * or until the object is gone, which ends the range in PyTorch, too. */
-#ifndef TAUPY_PHASES_H
-#define TAUPY_PHASES_H
-
-#define PHASE_GROUP "PHASE|RECORD_FUNCTION"
-#define PHASE_NAMES_AT_MOST 4096
-
-static void *timer_key(const char *name, const char *group); /* engine.c */
-static size_t timers_count;
-static int group_disabled(const char *group);
+/* Open phases of record_function; see phases.h. */
+#include "phases.h"
+#include "carry.h"
+#include "gpu.h"
+#include "hooks.h"
+#include "names.h"
+#include "process.h"
+#include "timers.h"
+#include "timing.h"
 
 typedef struct OpenPhase {
     PyObject *object;    /* not ours: compared only */
@@ -28,7 +18,7 @@ typedef struct OpenPhase {
     uint32_t depth;
 } OpenPhase;
 
-static OpenPhase *phases; /* under the GIL; newest last */
+static OpenPhase *phases; /* under the GIL; newest last; `phases_open` of them */
 static size_t phases_room;
 static uint64_t phase_ids;
 
@@ -118,7 +108,7 @@ static void phase_close(size_t at)
         node = node->parent;
     if (node != phase.node)
         return;
-    region_boundary();
+    TELL(on_region);
     if (node == inner && !hidden)
         leave(node->key, 1);
     else {
@@ -145,57 +135,67 @@ static PyObject *phase_died(PyObject *id, PyObject *reference)
     Py_RETURN_NONE;
 }
 
-static void phase_begin(Thread *thread, PyObject *object)
+/* Room for one more. */
+static int phases_grow(void)
+{
+    if (phases_open < phases_room)
+        return 0;
+    size_t room = phases_room ? phases_room * 2 : 16;
+    OpenPhase *more = realloc(phases, room * sizeof *more);
+    if (more == NULL)
+        return -1;
+    phases = more;
+    phases_room = room;
+    return 0;
+}
+
+/* The key of a record_function's phase; NULL: it has no name. */
+static void *phase_key(PyObject *object)
+{
+    static unsigned names;
+    PyObject *name = variable_of(object, "name");
+    char *text = name != NULL && PyUnicode_Check(name) ? text_of(name) : NULL;
+    void *key = text == NULL ? NULL
+                             : timer_key_among(&names, text, "(other record_functions)",
+                                               RECORD_FUNCTION_GROUP);
+    free(text);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return key;
+}
+
+/* A weak reference to the object that ends the phase with it; NULL: the object allows none. */
+static PyObject *phase_reference(PyObject *object, uint64_t phase)
 {
     static PyMethodDef died = {"taupy", phase_died, METH_O, NULL};
-    static unsigned names;
+    PyObject *id = PyLong_FromUnsignedLongLong(phase), *reference = NULL;
+    PyObject *callback = id != NULL ? PyCFunction_New(&died, id) : NULL;
+    if (callback != NULL)
+        reference = PyWeakref_NewRef(object, callback);
+    Py_XDECREF(callback);
+    Py_XDECREF(id);
+    PyErr_Clear();
+    return reference;
+}
+
+static void phase_begin(Thread *thread, PyObject *object)
+{
     if (thread == NULL || thread->cursor == &thread->hidden || group_disabled("PHASE") ||
         group_disabled("RECORD_FUNCTION"))
         return;
-    PyObject *name = variable_of(object, "name");
-    if (name == NULL || !PyUnicode_Check(name)) {
-        Py_XDECREF(name);
+    void *key = phases_grow() == 0 ? phase_key(object) : NULL;
+    if (key == NULL)
         return;
-    }
-    if (phases_open == phases_room) {
-        size_t room = phases_room ? phases_room * 2 : 16;
-        OpenPhase *more = realloc(phases, room * sizeof *more);
-        if (more == NULL) {
-            Py_DECREF(name);
-            return;
-        }
-        phases = more;
-        phases_room = room;
-    }
-    char *text = text_of(name);
-    size_t before = timers_count;
-    void *key = text == NULL ? NULL
-                             : timer_key(names < PHASE_NAMES_AT_MOST ? text
-                                                                     : "(other record_functions)",
-                                         PHASE_GROUP);
-    free(text);
-    Py_DECREF(name);
-    if (key == NULL) {
-        PyErr_Clear();
-        return;
-    }
-    names += timers_count > before;
-    region_boundary();
+    TELL(on_region);
     if (!timer_begin(thread, key))
         return;
     Node *node = thread->cursor;
     for (size_t i = 0; i < phases_open; i++) /* one that was closed with its routine */
         if (phases[i].thread == thread && phases[i].node == node)
             phases[i].node = NULL;
-    OpenPhase phase = {object, NULL, ++phase_ids, thread, key, node, node->depth};
-    PyObject *id = PyLong_FromUnsignedLongLong(phase.id);
-    PyObject *callback = id != NULL ? PyCFunction_New(&died, id) : NULL;
-    if (callback != NULL)
-        phase.reference = PyWeakref_NewRef(object, callback);
-    Py_XDECREF(callback);
-    Py_XDECREF(id);
-    PyErr_Clear();
-    phases[phases_open++] = phase;
+    uint64_t id = ++phase_ids;
+    PyObject *reference = phase_reference(object, id);
+    phases[phases_open++] = (OpenPhase){object, reference, id, thread, key, node, node->depth};
 }
 
 /* The newest phase of the object on this thread; else, one of another thread. */
@@ -219,25 +219,14 @@ static void phase_end(Thread *thread, const PyObject *object)
 
 static Routine *routine_shown(Routine *routine)
 {
-    if (routine->shown == NULL && !(routine->flags & ROUTINE_EXCLUDED)) {
-        Routine *shown = calloc(1, sizeof *shown);
-        if (shown == NULL)
-            return NULL;
-        shown->key = shown->node_key = (void *)(++retired_keys << 4);
-        shown->name = strdup(routine->name);
-        shown->file = strdup(routine->file);
-        shown->group = strdup(routine->group);
-        shown->line = routine->line;
-        if (shown->name == NULL || shown->file == NULL || shown->group == NULL ||
-            routine_put(shown) != 0)
-            return NULL;
-        routine->shown = shown;
-    }
-    return routine->flags & ROUTINE_EXCLUDED ? NULL : routine->shown;
+    if (routine->flags & ROUTINE_EXCLUDED)
+        return NULL;
+    if (routine->shown == NULL)
+        routine->shown = routine_like(routine);
+    return routine->shown;
 }
 
-/* `__enter__` or `__exit__` is called; `object` may be NULL. Or a method of torch.profiler's. */
-static void phase_called(Thread *thread, Routine *routine, PyObject *object)
+void phase_called(Thread *thread, Routine *routine, PyObject *object)
 {
     int saved = errno;
     PyObject *type, *value, *trace;
@@ -256,8 +245,7 @@ static void phase_called(Thread *thread, Routine *routine, PyObject *object)
     errno = saved;
 }
 
-/* It returns, or an exception leaves it. */
-static void phase_returns(Thread *thread, Routine *routine, PyObject *object, int returned)
+void phase_returns(Thread *thread, Routine *routine, PyObject *object, int returned)
 {
     int saved = errno;
     PyObject *type, *value, *trace;
@@ -277,4 +265,62 @@ static void phase_returns(Thread *thread, Routine *routine, PyObject *object, in
     errno = saved;
 }
 
+#if PY_VERSION_HEX >= 0x030C0000
+/* The first argument of the routine at work, if it is this one. A new reference, or NULL. */
+static PyObject *first_argument(PyObject *code)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyObject *names = NULL, *value = NULL;
+    PyCodeObject *at_work = frame != NULL ? PyFrame_GetCode(frame) : NULL;
+    if ((PyObject *)at_work == code && at_work->co_argcount > 0 &&
+        (names = PyCode_GetVarnames(at_work)) != NULL)
+        value = PyFrame_GetVar(frame, PyTuple_GET_ITEM(names, 0));
+    PyErr_Clear();
+    Py_XDECREF(names);
+    Py_XDECREF(at_work);
+    return value;
+}
+
+static int on_entered(Thread *thread, Routine *routine)
+{
+    PyObject *object = first_argument(routine->key);
+    phase_called(thread, routine, object);
+    Py_XDECREF(object);
+    return 1;
+}
+
+static int on_left(Thread *thread, Routine *routine, int returned)
+{
+    PyObject *object = first_argument(routine->key);
+    if (thread->cursor == &thread->hidden && python_disabled) { /* hidden as it started */
+        unhide(thread);
+        if (routine->flags & ROUTINE_PHASE_EXIT && object != NULL)
+            phase_end(thread, object);
+    }
+    phase_returns(thread, routine, object, returned);
+    Py_XDECREF(object);
+    return 1;
+}
+#else
+/* The frame-evaluation hook sees both ends of such a frame itself. */
+static int on_entered(Thread *thread, Routine *routine)
+{
+    (void)thread, (void)routine;
+    return 0;
+}
+
+static int on_left(Thread *thread, Routine *routine, int returned)
+{
+    (void)thread, (void)routine, (void)returned;
+    return 0;
+}
 #endif
+
+void phases_start(void)
+{
+    static const PhaseWatch watch = {on_entered, on_left, phase_goes_on, phase_moved,
+                                     phases_closed};
+    phase_watch = &watch;
+}
+
+Listener phases_listener = {.on_fork = phases_forked};

@@ -1,13 +1,11 @@
-/* NVTX's started and ended ranges, and its marks: user events at the call path of the start.
- *
- * A range may end on another thread than it began on, and others may overlap it, so that it
- * is no phase of a call path: its duration is a value. These functions are called by any
- * thread, with or without the GIL. What a thread without it finds no room for in the part
- * waits in memory for one that has it, or for the process's end. */
-#ifndef TAUPY_RANGES_H
-#define TAUPY_RANGES_H
-
-#include "gpu.c"
+/* Ranges of the process, and marks; see ranges.h. */
+#include "ranges.h"
+#include "events.h"
+#include "gpu.h"
+#include "process.h"
+#include "thread.h"
+#include <errno.h>
+#include <stdio.h>
 
 #define RANGE_EVENTS_AT_MOST 4096
 #define RANGE_SUMS_AT_MOST (1u << 18)
@@ -42,12 +40,14 @@ static struct {
     OpenRange *open[RANGE_SLOTS], *unused;
     uint64_t sum_count, event_count, open_count, made_count, refused, generation;
 } ranges;
+
 static uint64_t range_ids; /* never used twice */
 static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* In a fork's child: whoever held the lock is not here. */
-static void ranges_forked(void)
+static void on_fork(const Thread *thread)
 {
+    (void)thread;
     pthread_mutex_init(&ranges_lock, NULL);
 }
 
@@ -184,7 +184,7 @@ static Thread *range_place(Node **node)
 
 /* The rest: what nvtx.h calls. */
 
-static uint64_t range_start(const char *name)
+uint64_t range_start(const char *name)
 {
     int may_write, saved = errno;
     uint64_t id = 0;
@@ -218,7 +218,7 @@ static uint64_t range_start(const char *name)
     return id;
 }
 
-static void range_end(uint64_t id)
+void range_end(uint64_t id)
 {
     int64_t now = clock_ns(CLOCK_MONOTONIC);
     int may_write, saved = errno;
@@ -239,8 +239,7 @@ static void range_end(uint64_t id)
     errno = saved;
 }
 
-/* `payload`: a number that came with it; NULL if none did. */
-static void range_mark(const char *name, const double *payload)
+void range_mark(const char *name, const double *payload)
 {
     int may_write, saved = errno;
     if (!ranges_enter(&may_write))
@@ -283,4 +282,4 @@ static void ranges_finish(int ends)
     }
 }
 
-#endif
+Listener ranges_listener = {.on_finish = ranges_finish, .on_fork = on_fork};

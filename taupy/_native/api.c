@@ -1,0 +1,172 @@
+/* Timers, events, metadata and snapshots of the in-code API. */
+#include "api.h"
+#include "events.h"
+#include "gpu.h"
+#include "hooks.h"
+#include "process.h"
+#include "thread.h"
+#include "timers.h"
+#include "timing.h"
+#include <unistd.h>
+
+/* Counters of GPUs over whole regions. */
+static void gpu_region(const NamedTimer *timer, int begins)
+{
+    if (timer->region == REGION_COUNTED && taupy_gpu_host.region != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        taupy_gpu_host.region(begins);
+        Py_END_ALLOW_THREADS
+    }
+}
+
+PyObject *timer_enter(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *group;
+    if (!PyArg_ParseTuple(args, "ss", &name, &group))
+        return NULL;
+    if (thread_here() == NULL || group_disabled(group))
+        Py_RETURN_NONE;
+    void *key = timer_key(name, group);
+    if (key == NULL)
+        return NULL;
+    if (((NamedTimer *)KEY_POINTER(key))->region)
+        TELL(on_region);
+    enter(key, 0, Py_None, NULL, 1);
+    gpu_region(KEY_POINTER(key), 1);
+    Py_RETURN_NONE;
+}
+
+PyObject *timer_leave(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *group;
+    if (!PyArg_ParseTuple(args, "ss", &name, &group))
+        return NULL;
+    Thread *thread = thread_here();
+    if (thread == NULL || group_disabled(group))
+        Py_RETURN_TRUE;
+    void *key = timer_key(name, group);
+    if (key == NULL)
+        return NULL;
+    if (thread->cursor == &thread->hidden) {
+        unhide(thread);
+        Py_RETURN_TRUE;
+    }
+    gpu_region(KEY_POINTER(key), 0);
+    if (((NamedTimer *)KEY_POINTER(key))->region)
+        TELL(on_region);
+    /* Open here, with no routine in between that has not returned? */
+    Node *node = thread->cursor;
+    while (node->parent != NULL && node->key != key)
+        node = node->parent;
+    if (node->parent == NULL) {
+        part->overlaps++;
+        Py_RETURN_FALSE;
+    }
+    if (node != thread->cursor) {
+        /* Timers that began later are closed with it; a routine cannot be. */
+        for (Node *open = thread->cursor; open != node; open = open->parent)
+            if (KEY_KIND(open->key) != KEY_TIMER) {
+                part->overlaps++;
+                Py_RETURN_FALSE;
+            }
+        part->overlaps++;
+        close_down_to(thread, node, clock_ticks());
+        Py_RETURN_TRUE;
+    }
+    leave(key, 1);
+    Py_RETURN_TRUE;
+}
+
+PyObject *event(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *unit;
+    double value;
+    if (!PyArg_ParseTuple(args, "ssd", &name, &unit, &value))
+        return NULL;
+    Thread *thread = thread_here();
+    if (thread != NULL) {
+        Node *node = visible(thread);
+        if (sample(name, unit, value, thread, node->parent == NULL ? NULL : node) != 0)
+            part->calls_over_limit++;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *set_metadata(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *value;
+    if (!PyArg_ParseTuple(args, "ss", &name, &value))
+        return NULL;
+    if (thread_here() != NULL)
+        metadata_write(name, value);
+    Py_RETURN_NONE;
+}
+
+PyObject *set_node(PyObject *module, PyObject *number)
+{
+    (void)module;
+    long node = PyLong_AsLong(number);
+    if (node == -1 && PyErr_Occurred())
+        return NULL;
+    if (node < 0) {
+        PyErr_SetString(PyExc_ValueError, "a node number is 0 or more");
+        return NULL;
+    }
+    if (thread_here() != NULL)
+        part->node = node;
+    Py_RETURN_NONE;
+}
+
+PyObject *set_group(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *group;
+    int enabled;
+    if (!PyArg_ParseTuple(args, "sp", &group, &enabled))
+        return NULL;
+    if (!active)
+        Py_RETURN_NONE;
+    if (strcmp(group, "PYTHON") == 0) {
+        if (enabled == python_disabled) /* else it stands so already */
+            hooks_python_enabled(enabled);
+    } else if (group_enable(group, enabled) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *snapshot(PyObject *module, PyObject *label)
+{
+    (void)module;
+    static unsigned count;
+    char path[4096], gpu_path[4096], line[4096];
+    const char *text = PyUnicode_AsUTF8(label), *missing = NULL;
+    if (text == NULL)
+        return NULL;
+    if (thread_here() == NULL || run_folder == NULL)
+        Py_RETURN_NONE;
+    unsigned number = ++count;
+    snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), number);
+    snprintf(gpu_path, sizeof gpu_path, "%s/%ld-%u.gpucopy", run_folder, (long)getpid(), number);
+    /* The GPU's part first: whatever it names is in ours then. */
+    Py_BEGIN_ALLOW_THREADS
+    missing = gpu_snapshot(gpu_path);
+    Py_END_ALLOW_THREADS
+    if (thread_here() == NULL)
+        Py_RETURN_NONE; /* somebody has stopped the engine meanwhile */
+    if (missing != NULL) {
+        snprintf(line, sizeof line, "GPU work is not in the snapshot '%.200s': %s", text, missing);
+        metadata_write("taupy.health.snapshot_gpu", line);
+    }
+    metadata_write("taupy.snapshot", text);
+    TELL(on_finish, 0);
+    pthread_mutex_lock(&ended_lock); /* whoever ends meanwhile waits: no thread is half there */
+    int failed = part_copy(part, path, PART_SNAPSHOT);
+    pthread_mutex_unlock(&ended_lock);
+    if (failed)
+        metadata_write("taupy.health.snapshot", "a snapshot could not be written");
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,15 @@
+/* What the in-code API (taupy/instrument/annotate.py) calls while the engine is running. */
+#ifndef TAUPY_API_H
+#define TAUPY_API_H
+
+#include <Python.h>
+
+PyObject *timer_enter(PyObject *module, PyObject *args);
+PyObject *timer_leave(PyObject *module, PyObject *args);
+PyObject *event(PyObject *module, PyObject *args);
+PyObject *set_metadata(PyObject *module, PyObject *args);
+PyObject *set_node(PyObject *module, PyObject *number);
+PyObject *set_group(PyObject *module, PyObject *args);
+PyObject *snapshot(PyObject *module, PyObject *label);
+
+#endif

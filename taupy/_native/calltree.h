@@ -1,0 +1,145 @@
+/* The call-path tree: one a thread, entered and left at every call.
+ *
+ * A node is a call path: a routine under its parent's node. There is no stack: the
+ * current node is the stack. Each distinct path has its own node, so recursion cannot
+ * count a node's inclusive time twice; exclusive time is inclusive less the children's,
+ * computed by the reader. A node fills one cache line; with further metrics a second one
+ * follows it, holding pairs (at entry, inclusive) per metric. A node's only child is found as
+ * its last one; as soon as there are two, all of them stand in the thread's table.
+ *
+ * Calls that are not to be recorded (deeper than the depth limit, more call paths than
+ * allowed, a disabled group) are *hidden*: the cursor stands on the thread's `hidden`
+ * node, `hide` counts how deep, and their time stays with the caller. */
+#ifndef TAUPY_CALLTREE_H
+#define TAUPY_CALLTREE_H
+
+#include "clock.h"
+#include "part.h"
+#include "table.h"
+#include <pthread.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define STACK_UNKNOWN ((char *)UINTPTR_MAX) /* not asked for yet */
+
+typedef struct Node {
+    void *key;           /* what was entered, see routine.h; NULL for the root */
+    struct Node *parent; /* NULL for the root */
+    struct Node *last;   /* the child entered most recently, never NULL */
+    uint64_t t0;         /* ticks at the last entry */
+    uint64_t inclusive;  /* ticks, of activations that have ended */
+    uint64_t calls;
+    uint64_t resumes;    /* entries that are no calls: a generator going on */
+    uint32_t depth;      /* 0 for the root */
+    uint16_t region;     /* all metrics are read here, see metric_count; the root is one */
+    uint16_t flags;      /* NODE_FORKS; NODE_BACKWARD, see gpu.h */
+} Node;
+_Static_assert(sizeof(Node) == 64, "a node is one cache line");
+
+enum NodeFlags {
+    NODE_BACKWARD = 1, /* autograd's threads work for it, see gpu.h */
+    NODE_FORKS = 2,    /* it has several children */
+};
+
+typedef struct Thread {
+    Node root;
+    uint64_t root_metrics[8];
+    Node hidden;
+    uint64_t hidden_metrics[8];
+    Node *cursor;
+    uint64_t hide;
+    uint64_t index, native_id;
+    uint64_t ended_ticks; /* 0 while the thread lives */
+    int64_t cpu_start_ns, cpu_ns;
+    uint64_t sampled_ticks, resident_kib;
+    char name[64];
+    /* private to the process, of no use to a reader */
+    Table nodes; /* by parent and key; without only children */
+    uint64_t node_count;
+    Node *free_node;
+    uint64_t free_count, block_count;
+    char *stack_low; /* below it the C stack is nearly used up (3.11) */
+    pthread_t pthread;
+    struct Thread *next;
+    struct Stacks *stacks; /* of greenlets; NULL until the first switch */
+    uint64_t greenlet_seen;
+    struct CounterGroup *counters; /* NULL: none */
+} Thread;
+
+extern PartHeader *part;
+extern uint64_t generation; /* counts the parts of this process image */
+extern Thread *threads;     /* newest first */
+extern uint64_t thread_count;
+extern __thread Thread *this_thread __attribute__((tls_model("initial-exec")));
+extern Node nowhere; /* key NULL: no look-up matches; also the answer "do not record" */
+extern uint64_t callpath_count, callpath_limit;
+extern uint64_t node_stride; /* 2 if a node has further metrics beside it */
+
+static inline uint64_t *node_metrics(Node *node) { return (uint64_t *)(node + 1); }
+
+static inline uint64_t node_hash(const Node *parent, const void *key)
+{
+    uint64_t bits = (uint64_t)key;
+    return table_hash((uint64_t)parent ^ (bits << 27 | bits >> 37));
+}
+
+typedef struct CallPath {
+    const Node *parent;
+    const void *key;
+} CallPath;
+
+static inline int node_is(const void *entry, const void *wanted)
+{
+    const Node *node = entry;
+    const CallPath *path = wanted;
+    return node->key == path->key && node->parent == path->parent;
+}
+
+static inline Node *node_find(const Thread *thread, const Node *parent, const void *key)
+{
+    CallPath path = {parent, key};
+    if (!(parent->flags & NODE_FORKS))
+        return parent->last->key == key ? parent->last : NULL;
+    return table_find(&thread->nodes, node_hash(parent, key), node_is, &path);
+}
+
+/* Has it ended? Threads end without the GIL. */
+static inline int thread_is_over(const Thread *thread)
+{
+    return __atomic_load_n(&thread->ended_ticks, __ATOMIC_ACQUIRE) != 0;
+}
+
+static inline Node *visible(Thread *thread)
+{
+    return thread->cursor == &thread->hidden ? thread->hidden.parent : thread->cursor;
+}
+
+/* Enter something that is not recorded. */
+static inline void hide(Thread *thread)
+{
+    if (thread->cursor == &thread->hidden) {
+        thread->hide++;
+        return;
+    }
+    thread->hidden.parent = thread->cursor;
+    thread->hidden.depth = thread->cursor->depth;
+    thread->cursor = &thread->hidden;
+    thread->hide = 1;
+}
+
+static inline void unhide(Thread *thread)
+{
+    if (--thread->hide == 0)
+        thread->cursor = thread->hidden.parent;
+}
+
+/* Give a node another key. The table has room for it: the node was in it before. */
+void node_rekey(Node *node, void *key);
+/* A node for (parent, key), which must not exist, as the parent's last child. NULL when no more
+ * can be had. */
+Node *node_new(Thread *thread, Node *parent, void *key);
+
+/* Of all threads nothing is left here: a fork's child, or the engine's end. */
+void threads_forget(void);
+
+#endif

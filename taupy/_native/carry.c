@@ -1,0 +1,67 @@
+/* Going on under another node with what was open. */
+#include "carry.h"
+#include "timing.h"
+
+const PhaseWatch *phase_watch;
+int ranges_open;
+size_t phases_open;
+
+int timer_begin(Thread *thread, void *key)
+{
+    enter(key, 0, Py_None, NULL, 1);
+    if (thread->cursor != &thread->hidden)
+        return 1;
+    unhide(thread);
+    return 0;
+}
+
+static int goes_on(Thread *thread, const Node *node)
+{
+    enum Range range = range_kind(node->key);
+    return range == RANGE_NVTX ||
+           (range == RANGE_RECORD_FUNCTION && phase_watch->goes_on(thread, node));
+}
+
+void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t now)
+{
+    Node *open[RANGE_FRAMES];
+    int n = 0, in_routine = 0;
+    for (Node *node = inner; node != outer && n < RANGE_FRAMES; node = node->parent)
+        open[n++] = node;
+    while (n-- > 0) {
+        Node *parent = thread->cursor, *old = open[n];
+        in_routine |= !ranges_only && KEY_KIND(old->key) != KEY_TIMER;
+        if (!in_routine && !goes_on(thread, old)) {
+            part->overlaps += !ranges_only;
+            continue;
+        }
+        Node *node = parent->last->key == old->key
+                         ? parent->last
+                         : child_slow(thread, parent, old->key, NULL, NULL);
+        if (node == NULL || node == &nowhere) {
+            if (node == NULL)
+                unhide(thread);
+            if (phases_open)
+                phase_watch->moved(thread, old, NULL);
+            continue;
+        }
+        thread->cursor = node;
+        if (phases_open)
+            phase_watch->moved(thread, old, node);
+        if (range_kind(old->key) && old->calls > 0 && old->last == &nowhere) {
+            old->calls--;
+            node->calls++;
+        } else
+            node->resumes++;
+        node_run(thread, node, now);
+        part->repairs--; /* it was closed by design */
+    }
+}
+
+void ranges_go_on(Thread *thread, Node *inner, Node *outer, uint64_t now)
+{
+    if (thread->cursor->parent == NULL)
+        phase_watch->closed(thread);
+    else if (ranges_open || phases_open)
+        go_on(thread, inner, outer, 1, now);
+}

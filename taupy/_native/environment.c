@@ -1,0 +1,53 @@
+/* Our variable in environments of children. */
+#include "environment.h"
+#include "gpu.h"
+#include "process.h"
+
+#define BOOT_VARIABLE "TAUPY_BOOT"
+
+/* Is our variable to be added to the environment that the program gives a child? Where we are
+ * reached through PYTHONPATH (no .pth is installed), the child would not be. */
+static int variable_is_needed(void)
+{
+    return active && run_folder != NULL && getenv("TAUPY_PYTHONPATH") == NULL;
+}
+
+PyObject *mapping_with_variable(PyObject *environment)
+{
+    if (!variable_is_needed() || environment == Py_None || !PyMapping_Check(environment))
+        return NULL;
+    PyObject *copy = PyDict_New(), *keys = NULL, *values = NULL;
+    PyObject *name = PyUnicode_FromString(BOOT_VARIABLE);
+    PyObject *folder = PyUnicode_DecodeFSDefault(run_folder);
+    int failed = copy == NULL || name == NULL || folder == NULL || PyMapping_Size(environment) < 0 ||
+                 (keys = PyMapping_Keys(environment)) == NULL ||
+                 (values = PyMapping_Values(environment)) == NULL ||
+                 PyList_GET_SIZE(keys) != PyList_GET_SIZE(values);
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(keys); i++)
+        failed = PyDict_SetItem(copy, PyList_GET_ITEM(keys, i), PyList_GET_ITEM(values, i)) != 0;
+    if (failed || PyDict_SetDefault(copy, name, folder) == NULL)
+        Py_CLEAR(copy); /* the real function reports what is wrong with it */
+    Py_XDECREF(keys);
+    Py_XDECREF(values);
+    Py_XDECREF(name);
+    Py_XDECREF(folder);
+    PyErr_Clear();
+    return copy;
+}
+
+PyObject *list_with_variable(PyObject *environment, PyObject *preexec)
+{
+    /* It inherits ours, which the GPU's variable is in; but not what a preexec_fn changes. */
+    if (active && environment == Py_None && preexec == Py_None)
+        return gpu_environment();
+    if (!variable_is_needed() || !PyList_Check(environment))
+        return NULL;
+    /* Where a name stands twice, the first counts: one that the program has given stays. */
+    PyObject *copy = PyList_GetSlice(environment, 0, PyList_GET_SIZE(environment));
+    PyObject *item = PyBytes_FromFormat(BOOT_VARIABLE "=%s", run_folder);
+    if (copy == NULL || item == NULL || PyList_Append(copy, item) != 0)
+        Py_CLEAR(copy);
+    Py_XDECREF(item);
+    PyErr_Clear();
+    return copy;
+}

@@ -1,0 +1,126 @@
+/* The end: Python's, the process's, and then the storer's work. */
+#define _GNU_SOURCE
+#include "exit.h"
+#include "gpu.h"
+#include "process.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+pid_t root_pid;
+char **storer_argv, **storer_env;
+static struct stat first_stderr;
+static int has_first_stderr;
+
+void stderr_keep(int quiet) { has_first_stderr = !quiet && fstat(2, &first_stderr) == 0; }
+
+/* The program's own limits are not meant for the storer. */
+static void limits_lift(void)
+{
+    static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU,
+                                 RLIMIT_NPROC};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        struct rlimit limit;
+        if (getrlimit(limits[i], &limit) == 0) {
+            limit.rlim_cur = limit.rlim_max;
+            setrlimit(limits[i], &limit);
+        }
+    }
+}
+
+/* Its files: what the program has put in place of its stderr is none of our business. */
+static void files_set(posix_spawn_file_actions_t *actions)
+{
+    struct stat now;
+    posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+    if (!(has_first_stderr && fstat(2, &now) == 0 && now.st_dev == first_stderr.st_dev &&
+          now.st_ino == first_stderr.st_ino))
+        posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
+}
+
+void fold(void)
+{
+    if (active && !waiting && part != NULL && root_pid != 0 && root_pid != getpid() && !part->helper)
+        part_fold(part);
+}
+
+void store(void)
+{
+    if (!active || root_pid != getpid() || storer_argv == NULL)
+        return;
+    root_pid = 0; /* once */
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all, before;
+    pid_t child;
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return;
+    if (posix_spawnattr_init(&attributes) != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return;
+    }
+    files_set(&actions);
+    limits_lift();
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    /* SIGSTOP and SIGKILL stay what they are; a Ctrl-C reaches us when all is stored. */
+    if (posix_spawn(&child, storer_argv[0], &actions, &attributes, storer_argv, storer_env) == 0)
+        while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+}
+
+static int interrupt_held; /* we blocked SIGINT between Python's end and exit() */
+
+/* Called by Py_FinalizeEx, last of all. An unhandled KeyboardInterrupt makes the
+ * interpreter kill itself by SIGINT right afterwards, so that exit() is never reached: the
+ * signal is held back until the run is stored, and then kills as it would have. */
+static void python_ended(void)
+{
+    gpu_end(1);
+    gpu_note();
+    finish(0, 0, PART_ENDED);
+    if (active && root_pid == getpid()) {
+        sigset_t interrupt, before;
+        sigemptyset(&interrupt);
+        sigaddset(&interrupt, SIGINT);
+        if (pthread_sigmask(SIG_BLOCK, &interrupt, &before) == 0)
+            interrupt_held = !sigismember(&before, SIGINT);
+    }
+}
+
+static void process_exits(int status, void *unused)
+{
+    (void)unused;
+    sigset_t pending;
+    int interrupted = interrupt_held && sigpending(&pending) == 0 && sigismember(&pending, SIGINT);
+    gpu_end(1);
+    finish(1, interrupted ? -SIGINT : status & 0xff, PART_ENDED);
+    fold();
+    store();
+    if (interrupt_held) {
+        sigset_t interrupt;
+        sigemptyset(&interrupt);
+        sigaddset(&interrupt, SIGINT);
+        interrupt_held = 0;
+        pthread_sigmask(SIG_UNBLOCK, &interrupt, NULL);
+    }
+}
+
+void exit_watch(void)
+{
+    Py_AtExit(python_ended);
+    on_exit(process_exits, NULL);
+}

@@ -1,0 +1,75 @@
+/* What a fork's child does with what it has of its parent's. */
+#include "fork.h"
+#include "listeners.h"
+#include "process.h"
+#include "thread.h"
+#include "timing.h"
+
+int forked;
+ClockPair fork_pair;
+int64_t fork_epoch_ns;
+static void **forked_path; /* keys open in the forking thread, outermost first */
+static uint64_t forked_depth, forked_hide;
+
+int fork_is_pending(void) { return forked_path != NULL; }
+
+/* Keep the path that is open in the thread that has forked. */
+static void path_keep(Thread *thread)
+{
+    free(forked_path);
+    forked_path = NULL;
+    forked_depth = forked_hide = 0;
+    if (thread == NULL)
+        return;
+    for (Node *node = visible(thread); node->parent != NULL; node = node->parent)
+        forked_depth++;
+    forked_path = malloc((forked_depth + 1) * sizeof *forked_path);
+    uint64_t i = forked_depth;
+    for (Node *node = visible(thread); forked_path && node->parent != NULL; node = node->parent)
+        forked_path[--i] = node->key;
+    if (thread->cursor == &thread->hidden)
+        forked_hide = thread->hide;
+}
+
+void fork_child(void)
+{
+    if (!active || part == NULL)
+        return;
+    Thread *thread = this_thread;
+    path_keep(thread);
+    pthread_mutex_init(&ended_lock, NULL); /* who held it is not here */
+    part_forget(part);
+    TELL(on_fork, thread);
+    part = NULL;
+    threads_release();
+    thread_count = 0;
+    generation++;
+    forked = 1;
+    fork_pair = clock_pair();
+    fork_epoch_ns = clock_ns(CLOCK_REALTIME);
+}
+
+void fork_reopen(Thread *thread)
+{
+    if (forked_path == NULL)
+        return;
+    for (uint64_t i = 0; i < forked_depth; i++) {
+        Node *node = node_new(thread, thread->cursor, forked_path[i]);
+        if (node == NULL)
+            break;
+        Routine *routine = routine_find(forked_path[i]);
+        if (routine != NULL && routine->generation != generation)
+            routine_record(routine);
+        if (routine != NULL)
+            routine_add_node(routine, node);
+        node_run(thread, node, fork_pair.ticks);
+        thread->cursor = node;
+    }
+    thread->root.t0 = fork_pair.ticks;
+    if (forked_hide) {
+        hide(thread);
+        thread->hide = forked_hide;
+    }
+    free(forked_path);
+    forked_path = NULL;
+}

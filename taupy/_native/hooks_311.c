@@ -1,0 +1,270 @@
+/* The hooks of Python 3.11: frame evaluation (PEP 523), and C calls by the profile function. */
+#define _GNU_SOURCE
+#define Py_BUILD_CORE_MODULE 1
+#include "hooks.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+#include "phases.h"
+#include "process.h"
+#include "timing.h"
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#define IS_GENERATOR_LIKE (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
+
+int python_disabled, record_c_calls;
+static _PyFrameEvalFunction next_eval;
+
+static int c_event(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
+{
+    (void)unused;
+    void *key;
+    if ((what == PyTrace_C_CALL || what == PyTrace_C_RETURN || what == PyTrace_C_EXCEPTION) &&
+        called_by_us(frame->f_frame->f_code))
+        return 0;
+    if (what == PyTrace_C_CALL) {
+        if ((key = key_of_c(arg)) != NULL && this_thread != NULL)
+            enter(key, 0, arg, frame->f_frame->f_globals, 1);
+    } else if (what == PyTrace_C_RETURN || what == PyTrace_C_EXCEPTION) {
+        if ((key = key_of_c(arg)) != NULL)
+            leave(key, 1);
+    }
+    return 0;
+}
+
+static void hook_c_calls(PyThreadState *state)
+{
+    /* As PyEval_SetProfile does, without its audit event: the program may refuse that. */
+    state->c_profilefunc = c_event;
+    state->cframe->use_tracing = 255;
+}
+
+static void on_lookup(Thread *thread)
+{
+    (void)thread;
+    if (record_c_calls && PyThreadState_Get()->c_profilefunc != c_event)
+        part->profile_taken = 1;
+}
+
+Listener hooks_listener = {.on_lookup = on_lookup};
+
+int hooks_have_c_calls_alone(const PyThreadState *state) { return state->c_profilefunc == c_event; }
+
+/* The hook runs each Python frame on the C stack, where plain Python 3.11 would not: a
+ * program that recurses deeply must not run out of it. Near the stack's end, evaluation
+ * goes on on a stack of its own. */
+#define STACK_MARGIN (256 * 1024)
+#define STACK_SEGMENT (64ull << 20)
+
+typedef struct Segment {
+    PyThreadState *state;
+    struct _PyInterpreterFrame *frame;
+    int throwing;
+    PyObject *result;
+    ucontext_t caller, callee;
+} Segment;
+
+static void segment_run(unsigned low, unsigned high)
+{
+    Segment *segment = (Segment *)((uint64_t)low | (uint64_t)high << 32);
+    segment->result = _PyEval_EvalFrameDefault(segment->state, segment->frame, segment->throwing);
+}
+
+static void find_stack(Thread *thread)
+{
+    pthread_attr_t attributes;
+    void *low = NULL;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &low, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    /* A small thread stack gets a small margin: three quarters of it are the program's. */
+    size_t margin = size / 4 < STACK_MARGIN ? size / 4 : STACK_MARGIN;
+    thread->stack_low = low == NULL ? NULL : (char *)low + margin;
+}
+
+static __attribute__((noinline)) PyObject *eval_near_end(Thread *thread, PyThreadState *state,
+                                                         struct _PyInterpreterFrame *frame,
+                                                         int throwing)
+{
+    char *here = __builtin_frame_address(0), *low;
+    if (thread->stack_low == STACK_UNKNOWN)
+        find_stack(thread);
+    low = thread->stack_low;
+    /* Far below our own stack's end: a stack of somebody else's, a greenlet's for one. */
+    if (here >= low || low - here > STACK_MARGIN)
+        return _PyEval_EvalFrameDefault(state, frame, throwing);
+    char *stack = mmap(NULL, STACK_SEGMENT, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
+        return _PyEval_EvalFrameDefault(state, frame, throwing);
+    Segment segment = {.state = state, .frame = frame, .throwing = throwing};
+    getcontext(&segment.callee);
+    segment.callee.uc_stack.ss_sp = stack;
+    segment.callee.uc_stack.ss_size = STACK_SEGMENT;
+    segment.callee.uc_link = &segment.caller;
+    makecontext(&segment.callee, (void (*)(void))segment_run, 2, (unsigned)(uint64_t)&segment,
+                (unsigned)((uint64_t)&segment >> 32));
+    thread->stack_low = stack + STACK_MARGIN;
+    swapcontext(&segment.caller, &segment.callee);
+    if (this_thread != NULL) /* another one than `thread` in a fork's child */
+        this_thread->stack_low = low;
+    munmap(stack, STACK_SEGMENT);
+    return segment.result;
+}
+
+static inline __attribute__((always_inline)) PyObject *
+evaluate(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    if (unlikely(next_eval != _PyEval_EvalFrameDefault))
+        return next_eval(state, frame, throwing);
+    if (unlikely((char *)__builtin_frame_address(0) < thread->stack_low))
+        return eval_near_end(thread, state, frame, throwing);
+    return _PyEval_EvalFrameDefault(state, frame, throwing);
+}
+
+/* A method of record_function. */
+static __attribute__((noinline)) PyObject *eval_phase(Thread *thread, PyThreadState *state,
+                                                      struct _PyInterpreterFrame *frame,
+                                                      int throwing, Routine *routine)
+{
+    PyObject *object = frame->f_code->co_argcount > 0 ? Py_XNewRef(frame->localsplus[0]) : NULL;
+    phase_called(thread, routine, object);
+    PyObject *result = evaluate(thread, state, frame, throwing);
+    if (this_thread == thread)
+        phase_returns(thread, routine, object, result != NULL);
+    Py_XDECREF(object);
+    return result;
+}
+
+/* Will the interpreter refuse this frame, since it is one too deep? Its own rule is
+ * _Py_CheckRecursiveCall's; nothing of the frame runs then, so it is no call. */
+static __attribute__((noinline)) int is_too_deep(const PyThreadState *state)
+{
+    return state->recursion_headroom == 0 &&
+           state->recursion_limit - state->recursion_remaining + 1 >= Py_GetRecursionLimit();
+}
+
+/* A frame of which nothing is recorded; `is_hidden`: it was hidden as it started. */
+static __attribute__((noinline)) PyObject *
+eval_unrecorded(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame,
+                int throwing, int is_hidden)
+{
+    PyObject *result = evaluate(thread, state, frame, throwing);
+    if (is_hidden) {
+        if ((thread = this_thread) == NULL)
+            thread = thread_after_fork();
+        if (thread != NULL && thread->cursor == &thread->hidden)
+            unhide(thread);
+    }
+    return result;
+}
+
+static inline __attribute__((always_inline)) PyObject *
+eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing, int full, int hidden)
+{
+    PyCodeObject *code = frame->f_code;
+    int resume = 0;
+    if (unlikely(state->recursion_remaining <= 0) && is_too_deep(state))
+        return next_eval(state, frame, throwing);
+    if (unlikely(code->co_flags & IS_GENERATOR_LIKE)) {
+        if (frame->owner != FRAME_OWNED_BY_GENERATOR) /* makes the generator, runs nothing */
+            return next_eval(state, frame, throwing);
+        int unstarted = (int)(frame->prev_instr - _PyCode_CODE(code)) < code->_co_firsttraceable;
+        if (unstarted && throwing) /* ends before it began: nothing of it runs */
+            return next_eval(state, frame, throwing);
+        resume = !unstarted;
+    }
+    Thread *thread = this_thread;
+    if (unlikely(thread == NULL)) {
+        if ((thread = thread_begin(frame->f_globals)) == NULL)
+            return next_eval(state, frame, throwing);
+        if (record_c_calls)
+            hook_c_calls(state);
+    }
+    Node *parent = thread->cursor;
+    Node *node = parent->last;
+    if (hidden) { /* a constant where this is inlined */
+        hide(thread);
+        node = NULL;
+    } else if (unlikely(node->key != (void *)code))
+        node = child_slow(thread, parent, code, NULL, frame->f_globals);
+    if (unlikely(node == NULL || node == &nowhere)) {
+        Routine *routine = unlikely(phases_known) ? routine_find(code) : NULL;
+        if (likely(routine == NULL || !(routine->flags & ROUTINE_PHASE)))
+            return eval_unrecorded(thread, state, frame, throwing, node == NULL);
+        if (hidden)
+            unhide(thread);
+        return eval_phase(thread, state, frame, throwing, routine);
+    }
+    node_enter(thread, node, resume, full);
+    PyObject *result = evaluate(thread, state, frame, throwing);
+    uint64_t now = clock_ticks();
+    if (unlikely(this_thread != thread || thread->cursor != node)) {
+        /* A fork's child, a timer left open, or a greenlet switched in between. */
+        if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
+            leave_slow(thread, code, now, result != NULL);
+        return result;
+    }
+    uint64_t took = node_leave(thread, node, now, full);
+    if (full && throttling)
+        throttle(code, took);
+    return result;
+}
+
+static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    return eval_frame(state, frame, throwing, 0, 0);
+}
+
+static PyObject *eval_full(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    return eval_frame(state, frame, throwing, 1, 0);
+}
+
+/* While the group PYTHON is disabled. */
+static PyObject *eval_hidden(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    return eval_frame(state, frame, throwing, 0, 1);
+}
+
+static _PyFrameEvalFunction our_eval(int enabled)
+{
+    return !enabled ? eval_hidden : throttling || call_metrics ? eval_full : eval_plain;
+}
+
+int hooks_install(void)
+{
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    next_eval = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, our_eval(1));
+    return 0;
+}
+
+int hooks_remove(void)
+{
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), next_eval);
+    PyThreadState *state = PyThreadState_Get();
+    if (record_c_calls && state->c_profilefunc == c_event) {
+        state->c_profilefunc = NULL;
+        state->cframe->use_tracing = state->c_tracefunc != NULL ? 255 : 0;
+    }
+    return 0;
+}
+
+void hooks_python_enabled(int enabled)
+{
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    /* Another tool (TorchDynamo) may have put its own before ours, and calls ours. */
+    if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == our_eval(!enabled)) {
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, our_eval(enabled));
+        python_disabled = !enabled;
+    }
+}
+
+const char *hooks_name(void) { return "frame evaluation (PEP 523)"; }
+
+#endif

@@ -1,0 +1,106 @@
+/* Taking the options of start() from a dict. */
+#include "options.h"
+#include "names.h"
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char options_doc[] = PyDoc_STR(
+"start(options: dict) -> None\n\n"
+"Begin to record. Options: run_folder (bytes; absent: memory only), spill_prefix (bytes; of the\n"
+"path of a part that the folder has no room for), root_pid, ancestors\n"
+"(bytes: process ids up to the root's), c_calls, depth, include, exclude, our_files, throttle,\n"
+"throttle_calls, throttle_ns_per_call, max_callpaths,\n"
+"cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
+"counters_whole (once more, over all threads), "
+"blas (bytes: the library that tells of operations), sample_ms, wait_for_main, helper, quiet,\n"
+"early (ticks, ns), storer_argv, storer_env,\n"
+"gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
+"gpu_flush_ms, gpu_end_ms, gpu_save (bytes: a folder for CUPTI's own buffers).");
+
+enum Kind { NUMBER, TEXT, TEXTS };
+
+static const struct {
+    const char *name;
+    enum Kind kind;
+    size_t offset;
+    long long otherwise;
+} taken[] = {
+#define OPTION(name, kind, otherwise) {#name, kind, offsetof(Options, name), otherwise}
+    OPTION(run_folder, TEXT, 0),
+    OPTION(spill_prefix, TEXT, 0),
+    OPTION(ancestors, TEXT, 0),
+    OPTION(gpu_collector, TEXT, 0),
+    OPTION(gpu_save, TEXT, 0),
+    OPTION(blas, TEXT, 0),
+    OPTION(include, TEXTS, 0),
+    OPTION(exclude, TEXTS, 0),
+    OPTION(our_files, TEXTS, 0),
+    OPTION(storer_argv, TEXTS, 0),
+    OPTION(storer_env, TEXTS, 0),
+    OPTION(gpu_libraries, TEXTS, 0),
+    OPTION(root_pid, NUMBER, 0),
+    OPTION(c_calls, NUMBER, 0),
+    OPTION(depth, NUMBER, 0),
+    OPTION(max_callpaths, NUMBER, 8 << 20),
+    OPTION(helper, NUMBER, 0),
+    OPTION(quiet, NUMBER, 0),
+    OPTION(wait_for_main, NUMBER, 0),
+    OPTION(sample_ms, NUMBER, 0),
+    OPTION(throttle, NUMBER, 0),
+    OPTION(throttle_calls, NUMBER, 100000),
+    OPTION(throttle_ns_per_call, NUMBER, 10000),
+    OPTION(cpu_time, NUMBER, 0),
+    OPTION(counters_at_calls, NUMBER, 0),
+    OPTION(counters_by_rdpmc, NUMBER, 0),
+    OPTION(counters_whole, NUMBER, 0),
+    OPTION(gpu_trace, NUMBER, 0),
+    OPTION(gpu_flush_ms, NUMBER, 1000),
+    OPTION(gpu_end_ms, NUMBER, 30000),
+#undef OPTION
+};
+
+/* A list of str or bytes as C strings, ended by NULL; NULL for an absent or empty list. */
+static char **texts_of(PyObject *list)
+{
+    if (list == NULL || !PyList_Check(list) || PyList_GET_SIZE(list) == 0)
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    char **texts = calloc((size_t)n + 1, sizeof *texts);
+    for (Py_ssize_t i = 0; texts != NULL && i < n; i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        texts[i] = PyBytes_Check(item) ? strdup(PyBytes_AS_STRING(item)) : text_of(item);
+    }
+    return texts;
+}
+
+static void take(void *at, enum Kind kind, PyObject *value, long long otherwise)
+{
+    if (kind == NUMBER)
+        *(long long *)at =
+            value == NULL || value == Py_None ? otherwise : PyLong_AsLongLong(value);
+    else if (kind == TEXT)
+        *(char **)at =
+            value != NULL && PyBytes_Check(value) ? strdup(PyBytes_AS_STRING(value)) : NULL;
+    else
+        *(char ***)at = texts_of(value);
+}
+
+int options_take(PyObject *given, Options *options)
+{
+    memset(options, 0, sizeof *options);
+    if (!PyDict_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "start() takes a dict of options");
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        take((char *)options + taken[i].offset, taken[i].kind,
+             PyDict_GetItemString(given, taken[i].name), taken[i].otherwise);
+    options->counters = PyDict_GetItemString(given, "counters");
+    PyObject *pair = PyDict_GetItemString(given, "early");
+    if (pair != NULL && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2) {
+        options->early.ticks = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 0));
+        options->early.ns = PyLong_AsLongLong(PyTuple_GET_ITEM(pair, 1));
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}

@@ -1,0 +1,73 @@
+/* Named timers, found by (name, group), and the groups that are disabled. */
+#include "timers.h"
+
+#define NAMES_AT_MOST 4096
+
+static uint64_t timers_count;
+static PyObject *timer_keys; /* (name, group) -> key as an int */
+static PyObject *disabled_groups;
+
+static NamedTimer *timer_new(const char *name, const char *group)
+{
+    NamedTimer *timer = calloc(1, sizeof *timer); /* never freed: nodes have its address */
+    if (timer == NULL || (timer->name = strdup(name)) == NULL ||
+        (timer->group = strdup(group)) == NULL)
+        return NULL;
+    if (strcmp(group, RECORD_FUNCTION_GROUP) == 0)
+        timer->range = RANGE_RECORD_FUNCTION;
+    else if (strcmp(group, NVTX_GROUP) == 0)
+        timer->range = RANGE_NVTX;
+    if (strcmp(group, "REGION") == 0)
+        timer->region = REGION_COUNTED;
+    else if (timer->range == RANGE_RECORD_FUNCTION || strcmp(group, "PHASE") == 0)
+        timer->region = REGION_PHASE;
+    timers_count++;
+    return timer;
+}
+
+void *timer_key(const char *name, const char *group)
+{
+    if (timer_keys == NULL && (timer_keys = PyDict_New()) == NULL)
+        return NULL;
+    PyObject *pair = Py_BuildValue("ss", name, group);
+    PyObject *known = pair ? PyDict_GetItemWithError(timer_keys, pair) : NULL;
+    void *key = known ? PyLong_AsVoidPtr(known) : NULL;
+    if (pair != NULL && known == NULL && !PyErr_Occurred()) {
+        NamedTimer *timer = timer_new(name, group);
+        known = timer != NULL ? PyLong_FromVoidPtr((char *)timer + KEY_TIMER) : PyErr_NoMemory();
+        if (known != NULL && PyDict_SetItem(timer_keys, pair, known) == 0)
+            key = (char *)timer + KEY_TIMER;
+        Py_XDECREF(known);
+    }
+    Py_XDECREF(pair);
+    return key;
+}
+
+void *timer_key_among(unsigned *names, const char *name, const char *others, const char *group)
+{
+    uint64_t before = timers_count;
+    void *key = timer_key(*names < NAMES_AT_MOST ? name : others, group);
+    *names += timers_count > before;
+    return key;
+}
+
+int group_disabled(const char *group)
+{
+    if (disabled_groups == NULL)
+        return 0;
+    PyObject *name = PyUnicode_FromString(group);
+    int found = name ? PySet_Contains(disabled_groups, name) : 0;
+    Py_XDECREF(name);
+    return found > 0;
+}
+
+int group_enable(const char *group, int enabled)
+{
+    if (disabled_groups == NULL && (disabled_groups = PySet_New(NULL)) == NULL)
+        return -1;
+    PyObject *name = PyUnicode_FromString(group);
+    int failed = name == NULL || (enabled ? PySet_Discard(disabled_groups, name)
+                                          : PySet_Add(disabled_groups, name)) < 0;
+    Py_XDECREF(name);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,172 @@
+/* What is rare at an entry or a return: new call paths, what is not recorded, frames that were
+ * left open, throttling. */
+#include "timing.h"
+#include "carry.h"
+#include "listeners.h"
+
+uint64_t depth_limit;
+int throttling;
+uint64_t throttle_calls = 100000, throttle_ticks;
+
+/* The answer for a routine with flags: as `child_slow`. */
+static Node *child_unrecorded(Thread *thread, Routine *routine)
+{
+    if (routine->flags & ROUTINE_PHASE && phase_watch->entered(thread, routine))
+        return NULL;
+    return &nowhere;
+}
+
+/* A node for a routine that is to be recorded. */
+static Node *child_recorded(Thread *thread, Node *parent, Routine *routine)
+{
+    /* One that came out of retirement brings its nodes along. */
+    Node *node = routine_node(routine, thread, parent);
+    if (node != NULL)
+        return parent->last = node;
+    if (depth_limit != 0 && parent->depth >= depth_limit) {
+        hide(thread);
+        return NULL;
+    }
+    if (routine->generation != generation)
+        routine_record(routine);
+    node = node_new(thread, parent, routine->node_key);
+    if (node != NULL)
+        routine_add_node(routine, node);
+    TELL(on_path, thread, routine, node);
+    if (node == NULL) {
+        part->calls_over_limit++;
+        hide(thread);
+    }
+    return node;
+}
+
+/* A child that there is no node for yet. */
+static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, void *key,
+                                                 PyObject *callable, PyObject *globals)
+{
+    Routine *routine = routine_find(key);
+    if (routine != NULL && routine->flags)
+        return child_unrecorded(thread, routine);
+    if (unlikely(parent == &thread->hidden)) {
+        hide(thread);
+        return NULL;
+    }
+    int saved = errno;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (routine == NULL)
+        routine = routine_new(key, callable, globals);
+    if (thread->name[0] == 0 && thread->node_count > 1 && thread->node_count < 64)
+        thread_name(thread);
+    TELL(on_lookup, thread);
+    PyErr_Restore(type, value, trace);
+    Node *node = &nowhere;
+    if (routine != NULL)
+        node = routine->flags ? NULL : child_recorded(thread, parent, routine);
+    errno = saved;
+    return routine != NULL && routine->flags ? child_unrecorded(thread, routine) : node;
+}
+
+Node *child_slow(Thread *thread, Node *parent, void *key,
+                                                  PyObject *callable, PyObject *globals)
+{
+    Node *node = node_find(thread, parent, key); /* the hidden node has no children */
+    if (likely(node != NULL))
+        return parent->last = node;
+    return child_new(thread, parent, key, callable, globals);
+}
+
+void close_down_to(Thread *thread, Node *node, uint64_t now)
+{
+    for (Node *open = visible(thread);; open = open->parent) {
+        node_stop(thread, open, now);
+        if (open == node)
+            break;
+        part->repairs++;
+    }
+    thread->hide = 0;
+    thread->cursor = node->parent;
+}
+
+void close_all(uint64_t now)
+{
+    for (Thread *thread = threads; thread != NULL; thread = thread->next) {
+        Node *outermost = visible(thread);
+        if (outermost->parent == NULL)
+            continue;
+        while (outermost->parent->parent != NULL)
+            outermost = outermost->parent;
+        uint64_t repairs = part->repairs;
+        close_down_to(thread, outermost, now);
+        part->repairs = repairs;
+        phase_watch->closed(thread);
+    }
+}
+
+void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
+{
+    while (from != to) {
+        if (from->depth >= to->depth) {
+            node_stop(thread, from, now);
+            from = from->parent;
+        } else {
+            node_run(thread, to, now);
+            to = to->parent;
+        }
+    }
+}
+
+/* The return of a routine with flags. */
+static int leave_unrecorded(Thread *thread, Routine *routine, int returned)
+{
+    if (routine->flags & ROUTINE_PHASE && phase_watch->left(thread, routine, returned))
+        return ENTERED;
+    return UNRECORDED;
+}
+
+int leave_slow(Thread *thread, void *key, uint64_t now,
+                                                int returned)
+{
+    Routine *routine;
+    if (thread->cursor == &thread->hidden) {
+        if ((routine = routine_find(key)) != NULL && routine->flags)
+            return leave_unrecorded(thread, routine, returned);
+        unhide(thread);
+        return ENTERED;
+    }
+    if ((routine = routine_find(key)) != NULL && routine->flags)
+        return leave_unrecorded(thread, routine, returned);
+    Node *node = thread->cursor, *inner = node;
+    if (routine != NULL)
+        key = routine->node_key;
+    while (node->parent != NULL && node->key != key)
+        node = node->parent;
+    if (node->parent == NULL) {
+        part->unmatched++; /* it began before we did */
+        return ENTERED;
+    }
+    close_down_to(thread, node, now);
+    ranges_go_on(thread, inner, node, now);
+    return ENTERED;
+}
+
+void throttle(void *key, uint64_t took)
+{
+    Routine *routine = routine_find(key);
+    if (routine == NULL)
+        return;
+    routine->ticks += took;
+    if (++routine->calls <= throttle_calls || routine->ticks >= routine->calls * throttle_ticks)
+        return;
+    for (Thread *t = threads; t != NULL; t = t->next)
+        for (Node *node = thread_is_over(t) ? &t->root : visible(t); node != NULL; node = node->parent)
+            if (node->key == routine->node_key)
+                return;
+    routine->flags |= ROUTINE_THROTTLED;
+    if (routine->record != NULL && routine->generation == generation)
+        routine->record->flags = routine->flags;
+    for (uint64_t i = 0; i < routine->node_count && routine->generation == generation; i++) {
+        Node *node = routine->nodes[i];
+        node_rekey(node, (void *)((uint64_t)routine->node_key | KEY_THROTTLED));
+    }
+}
