@@ -34,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the parameter: a metadata name, or threads, nodes, gpus (default: the first one of "
         "the last `taupy run --sweep`)",
     )
+    parser.add_argument(
+        "--of",
+        metavar="NAME",
+        help="a routine or phase with all that it calls, or `program` (default: the program "
+        "without imports and start-up)",
+    )
     parser.add_argument("--metric", default="time", metavar="NAME", help="default: time")
     parser.add_argument(
         "--show",
@@ -98,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
             across=args.across,
             baseline=args.baseline,
             failed=args.all,
+            of=args.of,
         )
     from taupy.report.sweep_views import view
 

@@ -147,6 +147,7 @@ class Database(api.Database):
         scaling: Scaling | None = None,
         across: SweepAcross | None = None,
         baseline: str | int | float | None = None,
+        of: str | None = None,
     ) -> Sweep:
         """What a parameter changes: speed-up, efficiency, load imbalance, correlations.
 
@@ -156,6 +157,8 @@ class Database(api.Database):
             scaling: "strong", "weak" or "none"; strong where the parameter is counted.
             across: what stands for several threads: "max", "mean" or "total".
             baseline: the value that others are held against; the first when None.
+            of: a routine or phase with all that it calls, or "program"; without it, the
+                program without imports and start-up.
 
         Returns:
             Its `frame("totals")`, `frame("routines")` and others, and its `plot(FILE)`;
@@ -173,6 +176,7 @@ class Database(api.Database):
                 scaling=scaling,
                 across=across,
                 baseline=None if baseline is None else str(baseline),
+                of=of,
             )
 
     def gate(

@@ -35,7 +35,7 @@ from taupy.escaping import visible
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
 from taupy.profiledb.sweeps import OWN, SweptTrials, swept_trials
-from taupy.report.swept_values import Measured, TimerKey, Where, measured, totals
+from taupy.report.swept_values import PROGRAM, Measured, TimerKey, Where, measured, totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,6 +183,7 @@ class Sweep:
         across: Across | None = None,
         baseline: str | None = None,
         failed: bool = False,
+        of: str | None = None,
     ) -> None:
         if scaling is not None and scaling not in SCALINGS:
             raise UsageError(f"scaling is one of {', '.join(SCALINGS)}, not {scaling!r}")
@@ -219,8 +220,9 @@ class Sweep:
                 f"({', '.join(map(str, lacking[:10]))})"
             )
         swept = {one.trial.id: one for one in found.trials}
-        read = [run for one in meant for run in measured(db, one, swept)]
+        read = [run for one in meant for run in measured(db, one, swept, of)]
         self._measured = sorted(read, key=lambda run: ids.index(run.swept.trial.id))
+        self._note_part(of, found)
         for run in self._measured:
             run.total = self._total(run)
         self.values = in_order([one.swept.value for one in self._measured])
@@ -233,6 +235,22 @@ class Sweep:
                 f"{', '.join(self.values)})"
             )
         self.baseline = baseline if baseline is not None else self.values[0]
+
+    def _note_part(self, of: str | None, found: SweptTrials) -> None:
+        """What of the program is looked at."""
+        if any(run.trimmed for run in self._measured):
+            self.notes.append(
+                f"imports and start-up are left out: --of {PROGRAM} measures all, --of NAME a "
+                "routine or phase"
+            )
+        elif of is not None and of != PROGRAM:
+            self.notes.append(f"of {visible(of)} and what it calls")
+            having = {run.swept.trial.id for run in self._measured}
+            if left := [one.trial.id for one in found.trials if one.trial.id not in having]:
+                self.notes.append(
+                    f"{len(left)} trials without {visible(of)} left out "
+                    f"({', '.join(map(str, left[:10]))})"
+                )
 
     def __repr__(self) -> str:
         return visible(

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from taupy.analysis import program_parts
 from taupy.model.answer import Answer
 from taupy.model.question import Question
+from taupy.pprof import selection
 from taupy.profiledb import metrics
 from taupy.profiledb.asked import metrics_of
 from taupy.profiledb.database import ProfileDB
@@ -59,6 +61,7 @@ class Measured:
         threads: the largest inclusive value of each host thread, as `node.0.thread`.
         streams: the exclusive values of each stream of a GPU together.
         whole: all exclusive values together; NaN where there are none.
+        trimmed: imports and start-up were left out.
     """
 
     swept: SweptTrial
@@ -67,15 +70,37 @@ class Measured:
     timers: dict[TimerKey, SweptTimer] = field(default_factory=dict)
     whole: float = math.nan
     total: float = 0.0
+    trimmed: bool = False
 
 
-def measured(db: ProfileDB, meant: Meant, trials: Mapping[int, SweptTrial]) -> list[Measured]:
-    """What these trials measured, in their order."""
+PROGRAM = "program"
+"""What a sweep may be of, beside a routine or phase: all, with imports and start-up."""
+
+
+def measured(
+    db: ProfileDB, meant: Meant, trials: Mapping[int, SweptTrial], of: str | None = None
+) -> list[Measured]:
+    """What these trials measured, in their order; a trial in which `of` did not run is left out.
+
+    Args:
+        of: a routine or phase, with all that ran below it; `PROGRAM` for everything; None
+            for everything but imports and start-up.
+
+    Raises:
+        UsageError: `of` is no routine of the trials, or may be any of several.
+    """
     answer = metrics.of_meant(db, meant, ("trial", "thread", "timer"))
+    timers = answer.table.labels["timer"]
+    if of is not None and of != PROGRAM:
+        name = selection.one_routine(timers, of)
+        answer = program_parts.below(_call_paths(db, meant), lambda timer: timer.timer == name)
+    trimmed = of is None and any(map(program_parts.is_import, timers))
+    if trimmed:
+        answer = program_parts.without_imports(_call_paths(db, meant))
     here = answer.measured()
     if not all(here):
         answer = answer.taken([row for row, one in enumerate(here) if one])
-    found = {trial: Measured(trials[trial]) for trial in meant.trials}
+    found = {trial: Measured(trials[trial], trimmed=trimmed) for trial in meant.trials}
     labels = answer.table.each("trial")
     keys: list[tuple[int, Where, str]] = [
         (trial, "gpu" if thread.context else "host", timer.timer)
@@ -86,7 +111,11 @@ def measured(db: ProfileDB, meant: Meant, trials: Mapping[int, SweptTrial]) -> l
     ids, wholes = answer.grouped(labels)
     for trial, value in zip(ids, wholes.values("exclusive"), strict=True):
         found[trial].whole = value
-    return list(found.values())
+    return [run for run in found.values() if run.timers]
+
+
+def _call_paths(db: ProfileDB, meant: Meant) -> Answer:
+    return metrics.of_meant(db, meant, ("trial", *metrics.CALL_TREE))
 
 
 def _add_timers(

@@ -59,7 +59,7 @@ def test_a_sweep_puts_values_in_their_places(runs):
         ("prog", "sweep-n-DEPTH", "n=1 DEPTH=b#1", 0),
     ]
     chosen = runs.taupy("trials", "meta.n=2", "--csv").stdout.splitlines()[1:]
-    assert [line.split(",")[0] for line in chosen] == ["5", "6", "7", "8"]
+    assert [line.split(",")[0] for line in chosen] == ["8", "7", "6", "5"]
     facts = [metadata(runs, trial) for trial in range(1, 9)]
     assert {fact["sweep.over"] for fact in facts} == {"n, DEPTH"}
     assert len({fact["sweep"] for fact in facts}) == 1

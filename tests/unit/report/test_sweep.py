@@ -11,8 +11,8 @@ from itertools import product
 import pytest
 
 from taupy.commands import main
-from taupy.errors import TaupyError
-from taupy.model.profile import Timer
+from taupy.errors import TaupyError, UsageError
+from taupy.model.profile import ROOT_TIMER, Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report.notebook import Database
@@ -422,3 +422,59 @@ def test_gpus_are_counted_and_share_their_kernels():
     row = next(r for r in found.imbalance() if r.value == "4" and r.timer.startswith("void gemm"))
     assert (row.over, row.parts, row.mean, row.maximum) == ("gpus", 4, 12_500, 20_000)
     assert {r.over for r in found.imbalance()} == {"gpus"}
+
+
+# --- a part of the program -----------------------------------------------------
+
+IMPORT = Timer("_find_and_load", "<frozen importlib._bootstrap>", 1349)
+SETUP = Timer("<module>", "torch/__init__.py", 1)
+TRAIN = Timer("train_epoch", "p.py", 7)
+
+
+def training(number, epoch, n, imports=5000):
+    """main 30 [ import 100 [ torch ], train_epoch [ work 40, train_epoch 1 ] ] below a root."""
+    inner = [call(WORK, 2, 40), call(TRAIN, 1, 1)]
+    program = [call(IMPORT, 1, 100, [call(SETUP, 1, imports)]), call(TRAIN, 1, epoch, inner)]
+    root = call(ROOT_TIMER, 1, 700, [call("main", 1, 30, program)])
+    return profile_of(host(root), number=number, metadata={"n": str(n)})
+
+
+@pytest.fixture
+def trained():
+    fill(training(1, 1000, 1, imports=9000), training(2, 500, 2, imports=2000))
+
+
+def medians(rows):
+    return [row.median for row in rows]
+
+
+def test_imports_and_start_up_are_left_out_of_a_sweep(trained):
+    found = sweep(over="n")
+    # main 30 + train_epoch 1000 or 500 + 41; neither the root's 700 nor the import.
+    assert medians(found.totals()) == [1071, 571]
+    assert {row.timer for row in found.routines()} == {
+        "main", "train_epoch [{p.py}{7}]", "work [{p.py}{3}]"
+    }  # fmt: skip
+    assert any("imports and start-up are left out" in note for note in found.notes)
+    whole = sweep(over="n", of="program")
+    assert medians(whole.totals()) == [700 + 30 + 9100 + 1041, 700 + 30 + 2100 + 541]
+    assert not whole.notes
+
+
+def test_a_sweep_of_a_routine_is_of_all_that_it_calls(trained):
+    found = sweep(over="n", of="train_epoch")
+    assert medians(found.totals()) == [1041, 541]  # the inner call lies within the outer one
+    rows = {(row.timer, row.value): (row.median, row.calls) for row in found.routines()}
+    assert rows == {
+        ("train_epoch [{p.py}{7}]", "1"): (1001, 2), ("train_epoch [{p.py}{7}]", "2"): (501, 2),
+        ("work [{p.py}{3}]", "1"): (40, 2), ("work [{p.py}{3}]", "2"): (40, 2),
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="no routine answers to 'validate'"):
+        sweep(over="n", of="validate")
+
+
+def test_trials_without_the_routine_are_left_out_of_its_sweep(trained):
+    fill(trial(3, 1, [10], n=3))
+    found = sweep("1", "2", "3", over="n", of="train_epoch")
+    assert found.values == ["1", "2"]
+    assert "1 trials without train_epoch left out (3)" in found.notes

@@ -1,0 +1,96 @@
+"""A part of a program: what ran below a routine, or all but imports and start-up.
+
+An answer by trial, thread, call path, parent and timer comes in, one by trial, thread and
+timer goes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from taupy.model import callpaths
+from taupy.model.answer import Answer
+from taupy.model.forest import outermost, preorder
+from taupy.model.profile import ROOT_TIMER
+from taupy.model.rows import Named
+from taupy.model.table import Amount, Column, Table, numbered
+
+_IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+_KEPT = ("trial", "thread", "timer")
+
+
+def is_import(timer: Named) -> bool:
+    """Python's import machinery: what is below it is an import's, too."""
+    return timer.file in _IMPORTING
+
+
+def below(answer: Answer, meant: Callable[[Named], bool]) -> Answer:
+    """The routines that are meant and all that ran below them."""
+    parent = _parents(answer.table)
+    inside = _reached(answer, parent, meant)
+    return _by_timer(answer, parent, inside)
+
+
+def without_imports(answer: Answer) -> Answer:
+    """All but imports and what no routine did; callers' inclusive values do not hold these."""
+    parent = _parents(answer.table)
+    outside = _reached(answer, parent, is_import)
+    columns = dict(answer.table.columns)
+    for column in columns:
+        if column.value == "inclusive":
+            columns[column] = _less(columns[column], parent, outside)
+    rest = replace(answer, table=replace(answer.table, columns=columns))
+    kept = [
+        not out and timer.timer != ROOT_TIMER
+        for out, timer in zip(outside, answer.timers, strict=True)
+    ]
+    return _by_timer(rest, parent, kept)
+
+
+def _parents(table: Table) -> list[int]:
+    """Each row's parent row; threads of one place are others in other trials."""
+    count = len(table.labels["thread"])
+    pairs = zip(table.codes["trial"], table.codes["thread"], strict=True)
+    apart = [trial * count + thread for trial, thread in pairs]
+    return callpaths.parents(replace(table, codes={**table.codes, "thread": apart}))
+
+
+def _reached(answer: Answer, parent: Sequence[int], meant: Callable[[Named], bool]) -> list[bool]:
+    """Is a row of such a timer, or below one?"""
+    fits = [meant(timer) for timer in answer.table.labels["timer"]]
+    found = [fits[code] for code in answer.table.codes["timer"]]
+    for row in preorder(parent):
+        if parent[row] >= 0 and found[parent[row]]:
+            found[row] = True
+    return found
+
+
+def _less(values: Sequence[Amount], parent: Sequence[int], outside: Sequence[bool]) -> list[Amount]:
+    """Inclusive values less those of the rows outside that are below."""
+    lost: list[int | float] = [0] * len(parent)
+    for row in reversed(preorder(parent)):
+        above = parent[row]
+        if above >= 0 and not outside[above]:
+            lost[above] += (values[row] or 0) if outside[row] else lost[row]
+    return [
+        None if value is None else value - gone for value, gone in zip(values, lost, strict=True)
+    ]
+
+
+def _by_timer(answer: Answer, parent: Sequence[int], kept: Sequence[bool]) -> Answer:
+    table = answer.table
+    rows = [row for row, here in enumerate(kept) if here]
+    numbers, firsts = numbered(
+        *([table.codes[name][row] for row in rows] for name in _KEPT), size=len(rows)
+    )
+    groups = [-1] * table.size
+    for row, number in zip(rows, numbers, strict=True):
+        groups[row] = number
+    columns: dict[Column, list[Amount]] = table.summed(
+        groups, len(firsts), outermost(parent, groups)
+    )
+    first_rows = [rows[at] for at in firsts]
+    codes = {name: [table.codes[name][row] for row in first_rows] for name in _KEPT}
+    labels = {name: table.labels[name] for name in _KEPT}
+    return replace(answer, table=Table(codes, labels, columns, len(firsts)))
