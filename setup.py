@@ -87,8 +87,9 @@ EXTENSIONS = [
     native(
         "gpu_counters",
         [
-            *("gpu_counters.c", "count_context.c", "count_file.c", "count_kernel.c"),
-            *("count_watch.c", "cupti_library.c", "cupti_range.c"),
+            *("gpu_counters.c", "count_config.c", "count_context.c", "count_file.c"),
+            *("count_kernel.c", "count_region.c", "count_watch.c", "cupti_library.c"),
+            *("cupti_range.c", "engine_host.c"),
         ],
         "-fvisibility=hidden",
     ),
@@ -96,12 +97,20 @@ EXTENSIONS = [
     # No module for Python: the CUDA driver loads it in a process that uses a GPU.
     native(
         "cupti",
-        ["cupti.c", "cupti_library.c", "gpu_part.c", "native_ranges.c", "part.c"],
+        [
+            *("cupti.c", "collector.c", "cupti_buffers.c", "cupti_calls.c", "cupti_interest.c"),
+            *("cupti_kinds.c", "cupti_library.c", "cupti_replay.c", "cupti_states.c"),
+            *("cupti_sums.c", "cupti_worker.c", "engine_host.c", "gpu_names.c", "gpu_part.c"),
+            *("gpu_trace.c", "native_ranges.c", "nvtx.c", "part.c"),
+        ],
         "-fvisibility=hidden",
     ),
     native(
         "cupti_python",
-        ["cupti_python.c", "gpu_part.c", "native_ranges.c", "part.c"],
+        [
+            *("cupti_python.c", "cupti_calls.c", "cupti_interest.c", "engine_host.c"),
+            *("native_ranges.c", "gpu_part.c", "part.c"),
+        ],
         "-fvisibility=hidden",
     ),
 ]

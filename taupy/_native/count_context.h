@@ -8,43 +8,7 @@
 #ifndef TAUPY_COUNT_CONTEXT_H
 #define TAUPY_COUNT_CONTEXT_H
 
-#include "cupti_library.h"
-#include "cupti_range.h"
-#include <stddef.h>
-#include <stdint.h>
-
-#define METRICS_AT_MOST 256
-
-typedef struct Counting { /* what all contexts have in common; set once */
-    Cupti *cupti;
-    RangeProfiler *range;
-    const char *run_folder; /* the metrics of each chip stand there, in gpu.counters */
-    int by_region;
-    int (*current_device)(int *); /* of libcuda; may be NULL */
-} Counting;
-
-extern Counting counting_setup;
-
-typedef struct CountContext {
-    void *context;
-    int device;
-    int state;   /* atomically */
-    int faults;  /* launches in a row that could not be counted */
-    int reduced; /* what CUPTI counts by changed code is left out */
-    int has_config;   /* CUPTI holds one */
-    int needs_thread; /* it takes none in a callback: our thread gives it one */
-    int keeps_ranges; /* the data image cannot be initialised for each launch */
-    size_t first_range;
-    char *chip;
-    uint8_t *availability;
-    void *profiler, *host;
-    uint8_t *config, *data;
-    size_t config_bytes, data_bytes;
-    const char **names;
-    size_t count;
-    const char *step, *first_step; /* that went wrong last; when the context was created; */
-    int code, first_code;          /* and CUPTI's answers */
-} CountContext;
+#include "count_config.h"
 
 /* Of the driver's or CUPTI's word that one was created, or will be gone. */
 void count_context_created(void *context);
@@ -73,11 +37,7 @@ enum { COUNTED = 0, NOTHING_YET = 1, NOT_STOPPED = 2, NOT_CLEAN = 3 }; /* or -1 
  * may be nothing yet. */
 int count_stop(CountContext *here, int early, double *values);
 
-/* All metrics must be added by one call: what several calls add shares no pass, ten metrics would take
- * ten (CUPTI 13.0, measured). Where one is unknown all are refused as a wrong argument; then each is
- * tried alone, in an object of its own, so that it can be named. */
-int count_add_metrics(CountContext *here, const char *chip, const uint8_t *availability);
-
-void count_problem(const char *step, int code);
+/* They go into the file, as a line that begins with `text`; NULL: not at all. */
+void count_write_values(const char *text, const CountContext *here, const double *values);
 
 #endif

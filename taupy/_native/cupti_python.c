@@ -8,7 +8,11 @@
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include "clock.h"
 #include "cupti_calls.h"
+#include "cupti_interest.h"
+#include "cupti_records.h"
+#include "engine_host.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
@@ -45,16 +49,16 @@ static PyObject *on_call(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     (void)module;
     int saved = errno;
-    if (n == 4 && !calls_closed) {
+    if (n == 4 && !calls.closed) {
         int domain = (int)PyLong_AsLong(args[1]);
         uint32_t id = (uint32_t)PyLong_AsUnsignedLongMask(args[2]);
         if (domain == DOMAIN_RESOURCE) {
             ResourceData resource = {(void *)(uintptr_t)number_of(args[3], "context")};
-            on_callback(NULL, domain, id, &resource);
+            calls_on_callback(NULL, domain, id, &resource);
         } else {
             CallbackData call = {.site = (int)number_of(args[3], "callback_site"),
                                  .correlation = (uint32_t)number_of(args[3], "correlation_id")};
-            on_callback(NULL, domain, id, &call);
+            calls_on_callback(NULL, domain, id, &call);
         }
         PyErr_Clear();
     }
@@ -90,7 +94,7 @@ static void begin_unified_memory(void) {} /* cupti-python is asked for it at the
 static void begin_worker(void)
 {
     sigset_t all, before;
-    worker_begun = 1; /* under the GIL */
+    calls.worker_begun = 1; /* under the GIL */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* the program's signals are not for it */
     Py_XDECREF(PyObject_CallFunction(start_thread, "O()", work_function));
@@ -108,32 +112,23 @@ static int add_table(uint64_t size)
     return 0;
 }
 
-static GpuHost *find_host(const char *engine_path)
+/* () -> what the engine wants, as a dict; None: it wants nothing */
+static PyObject *prepare(PyObject *module, PyObject *unused)
 {
-    void *engine = dlopen(engine_path, RTLD_NOW | RTLD_NOLOAD);
-    GpuHost *found = engine != NULL ? dlsym(engine, GPU_HOST_SYMBOL) : NULL;
-    return found != NULL && found->version == GPU_HOST_VERSION && found->enabled ? found : NULL;
-}
-
-/* (path of the engine) -> what it wants, as a dict; None: it wants nothing */
-static PyObject *prepare(PyObject *module, PyObject *engine_path)
-{
-    (void)module;
-    const char *path = PyUnicode_AsUTF8(engine_path);
-    if (path == NULL)
-        return NULL;
-    if ((host = find_host(path)) == NULL)
+    (void)module, (void)unused;
+    if ((host = engine_host()) == NULL)
         Py_RETURN_NONE;
     host->tried = 1;
     clock_choose();
-    void *ring = mmap(NULL, 8ull << RING_BITS, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t *ring = calls_ring();
     calls.threads = calloc(GPU_THREADS_AT_MOST, sizeof *calls.threads);
-    if (ring == MAP_FAILED || calls.threads == NULL || add_table(FIRST_TABLE) != 0)
+    if (ring == NULL || calls.threads == NULL || add_table(FIRST_TABLE) != 0)
         return PyErr_NoMemory();
     calls.ring = ring;
     calls.host = host;
     calls.counters = &counters;
+    calls.begin_worker = begin_worker;
+    calls.begin_unified_memory = begin_unified_memory;
     PyObject *libraries = PyList_New(0);
     for (char **at = host->libraries; libraries != NULL && at != NULL && *at != NULL; at++) {
         PyObject *item = PyUnicode_DecodeFSDefault(*at);
@@ -211,7 +206,7 @@ static int python_snapshot(const char *path)
 {
     if (begun != 1 || !python_lives())
         return -1;
-    if (!worker_begun)
+    if (!calls.worker_begun)
         return 0; /* nothing was launched */
     snapshot_path = path;
     with_python(call_snapshot, 0);
@@ -221,7 +216,7 @@ static int python_snapshot(const char *path)
 /* In a forked child, where the GIL may be nobody's. */
 static void python_forked(void)
 {
-    calls_closed = 1;
+    calls.closed = 1;
     begun = -1;
 }
 
@@ -237,14 +232,14 @@ static PyObject *connect_host(PyObject *module, PyObject *args)
     host->end = python_end;
     host->snapshot = python_snapshot;
     host->forked = python_forked;
-    calls_closed = 0;
+    calls.closed = 0;
     Py_RETURN_NONE;
 }
 
 static PyObject *close_calls(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    calls_closed = 1;
+    calls.closed = 1;
     Py_RETURN_NONE;
 }
 
@@ -252,8 +247,7 @@ static PyObject *close_calls(PyObject *module, PyObject *unused)
 static PyObject *be_ours(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    open_call.ours = 1;
-    prctl(PR_SET_NAME, "taupy-gpu");
+    calls_be_ours();
     Py_RETURN_NONE;
 }
 
@@ -262,7 +256,7 @@ static PyObject *node_of(PyObject *module, PyObject *correlation)
 {
     (void)module;
     int known;
-    uint64_t node = ring_get((uint32_t)PyLong_AsUnsignedLongMask(correlation), &known);
+    uint64_t node = calls_node((uint32_t)PyLong_AsUnsignedLongMask(correlation), &known);
     if (!known)
         Py_RETURN_NONE;
     return PyLong_FromUnsignedLongLong(node);
@@ -305,7 +299,7 @@ static PyObject *counted(PyObject *module, PyObject *unused)
         Py_XDECREF(one);
     }
     return Py_BuildValue("{sNsNsNsisKsKsKsKsK}", "calls", all, "threads", threads, "contexts",
-                         contexts, "worker", worker_begun, "launches", counters.launches, "calls_lost", counters.calls_lost,
+                         contexts, "worker", calls.worker_begun, "launches", counters.launches, "calls_lost", counters.calls_lost,
                          "told", counters.told, "buffers", buffers, "start_ticks",
                          host->part_start());
 }
@@ -314,7 +308,7 @@ static PyMethodDef methods[] = {
     {"on_call", (PyCFunction)(void *)on_call, METH_FASTCALL, NULL},
     {"on_request", on_request, METH_NOARGS, NULL},
     {"on_records", on_records, METH_O, NULL},
-    {"prepare", prepare, METH_O, NULL},
+    {"prepare", prepare, METH_NOARGS, NULL},
     {"interest", interest, METH_VARARGS, NULL},
     {"connect", connect_host, METH_VARARGS, NULL},
     {"close", close_calls, METH_NOARGS, NULL},

@@ -16,14 +16,13 @@
 #include "count_context.h"
 #include "count_file.h"
 #include "count_kernel.h"
+#include "count_region.h"
 #include "count_watch.h"
 #include "cupti_library.h"
 #include "cupti_records.h"
-#include "gpu_host.h"
+#include "engine_host.h"
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,30 +61,10 @@ static int end_is_early;
 static CountContext *pending;
 static Key *pending_key;
 
-static CountContext *region_here; /* of the region that is being counted */
-static pthread_t region_thread;
-static int region_depth; /* regions open in that thread */
-static int (*context_current)(void **), (*context_synchronize)(void);
 static int (*stream_capturing)(void *, int *);
 static int (*function_name)(const char **, void *);
 
 /* ---------------------------------------------------------------- one launch */
-
-/* What was counted, as a line. */
-static void write_values(const char *text, const CountContext *here, const double *values)
-{
-    char *line = NULL;
-    size_t size = 0;
-    FILE *stream = text != NULL ? open_memstream(&line, &size) : NULL;
-    if (stream == NULL)
-        return;
-    fputs(text, stream);
-    for (size_t i = 0; i < here->count; i++)
-        fprintf(stream, "\t%.17g", values[i]);
-    if (fclose(stream) == 0)
-        count_file_line("%s", line);
-    free(line);
-}
 
 /* COUNTED, or another of its kind; the key's line is written. */
 static int end_kernel(CountContext *here, Key *key, int early)
@@ -94,7 +73,7 @@ static int end_kernel(CountContext *here, Key *key, int early)
     int result = count_stop(here, early, values);
     char *text = key_text(result == COUNTED ? "count" : "doubtful", key);
     if (result == COUNTED) {
-        write_values(text, here, values);
+        count_write_values(text, here, values);
         key->counted++;
     } else if (result == NOT_CLEAN && text != NULL)
         count_file_line("%s", text);
@@ -319,70 +298,6 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     errno = saved;
 }
 
-/* ---------------------------------------------------------------- one region */
-
-static void region_begins(void)
-{
-    void *context = NULL;
-    if (context_current == NULL || context_current(&context) != 0)
-        return; /* nothing has been launched by this thread yet */
-    CountContext *here = count_context(context);
-    if (here == NULL || !count_context_is_ready(here))
-        return;
-    if (context_synchronize != NULL)
-        context_synchronize(); /* what was launched before is not the region's */
-    if (count_region_start(here) != 0) {
-        count_context_give_up(here);
-        return;
-    }
-    PPush push = FILLED(PPush, name, .profiler = here->profiler, .name = "region");
-    int code = range.push(&push);
-    if (code != 0)
-        count_problem("push", code);
-    else
-        region_here = here;
-}
-
-static void region_ends(CountContext *here)
-{
-    double values[METRICS_AT_MOST];
-    char text[96];
-    if (context_synchronize != NULL)
-        context_synchronize();
-    PProfiler pop = FILLED(PProfiler, profiler, .profiler = here->profiler);
-    int code = range.pop(&pop);
-    if (code != 0)
-        count_problem("pop", code);
-    int result = code != 0 ? -1 : count_stop(here, 0, values);
-    snprintf(text, sizeof text, "region\t%d\t%llx", here->device,
-             (unsigned long long)host->place().launch);
-    if (result == COUNTED)
-        write_values(text, here, values);
-    else if (result == NOT_CLEAN)
-        count_file_line("region doubtful");
-    else
-        count_context_give_up(here);
-}
-
-/* Of nested regions the outermost is counted, of those of several threads the first. */
-static void region(int begins)
-{
-    if (began != 1 || closed || !count_take())
-        return;
-    if (region_depth == 0 && begins) {
-        region_thread = pthread_self();
-        region_depth = 1;
-        region_begins();
-    } else if (region_depth != 0 && pthread_equal(region_thread, pthread_self())) {
-        region_depth += begins ? 1 : -1;
-        if (region_depth == 0 && region_here != NULL)
-            region_ends(region_here);
-        if (region_depth == 0)
-            region_here = NULL;
-    }
-    count_give();
-}
-
 /* ---------------------------------------------------------------- begin and end */
 
 static int choose_callbacks(void)
@@ -431,6 +346,7 @@ static void end(int last)
         settle();
     open_call.ours = 0;
     closed = 1;
+    count_regions_end();
     keys_write();
     if (count_unwatched() != 0)
         count_file_line("unwatched\t%llu", (unsigned long long)count_unwatched());
@@ -466,8 +382,6 @@ static void find_driver(void)
     if (driver == NULL)
         return;
     *(void **)&counting_setup.current_device = dlsym(driver, "cuCtxGetDevice");
-    *(void **)&context_current = dlsym(driver, "cuCtxGetCurrent");
-    *(void **)&context_synchronize = dlsym(driver, "cuCtxSynchronize");
     *(void **)&stream_capturing = dlsym(driver, "cuStreamIsCapturing");
     *(void **)&function_name = dlsym(driver, "cuFuncGetName"); /* since CUDA 12.3 */
 }
@@ -510,31 +424,17 @@ static void begin(GpuHost *asking)
         closed = 0;
         asking->end = end;
         asking->forked = forked;
-        asking->region = counting_setup.by_region ? region : NULL;
+        if (counting_setup.by_region)
+            count_regions_begin(asking, open_mapped("libcuda.so"));
     }
-}
-
-static int match_engine(struct dl_phdr_info *info, size_t size, void *path)
-{
-    (void)size;
-    const char *slash = info->dlpi_name != NULL ? strrchr(info->dlpi_name, '/') : NULL;
-    if (slash == NULL || strncmp(slash + 1, "engine.", 7) != 0 ||
-        strstr(info->dlpi_name, "/_native/") == NULL || strlen(info->dlpi_name) >= 4096)
-        return 0;
-    strcpy(path, info->dlpi_name);
-    return 1;
 }
 
 /* The driver calls this from the program's first cuInit: the program goes on whatever
  * happens here. */
 EXPORT int InitializeInjection(void)
 {
-    char path[4096];
     int saved = errno;
-    if (dl_iterate_phdr(match_engine, path)) {
-        void *engine = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-        begin(engine != NULL ? dlsym(engine, GPU_HOST_SYMBOL) : NULL);
-    }
+    begin(engine_host());
     errno = saved;
     return 1;
 }

@@ -63,7 +63,7 @@ def begin(engine: Any, native: Any) -> None:
         engine: the compiled engine, with its `__file__`.
         native: the module of `_native/cupti_python.c`.
     """
-    wanted = native.prepare(engine.__file__)
+    wanted = native.prepare()
     if wanted is None:
         return
     collector = Collector(engine, native, wanted)

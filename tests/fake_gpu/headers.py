@@ -45,7 +45,8 @@ def installed() -> list[Headers]:
         chosen = [_first(folders, name) for name in NEEDED]
         if None not in chosen:
             version = _version(chosen[0])
-            found.setdefault(version, Headers(version, tuple(dict.fromkeys(chosen))))
+            if _cuda_version(chosen[1]) == version:  # else they do not compile together
+                found.setdefault(version, Headers(version, tuple(dict.fromkeys(chosen))))
     return list(found.values())
 
 
@@ -62,6 +63,11 @@ def _candidates() -> Iterator[list[Path]]:
 
 def _first(folders: list[Path], name: str) -> Path | None:
     return next((folder for folder in folders if (folder / name).exists()), None)
+
+
+def _cuda_version(folder: Path) -> str:
+    number = re.search(r"#define CUDA_VERSION (\d+)", (folder / "cuda.h").read_text("latin-1"))
+    return f"{int(number[1]) // 1000}.{int(number[1]) % 1000 // 10}" if number else ""
 
 
 def _version(folder: Path) -> str:

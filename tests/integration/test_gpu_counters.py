@@ -17,7 +17,7 @@ from tests.fake_gpu import PRELUDE
 
 REAL_HOST = Path(__file__).parent.parent / "fake_counters" / "real_host.c"
 NATIVE = Path(__file__).parents[2] / "taupy" / "_native"
-COLLECTOR = ("count_context", "count_file", "count_watch", "cupti_range")
+COLLECTOR = ("count_config", "count_context", "count_file", "count_watch", "cupti_range")
 
 PROGRAM = (
     PRELUDE
