@@ -101,8 +101,10 @@ def may_be_header(line: bytes) -> bool:
 
 def split(line: str) -> list[str]:
     """The cells of a row, which may hold line ends; none where it is no CSV."""
+    line = line.replace("\r", "")
+    lines = line.splitlines(keepends=True) if "\n" in line else [line]
     try:
-        return next(csv.reader(line.replace("\r", "").splitlines(keepends=True)), [])
+        return next(csv.reader(lines), [])
     except csv.Error:
         return []
 
@@ -212,10 +214,11 @@ class Table:
                     continue
                 line, pending = "\n".join(pending), []
             else:
-                if may_be_header(raw) and (found := header(line)) is not None:
+                numbered = self._numbered and _ROW.match(line) is not None  # no header is
+                if not numbered and may_be_header(raw) and (found := header(line)) is not None:
                     self._take_header(found)
                     continue
-                if not self._may_be_row(line):
+                if not numbered and not self._may_be_row(line):
                     self._note(line)
                     continue
                 if line.count('"') % 2:

@@ -67,6 +67,8 @@ def number(text: str, decimal: str = ".") -> int | float | None:
     Args:
         decimal: the decimal mark; "," has points or blanks between thousands.
     """
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text)  # as most are
     text = _BLANKS.sub("", text.strip())
     if decimal == ",":
         text = text.translate(_SWAPPED)

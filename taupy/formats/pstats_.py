@@ -11,7 +11,6 @@ from __future__ import annotations
 import marshal
 import re
 from collections.abc import Iterator
-from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +32,8 @@ LARGEST_FILE = 128 << 20
 
 Key = tuple[str, int, str]
 _C_FILE = "~"
+_MOST_CALLS = 1 << 62
+_LONGEST_S = 1 << 32
 _PLACE = re.compile(r"(.*) \[\{(.*)\}\{([0-9]{1,9})\}\]", re.DOTALL)
 
 _NOTE = (
@@ -78,6 +79,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     rows = Rows([TIME])
     rows.rounded = True
     entered: dict[Key, int] = {}
+    keys: set[Key] = set()  # those that have been looked at
     counted_only = False
     checked: list[tuple[Key, Stat, dict[Key, Stat]]] = []
     for number, (key, value) in enumerate(stats.items()):
@@ -87,26 +89,29 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             raise refusal(source, where, "no (calls, calls, time, time, callers)")
         callers: dict[Key, Stat] = {}
         for key_of_caller, part in value[4].items():
-            caller = _key(source, where, key_of_caller)
+            caller = key_of_caller
+            if caller not in keys:
+                caller = _key(source, where, caller)
+                keys.add(caller)
             if type(part) is int and 0 <= part < 1 << 62:
                 counted_only = True
                 calls = part
             else:
                 of_caller = _stat(source, where, part)
                 # There, and only there, the number of all calls comes first.
-                callers[caller] = of_caller._replace(
-                    primitive=of_caller.calls, calls=of_caller.primitive
-                )
-                calls = callers[caller].calls
+                primitive, calls, own, cumulative = of_caller
+                primitive, calls = calls, primitive
+                callers[caller] = Stat(primitive, calls, own, cumulative)
             entered[caller] = entered.get(caller, 0) + calls
         checked.append((routine, _stat(source, where, value[:4]), callers))
+    names = {key: _name(key) for key in keys}
     for routine, stat, callers in checked:
         name = _name(routine)
         whole = (0, stat.calls, entered.get(routine, 0), _ns(stat.own), _ns(stat.cumulative))
         rows.add_flat(name, _group(routine), whole)
         for caller, part in callers.items():
             values = (0, part.calls, 0, _ns(part.own), _ns(part.cumulative))
-            rows.add_path([_name(caller), name], values)
+            rows.add_path([names[caller], name], values)
     timers = Timers()
     tree, _ = call_tree(rows, timers)
     made = profile_of(
@@ -138,15 +143,21 @@ def _key(path: Path, where: str, key: Any) -> Key:
 
 
 def _stat(path: Path, where: str, part: Any) -> Stat:
-    if not (
-        isinstance(part, tuple)
-        and len(part) == 4
-        and all(type(one) in (int, float) for one in part)
-        and all(type(one) is int and abs(one) < 1 << 62 for one in part[:2])
-        and all(isfinite(one) and abs(one) < 1 << 32 for one in part[2:])
-    ):
-        raise refusal(path, where, "calls and times are not numbers as they should be")
-    return Stat(*part)
+    if isinstance(part, tuple) and len(part) == 4:
+        calls, primitive, own, cumulative = part
+        # Spelled out: a dump of routines that all call each other has a million of these.
+        if (
+            type(calls) is int
+            and type(primitive) is int
+            and type(own) in (int, float)
+            and type(cumulative) in (int, float)
+            and -_MOST_CALLS < calls < _MOST_CALLS
+            and -_MOST_CALLS < primitive < _MOST_CALLS
+            and -_LONGEST_S < own < _LONGEST_S
+            and -_LONGEST_S < cumulative < _LONGEST_S
+        ):
+            return Stat(calls, primitive, own, cumulative)
+    raise refusal(path, where, "calls and times are not numbers as they should be")
 
 
 def _name(key: Key) -> str:

@@ -1,0 +1,142 @@
+"""Files of unusual shape, imported beside regular ones of as many bytes.
+
+    python benchmarks/extremes_imports.py [--quick] [--only NAME]
+
+Each extreme file (100,000 metrics in an Nsight Compute CSV, a Chrome trace of as many names as
+events, pstats of routines that all call each other, a speedscope profile 200,000 calls deep) has a
+regular twin of the same size in bytes. Shown is the CPU time of reading either, and of storing it.
+The goal is that no byte of an extreme costs more than three times one of its twin to read. What
+storing costs depends on the number of call paths, which `extremes.py` compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import marshal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import tools
+
+from taupy.formats import registry
+from taupy.formats.progress import SILENT
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+
+GOAL = 3.0
+
+
+def ncu(size: int, extreme: bool) -> bytes:
+    """A row for each metric: `size` metrics of one launch, or 100 metrics of many launches."""
+    lines = [
+        '"ID","Process ID","Process Name","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+    ]
+    for row in range(size):
+        launch, metric = (0, row) if extreme else divmod(row, 100)
+        name = f"sm__made_up_{metric:08}.sum"
+        lines.append(f'"{launch:08}","1","a.out","gemm","{name}","inst","{row}"')
+    return "\n".join(lines).encode()
+
+
+def chrome(size: int, extreme: bool) -> bytes:
+    """Complete events one after another: each of its own name, or of 100 names."""
+    events = [
+        {"ph": "X", "pid": 1, "tid": 1, "ts": 10 * row, "dur": 5}
+        | {"name": f"routine {row if extreme else row % 100:08}", "cat": "cpu_op"}
+        for row in range(size)
+    ]
+    return json.dumps({"traceEvents": events}).encode()
+
+
+def pstats(size: int, extreme: bool) -> bytes:
+    """Entries of callers: of routines that all call each other, or of a ring of calls."""
+    count = round(size**0.5) if extreme else size // 4
+    width = count if extreme else 4
+    names = [("program.py", row + 1, f"routine_{row:08}") for row in range(count)]
+    rows = {}
+    for row, name in enumerate(names):
+        callers = (names[(row + 1 + step) % count] for step in range(width))
+        each = {caller: (1, 1, 0.001, 0.002) for caller in callers}
+        rows[name] = (width, width, 0.001 * width, 0.002 * width, each)
+    return marshal.dumps(rows)
+
+
+def speedscope(size: int, extreme: bool) -> bytes:
+    """Calls of 100 routines: each in the one before, or ten deep."""
+    depth = size if extreme else 10
+    events = []
+    for first in range(0, size, depth):
+        down = [{"type": "O", "frame": row % 100, "at": row} for row in range(first, first + depth)]
+        up = [{"type": "C", "frame": one["frame"], "at": first + depth} for one in reversed(down)]
+        events += down + up
+    profile = {"type": "evented", "name": "main", "unit": "nanoseconds", "startValue": 0}
+    profile |= {"endValue": size, "events": events}
+    frames = [{"name": f"routine_{row}"} for row in range(100)]
+    schema = "https://www.speedscope.app/file-format-schema.json"
+    return json.dumps(
+        {"$schema": schema, "shared": {"frames": frames}, "profiles": [profile]}
+    ).encode()
+
+
+class Import(NamedTuple):
+    make: Callable[[int, bool], bytes]
+    format: str
+    size: int
+    quick: int
+
+
+IMPORTS = {
+    "ncu": Import(ncu, "ncu-csv", 100_000, 20_000),
+    "chrome": Import(chrome, "chrome", 200_000, 40_000),
+    "pstats": Import(pstats, "pstats", 1_000_000, 160_000),
+    "speedscope": Import(speedscope, "speedscope", 200_000, 40_000),
+}
+
+
+def cost(one: Import, size: int, extreme: bool, folder: Path) -> Iterator[float]:
+    """Bytes, then seconds of CPU for reading and for storing."""
+    file = folder / f"{one.format}-{extreme}"
+    file.write_bytes(one.make(size, extreme))
+    yield file.stat().st_size
+    format = registry.reader(one.format)
+    assert format.read is not None
+    begin = time.process_time()
+    profiles = list(format.read(file, SILENT))
+    yield time.process_time() - begin
+    begin = time.process_time()
+    with ProfileDB.open(str(folder / f"{file.name}.db"), create=True) as db:
+        for profile in profiles:
+            add_profile(db, profile)
+    yield time.process_time() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=IMPORTS)
+    args = parser.parse_args()
+    print(tools.machine())
+    print(f"{'':12}{'MB':>8}{'read s':>9}{'store s':>9}   reading, x regular (goal {GOAL:g})")
+    worst = 0.0
+    for name, one in IMPORTS.items():
+        if args.only not in (None, name):
+            continue
+        sums = []
+        for extreme in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                size = one.quick if args.quick else one.size
+                written, read, store = cost(one, size, extreme, Path(folder))
+            sums.append(read / written)
+            ratio = f"extreme{sums[1] / sums[0]:8.1f}" if extreme else "regular"
+            print(f"{name:12}{written / 1e6:8.1f}{read:9.2f}{store:9.2f}   {ratio}", flush=True)
+        worst = max(worst, sums[1] / sums[0])
+    sys.exit(0 if worst <= GOAL else f"an extreme file costs {worst:.1f} times a regular one")
+
+
+if __name__ == "__main__":
+    main()
