@@ -3,7 +3,7 @@
     python benchmarks/values.py --fleet FILE --large FILE
 
 FILE is made where it does not exist: a fleet of 3,000 trials of 1,700 call paths (minutes),
-and one trial of a million. Each line is the median CPU time of rounds in turns, in one
+and two trials of a million. Each line is the median CPU time of rounds in turns, in one
 process, and the ratio to the line above it that is marked `bare`. Nothing is judged here.
 """
 
@@ -19,12 +19,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from taupy.commands import command_parser, pprof
 from taupy.model.question import Question
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from taupy.report import pivot
+from taupy.report import comparison, pivot, sides
 from taupy.report.pivot import Layout
 from tests.builders import wide_profile
 
@@ -51,7 +52,24 @@ def make_fleet(path: Path, trials: int, paths: int) -> None:
 
 def make_large(path: Path, paths: int) -> None:
     with ProfileDB.open(path, create=True) as db:
-        add_profile(db, wide_profile(paths))
+        for number in range(2):
+            profile = wide_profile(paths, seed=number)
+            profile.uuid = f"01900000-0000-7000-8000-{number:012d}"
+            add_profile(db, profile)
+
+
+def compared(db: ProfileDB) -> None:
+    """What `taupy compare 1 2 --by callpath` asks, and the names of the rows that it shows."""
+    asked = comparison.Question(by="callpath")
+    (answer,) = comparison.answers(db, sides.sides(db, ["1", "2"]), asked)
+    for row in answer.comparison.rows[: comparison.FIRST_ROWS]:
+        answer.keys[row.key], answer.calls[row.key]
+
+
+def shown(db: ProfileDB) -> None:
+    """The tables of `taupy pprof 1`, unprinted."""
+    args = command_parser("pprof").parse_args(["1"])
+    pprof.Asked(db, 1, args).views()
 
 
 def measured(questions: dict[str, Callable[[], object]], rounds: int) -> None:
@@ -101,6 +119,8 @@ def main() -> None:
                 "bare: call paths of a trial": lambda: db.rows(BARE_PATHS),
                 "values by call path": lambda: values(db, Question((1,), by=("callpath",))),
                 "flat profile": lambda: metrics.flat_profile(db, 1),
+                "pprof": lambda: shown(db),
+                "compare 1 2 --by callpath": lambda: compared(db),
             },
             args.rounds,
         )
