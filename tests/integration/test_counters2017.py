@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
+from taupy.model.question import Condition
 from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 
@@ -82,14 +83,17 @@ def test_instructions_per_cycle_of_the_neon_kernels(db):
 
 
 def test_the_ratio_of_all_kernels_is_that_of_their_sums(db):
-    rows = [row for row in metrics.flat_values(db, selector.one(db, "alexnet").id, "ipc")
-            if row.groups == "GPU_KERNEL"]  # fmt: skip
+    trial = selector.one(db, "alexnet").id
+    kernels = metrics.answer(db, trial, "ipc", where=[Condition("group", ("GPU_KERNEL",))])
     table = printed("neon_alexnet.csv")
     expected = sum(float(row["inst_executed"]) for row in table) / sum(
         float(row["active_cycles"]) for row in table
     )
-    assert float(sum(row.exclusive for row in rows)) == pytest.approx(expected, rel=1e-12)
-    mean_of_ratios = sum(map(float, (row.exclusive for row in rows))) / len(rows)
+    assert kernels.values("exclusive") == [pytest.approx(expected, rel=1e-12)]
+    ratios = metrics.answer(
+        db, trial, "ipc", ("timer",), [Condition("group", ("GPU_KERNEL",))]
+    ).values("exclusive")
+    mean_of_ratios = sum(ratios) / len(ratios)
     assert abs(mean_of_ratios - expected) > 0.1  # which would be another number
 
 
