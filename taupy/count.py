@@ -55,7 +55,7 @@ _NAMED_CALLS = frozenset(
     | {"convolve", "correlate", "convolve2d", "fftconvolve", "lu_factor", "lu_solve", "spsolve"}
     | {"cov", "corrcoef", "kron", "cross", "interp", "polyfit", "polyval", "gradient", "diff"}
 )
-"""They do arithmetic, and no formula of ours counts it: their names are told."""
+"""They do arithmetic, and we have no formula for it: their names are reported."""
 
 _FIRST_PARTY: list[str] = []
 _unknown: dict[str, int] = {}

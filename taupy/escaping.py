@@ -93,7 +93,7 @@ def unhidden(text: str) -> str:
 
 
 def guarded(text: str, *, colored: bool = False) -> str:
-    """Lines that are complete, with what no line of ours may hold as escapes.
+    """Lines that are complete, with what none of our lines may hold as escapes.
 
     Args:
         colored: the terminal's escapes for colours stay as they are.
@@ -162,10 +162,10 @@ def script_json(data: object) -> str:
 
 
 def content_security_policy(scripts: Iterable[str] = (), more: str = "") -> str:
-    """The head line of a page of ours: it loads nothing, and runs these scripts only.
+    """The head line of one of our pages: it loads nothing, and runs these scripts only.
 
     Args:
-        scripts: the whole text of each inline script; its hash stands in the policy.
+        scripts: the whole text of each inline script; its hash is in the policy.
         more: a further directive.
     """
     import base64

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Counter(NamedTuple):
-    """One counter of ours.
+    """One of taupy's counters.
 
     Attributes:
         spellings: as sums of PerfWorks metrics, `A + 2*B`; a chip takes the first one of
@@ -300,7 +300,7 @@ COUNTERS = (
         "inst_tensor", "inst",
         ("sm__inst_executed_pipe_tensor_v2.sum", "sm__inst_executed_pipe_tensor.sum"),
         "instructions of warps on the tensor pipe",
-        "HFMA2 runs there, too, on some chips: it is no count of matrix products. 512 operations "
+        "HFMA2 runs there, too, on some chips: it does not count matrix products. 512 operations "
         "each is right on Volta only",
     ),
 )  # fmt: skip

@@ -31,7 +31,7 @@ SETS = (
         "tau",
         ("inst_executed", "inst_issued", "warps_launched", "gld", "gst", "cycles_active",
          "cycles_elapsed", "warps_active", "warp_slots", "counted_time"),
-        "the ratios of TAU's slides of 2017: warps/inst, gld/inst, inst/cycle, occupancy",
+        "the ratios of TAU's 2017 slides: warps/inst, gld/inst, inst/cycle, occupancy",
     ),
     CounterSet(
         "roofline",
@@ -76,7 +76,7 @@ def sets(project: Mapping[str, object] | None = None) -> dict[str, CounterSet]:
     for name, listed in (project or {}).items():
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
             raise UsageError(
-                f"[tool.taupy.sets] in pyproject.toml: {name} is no list of counters' names"
+                f"[tool.taupy.sets] in pyproject.toml: {name} is not a list of counter names"
             )
         found[name] = CounterSet(name, tuple(listed), "of this project", True)
     return found
@@ -86,7 +86,7 @@ def expanded(names: Iterable[str], project: Mapping[str, object] | None = None) 
     """The counters that names of sets, ratios and counters stand for, each once, by our name.
 
     Raises:
-        UsageError: a name is neither a set, a ratio (`ratios.py`), a counter of ours, a legacy
+        UsageError: a name is neither a set, a ratio (`ratios.py`), one of our counters, a legacy
             name nor a PerfWorks metric; says which come close.
     """
     known = sets(project)

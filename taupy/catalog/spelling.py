@@ -32,7 +32,7 @@ def terms(spelling: str) -> tuple[Term, ...]:
 
 
 def spelled(name: str, chip: str) -> tuple[Term, ...] | None:
-    """How a counter of ours is asked for on a chip; None where the chip does not have it.
+    """The chip's own names for one of our counters; None where the chip does not have it.
 
     A chip that `recorded.py` does not know takes the first spelling: CUPTI will tell.
     """
@@ -51,7 +51,7 @@ def has(chip: str, metric: str) -> bool:
 
 
 def recorded_passes(name: str, chip: str) -> int | None:
-    """How often a kernel runs for a counter or a set of ours by itself; None where unknown."""
+    """How often a kernel runs for one of our counters or sets by itself; None where unknown."""
     columns = {**COUNTER_PASSES, **SET_PASSES}.get(name)
     if columns is None or chip not in CHIPS:
         return None

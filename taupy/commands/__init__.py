@@ -16,25 +16,25 @@ from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 
 COMMANDS = {
-    "run": "run a program and keep its profile as a trial",
+    "run": "run a program and store its profile as a trial",
     "pprof": "show where a trial spent its time",
     "kernel": "show one GPU kernel with its launch sites",
     "trials": "list, show, rename, tag and delete trials",
-    "compare": "hold trials against each other; a gate for CI",
-    "gate": "run a baseline and a candidate in turns until it is clear which is slower",
-    "pivot": "many trials in one table: applications and kernels against GPUs",
-    "query": "ask the database in SQL",
-    "roofline": "place kernels, routines and phases under the roofs of their machine",
-    "avail": "list counters and sets of them, of this machine or any chip",
-    "derive": "metrics computed from others: list, define, show",
-    "candidates": "rank routines by what tuning them could bring",
-    "import": "bring profiles of other tools into the database",
-    "export": "write a trial to a file that other tools read",
-    "sweep": "show what a parameter changes: speed-up, efficiency, load imbalance",
+    "compare": "compare trials; a gate for CI",
+    "gate": "run a baseline and a candidate alternately until it is clear which is slower",
+    "pivot": "tabulate many trials: applications and kernels by GPU",
+    "query": "query the database in SQL",
+    "roofline": "compare kernels, routines and phases with the machine's limits",
+    "avail": "list counters and counter sets of this machine or any chip",
+    "derive": "list, define and show metrics computed from others",
+    "candidates": "rank routines by potential gain from tuning",
+    "import": "read profiles of other tools into the database",
+    "export": "write a trial to a file that other tools can read",
+    "sweep": "show the effect of a parameter: speed-up, efficiency, load imbalance",
     "serve": "open the database in a browser, with Datasette",
-    "merge": "bring the trials of several databases together",
-    "ceilings": "measure what this machine can do at most",
-    "doctor": "say what works on this machine, and what to do about what does not",
+    "merge": "combine the trials of several databases",
+    "ceilings": "measure this machine's peak rates",
+    "doctor": "report what works on this machine and how to fix what does not",
     "completion": "print a script that completes taupy's commands and options in a shell",
     "help": "show the options of a command",
 }
@@ -62,7 +62,7 @@ def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of `taupy` itself, and its (still empty) table of commands."""
     parser = argparse.ArgumentParser(
         prog="taupy",
-        description="Exact profiles of Python programs, kept as trials in one SQLite file.",
+        description="Exact profiles of Python programs, stored as trials in one SQLite file.",
         epilog="`taupy help COMMAND` shows the options of a command.",
     )
     parser.add_argument("-V", "--version", action="version", version=f"taupy {__version__}")
@@ -94,7 +94,7 @@ def check_command(name: str) -> None:
     if name in COMMANDS:
         return
     near = difflib.get_close_matches(name, COMMANDS, 1)
-    advice = f"did you mean `taupy {near[0]}`?" if near else "`taupy --help` lists all"
+    advice = f"did you mean `taupy {near[0]}`?" if near else "`taupy --help` lists the commands"
     raise UsageError(f"there is no command '{name}': {advice}")
 
 
@@ -128,17 +128,17 @@ def _refuse(arguments: list[str]) -> None:
     if not first.startswith("-"):
         if os.path.exists(first) and not difflib.get_close_matches(first, COMMANDS, 1):
             line = shlex.join(["taupy", "run", *arguments])
-            raise UsageError(f"there is no command '{first}': to profile a program write {line}")
+            raise UsageError(f"there is no command '{first}': to profile a program, write {line}")
         check_command(first)
     at = next((at for at, word in enumerate(arguments) if word in COMMANDS), None)
     if at is None:
         raise UsageError(
-            f"taupy has no option '{first}' of its own: write taupy COMMAND {first}; "
+            f"taupy has no global option '{first}': write taupy COMMAND {first}; "
             "`taupy --help` lists the commands"
         )
     before, command, after = arguments[:at], arguments[at], arguments[at + 1 :]
     line = shlex.join(["taupy", command, *before, *after])
-    raise UsageError(f"options stand after the command: {line}")
+    raise UsageError(f"options go after the command: {line}")
 
 
 def _run(arguments: list[str]) -> int:

@@ -65,7 +65,7 @@ def _audited(path: str) -> tuple[View, bool]:
     findings.sort(key=lambda finding: finding.state != "PROBLEM")
     what = f"{trials} trial{'' if trials == 1 else 's'}"
     told = any(finding.check == "laws" for finding in findings)
-    laws = "every law holds" if not told else "what breaks a law says so"
+    laws = "all laws hold" if not told else "laws broken only where the trial says so"
     summary = f"nothing is wrong: {what}, {laws}"
     if problems:
         summary = _advice(path, findings, problems)
@@ -81,8 +81,8 @@ def _advice(path: str, findings: list[Finding], problems: int) -> str:
         return text
     numbers = ", ".join(str(trial) for trial in sorted({finding.trial or 0 for finding in wrong}))
     return (
-        f"{text}, all of trial {numbers}; the other trials are whole, and "
-        f"`taupy trials delete TRIAL --db {path}` takes one out"
+        f"{text}, all of trial {numbers}; the other trials are intact; "
+        f"`taupy trials delete TRIAL --db {path}` deletes one"
     )
 
 
@@ -103,8 +103,8 @@ def _opened(path: str) -> Iterator[tuple[ProfileDB, str]]:
         with ProfileDB.open(copy) as db:
             yield (
                 db,
-                f"the file has the older schema {version}; it was checked as it will be when the "
-                f"next command brings it up to {migrations.SCHEMA_VERSION}",
+                f"the file has the older schema {version}; a copy, upgraded as the "
+                f"next command will upgrade it to {migrations.SCHEMA_VERSION}, was checked",
             )
 
 
@@ -116,6 +116,6 @@ def _progress() -> Iterator[Callable[[str], None]]:
         return
 
     try:
-        yield lambda text: tell(f"taupy: looking at {text}", end="\x1b[K\r")
+        yield lambda text: tell(f"taupy: checking {text}", end="\x1b[K\r")
     finally:
         tell("", end="\x1b[K")

@@ -31,7 +31,7 @@ from taupy.model.project import project_settings
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 
-HELP = "list counters and sets of them, of this machine or any chip"
+HELP = "list counters and counter sets of this machine or any chip"
 
 _COUNTER_COLUMNS = (
     Column("chip", audience="machines"),
@@ -48,9 +48,9 @@ _FACTS = (Column("name", heading="What"), Column("value", heading="Is"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("search", nargs="?", metavar="WORD", help="a counter, or a part of a name")
+    parser.add_argument("search", nargs="?", metavar="WORD", help="a counter, or part of a name")
     parser.add_argument(
-        "--chip", metavar="CHIP", help="GH100, H100, 9.0 ...; default: what is here"
+        "--chip", metavar="CHIP", help="GH100, H100, 9.0 ...; default: this machine"
     )
     parser.add_argument("--chips", action="store_true", help="list the chips")
     parser.add_argument("--sets", action="store_true", help="list the sets of counters")
@@ -74,12 +74,12 @@ def run(args: argparse.Namespace) -> int:
     questions = ("chips", "sets", "raw", "sampling") + (() if args.sampling else ("check",))
     asked = [name for name in questions if getattr(args, name)]
     if len(asked) > 1:
-        raise UsageError(f"--{asked[0]} and --{asked[1]} are different questions: ask one")
+        raise UsageError(f"--{asked[0]} and --{asked[1]} cannot be combined: use one of them")
     if args.chips:
         terminal.show_all([_chips()], form=args.form)
         return 0
     if args.check and not _split(args.check):
-        raise UsageError("-c checks a list of names, and there is none: taupy avail -c tau,ipc")
+        raise UsageError("-c needs a list of names: taupy avail -c tau,ipc")
     found = metric_sources.chips(args.chip)
     missing = False
     views: list[View] = []
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
             views.append(view)
     elif args.raw:
         if not found.chips:
-            raise UsageError("say of which chip: taupy avail --raw --chip H100")
+            raise UsageError("name a chip: taupy avail --raw --chip H100")
         views = [_raw(chip, args.search) for chip in found.chips]
     elif args.sets:
         views = [_sets(chip) for chip in found.chips] or [_sets(None)]
@@ -112,7 +112,7 @@ def _sampling(args: argparse.Namespace, chips: Sequence[MetricSource]) -> tuple[
     if not args.check:
         return avail_sampling.listed(chips, args.search), False
     if not chips:
-        raise UsageError("say for which chip: taupy avail --sampling -c LIST --chip H100")
+        raise UsageError("name a chip: taupy avail --sampling -c LIST --chip H100")
     user = {name: list(one.counters) for name, one in _all_sets().items() if one.user}
     found = [avail_sampling.checked(chip, _split(args.check), user) for chip in chips]
     return [view for view, _ in found], any(bad for _, bad in found)
@@ -185,7 +185,7 @@ def _counters(chip: MetricSource, counters: Sequence[Counter]) -> View:
     for counter in counters:
         terms = spelling.spelled(counter.name, chip.name)
         if terms is None:
-            rows.append(_row(chip.name, counter, None, f"not here: {counter.missing}"))
+            rows.append(_row(chip.name, counter, None, f"not available: {counter.missing}"))
             continue
         metrics = [term.metric for term in terms]
         rows.append(
@@ -227,7 +227,7 @@ def _cpu(search: str | None) -> View | None:
     reasons = {str(row[-1]) for row in rows if row[-1]}
     notes: list[str] = []
     if len(reasons) == 1 and len(rows) > 3:  # said once, not on every line
-        notes = [f"not counted here: {reasons.pop()}"]
+        notes = [f"cannot be counted here: {reasons.pop()}"]
         rows = [(*row[:-1], "not here" if row[-1] else "") for row in rows]
     return View("COUNTERS OF THE CPU:", _COUNTER_COLUMNS, rows, notes)
 
@@ -284,7 +284,7 @@ def _sets_with(name: str) -> list[str]:
 def _all_sets() -> dict[str, CounterSet]:
     table = project_settings().get("sets", {})
     if not isinstance(table, dict):
-        raise UsageError("[tool.taupy.sets] in pyproject.toml is no table of lists")
+        raise UsageError("[tool.taupy.sets] in pyproject.toml is not a table of lists")
     return sets(table)
 
 
@@ -426,7 +426,7 @@ def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
         elif wanted.cpu_time or not (wanted.cpu or wanted.notes):
             means, asked = ["measured in every run" if not wanted.cpu_time else "CPU time"], ""
         if not means:
-            status = "NVIDIA GPUs have it, and there is none here; --chip CHIP checks for one"
+            status = "only on NVIDIA GPUs, and there is none here; --chip CHIP checks for a chip"
         elif lacks:
             status = lacks[0] if len(wanted.cpu) > 1 else lacks[0].partition(": ")[2]
         bad |= bool(status)

@@ -21,7 +21,7 @@ _COLUMNS = (
 
 
 def listed(chips: Sequence[MetricSource], search: str | None) -> list[View]:
-    """Names of ours that each chip can sample; without a chip, those of the set.
+    """Our names that each chip can sample; without a chip, those of the set.
 
     Raises:
         UsageError: none has this word, or only CUPTI could tell and is not here.

@@ -1,4 +1,4 @@
-"""What this machine can do at most: arithmetic by precision, bandwidth by level, launches.
+"""Measure this machine's peak rates: arithmetic by precision, bandwidth by level, launches.
 
     taupy ceilings                    measure the CPU and every GPU, and keep the ceilings
     taupy ceilings --cpu              only the CPU
@@ -54,17 +54,17 @@ _COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=("list", "datasheet"), help="see above")
-    parser.add_argument("processor", nargs="?", help="a CPU or GPU, or a part of its name")
+    parser.add_argument("processor", nargs="?", help="a CPU or GPU, or part of its name")
     parser.add_argument("--cpu", action="store_true", help="measure the CPU only")
     parser.add_argument(
         "--gpu",
         type=int,
         action="append",
         metavar="N",
-        help="measure the GPU of that ordinal only; may be repeated",
+        help="measure only the GPU with that ordinal; may be repeated",
     )
     parser.add_argument(
-        "--keep", action="store_true", help="store what `datasheet` shows in the database"
+        "--keep", action="store_true", help="store the `datasheet` figures in the database"
     )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
@@ -98,7 +98,7 @@ def _listed(args: argparse.Namespace) -> list[Ceiling]:
     found = [each for each in known if args.processor.lower() in each.processor.lower()]
     if not found:
         there = ", ".join(sorted({each.processor for each in known}))
-        raise TaupyError(f"no ceilings of a '{args.processor}'; there are those of {there}")
+        raise TaupyError(f"no ceilings for '{args.processor}'; available: {there}")
     return found
 
 
@@ -107,11 +107,11 @@ def _papers(args: argparse.Namespace) -> list[Ceiling]:
 
     known = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
     if not args.processor:
-        raise UsageError(f"name a GPU: taupy ceilings datasheet GPU; known are {known}")
+        raise UsageError(f"name a GPU: taupy ceilings datasheet GPU; known: {known}")
     sheets = datasheets.candidates(args.processor)
     found = [one for sheet in sheets for one in datasheets.ceilings(sheet)]
     if not found:
-        raise TaupyError(f"no datasheet of a '{args.processor}'; known are {known}")
+        raise TaupyError(f"no datasheet for '{args.processor}'; known: {known}")
     if args.keep:
         _keep(options.database_path(args), found)
     return found
@@ -155,7 +155,7 @@ def _processors(args: argparse.Namespace) -> Iterator[tuple[str, Characterize]]:
     chosen = sorted(set(args.gpu)) if args.gpu else range(count)
     for ordinal in chosen:
         if not 0 <= ordinal < count:
-            there = f"GPUs 0 to {count - 1}" if count else "no GPU that CUDA can use"
+            there = f"GPUs 0 to {count - 1}" if count else "no GPU usable by CUDA"
             raise UsageError(f"there is no GPU {ordinal}: this machine has {there}")
     if args.cpu or not args.gpu:
         name = host.host_metadata().get("CPU Type", "CPU")

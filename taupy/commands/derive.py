@@ -33,7 +33,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
 from taupy.profiledb.meaning import COUNTS
 
-HELP = "metrics computed from others: list, define, show"
+HELP = "list, define and show metrics computed from others"
 
 _COLUMNS = (
     Column("name", heading="Name"),
@@ -48,11 +48,11 @@ _FACTS = (Column("name", heading="What"), Column("value", heading="Is"))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="ACTION", help="see above")
+    parser.add_argument("--trial", metavar="TRIAL", help="the trial to look at (default: latest)")
+    parser.add_argument("--unit", default="", metavar="UNIT", help="for `add`: the expected unit")
     parser.add_argument(
-        "--trial", metavar="TRIAL", help="the trial that is meant (default: latest)"
+        "--description", default="", metavar="TEXT", help="for `add`: a description"
     )
-    parser.add_argument("--unit", default="", metavar="UNIT", help="of `add`: the unit wanted")
-    parser.add_argument("--description", default="", metavar="TEXT", help="of `add`: what it is")
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
@@ -62,10 +62,10 @@ def run(args: argparse.Namespace) -> int:
     action = words.pop(0) if words else "list"
     if action not in _ACTIONS:
         raise UsageError(
-            f"'{action}' is nothing to do: write taupy derive list, show, add, delete or sql"
+            f"'{action}' is not an action: write taupy derive list, show, add, delete or sql"
         )
     if (args.unit or args.description) and action != "add":
-        raise UsageError("--unit and --description go with `taupy derive add NAME EXPRESSION`")
+        raise UsageError("--unit and --description need `taupy derive add NAME EXPRESSION`")
     path = options.database_path(args)
     with ProfileDB.open(path, readonly=action not in ("add", "delete")) as db:
         return _ACTIONS[action](db, words, args)
@@ -86,7 +86,7 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
             except TaupyError as problem:
                 there = f"no: {problem}"
         rows.append((one.name, one.expression, unit, there, one.source, one.description))
-    notes = [] if trial is None else [f"units and what is there are of trial {trial}"]
+    notes = [] if trial is None else [f"units and availability are those of trial {trial}"]
     terminal.show(View("DERIVED METRICS:", _COLUMNS, rows, notes), form=args.form)
     return 0
 
@@ -140,7 +140,7 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
                 derived.define(db, *before[:4])
             raise
     if before is not None:
-        say(f"it takes the place of {before.expression} ({before.source})")
+        say(f"it replaces {before.expression} ({before.source})")
     return 0
 
 
@@ -186,12 +186,12 @@ def _refuse_measured(db: ProfileDB, name: str) -> None:
     if derived.is_measured(db, name):
         what = "of a measured metric of this database"
     elif name in ("time", "cpu_time", "calls", "subroutines", COUNTED_LAUNCHES):
-        what = "of what taupy measures itself"
+        what = "of a metric that taupy measures itself"
     elif name in BY_NAME or name in cpu_events.NAMES:
         what = "of a counter (`taupy avail` lists them)"
     else:
         return
-    raise UsageError(f"'{name}' is the name {what}: give what is derived another name")
+    raise UsageError(f"'{name}' is the name {what}: choose another name")
 
 
 def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
@@ -207,7 +207,7 @@ def _sql(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         raise UsageError("write: taupy derive sql NAME [TRIAL]")
     trial = _trial(db, words[1] if len(words) > 1 else args.trial)
     if trial is None:
-        raise NoSuchTrial("the database holds no trial whose metrics' units could be taken")
+        raise NoSuchTrial("the database holds no trial to take units from")
     terminal.write(derived_sql.statement(db, trial, words[0]) + "\n")
     return 0
 
@@ -220,7 +220,7 @@ def _definition(db: ProfileDB, name: str) -> Definition:
     found = known.get(name) or known.get(derived.of_legacy_name(name) or "")
     if found is None:
         names = ", ".join(known)
-        raise MissingMetric(f"there is no derived metric '{name}' (there is: {names})")
+        raise MissingMetric(f"there is no derived metric '{name}' (available: {names})")
     expression.parse(found.expression)
     return found
 

@@ -23,7 +23,7 @@ from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
 from taupy.units import several
 
-HELP = "say what works on this machine"
+HELP = "report what works on this machine"
 
 _OK, _WARN, _BAD = "ok", "note", "PROBLEM"
 
@@ -71,7 +71,7 @@ def _python() -> tuple[str, str, str]:
 
     text = f"{platform.python_version()} {sys.executable}"
     if launch.is_free_threaded():
-        return "python", _BAD, f"{text}: a free-threaded build, whose programs cannot be measured"
+        return "python", _BAD, f"{text}: a free-threaded build, which taupy cannot measure"
     return "python", _OK, text
 
 
@@ -118,7 +118,7 @@ def _state() -> tuple[str, str, str]:
             place = place.parent
         if os.access(place, os.W_OK | os.X_OK):
             return "run folders", _OK, str(folder)
-    return "run folders", _BAD, "no folder for running profiles can be made: set TAUPY_STATE_DIR"
+    return "run folders", _BAD, "cannot create a folder for running profiles: set TAUPY_STATE_DIR"
 
 
 def _libraries() -> list[tuple[str, str, str]]:
@@ -137,7 +137,7 @@ def _libraries() -> list[tuple[str, str, str]]:
 
 def _database(path: str) -> tuple[str, str, str]:
     if not os.path.exists(path):
-        return "database", _OK, f"{path} (not made yet)"
+        return "database", _OK, f"{path} (does not exist yet)"
     from taupy.errors import TaupyError
     from taupy.profiledb.database import ProfileDB
 

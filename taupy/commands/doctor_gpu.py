@@ -24,7 +24,7 @@ def checks() -> list[Check]:
     try:
         major, minor = driver.version()
     except TaupyError as problem:
-        without = ("gpu", NOTE, f"{problem}; all that concerns the CPU works")
+        without = ("gpu", NOTE, f"{problem}; CPU profiling is unaffected")
         return [without, _cupti_python(0)] if cupti_python_check.installed() else [without]
     found: list[Check | None] = [_driver(major, minor), *_gpus(), _nvml(), _cupti(major), _nvrtc()]
     found += [_cupti_python(major), _permission()]
@@ -48,7 +48,7 @@ def _gpus() -> list[Check]:
             (
                 "gpu",
                 NOTE,
-                "the driver shows no GPU to this process: see CUDA_VISIBLE_DEVICES, and in a "
+                "the driver exposes no GPU to this process: check CUDA_VISIBLE_DEVICES, and in a "
                 "container its device options (docker: --gpus all)",
             )
         ]
@@ -70,7 +70,7 @@ def _nvml() -> Check:
     problem = nvml.problem()
     if problem is None:
         return "nvml", OK, "power, clocks and temperature are sampled"
-    return "nvml", NOTE, f"{problem}: no power, clocks and temperature"
+    return "nvml", NOTE, f"{problem}: power, clocks and temperature are not sampled"
 
 
 def _cupti(cuda: int) -> Check:
@@ -86,7 +86,7 @@ def _cupti(cuda: int) -> Check:
         )
     version = ctypes.c_uint32()
     library.cuptiGetVersion(ctypes.byref(version))
-    return "cupti", OK, f"API version {version.value}, {place} (a program's own goes first)"
+    return "cupti", OK, f"API version {version.value}, {place} (a program's own takes precedence)"
 
 
 def _cupti_python(cuda: int) -> Check:
@@ -120,15 +120,15 @@ def _permission() -> Check | None:
         return None
     restricted = "RmProfilingAdminOnly: 1" in text
     if not restricted:
-        return "gpu counters", OK, "allowed for everybody"
+        return "gpu counters", OK, "allowed for all users"
     if _has_sys_admin(_STATUS):
         return "gpu counters", OK, "allowed: this process has CAP_SYS_ADMIN"
     root = "; you are root without CAP_SYS_ADMIN, as in a container" if os.geteuid() == 0 else ""
     return (
         "gpu counters",
         NOTE,
-        f"hardware counters are for administrators only here{root} (kernels and copies are "
-        "recorded all the same); run with CAP_SYS_ADMIN (as root; docker: --cap-add SYS_ADMIN), "
+        f"hardware counters need administrator rights here{root} (kernels and copies are "
+        "recorded regardless); run with CAP_SYS_ADMIN (as root; docker: --cap-add SYS_ADMIN), "
         "or set the driver's option NVreg_RestrictProfilingToAdminUsers=0",
     )
 

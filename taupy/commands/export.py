@@ -41,7 +41,7 @@ _FOLDING = ", ".join(one.name for one in registry.writers() if one.folds)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "trial", nargs="?", default=selector.LATEST, help="which trial (default: latest)"
+        "trial", nargs="?", default=selector.LATEST, help="trial to export (default: latest)"
     )
     parser.add_argument(
         "--format", metavar="NAME", help="one of: " + ", ".join(f.name for f in registry.writers())
@@ -55,9 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"below their caller ({_FOLDING})",
     )
     parser.add_argument(
-        "--depth", type=int, metavar="N", help="fold call paths deeper than N calls, too"
+        "--depth", type=int, metavar="N", help="also fold call paths deeper than N calls"
     )
-    parser.add_argument("--force", action="store_true", help="replace what is there")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     options.add_database_argument(parser)
 
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     folding = _folding(args, format)
     target = None if args.output == STANDARD_OUTPUT else Path(args.output)
     if target is None and format.folder:
-        raise UsageError(f"{format.title} is a folder; say which: -o FOLDER")
+        raise UsageError(f"{format.title} is written as a folder; name it: -o FOLDER")
     if target is not None and target.exists():
         _check_replacing(target, format, force=args.force)
     with ProfileDB.open(options.database_path(args)) as db:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     notes = []
     if folding is not None:
         profile, count = folded(profile, folding)
-        notes.append(f"{count:,} call paths were folded: their sums stand under their callers")
+        notes.append(f"{count:,} call paths were folded into their callers")
     with bar.shown() as progress, _written(target, format) as draft:
         lost = notes + list(format.write(profile, draft, progress))
         if folding is None and format.folds and draft.stat().st_size > _LARGE:
@@ -107,9 +107,9 @@ def _folding(args: argparse.Namespace, format: Format) -> Folding | None:
         raise UsageError(f"--min-share and --depth go with {_FOLDING}, not with {format.name}")
     share = 0.0 if args.min_share is None else args.min_share
     if not 0 <= share <= 100:
-        raise UsageError("--min-share is a percentage, from 0 to 100")
+        raise UsageError("--min-share must be a percentage from 0 to 100")
     if args.depth is not None and args.depth < 1:
-        raise UsageError("--depth is 1 or more")
+        raise UsageError("--depth must be at least 1")
     return Folding(share / 100, args.depth)
 
 
@@ -132,7 +132,7 @@ def _check_replacing(target: Path, format: Format, *, force: bool) -> None:
         UsageError: what is there stays.
     """
     if not force:
-        raise UsageError(f"{target} is there already; --force replaces it")
+        raise UsageError(f"{target} already exists; --force replaces it")
     if target.is_dir():
         if not format.folder:
             raise UsageError(f"{target} is a folder, and {format.title} is a file")
@@ -146,7 +146,7 @@ def _format(args: argparse.Namespace) -> Format:
         return registry.writer(args.format)
     if args.output == STANDARD_OUTPUT:
         names = ", ".join(one.name for one in registry.writers())
-        raise UsageError(f"say in which format to write: --format {{{names}}}")
+        raise UsageError(f"name the output format: --format {{{names}}}")
     return registry.writer_for(Path(args.output))
 
 
@@ -186,7 +186,7 @@ def _check_screen(draft: Path, format: Format) -> None:
         return
     text = draft.read_bytes().decode("utf-8", "surrogateescape")
     if guarded(text) != text:
-        raise UsageError(f"{format.title} is not for a terminal; write it to a file: -o FILE")
+        raise UsageError(f"{format.title} is binary; write it to a file: -o FILE")
 
 
 def _move(draft: Path, target: Path, aside: Path) -> None:

@@ -35,18 +35,18 @@ _SMALL_BYTES = 16 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="+", metavar="FILE", help="a file, or a folder of TAU's")
+    parser.add_argument("file", nargs="+", metavar="FILE", help="a file, or a TAU profile folder")
     parser.add_argument(
         "--format", metavar="NAME", help="one of: " + ", ".join(f.name for f in registry.readers())
     )
     parser.add_argument(
         "--trace",
         action="store_true",
-        help="keep single launches and calls with their moments, where the file has them",
+        help="keep individual launches and calls with their times, if the file has them",
     )
-    where = parser.add_argument_group("where the trial stands")
+    where = parser.add_argument_group("where the trial is stored")
     where.add_argument(
-        "--application", "--app", metavar="NAME", help="application (default: what the file says)"
+        "--application", "--app", metavar="NAME", help="application (default: from the file)"
     )
     where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
     where.add_argument("--name", "--trial", metavar="NAME", help="trial (default: the next number)")
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         import_metrics.run(sources, args.merge_into, database)
         return 0
     if args.name is not None and len(sources) > 1:
-        raise UsageError(f"--name names one trial, and {len(sources)} are imported")
+        raise UsageError(f"--name needs a single trial, but {len(sources)} are imported")
     for format, paths in sources:
         if format is None:
             _import_rescue(paths[0], args, database)

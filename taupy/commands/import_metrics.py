@@ -32,7 +32,7 @@ def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database
         trial = selector.one(db, text).id
         for format, paths in sources:
             if format is None:
-                raise UsageError(f"{paths[0]} is a run of its own: import it without --merge-into")
+                raise UsageError(f"{paths[0]} is a complete run: import it without --merge-into")
             for path in paths:
                 for line in _merged(db, trial, format, path):
                     say(line)

@@ -20,7 +20,7 @@ from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb.merge_copy import Merged, MovedTrial
 
-HELP = "bring the trials of several databases together"
+HELP = "combine the trials of several databases"
 
 _MOST_NAMED = 8
 
@@ -28,17 +28,17 @@ _MOST_NAMED = 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="+", metavar="FILE", help="databases")
     parser.add_argument(
-        "--into", metavar="FILE", help="the database that gets them (default: the first FILE)"
+        "--into", metavar="FILE", help="the database that receives them (default: the first FILE)"
     )
     parser.add_argument(
         "--trial",
         action="append",
         default=[],
         metavar="TRIAL",
-        help="only trials of that name (as for `taupy trials`); may be repeated",
+        help="only trials that match (as for `taupy trials`); may be repeated",
     )
     parser.add_argument(
-        "--move", action="store_true", help="delete them where they come from, once they are in"
+        "--move", action="store_true", help="delete them from the source once they are stored"
     )
 
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
     files = [os.fspath(name) for name in args.file]
     if args.into is None and len(files) < 2:
-        raise UsageError(f"{files[0]} alone cannot be merged: name more files, or --into FILE")
+        raise UsageError(f"{files[0]} cannot be merged alone: name more files, or --into FILE")
     target = files.pop(0) if args.into is None else args.into
     for path in [target, *files]:
         options.recover_first(os.path.abspath(path))
@@ -68,7 +68,7 @@ def _report(result: Merged, *, moved: bool) -> list[str]:
     if result.joined:
         said.append(f"{_trials(len(result.joined))} completed ({_listed(result.joined)})")
     if result.there:
-        said.append(f"{_trials(len(result.there))} there already")
+        said.append(f"{_trials(len(result.there))} already there")
     if result.ceilings:
         said.append(f"{result.ceilings} ceilings")
     if result.derived:
@@ -80,13 +80,13 @@ def _report(result: Merged, *, moved: bool) -> list[str]:
         if trial.new_name != trial.old_name
     ]
     if renamed:
-        lines.append(f"note: names that were taken: {_listed(renamed)}")
+        lines.append(f"note: renamed because the name was taken: {_listed(renamed)}")
     lines += [
-        f"note: trial {trial} has other calls here than there; it was left as it is"
+        f"note: trial {trial} has different calls in the two databases; it was left unchanged"
         for trial in result.differing
     ]
     lines += [
-        f"note: the derived metric '{name}' is another one here; it was left as it is"
+        f"note: the derived metric '{name}' is defined differently here; it was left unchanged"
         for name in result.kept
     ]
     return lines

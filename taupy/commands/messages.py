@@ -17,6 +17,6 @@ def tell(line: str, *, end: str) -> None:
     """A line that goes on (a question), or that the next one overwrites.
 
     Args:
-        end: as it is: terminal escapes of ours.
+        end: as it is: our own terminal escapes.
     """
     print(visible(line), end=end, file=sys.stderr, flush=True)

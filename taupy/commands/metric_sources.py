@@ -38,7 +38,7 @@ class MetricSource(Protocol):
         """Is there such a PerfWorks metric?"""
 
     def passes_of(self, name: str, metrics: Sequence[str]) -> int | None:
-        """Passes of a counter or set of ours and its metrics; None where not known."""
+        """Passes of one of our counters or sets, and its metrics; None where not known."""
 
     def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
         """A line on the passes of several of them at once."""
@@ -77,9 +77,7 @@ def chips(wanted: str | None) -> Found:
     if wanted is not None:
         return Found([_source(host, problem, _chip_name(wanted, host))], [])
     if host is None or not host.has_driver:
-        return Found(
-            [], ["there is no NVIDIA GPU that answers here; --chip H100 shows those of a chip"]
-        )
+        return Found([], ["no NVIDIA GPU responds here; --chip H100 shows those of a chip"])
     names: list[str] = []
     for ordinal in range(_MOST_GPUS):
         try:
@@ -112,7 +110,7 @@ def _source(host: CuptiHost | None, problem: str, name: str) -> MetricSource:
             problem = str(refused)
     if name in recorded.UNANSWERED:
         raise UsageError(
-            f"{name} is in CUPTI's list of chips, but CUPTI has no metrics of it; `taupy avail "
+            f"{name} is in CUPTI's list of chips, but CUPTI has no metrics for it; `taupy avail "
             "--chips` lists others"
         )
     return _Recorded(name, problem)

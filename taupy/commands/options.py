@@ -41,7 +41,7 @@ def add_form_arguments(parser: argparse.ArgumentParser) -> None:
 def count(text: str) -> int:
     """An option's value that is a number of something: 0, 1, 2, ..."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count (0, 1, 2, ...)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count (0, 1, 2, ...)")
     return int(text)
 
 
@@ -52,7 +52,7 @@ def percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100")
     return value
 
 
@@ -88,7 +88,7 @@ def database_path(args: argparse.Namespace) -> str:
         return os.path.abspath(chosen)
     configured = project_settings().get("db")
     if configured is not None and not isinstance(configured, str):
-        raise UsageError(f"`db` of [tool.taupy] in pyproject.toml is no text: {configured!r}")
+        raise UsageError(f"`db` of [tool.taupy] in pyproject.toml is not a string: {configured!r}")
     return os.path.abspath(configured or DEFAULT_DATABASE)
 
 
@@ -103,9 +103,6 @@ def recover_first(database: str) -> None:
     for delivery in recover(Path(database)):
         if delivery.trial_id is not None and delivery.profile is not None:
             state = " (incomplete)" if delivery.profile.state == "incomplete" else ""
-            say(
-                f"recovered a run that nobody had stored: trial {delivery.trial_id}, "
-                f"{delivery.name}{state}"
-            )
+            say(f"recovered an interrupted run: trial {delivery.trial_id}, {delivery.name}{state}")
         elif delivery.problem:
             say(f"not recovered: {delivery.problem}")

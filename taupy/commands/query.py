@@ -21,7 +21,7 @@ from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 
-HELP = "ask the database in SQL"
+HELP = "query the database in SQL"
 
 _MOST_ROWS = 100_000
 
@@ -35,14 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="the value of :NAME; what looks like a number is one",
+        help="the value of :NAME; numeric text is passed as a number",
     )
     parser.add_argument(
         "--limit",
         type=int,
         default=_MOST_ROWS,
         metavar="N",
-        help=f"show N rows at most (default: {_MOST_ROWS})",
+        help=f"show at most N rows (default: {_MOST_ROWS})",
     )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.limit < 0:
-        raise UsageError("--limit is a number of rows, 0 or more")
+        raise UsageError("--limit must be a number of rows, 0 or more")
     statement = sys.stdin.read() if args.sql == "-" else args.sql
     with ProfileDB.open(options.database_path(args)) as db:
         names, answer = run_sql(db, statement, parameters(args.param))

@@ -36,7 +36,7 @@ _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> int:
     """Run the program for every value, as often as asked.
 
-    A run that fails ends the repeats of its value; a sweep goes on with the next value.
+    A run that fails ends the repeats of its value; a sweep continues with the next value.
     Ctrl-C and SIGTERM end all.
 
     Args:
@@ -50,11 +50,11 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
     if not 1 <= repeats <= MOST_RUNS:
         raise UsageError(f"--repeat takes a number from 1 to {MOST_RUNS}, got {repeats}")
     if getattr(args, "merge_into", None):
-        raise UsageError("--merge-into takes one run; --repeat and --sweep make trials")
+        raise UsageError("--merge-into needs a single run; leave out --repeat and --sweep")
     values = settings(parameters(args.sweep, target))
     runs = len(values) * repeats
     if runs > MOST_RUNS:
-        raise UsageError(f"--sweep and --repeat ask for {runs} runs; {MOST_RUNS} are the most")
+        raise UsageError(f"--sweep and --repeat ask for {runs} runs; the maximum is {MOST_RUNS}")
     job = rank[2] or new_uuid()
     failed: list[int] = []
     done = 0
@@ -73,7 +73,10 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
                 if code:
                     left = repeats - repeat
                     if left and not args.quiet:
-                        say(f"run {number} failed (exit code {code}): {left} more like it left out")
+                        say(
+                            f"run {number} failed (exit code {code}): "
+                            f"skipping its {left} remaining repeats"
+                        )
                     break
             if passing.ended:
                 break
@@ -281,5 +284,5 @@ def _summary(
         where = f" --db {shlex.quote(args.db)}" if args.db else ""
         text += f"; `taupy sweep --over {shlex.quote(names[0])}{where}` compares them"
     elif repeats > 1 and done > 1:
-        text += "; they are one group of repeated trials"
+        text += "; they form one group of repeated trials"
     return text

@@ -26,7 +26,7 @@ from taupy.commands import options, run_metrics
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 
-HELP = "run a program and keep its profile as a trial"
+HELP = "run a program and store its profile as a trial"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add what --metrics counts to that trial of the same program",
     )
     where.add_argument(
-        "--meta", metavar="KEY=VALUE", action="append", default=[], help="metadata of the trial"
+        "--meta", metavar="KEY=VALUE", action="append", default=[], help="metadata for the trial"
     )
     what = parser.add_argument_group("what is measured")
-    what.add_argument("--c-calls", action="store_true", help="C functions, too")
+    what.add_argument("--c-calls", action="store_true", help="also record C functions")
     what.add_argument(
         "--include",
         metavar="PATTERN",
@@ -56,7 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file:GLOB, module:GLOB; may be repeated",
     )
     what.add_argument(
-        "--exclude", metavar="PATTERN", action="append", default=[], help="do not record these"
+        "--exclude",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="do not record matching routines",
     )
     what.add_argument(
         "--depth", metavar="N", type=int, default=None, help="call paths of at most N routines"
@@ -64,13 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--fold-libraries",
         action="store_true",
-        help="library code called by library code counts as its caller",
+        help="library code called by library code counts for its caller",
     )
     what.add_argument(
         "--throttle",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="stop recording tiny routines (TAU_THROTTLE's rule); says which",
+        help="stop recording short, frequent routines (TAU_THROTTLE's rule), and name them",
     )
     what.add_argument("--throttle-calls", metavar="N", type=int, default=None)
     what.add_argument("--throttle-usec", metavar="T", type=float, default=None)
@@ -78,20 +82,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compensate",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="store the metric time_compensated, too: time less the cost of measuring",
+        help="also store the metric time_compensated: time minus measurement cost",
     )
     what.add_argument(
-        "--cpu-time", action="store_true", help="store the metric cpu_time of every routine, too"
+        "--cpu-time", action="store_true", help="also store the metric cpu_time for every routine"
     )
     what.add_argument(
-        "--max-callpaths", metavar="N", type=int, default=None, help="distinct call paths kept"
+        "--max-callpaths",
+        metavar="N",
+        type=int,
+        default=None,
+        help="maximum number of distinct call paths",
     )
     what.add_argument(
         "--metrics",
         metavar="LIST",
         action="append",
         default=[],
-        help="count these, too: names and sets, such as flop,instructions or roofline "
+        help="also count these: counters and sets, such as flop,instructions or roofline "
         "(`taupy avail` lists them; TAU_METRICS is heeded)",
     )
     what.add_argument(
@@ -104,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--twice",
         action="store_true",
-        help="run it twice, for the times and for --metrics, and keep both in one trial",
+        help="run it twice, once for times and once for --metrics, and store both in one trial",
     )
     gpu = parser.add_argument_group("GPUs")
     gpu.add_argument(
@@ -119,7 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=None,
-        help="count so many launches of each kernel, grid and call path (default: 3)",
+        help="count N launches of each kernel, grid and call path (default: 3)",
     )
     gpu.add_argument(
         "--pm-sampling",
@@ -133,35 +141,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pm-interval",
         metavar="TIME",
         default=None,
-        help="time between samples: 1ms (the default), 100us, ...",
+        help="sampling interval: 1ms (the default), 100us, ...",
     )
     gpu.add_argument(
         "--trace",
         action="store_true",
-        help="keep every kernel, copy, wait and API call with its stamps, not their sums only",
+        help="record start and end times of every kernel, copy, wait and API call",
     )
     gpu.add_argument(
         "--cupti-backend",
         choices=("native", "python"),
         default=None,
-        help="who records GPU work: taupy's native collector, or, to hold the two against each "
-        "other, NVIDIA's cupti-python, which is slower and is imported into the program "
+        help="what records GPU work: taupy's native collector, or, to compare the two, NVIDIA's "
+        "cupti-python, which is slower and is imported into the program "
         "(default: native)",
     )
     how = parser.add_argument_group("how")
     how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
     how.add_argument(
-        "--repeat", metavar="N", type=int, default=None, help="run it N times, a trial each"
+        "--repeat", metavar="N", type=int, default=None, help="run it N times; each run is a trial"
     )
     how.add_argument(
         "--sweep",
         metavar="NAME=VALUES",
         action="append",
         default=[],
-        help="run it once for each value (16,32,64 or 1..8 or 2^0..2^6), which takes the place "
-        "of {NAME} in its arguments; env:NAME sets an environment variable; may be repeated",
+        help="run it once for each value (16,32,64 or 1..8 or 2^0..2^6), substituted "
+        "for {NAME} in its arguments; env:NAME sets an environment variable; may be repeated",
     )
-    how.add_argument("--quiet", "-q", action="store_true", help="say nothing")
+    how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
@@ -206,8 +214,8 @@ def run(args: argparse.Namespace) -> int:
     if wants_to_join and not settings.merge_into:
         say(*settings.notes)
         if args.merge_into:
-            raise TaupyError("nothing of --metrics can be counted here: the program was not run")
-        say("nothing of --metrics can be counted here: not run again")
+            raise TaupyError("none of --metrics can be counted here: the program was not run")
+        say("none of --metrics can be counted here: not run again")
         return 0
     try:
         folder, refused = runfolder.make_run_folder(settings.uuid)
@@ -268,7 +276,7 @@ def _target(target: list[str]) -> list[str]:
 
 
 _COUNTING = "taupy.count"
-"""The module of ours that runs a script: the program is that script."""
+"""Our module that runs a script: the program is that script."""
 
 
 def _names(target: list[str]) -> tuple[str, str]:
@@ -439,7 +447,7 @@ def _count_on_gpus(
     """Counters of kernels: a mode of its own, in which they are not timed."""
     launches = 3 if args.gpu_launches is None else args.gpu_launches
     if launches < 1:
-        raise UsageError(f"--gpu-launches is at least 1, got {launches}")
+        raise UsageError(f"--gpu-launches must be at least 1, got {launches}")
     if engine != "native":
         notes.append(f"{', '.join(names)}: counted with the compiled engine only")
         return
@@ -592,24 +600,24 @@ def _number(name: str, given: Any, environment: str | None, project: dict[str, A
         try:
             return float(text)
         except ValueError:
-            raise UsageError(f"{environment} is no number: {text!r}") from None
+            raise UsageError(f"{environment} is not a number: {text!r}") from None
     value = project.get(name)
     if value is not None and not isinstance(value, int | float):
-        raise UsageError(f"`{name}` of [tool.taupy] in pyproject.toml is no number: {value!r}")
+        raise UsageError(f"`{name}` of [tool.taupy] in pyproject.toml is not a number: {value!r}")
     return value
 
 
 def _patterns(name: str, given: list[str], project: dict[str, Any]) -> list[str]:
     value = given or project.get(name) or []
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"`{name}` of [tool.taupy] in pyproject.toml is no list of texts")
+        raise UsageError(f"`{name}` of [tool.taupy] in pyproject.toml is not a list of strings")
     return value
 
 
 def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[str, Any]:
     depth = _number("depth", args.depth, "TAU_DEPTH_LIMIT", project)
     if depth is not None and depth < 1:
-        raise UsageError(f"--depth is at least 1, got {depth}")
+        raise UsageError(f"--depth must be at least 1, got {depth}")
     throttle = args.throttle
     if throttle is None:
         throttle = os.environ.get("TAU_THROTTLE", "") in ("1", "on") or bool(
@@ -619,7 +627,7 @@ def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[s
     usec = _number("throttle_usec", args.throttle_usec, "TAU_THROTTLE_PERCALL", project)
     limit = _number("max_callpaths", args.max_callpaths, None, project)
     if limit is not None and limit < 1:
-        raise UsageError(f"--max-callpaths is at least 1, got {limit}")
+        raise UsageError(f"--max-callpaths must be at least 1, got {limit}")
     chosen: dict[str, Any] = {
         "c_calls": args.c_calls or bool(project.get("c_calls")),
         "cpu_time": args.cpu_time or bool(project.get("cpu_time")),
@@ -672,11 +680,11 @@ def _database_doubts(database: str) -> list[str]:
     """What can be seen now of a database that will not take the trial."""
     path = Path(database)
     if path.is_dir():
-        return [f"{database} is a directory: the profile will be kept beside it"]
+        return [f"{database} is a directory: the profile will be saved beside it"]
     if not path.parent.is_dir():
         return [f"there is no directory {path.parent} for the database: make it, or use --db"]
     if path.exists() and not path.is_file():
-        return [f"{database} is no regular file: the profile will be kept beside it"]
+        return [f"{database} is not a regular file: the profile will be saved beside it"]
     if path.exists() and not os.access(path, os.W_OK):
-        return [f"{database} cannot be written: the profile will be kept beside it"]
+        return [f"{database} cannot be written: the profile will be saved beside it"]
     return []

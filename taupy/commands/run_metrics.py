@@ -65,7 +65,7 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise UsageError(f"`metrics` of [tool.taupy] in pyproject.toml is no list: {value!r}")
+        raise UsageError(f"`metrics` of [tool.taupy] in pyproject.toml is not a list: {value!r}")
     return _split(value), "`metrics` of [tool.taupy]"
 
 
@@ -90,7 +90,9 @@ def sampled(given: Sequence[str] | None, project: Mapping[str, object]) -> Sampl
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise UsageError(f"`pm_sampling` of [tool.taupy] in pyproject.toml is no list: {value!r}")
+        raise UsageError(
+            f"`pm_sampling` of [tool.taupy] in pyproject.toml is not a list: {value!r}"
+        )
     if not (words := _split(value)):
         return Sampled()
     from taupy.catalog import timeline
@@ -166,7 +168,7 @@ def wanted(names: Sequence[str], source: str, project: Mapping[str, object], gpu
     answer = Wanted()
     user_sets = project.get("sets", {})
     if not isinstance(user_sets, Mapping):
-        raise UsageError("[tool.taupy.sets] in pyproject.toml is no table of lists")
+        raise UsageError("[tool.taupy.sets] in pyproject.toml is not a table of lists")
     without_gpu: list[str] = []
     waiting = list(names)[::-1]
     opened: set[str] = set()
@@ -218,7 +220,7 @@ def blas_library() -> bytes | None:
 
 def _members(name: str, value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise UsageError(f"[tool.taupy.sets] in pyproject.toml: {name} is no list of names")
+        raise UsageError(f"[tool.taupy.sets] in pyproject.toml: {name} is not a list of names")
     return value
 
 

@@ -56,18 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=8001,
         metavar="N",
-        help="default: 8001; 0 takes one that is free",
+        help="default: 8001; 0 picks a free port",
     )
-    parser.add_argument("--open", action="store_true", help="open the browser, too")
+    parser.add_argument("--open", action="store_true", help="also open the browser")
     options.add_database_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.file and args.db:
-        raise UsageError("name the database once: taupy serve FILE, or --db FILE")
+        raise UsageError("name only one database: taupy serve FILE, or --db FILE")
     path = os.path.abspath(args.file) if args.file else options.database_path(args)
     if not 0 <= args.port <= 65535:
-        raise UsageError(f"--port is a number from 0 to 65535, got {args.port}")
+        raise UsageError(f"--port must be a number from 0 to 65535, got {args.port}")
     if args.file:
         options.recover_first(path)
     with ProfileDB.open(path) as db:  # refused in one line, or brought up to date
@@ -75,14 +75,15 @@ def run(args: argparse.Namespace) -> int:
         trials = len(db.trials())
     if find_spec("datasette") is None or find_spec("uvicorn") is None:
         raise TaupyError(
-            "taupy serve needs Datasette, which is not here: pip install 'taupy-profiler[serve]'"
+            "taupy serve needs Datasette, which is not installed: "
+            "pip install 'taupy-profiler[serve]'"
         )
     port = _free_port(args.port)
     token = secrets.token_urlsafe(24)
     address = f"http://{_HOST}:{port}/{token}/"
     say(
         f"{path} ({several(trials, 'trial')}) at {address}",
-        "whoever knows the address can read the database; Ctrl-C ends it",
+        "anyone who knows the address can read the database; Ctrl-C ends it",
     )
     metadata = functools.partial(pages.metadata, title=os.path.basename(path), columns=columns)
     signal.signal(signal.SIGTERM, _end)

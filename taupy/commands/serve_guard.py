@@ -77,12 +77,12 @@ class Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            return 421, "this server answers under its own address only"
+            return 421, "this server answers only under its own address"
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, "this server is only read"
+            return 405, "this server is read-only"
         begin = scope["path"].encode("utf-8", "surrogateescape")[: len(self._base)]
         if not hmac.compare_digest(begin, self._base):
-            return 403, "the address needs the token that `taupy serve` has printed with it"
+            return 403, "the address must contain the token printed by `taupy serve`"
         return None
 
 

@@ -76,7 +76,7 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
     def connect(self, write: bool = False) -> sqlite3.Connection:
         """As Datasette's, which takes `?`, `#` and `%` of a file's name for SQLite's own."""
         if write:
-            raise PermissionError("the database is served for reading only")
+            raise PermissionError("the database is served read-only")
         connection = sqlite3.connect(
             f"file:{quote(self.path)}?mode=ro", uri=True, check_same_thread=False
         )

@@ -39,8 +39,8 @@ def store(folder: str) -> None:
         recover(Path(settings.database))
     except BaseException as problem:  # whatever it is, the run folder is still there
         lines = [
-            f"the run could not be stored ({type(problem).__name__}: {problem}); it is kept in "
-            f"{folder}, and the next taupy command tries again"
+            f"the run could not be stored ({type(problem).__name__}: {problem}); it is saved in "
+            f"{folder}, and the next taupy command will try again"
         ]
     if not quiet:
         from taupy.commands.messages import say
@@ -70,7 +70,10 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
         elif len(profile.node_metadata) > 1:
             text += f", {len(profile.node_metadata)} processes"
         if delivery.running:
-            text += f"; {delivery.running} of its child processes still run and are added later"
+            text += (
+                f"; {delivery.running} of its child processes are still running and will be "
+                "added later"
+            )
         return [
             text,
             *(
@@ -81,7 +84,7 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
         ]
     if delivery.rescue is not None:
         return [
-            f"the database could not take the profile ({delivery.problem}); it is kept in "
-            f"{delivery.rescue}: load it with `taupy import {delivery.rescue}`"
+            f"the profile could not be written to the database ({delivery.problem}); it is "
+            f"saved in {delivery.rescue}: load it with `taupy import {delivery.rescue}`"
         ]
     return [delivery.problem or "nothing was stored"]

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compact",
         action="store_true",
-        help="after deleting, give the room back to the file system (rewrites the file)",
+        help="after deleting, return the space to the file system (rewrites the file)",
     )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
     words = list(args.words)
     action = words.pop(0) if words and words[0] in _ACTIONS else "list"
     if (args.yes or args.compact) and action != "delete":
-        raise UsageError("--yes and --compact go with `taupy trials delete TRIAL...`")
+        raise UsageError("--yes and --compact need `taupy trials delete TRIAL...`")
     if args.limit is not None and action != "list":
-        raise UsageError("--limit goes with the list of trials")
+        raise UsageError("--limit needs the list of trials: taupy trials [list] [TRIAL...]")
     path = options.database_path(args)
     with ProfileDB.open(path, readonly=action in ("list", "show")) as db:
         return _ACTIONS[action](db, words, args)
@@ -144,7 +144,7 @@ def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
 def _rename(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     which, name = _two(words, "taupy trials rename TRIAL NAME")
     if not name.strip():
-        raise UsageError("a trial's name is a text that is not empty")
+        raise UsageError("a trial's name must not be empty")
     trials = selector.many(db, [which])
     if len(trials) > 1:
         raise UsageError(
@@ -158,7 +158,7 @@ def _rename(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> in
 def _tag(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     which, tag = _two(words, "taupy trials tag TRIAL TAG")
     if not tag.strip():
-        raise UsageError("a tag is a word that is not empty")
+        raise UsageError("a tag must not be empty")
     trials = selector.many(db, [which])
     with db.transaction():
         for trial in trials:
@@ -179,7 +179,7 @@ def _untag(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int
 
 def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if not words:
-        raise UsageError("say which: taupy trials delete TRIAL...")
+        raise UsageError("name the trials: taupy trials delete TRIAL...")
     trials = selector.many(db, words)
     if not args.yes and not _agreed(trials, db.path):
         say("nothing was deleted")
@@ -205,7 +205,7 @@ _ACTIONS = {
 
 def _agreed(trials: Sequence[TrialRow], path: str) -> bool:
     if not sys.stdin or not sys.stdin.isatty():
-        raise UsageError(f"would delete {_listed(trials)}; say so with --yes")
+        raise UsageError(f"would delete {_listed(trials)}; confirm with --yes")
     for trial in trials:
         say(f"  {trial.id:>6}  {_name(trial)}  {trial.started_at}  {', '.join(trial.tags)}")
     count = "this trial" if len(trials) == 1 else f"these {len(trials)} trials"

@@ -37,9 +37,11 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
     """
     names, _ = run_metrics.listed(args.metrics, options.project_settings())
     if not names:
-        raise UsageError("--twice counts in a second run: name what with --metrics")
+        raise UsageError("--twice counts in a second run: name the counters with --metrics")
     if args.merge_into:
-        raise UsageError("--twice makes a trial of its own; --merge-into adds to one: take either")
+        raise UsageError(
+            "--twice stores a new trial, --merge-into adds to an existing one: use one of them"
+        )
     job = rank[2] or new_uuid()
     timed: dict[str, object] = {"metrics": None, "rank": (rank[0], rank[1], job)}
     counted: dict[str, object] = {

@@ -1,1 +1,1 @@
-"""What this machine can do at most: micro-kernels, timed."""
+"""This machine's peak rates: micro-kernels, timed."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 class Links:
     """First child and next sibling of every row, -1 for none, and the roots.
 
-    Siblings and roots stand in the order given, by default that of the rows.
+    Siblings and roots are in the order given, by default that of the rows.
     """
 
     __slots__ = ("first_child", "next_sibling", "roots")

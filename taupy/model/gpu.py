@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 NO_OWNER = "(launched from an unknown place)"
-"""Name of the timer, group GPU_NO_OWNER, over GPU work whose launch nobody saw."""
+"""Name of the timer, group GPU_NO_OWNER, over GPU work whose launch was not seen."""
 
 Extent = tuple[int, int, int]
 
@@ -57,7 +57,7 @@ class Launch:
 
 
 class Activity(NamedTuple):
-    """One launch, copy, wait or API call with its stamps; kept with `--trace`.
+    """One launch, copy, wait or API call with its start and end; kept with `--trace`.
 
     `row` is its call path on the thread's tree; stamps are nanoseconds since the epoch.
     """

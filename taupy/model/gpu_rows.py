@@ -9,7 +9,7 @@ class SiteRow(NamedTuple):
     """One kernel or copy with one configuration, from one call path, on one stream.
 
     `routine` is the nearest routine above the launch, `callpath` the whole path down to
-    the launching call; both say so when nobody saw the launch. Times in nanoseconds.
+    the launching call; both say so when the launch was not seen. Times in nanoseconds.
     """
 
     node: int

@@ -1,6 +1,6 @@
 """The laws of summed measurements, and how a profile that breaks one is still kept.
 
-`check` says in words what is wrong. `mended` puts right what could not be stored at
+`check` describes what is wrong. `mended` puts right what could not be stored at
 all (columns of different lengths, a parent after its child, an unknown timer); it
 never changes a value that can be stored. Everything here is iterative and linear:
 a tree may hold a million rows and be a hundred thousand deep.
@@ -96,7 +96,7 @@ def mended(profile: Profile) -> Profile:
 def unsummed(tree: CallTree, metric: str) -> int:
     """How many rows have another inclusive than their exclusive plus the children's inclusive.
 
-    So have trees of profiles that do not tell all callers: of pstats, of TAU without call paths.
+    So have trees of profiles that do not name all callers: of pstats, of TAU without call paths.
     """
     exclusive = _measured(tree.exclusive[metric])
     inclusive = _passed_on(tree.parent, tree.inclusive[metric])

@@ -143,7 +143,7 @@ def short_name(demangled: str) -> str:
 
 
 def template_arguments(demangled: str) -> str:
-    """What stands in the brackets after the name itself: `int, 4` of `void f<int, 4>(float*)`."""
+    """The text in the brackets after the name itself: `int, 4` of `void f<int, 4>(float*)`."""
     own = short_name(demangled).rpartition("::")[2]
     start = demangled.find(own + "<") + len(own)
     end = _closing_brackets(demangled).get(start) if own and start >= len(own) else None

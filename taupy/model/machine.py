@@ -1,4 +1,4 @@
-"""Ceilings: what a processor can do at most, measured or from its makers' papers."""
+"""Ceilings: a processor's peak rates, measured or from its makers' papers."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class Profile:
         name: the trial's name, None to let the database number it.
         started_at: seconds since the epoch, UTC.
         exit_code: as a shell would see it; negative for death by that signal;
-            None when nobody saw the end.
+            None when the end was not seen.
         state: "incomplete" when the launched process was cut off, or a child still runs.
         metadata: name -> value of the trial.
         node_metadata: the same for single nodes.

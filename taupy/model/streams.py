@@ -76,7 +76,7 @@ class StreamBuilder:
 
         Args:
             thread: the stream; equal places are one thread.
-            owner: where it was launched; None where nobody saw that.
+            owner: where it was launched; None where that was not seen.
             timer: the kernel or copy.
             launch: what is added; its `row` is not looked at. Launches of one
                 configuration under one call path become one.
@@ -101,7 +101,7 @@ class StreamBuilder:
             column[row] = column.get(row, 0) + value
 
     def add_activity(self, thread: Thread, activity: Activity) -> None:
-        """Keep one activity with its stamps; its row is one that `add` returned."""
+        """Keep one activity with its start and end; its row is one that `add` returned."""
         self._stream(thread).activities.append(activity)
 
     def add_user_events(self, thread: Thread, events: Iterable[UserEvent]) -> None:

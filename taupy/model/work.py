@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from taupy.model.machine import Ceiling
 
 Tier = Literal["measured", "analytic", "unknown"]
-"""Where a number comes from: counted by hardware, worked out from shapes, or nowhere."""
+"""Where a number comes from: counted by hardware, derived from shapes, or nowhere."""
 
 PRECISION_OF = {
     "flop": "any",
@@ -55,7 +55,7 @@ COUNTED_TIME = "counted_time"
 COUNTED_LAUNCHES = "counted_launches"
 
 COUNTED_OPERATIONS = "Counted Operations"
-"""Metadata of trials whose flop are worked out from shapes while the program runs."""
+"""Metadata of trials whose flop are derived from shapes while the program runs."""
 
 COUNTED_PROGRAM = "Counted Program"
 """Metadata with the script that ran inside `taupy.count`."""

@@ -91,7 +91,7 @@ class Layout:
 
 
 class Block(NamedTuple):
-    """A whole block; its payload is `data[start:end]`, `words` stand in its own header."""
+    """A whole block; its payload is `data[start:end]`, `words` are in its own header."""
 
     kind: int
     thread: int

@@ -172,7 +172,7 @@ class File:
         """An open descriptor to read from.
 
         Raises:
-            Untrusted: it is no regular file of ours, or larger than `limit` bytes.
+            Untrusted: it is not a regular file of this user, or larger than `limit` bytes.
             FileNotFoundError: there is none.
         """
         return self._opened(_READ, limit)

@@ -1,4 +1,4 @@
-"""Records of ours on disk: settings, node numbers, samples, the plain engine's part.
+"""taupy's records on disk: settings, node numbers, samples, the plain engine's part.
 
 marshal is not made for files of others: a damaged one can crash the interpreter or take all
 memory. Here every length is checked against the bytes that are there, and nothing but plain
@@ -55,7 +55,7 @@ _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 
 
 class Damaged(ValueError):
-    """The bytes are no record of ours, or a damaged one; says where, and what is wrong."""
+    """The bytes are not a record of taupy, or a damaged one; says where, and what is wrong."""
 
 
 def dumps(value: "Any") -> bytes:
@@ -200,7 +200,7 @@ def _read_dictionary(data: bytes, at: int, depth: int, size: int) -> "tuple[Any,
     for _ in range(size):
         key, at = _read(data, at, depth + 1)
         if type(key) is not str or key in values:
-            raise Damaged(f"a key that is no text, or comes twice, before byte {at}")
+            raise Damaged(f"a key that is not a text, or comes twice, before byte {at}")
         values[key], at = _read(data, at, depth + 1)
     return values, at
 

@@ -52,7 +52,7 @@ def test_the_counters_of_a_chip_with_their_spelling_and_passes(source, avail, ch
     assert found["bytes_dram"]["passes"] == 1
     assert found["gld"]["unit"] == "inst"
     assert "LDGSTS" in found["gld"]["caution"]
-    assert found["tma_ld"]["status"].startswith("not here") == (chip in ("TU102", "GV100"))
+    assert found["tma_ld"]["status"].startswith("not available") == (chip in ("TU102", "GV100"))
 
 
 def test_it_says_where_it_has_its_answers_from(source, avail):
@@ -142,9 +142,9 @@ def test_the_chips_are_listed(avail):
     ("arguments", "part"),
     [
         (["--chip", "GX1"], "there is no chip 'GX1'"),
-        (["--chip", "GV11B"], "CUPTI has no metrics of it"),
+        (["--chip", "GV11B"], "CUPTI has no metrics for it"),
         (["nothing_at_all"], "no counter has 'nothing_at_all'"),
-        (["--raw", "--sets"], "different questions"),
+        (["--raw", "--sets"], "cannot be combined"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_in_one_line(monkeypatch, tmp_path, capsys, arguments,
@@ -197,7 +197,7 @@ def test_without_a_gpu_each_name_is_what_a_run_makes_of_it(source, avail, capsys
     )
     assert found["roofline"]["means"] == "operations and bytes of BLAS calls"
     assert found["PAPI_FP_OPS"]["status"] == found["r1f03"]["status"] == "no PMU"
-    assert "NVIDIA GPUs have it" in found["gld"]["status"]
+    assert "only on NVIDIA GPUs" in found["gld"]["status"]
     assert "no metric or set 'nonsense'" in found["nonsense"]["status"]
     assert main(["avail", "-c", " , "]) == 2
-    assert "there is none" in capsys.readouterr().err
+    assert "needs a list of names" in capsys.readouterr().err

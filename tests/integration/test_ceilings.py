@@ -44,7 +44,7 @@ def test_datasheets_are_shown_and_kept_on_request(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("datasheet", "Voodoo 2"), 1, "no datasheet of a 'Voodoo 2'; known are"),
+        (("datasheet", "Voodoo 2"), 1, "no datasheet for 'Voodoo 2'; known:"),
         (("datasheet",), 2, "name a GPU"),
         (("list", "--cpu"), 2, "--cpu and --gpu measure"),
         (("--gpu", "77"), 2, "there is no GPU 77"),

@@ -68,7 +68,7 @@ def test_what_is_there_stays_unless_force_is_used(database, capsys):
     Path("folder/mine").write_text("mine")
     assert main(["export", "1", "-o", "x.csv"]) == 2
     assert main(["export", "1", "--format", "tau", "-o", "folder"]) == 2
-    assert "is there already; --force replaces it" in capsys.readouterr().err
+    assert "already exists; --force replaces it" in capsys.readouterr().err
     assert Path("x.csv").read_text() == Path("folder/mine").read_text() == "mine"
     assert main(["export", "1", "-o", "x.csv", "--force"]) == 0
     assert Path("x.csv").read_text().startswith("node,")
@@ -107,9 +107,9 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(database, capsys, m
     ("arguments", "words"),
     [
         (["1", "-o", "x.txt"], "say in which format x.txt is to be written: --format {tau, "),
-        (["1", "-o", "-"], "say in which format to write"),
+        (["1", "-o", "-"], "name the output format"),
         (["1", "--format", "nonsense", "-o", "x"], "'nonsense' is no format that can be written"),
-        (["1", "--format", "tau", "-o", "-"], "TAU profiles is a folder"),
+        (["1", "--format", "tau", "-o", "-"], "TAU profiles is written as a folder"),
         (["77", "-o", "x.csv"], "no trial matches '77'"),
     ],
 )
@@ -182,7 +182,7 @@ def test_small_call_paths_are_folded_where_it_is_asked_for(runs):
     for options, said in (
         (("--format", "json", "--min-share", "1"), "go with pprof, speedscope"),
         (("--format", "collapsed", "--min-share", "101"), "from 0 to 100"),
-        (("--format", "collapsed", "--depth", "0"), "1 or more"),
+        (("--format", "collapsed", "--depth", "0"), "at least 1"),
     ):
         done = runs.taupy("export", "--db", str(runs.database), "-o", "x", *options)
         assert done.returncode == 2

@@ -215,7 +215,7 @@ def test_a_binary_file_is_not_written_to_a_terminal(database, capsys, monkeypatc
         code, _, err = answer(
             capsys, "export", "1", "--format", name, "-o", "-", "--db", str(database)
         )
-        assert code == 2 and "not for a terminal" in err and "-o FILE" in err
+        assert code == 2 and "is binary" in err and "-o FILE" in err
     assert screen.getvalue() == ""
 
 

@@ -27,11 +27,11 @@ def test_what_merge_says(runs):
     first = runs.taupy("merge", "a.db", "b.db")
     assert (first.returncode, first.stdout) == (0, "")
     assert first.stderr.splitlines() == [
-        "taupy: b.db: 2 trials added (1 is 2, 2 is 3), 1 trial there already",
-        "taupy: b.db: note: names that were taken: app/default/1 is app/default/2",
+        "taupy: b.db: 2 trials added (1 is 2, 2 is 3), 1 trial already there",
+        "taupy: b.db: note: renamed because the name was taken: app/default/1 is app/default/2",
     ]
     again = runs.taupy("merge", "a.db", "b.db")
-    assert again.stderr == "taupy: b.db: 3 trials there already\n"
+    assert again.stderr == "taupy: b.db: 3 trials already there\n"
     moved = runs.taupy("merge", "b.db", "--into", "new.db", "--trial", "train", "--move")
     assert moved.stderr == "taupy: b.db: 1 trial moved (2)\n"
     listed = runs.taupy("trials", "--db", "b.db", "--csv").stdout

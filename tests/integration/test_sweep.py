@@ -98,7 +98,7 @@ def test_a_run_that_is_killed_counts_as_128_and_its_signal_and_is_kept(runs):
     source = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
     result = runs.run(source, "--repeat", "2")
     assert result.returncode == 137
-    assert "recovered a run" in result.stderr
+    assert "recovered an interrupted run" in result.stderr
     assert runs.one("SELECT exit_code, state FROM trial") == (-9, "incomplete")
 
 
@@ -212,8 +212,8 @@ def test_ctrl_c_on_a_terminal_reaches_the_program_once(runs):
         (("--repeat", "0"), "from 1 to 10000, got 0"),
         (("--sweep", "n=1,2"), "no argument of the program holds {n}"),
         (("--sweep", "n"), "NAME=VALUE"),
-        (("--repeat", "2", "--quiet", "--depth", "0"), "--depth is at least 1"),
-        (("--repeat", "2", "--merge-into", "latest"), "--merge-into takes one run"),
+        (("--repeat", "2", "--quiet", "--depth", "0"), "--depth must be at least 1"),
+        (("--repeat", "2", "--merge-into", "latest"), "--merge-into needs a single run"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(runs, options, words):

@@ -12,13 +12,13 @@ from taupy.commands import main
     [
         (
             ["--db", "x y.db", "pprof", "2", "--json"],
-            "options stand after the command: taupy pprof --db 'x y.db' 2 --json",
+            "options go after the command: taupy pprof --db 'x y.db' 2 --json",
         ),
         (["--quiet", "run", "prog.py", "-v"], "taupy run --quiet prog.py -v"),
-        (["--db", "x.db"], "no option '--db' of its own: write taupy COMMAND --db"),
+        (["--db", "x.db"], "no global option '--db': write taupy COMMAND --db"),
         (["pproff"], "there is no command 'pproff': did you mean `taupy pprof`?"),
         (["rooflines", "--json"], "did you mean `taupy roofline`?"),
-        (["zzz"], "there is no command 'zzz': `taupy --help` lists all"),
+        (["zzz"], "there is no command 'zzz': `taupy --help` lists the commands"),
         (["\x1b[2J"], "there is no command '\\x1b[2J'"),
     ],
 )
@@ -43,7 +43,7 @@ def test_a_program_without_a_command_is_told_how_it_is_run(capsys, tmp_path, mon
         (["pprof", "--sumary", "mean"], "there is no option --sumary; did you mean --summary?"),
         (["pprof", "1", "two words"], "there is no place for two words"),
         (["trials", "--csv", "--json"], "not allowed with argument"),
-        (["compare", "1", "2", "--min-share=x"], "'x' is no percentage from 0 to 100"),
+        (["compare", "1", "2", "--min-share=x"], "'x' is not a percentage from 0 to 100"),
         (["run", "--depht", "3", "prog.py"], "there is no option --depht"),
     ],
 )

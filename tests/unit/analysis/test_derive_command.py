@@ -59,7 +59,7 @@ def test_a_definition_is_made_shown_used_and_deleted(taupy, database):
 
 def test_what_is_replaced_or_missing_is_said(taupy):
     assert "in place" not in taupy("derive", "add", "a", "gld * 2").err
-    assert "it takes the place of gld * 2 (database)" in taupy("derive", "add", "a", "gld * 3").err
+    assert "it replaces gld * 2 (database)" in taupy("derive", "add", "a", "gld * 3").err
     said = taupy("derive", "add", "b", "nix * 2").err
     assert "note: trial 1 has no metric 'nix'" in said and "--metrics nix" not in said
     said = taupy("derive", "add", "c", "bytes_l2 / calls").err
@@ -88,12 +88,12 @@ def test_options_may_stand_before_the_name(taupy):
         (["add", "gld", "time"], 2, "'gld' is the name of a measured metric of this database"),
         (["add", "bytes_l1", "gld"], 2, "'bytes_l1' is the name of a counter (`taupy avail`"),
         (["add", "cache_misses", "gld"], 2, "'cache_misses' is the name of a counter"),
-        (["add", "calls", "gld"], 2, "'calls' is the name of what taupy measures itself"),
+        (["add", "calls", "gld"], 2, "'calls' is the name of a metric that taupy measures itself"),
         (["add", "a"], 2, "write: taupy derive add NAME"),
-        (["show", "nix"], 1, "no derived metric 'nix' (there is: warps_per_inst"),
+        (["show", "nix"], 1, "no derived metric 'nix' (available: warps_per_inst"),
         (["delete", "ipc"], 1, "no derived metric 'ipc' of its own (it has: none)"),
-        (["nix"], 2, "'nix' is nothing to do"),
-        (["list", "--unit", "s"], 2, "go with `taupy derive add"),
+        (["nix"], 2, "'nix' is not an action"),
+        (["list", "--unit", "s"], 2, "need `taupy derive add"),
         (["sql", "ipc"], 1, "no metric 'inst_executed'"),
     ],
 )

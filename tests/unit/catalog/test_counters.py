@@ -246,7 +246,7 @@ def test_a_set_of_the_project_may_hold_sets_and_never_itself_for_ever():
         expanded(["mine"], project)
     assert expanded(["mine"], {"mine": ["occupancy", "gred"]})[-1] == "gred"
     assert sets({"mine": ["gred"]})["mine"].user
-    with pytest.raises(UsageError, match="mine is no list"):
+    with pytest.raises(UsageError, match="mine is not a list"):
         sets({"mine": "gred"})
 
 

@@ -34,7 +34,7 @@ def test_the_doctor_says_so(tmp_path):
     told = taupy("doctor", "--db", tmp_path / "taupy.db")
     (line,) = [line for line in told.stdout.splitlines() if line.split()[1] == "python"]
     assert line.startswith("PROBLEM")
-    assert line.endswith("a free-threaded build, whose programs cannot be measured")
+    assert line.endswith("a free-threaded build, which taupy cannot measure")
     assert told.returncode == 1
 
 

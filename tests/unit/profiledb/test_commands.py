@@ -107,13 +107,13 @@ def test_rename_tag_and_untag(taupy):
     [
         (["trials", "rename", "mnist", "x"], 2, "names 2 trials"),
         (["trials", "rename", "1"], 2, "write: taupy trials rename TRIAL NAME"),
-        (["trials", "rename", "1", ""], 2, "a text that is not empty"),
+        (["trials", "rename", "1", ""], 2, "must not be empty"),
         (["trials", "delete", "", "--yes"], 2, "an empty text names no trial"),
-        (["trials", "tag", "1", " "], 2, "a tag is a word"),
+        (["trials", "tag", "1", " "], 2, "a tag must not"),
         (["trials", "untag", "1", "x"], 1, r"has no tag 'x' (tags: none)"),
         (["trials", "show", "1", "2"], 2, "one trial at a time"),
-        (["trials", "delete"], 2, "say which"),
-        (["trials", "--yes"], 2, "go with"),
+        (["trials", "delete"], 2, "name the trials"),
+        (["trials", "--yes"], 2, "need `taupy trials delete"),
         (["trials", "delete", "nothing"], 1, "no trial matches 'nothing'"),
         (["trials", "--db", "none.db"], 1, "there is no database"),
         (["query", "DROP TABLE trial"], 2, "queries may only read"),
@@ -134,7 +134,7 @@ def test_delete_does_nothing_unasked_where_nobody_can_answer(taupy, monkeypatch)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     code, _, complaint = taupy("trials", "delete", "mnist")
     assert code == 2
-    assert complaint == "taupy: would delete 1 mnist/lr/1, 2 mnist/lr/2; say so with --yes\n"
+    assert complaint == "taupy: would delete 1 mnist/lr/1, 2 mnist/lr/2; confirm with --yes\n"
     assert set(trials()) == {1, 2, 3}
 
 

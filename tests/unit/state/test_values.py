@@ -61,7 +61,7 @@ def test_the_layout_is_what_the_docstring_says():
         (MAGIC + b"u1000000000000:", "do not fit"),
         (MAGIC + b"l1:" * 17 + b"n", "more than 16 values in each other"),
         (MAGIC + b"x" * 100_000, "more than 16 values in each other"),
-        (MAGIC + b"m1:i1;n", "a key that is no text"),
+        (MAGIC + b"m1:i1;n", "a key that is not a text"),
         (MAGIC + b"m2:s1:ans1:an", "comes twice"),
         (MAGIC + b"xc4:2, 9s2:ab", "wrong lengths"),
         (MAGIC + b"xc5:3, -1s2:ab", "wrong lengths"),
