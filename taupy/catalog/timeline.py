@@ -19,7 +19,7 @@ from taupy.errors import UsageError
 
 
 class Sampled(NamedTuple):
-    """One of our names that only sampling provides; a chip takes the first spelling that it knows."""
+    """One of our names that only sampling provides; a chip uses the first spelling it knows."""
 
     name: str
     unit: str
