@@ -5,7 +5,7 @@ import sys
 
 def _own_libraries_first() -> None:
     """The folder that -m puts first, and PYTHONPATH's, hold the user's modules, which may
-    have the names of ours or of the standard library's: they come last here. (The
+    have the same names as ours or the standard library's: they come last here. (The
     program has a path of its own.)"""
     ours = __file__.rpartition("/")[0].rpartition("/")[0]
     prefixes = tuple(f"{prefix}/lib" for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix))

@@ -1,0 +1,152 @@
+"""The words: phrases that came up wrongly stay out of docs, messages and docstrings.
+
+Each phrase is a regular expression with the wording to use instead. Pages are checked without
+their code, modules by their string literals and docstrings. When a phrase comes up that reads
+wrongly, mend it and add it here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md")])
+MODULES = sorted((ROOT / "taupy").rglob("*.py"))
+
+PHRASES = {
+    r"(?<!there )\bis no (?:number|count|percentage|text|list|table|call|tracer|program)\b": (
+        "is not a number, is not a list ..."
+    ),
+    r"\bare no (?:phases|calls|timers|numbers)\b": "are not phases ...",
+    r"\bhow-many-th\b": "index of, position of",
+    r"\baloud\b": "with a message",
+    r"\bin words\b": "with a clear message",
+    r"\bdear\b": "expensive",
+    r"\bcannot go below p\b": "the smallest achievable p-value is",
+    r"\bheld against\b": "compared with",
+    r"\bhold (?:trials|the two|them) against\b": "compare",
+    r"\bstands? (?:in|on|at|beside|under|behind) (?:the|a|an|its|their|each|every|other)\b": (
+        "is in, is listed under, depends on"
+    ),
+    r"\b(?:runs?|row|line|point|trial|path|side|value|thread|process|launch) a "
+    r"(?:side|trial|row|thread|process|pass|point|launch|call path)\b": "per side, per thread ...",
+    r"\bfive a side\b": "five per side",
+    r"\ba (?:side|trial) each\b": "one side per argument",
+    r"\b(?:is|are) told of\b": "is notified of, is known from",
+    r"\bof ours\b": "taupy's, our",
+    r"\b(?:driver|GPU|CUPTI) (?:of our own making|that (?:play|is played))\b": "simulated",
+    r"\bnobody (?:counted|saw|had stored)\b": "not counted, not seen",
+    r"\bwhat nobody\b": "what was not",
+    r"\bleast that they can be\b": "lower bounds",
+    r"\bby itself where\b": "automatically if",
+    r"\bnot so in\b": "except in, unlike in",
+    r"\bits expression is none\b": "its expression is invalid",
+    r"\bwith (?:its|their) stamps\b": "with start and end times",
+    r"\bat most can\b|\bcan do at most\b": "peak, limit",
+    r"\bside by side with no\b": "without",
+    r"\bgoes? on (?:in|when|with) the\b": "continues",
+    r"\btwice is once\b": "merging is idempotent",
+    r"\bis believed\b|\bare believed\b|\bcan be believed\b": "is reliable, is trusted",
+    r"\bsaid on the screen\b": "reported on screen",
+    r"\bmade anew\b": "created again",
+    r"\bworked out from shapes\b": "derived from shapes",
+    r"\bof (?:TAU's|torch's|Chrome's) (?:slides|authors) of\b": "TAU's 2017 slides",
+    r"\bto be told\b": "to be reported",
+    r"\btells? all\b": "describes, see",
+    r"\bas none is\b": "because there is none",
+    r"\bno telling\b": "cannot tell",
+}
+
+NOT_YET = {
+    "docs/formats.md": "not yet: the formats are being reworked",
+    "taupy/analysis/": "not yet: questions are being reworked",
+    "taupy/collectors/": "not yet: the GPU side is being reworked",
+    "taupy/commands/candidates.py": "not yet: questions are being reworked",
+    "taupy/commands/compare.py": "not yet: questions are being reworked",
+    "taupy/commands/pivot.py": "not yet: questions are being reworked",
+    "taupy/commands/pprof.py": "not yet: questions are being reworked",
+    "taupy/commands/roofline": "not yet: the rooflines are being reworked",
+    "taupy/formats/": "not yet: the formats are being reworked",
+    "taupy/instrument/": "not yet: the engine is being reworked",
+    "taupy/pprof/": "not yet: questions are being reworked",
+    "taupy/profiledb/": "not yet: questions are being reworked",
+    "taupy/record/": "not yet: the record room is being reworked",
+    "taupy/report/": "not yet: questions are being reworked",
+    "taupy/roofline/": "not yet: the rooflines are being reworked",
+    "taupy/session.py": "not yet: the record room is being reworked",
+}
+"""Beginnings of the paths that are not checked, with the reason. The list only shrinks."""
+
+
+def _spoken(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def _page_text(page: Path) -> str:
+    """A page without its code blocks and code spans."""
+    lines = [line for line in page.read_text("utf-8").splitlines() if not line.startswith("    ")]
+    text = re.sub(r"```.*?```", "", "\n".join(lines), flags=re.DOTALL)
+    return _spoken(re.sub(r"`[^`\n]*`", "`code`", text))
+
+
+def _strings(module: Path) -> Iterator[str]:
+    """All string literals of a module, docstrings among them; f-strings with their gaps."""
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            yield _spoken(
+                "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "{}"
+                    for part in node.values
+                )
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield _spoken(node.value)
+
+
+def _wrong(text: str) -> list[tuple[str, str]]:
+    return [
+        (match.group(), better)
+        for pattern, better in PHRASES.items()
+        for match in re.finditer(pattern, text)
+    ]
+
+
+def _findings(path: Path) -> list[tuple[str, str]]:
+    texts = [_page_text(path)] if path.suffix == ".md" else _strings(path)
+    return [finding for text in texts for finding in _wrong(text)]
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _checked(path: Path) -> bool:
+    return not _name(path).startswith(tuple(NOT_YET))
+
+
+@pytest.mark.parametrize("page", filter(_checked, PAGES), ids=_name)
+def test_pages_are_free_of_phrases_that_came_up_wrongly(page):
+    assert _findings(page) == []
+
+
+def test_messages_and_docstrings_are_free_of_phrases_that_came_up_wrongly():
+    findings = {_name(path): _findings(path) for path in filter(_checked, MODULES)}
+    assert {name: wrong for name, wrong in findings.items() if wrong} == {}
+
+
+def test_every_exception_names_a_path_that_exists():
+    paths = [_name(path) for path in [*PAGES, *MODULES]]
+    assert [name for name in NOT_YET if not any(path.startswith(name) for path in paths)] == []
+
+
+def test_the_check_finds_what_it_looks_for():
+    assert _wrong("'x' is no number, and the rest stands in the trial") == [
+        ("is no number", "is not a number, is not a list ..."),
+        ("stands in the", "is in, is listed under, depends on"),
+    ]
+    assert _wrong("'x' is not a number, and the trial has the rest") == []
