@@ -1,4 +1,4 @@
-"""Sum up cupti-python's activity records: the debugging counterpart of `_native/cupti_sums.h`.
+"""Sum up cupti-python's activity records: the debugging counterpart of `_native/cupti_sums.c`.
 
 Each record is an object of NVIDIA's, with the fields of CUPTI's structures as attributes
 (`correlation_id`, `grid_x`, ...). One row for what was launched, from where, with which

@@ -148,7 +148,7 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
         package = __file__[: -len("instrument/boot.py")]
         if options.pop("gpu", 0):
             _measure_gpu(options, native.__file__)
-        ours = ("instrument/", "__init__.py", "collectors/cupti_p")
+        ours = ("instrument/", "__init__.py", "collectors/cupti_p", "state/container.py")
         options["our_files"] = [package + name for name in ours]
         native.start(options)
     else:
