@@ -32,7 +32,7 @@ from tests.builders import wide_profile
 READ = """
 import sys
 from pathlib import Path
-from taupy.formats import tau
+from taupy.formats.tau import profiles as tau
 from taupy.formats.progress import SILENT
 for profile in tau.read(Path(sys.argv[1]), SILENT):
     pass

@@ -61,8 +61,8 @@ def _merged(db: object, trial: int, format: Format, path: Path) -> Iterator[str]
 def _launches(
     format: Format, path: Path, progress: Progress
 ) -> tuple[list[LaunchCounts], dict[str, str]]:
-    from taupy.formats import ncu_csv, ncu_rep
-    from taupy.formats.ncu_metrics import CountedLaunches
+    from taupy.formats.nsight import ncu_csv, ncu_rep
+    from taupy.formats.nsight.ncu_metrics import CountedLaunches
 
     reader = ncu_rep if format.name == ncu_rep.FORMAT.name else ncu_csv
     counted = CountedLaunches()

@@ -17,7 +17,8 @@ from pathlib import Path
 from taupy import units
 from taupy.catalog import datasheets
 from taupy.errors import FormatError, UsageError
-from taupy.formats import ncu_csv, ncu_rep, registry
+from taupy.formats import registry
+from taupy.formats.nsight import ncu_csv, ncu_rep
 from taupy.formats.progress import SILENT
 from taupy.model.machine import Ceiling, CeilingKind, CeilingSource, reported
 from taupy.model.rows import TrialRow

@@ -21,9 +21,9 @@ from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.stacks import Timers as StackTimers
 from taupy.formats.stacks import nothing_to_write, profile_of
-from taupy.formats.tau_names import CUT
-from taupy.formats.tau_rows import Rows
-from taupy.formats.tau_tree import Timers, call_tree
+from taupy.formats.tau.names import CUT
+from taupy.formats.tau.rows import Rows
+from taupy.formats.tau.tree import Timers, call_tree
 from taupy.model.forest import outermost
 from taupy.model.profile import TIME, CallTree, Profile, Thread, ThreadProfile, Timer
 

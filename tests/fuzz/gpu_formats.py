@@ -25,7 +25,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from taupy.errors import FormatError
-from taupy.formats import chrome, ncu_csv, ncu_rep, nsys, nsys_stats, nvprof, pprof_proto
+from taupy.formats import pprof_proto
+from taupy.formats.chrome import trace as chrome
+from taupy.formats.nsight import ncu_csv, ncu_rep, nsys, nsys_stats, nvprof
 from taupy.formats.progress import SILENT
 from taupy.model import invariants
 from tests import builders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.formats import ncu_rep
+from taupy.formats.nsight import ncu_rep
 from tests.fuzz import gpu_formats
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
-from taupy.formats import csv_, registry, tau
+from taupy.formats import csv_, registry
 from taupy.formats.progress import SILENT
+from taupy.formats.tau import profiles as tau
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile, small_profile

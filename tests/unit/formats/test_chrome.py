@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats import chrome, json_events
-from taupy.formats.chrome_values import nanoseconds
+from taupy.formats import json_events
+from taupy.formats.chrome import trace as chrome
+from taupy.formats.chrome.values import nanoseconds
 from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.slices import Timeline

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats import ncu_csv, ncu_rep, ncu_units
+from taupy.formats.nsight import ncu_csv, ncu_rep, ncu_units
 from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants

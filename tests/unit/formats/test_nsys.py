@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from taupy.errors import FormatError
-from taupy.formats import nsys
+from taupy.formats.nsight import nsys
 from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants

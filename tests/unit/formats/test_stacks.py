@@ -11,17 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats import (
-    chrome,
-    collapsed,
-    perfetto,
-    pprof_proto,
-    pstats_,
-    registry,
-    speedscope,
-    tau,
-)
+from taupy.formats import collapsed, perfetto, pprof_proto, pstats_, registry, speedscope
+from taupy.formats.chrome import trace as chrome
 from taupy.formats.progress import SILENT
+from taupy.formats.tau import profiles as tau
 from taupy.model import invariants
 from taupy.model.profile import Metric, Timer
 from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taupy.errors import FormatError
-from taupy.formats import nsys_stats, nvprof
+from taupy.formats.nsight import nsys_stats, nvprof
 from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants

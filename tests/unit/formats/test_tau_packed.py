@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats import tau, tau_packed
 from taupy.formats.progress import SILENT
+from taupy.formats.tau import packed as tau_packed
+from taupy.formats.tau import profiles as tau
 from taupy.model.profile import Metric, Timer, UserEvent
 from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
 from tests.unit.formats.comparing import events, flat_by_name, one, read, short_paths, threads

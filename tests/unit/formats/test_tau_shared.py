@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
-from taupy.formats import tau
 from taupy.formats.progress import SILENT
+from taupy.formats.tau import profiles as tau
 from taupy.model import invariants
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile

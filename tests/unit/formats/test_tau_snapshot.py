@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from taupy.errors import FormatError
-from taupy.formats import registry, tau_snapshot
+from taupy.formats import registry
 from taupy.formats.registry import IMPORT_NOTES
+from taupy.formats.tau import snapshot as tau_snapshot
 from taupy.model import invariants
 from taupy.model.profile import Metric
 from tests.unit.formats import tau_files

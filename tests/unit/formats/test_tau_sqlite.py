@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 from taupy.errors import FormatError
-from taupy.formats import tau_sqlite
 from taupy.formats.registry import IMPORT_NOTES
+from taupy.formats.tau import sqlite as tau_sqlite
 from tests.unit.formats.comparing import events, flat_by_name, one, read, short_paths
 
 TABLES = """

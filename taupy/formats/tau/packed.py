@@ -4,7 +4,7 @@ Gzip of Java's DataOutputStream, big-endian. After the six bytes "PPK" (16-bit l
 version and lowest compatible version come, each table with its size before it: metadata
 of trial and threads, metrics, groups, functions with their groups, user events, then the
 values of each thread. Strings are 16-bit lengths and Java's modified UTF-8.
-`tau_packed_write.py` writes it.
+`packed_write.py` writes it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from taupy.formats import limits, tau_names, tau_thread
+from taupy.formats import limits
 from taupy.formats.limits import refusal
 from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.registry import Format
-from taupy.formats.tau_packed_write import MAGIC, write
-from taupy.formats.tau_rows import Rows
-from taupy.formats.tau_text import Event
-from taupy.formats.tau_thread import Place
-from taupy.formats.tau_tree import Timers
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau import thread as tau_thread
+from taupy.formats.tau.packed_write import MAGIC, write
+from taupy.formats.tau.rows import Rows
+from taupy.formats.tau.text import Event
+from taupy.formats.tau.thread import Place
+from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile, ThreadProfile
 
 NEWEST_COMPATIBLE = 2

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Final
 
-from taupy.formats.chrome_frames import StackFrames
-from taupy.formats.chrome_gpu import GpuSlices
+from taupy.formats.chrome.frames import StackFrames
+from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.gpu_records import NOWHERE
 from taupy.formats.launchers import Launchers
 from taupy.formats.progress import Progress

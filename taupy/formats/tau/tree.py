@@ -25,9 +25,9 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from taupy.formats import tau_names
-from taupy.formats.tau_names import CALLPATH_GROUP, CUT, ROOT_NAMES
-from taupy.formats.tau_rows import Number, Row, Rows
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau.names import CALLPATH_GROUP, CUT, ROOT_NAMES
+from taupy.formats.tau.rows import Number, Row, Rows
 from taupy.model.forest import outermost
 from taupy.model.profile import CallTree, Metric, Timer
 

@@ -1,6 +1,6 @@
 """A profile of ours in TAU's terms: routines, call paths, events and metadata of each thread.
 
-What `tau_export.py` (text files) and `tau_packed_write.py` (ParaProf's packed file) have in
+What `export.py` (text files) and `packed_write.py` (ParaProf's packed file) have in
 common, and the account of what neither of them can carry.
 """
 
@@ -12,9 +12,10 @@ from array import array
 from dataclasses import dataclass
 
 from taupy.escaping import visible
-from taupy.formats import tau_names, tau_thread
-from taupy.formats.tau_names import ARROW, CUT
-from taupy.formats.tau_text import Event
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau import thread as tau_thread
+from taupy.formats.tau.names import ARROW, CUT
+from taupy.formats.tau.text import Event
 from taupy.model.forest import outermost
 from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile, Timer
 

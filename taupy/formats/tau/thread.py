@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from taupy.formats import tau_names
-from taupy.formats.tau_names import ROOT_NAMES
-from taupy.formats.tau_rows import Rows
-from taupy.formats.tau_text import Event
-from taupy.formats.tau_tree import Places, Timers, call_tree
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau.names import ROOT_NAMES
+from taupy.formats.tau.rows import Rows
+from taupy.formats.tau.text import Event
+from taupy.formats.tau.tree import Places, Timers, call_tree
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, UserEvent
 
 CONTEXT = " : "

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import IO
 
 from taupy.escaping import entities, unhidden
-from taupy.formats import tau_flat, tau_names, tau_thread
 from taupy.formats.progress import Progress
-from taupy.formats.tau_flat import Flat, Lost
-from taupy.formats.tau_names import CALLPATH_GROUP, MICROSECOND_NS
-from taupy.formats.tau_text import Event
+from taupy.formats.tau import flat as tau_flat
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau import thread as tau_thread
+from taupy.formats.tau.flat import Flat, Lost
+from taupy.formats.tau.names import CALLPATH_GROUP, MICROSECOND_NS
+from taupy.formats.tau.text import Event
 from taupy.model.profile import CallTree, Metric, Profile
 
 

@@ -4,7 +4,7 @@ Slices of a thread become its call paths by how they lie in each other; those th
 overlap are split (`slices.py`). GPU slices (kernels, copies, memsets) go to
 streams, under the runtime call that launched them: by its `correlation`, else the
 operator of the same `External id`, else the arrow (`ac2g`) between them. Counters become
-user events. Writing is `chrome_write.py`'s, JSON is `json_events.py`'s.
+user events. Writing is `write.py`'s, JSON is `json_events.py`'s.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from taupy.formats.chrome_read import TraceReader
-from taupy.formats.chrome_write import write
+from taupy.formats.chrome.read import TraceReader
+from taupy.formats.chrome.write import write
 from taupy.formats.json_events import Events
 from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from taupy.formats import chrome_values as values
+from taupy.formats.chrome import values
 from taupy.formats.gpu_records import kernel_timer
-from taupy.formats.ncu_metrics import Counted, CountedLaunches
+from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
 from taupy.model.gpu import Launch
 from taupy.model.profile import Metric, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder

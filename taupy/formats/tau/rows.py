@@ -1,4 +1,4 @@
-"""The rows of one thread of a TAU profile, collected; `tau_tree.py` makes its tree of them.
+"""The rows of one thread of a TAU profile, collected; `tree.py` makes its tree of them.
 
 TAU lists routines (*flat rows*) and, in addition, call paths `A => B => C` (*path rows*).
 Path rows are kept as a trie: its row 0 is above all, the children of that are the
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from taupy.formats.tau_names import ARROW, CALLPATH_GROUP, MICROSECOND_NS
+from taupy.formats.tau.names import ARROW, CALLPATH_GROUP, MICROSECOND_NS
 from taupy.model.profile import Metric
 
 _MOST_ARROWS_IN_A_NAME = 16

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from taupy.formats import chrome_values as values
+from taupy.formats.chrome import values
 from taupy.model.gpu import Device, Fact
 
 _FACTS: Final = {

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Final
 
-from taupy.formats.nsys_tables import Tables
+from taupy.formats.nsight.nsys_tables import Tables
 from taupy.model.gpu import Device, Fact
 from taupy.model.profile import Thread
 

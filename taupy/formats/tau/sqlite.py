@@ -16,15 +16,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from taupy.formats import foreign_sqlite, tau_names, tau_thread
+from taupy.formats import foreign_sqlite
 from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
-from taupy.formats.tau_names import ARROW
-from taupy.formats.tau_rows import Number, Rows
-from taupy.formats.tau_text import Event
-from taupy.formats.tau_thread import CONTEXT, Place
-from taupy.formats.tau_tree import Timers
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau import thread as tau_thread
+from taupy.formats.tau.names import ARROW
+from taupy.formats.tau.rows import Number, Rows
+from taupy.formats.tau.text import Event
+from taupy.formats.tau.thread import CONTEXT, Place
+from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile
 
 CALLS = "Number of Calls"

@@ -26,7 +26,7 @@ from taupy.formats.gpu_records import (
 )
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.slices import LONGEST_NS
-from taupy.formats.tau_names import CUT
+from taupy.formats.tau.names import CUT
 from taupy.model.gpu import Device, Extent, Launch
 from taupy.model.profile import (
     TIME,

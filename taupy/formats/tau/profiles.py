@@ -2,7 +2,7 @@
 
 Reading takes all header variants and what ParaProf writes; summaries (`profile.Mean`) are
 left out, for they follow from the threads. Writing makes what TAU's pprof and ParaProf
-open. How rows become a tree is told in `tau_tree.py`, names in `tau_names.py`.
+open. How rows become a tree is told in `tree.py`, names in `names.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from taupy.formats import tau_names, tau_text, tau_thread
 from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
-from taupy.formats.tau_export import write
-from taupy.formats.tau_rows import Rows
-from taupy.formats.tau_text import PLACE, Event, Header
-from taupy.formats.tau_thread import Place
-from taupy.formats.tau_tree import Timers
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau import text as tau_text
+from taupy.formats.tau import thread as tau_thread
+from taupy.formats.tau.export import write
+from taupy.formats.tau.rows import Rows
+from taupy.formats.tau.text import PLACE, Event, Header
+from taupy.formats.tau.thread import Place
+from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile
 
 MULTI = "MULTI__"

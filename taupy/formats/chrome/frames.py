@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from taupy.formats import chrome_values as values
+from taupy.formats.chrome import values
 from taupy.formats.slices import Timeline
 from taupy.model.profile import Timer
 from taupy.model.streams import Owner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any, Final, Protocol
 
-from taupy.formats import chrome_values as values
+from taupy.formats.chrome import values
 from taupy.formats.gpu_records import (
     NOWHERE,
     StreamRecords,

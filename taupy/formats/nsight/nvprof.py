@@ -14,9 +14,7 @@ from typing import Final
 
 from taupy.formats import limits
 from taupy.formats.limits import refusal
-from taupy.formats.progress import Progress
-from taupy.formats.registry import Format
-from taupy.formats.summed_tables import (
+from taupy.formats.nsight.summed_tables import (
     NS,
     SummedTables,
     decimal,
@@ -26,6 +24,8 @@ from taupy.formats.summed_tables import (
     whole,
     work_of,
 )
+from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
 from taupy.model.profile import Profile, UserEvent
 from taupy.model.work import COUNTED_LAUNCHES
 

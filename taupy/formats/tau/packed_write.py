@@ -1,4 +1,4 @@
-"""Our profile as ParaProf's packed file (.ppk), as `tau_packed.py` describes it.
+"""Our profile as ParaProf's packed file (.ppk), as `packed.py` describes it.
 
 One file has the threads of all nodes, and each of their rows all metrics, so what one
 thread has not measured can only be written as 0. A file begins with the names of all
@@ -16,11 +16,13 @@ from pathlib import Path
 from struct import Struct, pack
 from typing import IO
 
-from taupy.formats import tau_flat, tau_names, tau_thread
 from taupy.formats.progress import Progress
-from taupy.formats.tau_flat import Flat, Lost
-from taupy.formats.tau_names import CALLPATH_GROUP, MICROSECOND_NS
-from taupy.formats.tau_thread import Place
+from taupy.formats.tau import flat as tau_flat
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau import thread as tau_thread
+from taupy.formats.tau.flat import Flat, Lost
+from taupy.formats.tau.names import CALLPATH_GROUP, MICROSECOND_NS
+from taupy.formats.tau.thread import Place
 from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile
 
 MAGIC = "PPK".encode("utf-16-be")

@@ -15,9 +15,17 @@ from typing import Final, Literal
 
 from taupy.formats import limits
 from taupy.formats.limits import refusal
+from taupy.formats.nsight.summed_tables import (
+    NS,
+    SummedTables,
+    decimal,
+    extent,
+    times,
+    whole,
+    work_of,
+)
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.formats.summed_tables import NS, SummedTables, decimal, extent, times, whole, work_of
 from taupy.model.profile import Profile
 
 Kind = Literal["kernels", "gpu", "copies", "sizes", "api", "trace", "other"]

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from taupy.formats import tau_names, tau_thread
 from taupy.formats.limits import refusal, whole
 from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
-from taupy.formats.tau_rows import Rows
-from taupy.formats.tau_text import Event
-from taupy.formats.tau_thread import Place
-from taupy.formats.tau_tree import Timers
+from taupy.formats.tau import names as tau_names
+from taupy.formats.tau import thread as tau_thread
+from taupy.formats.tau.rows import Rows
+from taupy.formats.tau.text import Event
+from taupy.formats.tau.thread import Place
+from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile
 
 _LARGEST = 1 << 30

@@ -17,7 +17,7 @@ from typing import Any, Final
 from taupy.formats.foreign_sqlite import is_found_fast, quoted
 from taupy.formats.gpu_records import api_timer, root_timer
 from taupy.formats.launchers import Launchers
-from taupy.formats.nsys_tables import Tables
+from taupy.formats.nsight.nsys_tables import Tables
 from taupy.formats.places import shown_file
 from taupy.formats.progress import Progress
 from taupy.formats.slices import Timeline, overlaps

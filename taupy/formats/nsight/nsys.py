@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from taupy.formats import foreign_sqlite, nsys_target
+from taupy.formats import foreign_sqlite
 from taupy.formats.gpu_records import (
     NOWHERE,
     StreamRecords,
@@ -29,8 +29,9 @@ from taupy.formats.gpu_records import (
     stream_threads,
 )
 from taupy.formats.limits import refusal
-from taupy.formats.nsys_host import Hosts
-from taupy.formats.nsys_tables import GPU_TABLES, WAITS, Tables
+from taupy.formats.nsight import nsys_target
+from taupy.formats.nsight.nsys_host import Hosts
+from taupy.formats.nsight.nsys_tables import GPU_TABLES, WAITS, Tables
 from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer

@@ -23,9 +23,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from taupy.formats import limits, ncu_units, protowire
+from taupy.formats import limits, protowire
 from taupy.formats.limits import refusal
-from taupy.formats.ncu_metrics import Counted, CountedLaunches
+from taupy.formats.nsight import ncu_units
+from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
 from taupy.formats.progress import Progress
 from taupy.formats.protowire import BYTES, FIXED32, FIXED64, WireError
 from taupy.formats.registry import IMPORT_NOTES, Format

@@ -13,10 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from taupy.formats import limits, ncu_table, ncu_units
+from taupy.formats import limits
 from taupy.formats.limits import refusal
-from taupy.formats.ncu_metrics import Counted, CountedLaunches
-from taupy.formats.ncu_table import Table, Value
+from taupy.formats.nsight import ncu_table, ncu_units
+from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
+from taupy.formats.nsight.ncu_table import Table, Value
 from taupy.formats.progress import SILENT, Progress
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import Profile

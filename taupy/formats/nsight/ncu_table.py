@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from taupy.errors import FormatError
-from taupy.formats import limits, ncu_units
+from taupy.formats import limits
 from taupy.formats.limits import refusal
-from taupy.formats.ncu_labels import is_metric, metric_name
+from taupy.formats.nsight import ncu_units
+from taupy.formats.nsight.ncu_labels import is_metric, metric_name
 from taupy.formats.progress import SILENT, Progress
 
 Kind = Literal["long", "wide", "summary", "pivot"]

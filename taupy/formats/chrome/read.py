@@ -11,12 +11,12 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
-from taupy.formats import chrome_values as values
-from taupy.formats.chrome_counters import LAUNCH, KernelCounters, Statistics
-from taupy.formats.chrome_frames import StackFrames
-from taupy.formats.chrome_gpu import GpuSlices
-from taupy.formats.chrome_header import Header, describe
-from taupy.formats.chrome_host import BEGIN, END, MARK, Host, Slices, ThreadKey
+from taupy.formats.chrome import values
+from taupy.formats.chrome.counters import LAUNCH, KernelCounters, Statistics
+from taupy.formats.chrome.frames import StackFrames
+from taupy.formats.chrome.gpu import GpuSlices
+from taupy.formats.chrome.header import Header, describe
+from taupy.formats.chrome.host import BEGIN, END, MARK, Host, Slices, ThreadKey
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
 from taupy.formats.progress import Progress

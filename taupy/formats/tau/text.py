@@ -16,7 +16,7 @@ from typing import NamedTuple
 from taupy.formats import limits
 from taupy.formats.limits import refusal
 from taupy.formats.progress import SILENT, Progress
-from taupy.formats.tau_rows import Rows
+from taupy.formats.tau.rows import Rows
 
 PLACE = re.compile(r"(?:profile|dump)\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 FIRST_LINE = re.compile(rb"([0-9]{1,18}) templated_functions(\S*.*)")

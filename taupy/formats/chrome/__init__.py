@@ -1,0 +1,1 @@
+"""Chrome's trace JSON, torch.profiler's among them."""

@@ -1,0 +1,1 @@
+"""NVIDIA's tools: Nsight Systems, Nsight Compute, nvprof."""

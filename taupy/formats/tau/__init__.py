@@ -1,0 +1,1 @@
+"""TAU's files: text, packed, XML, SQLite."""
