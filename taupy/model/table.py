@@ -12,7 +12,7 @@ not 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -120,19 +120,6 @@ class Table:
             )
             for column, values in self.columns.items()
         }  # fmt: skip
-
-    def labelled(self, dimension: str, name: str, label_of: Callable[[Any], Hashable]) -> Table:
-        """With one more dimension, which follows from another one."""
-        numbers: dict[Hashable, int] = {}
-        code_of = [
-            numbers.setdefault(label_of(label), len(numbers)) for label in self.labels[dimension]
-        ]
-        return Table(
-            {**self.codes, name: [code_of[code] for code in self.codes[dimension]]},
-            {**self.labels, name: list(numbers)},
-            self.columns,
-            self.size,
-        )
 
 
 def numbered(*keys: Sequence[int], size: int) -> tuple[list[int], list[int]]:

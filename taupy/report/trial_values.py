@@ -238,7 +238,7 @@ class TrialValues:
             return
         values = runs.values
         if self.over == "mean":
-            threads = self._thread_counts(where)[trial_id]
+            threads = self._thread_counts(where).get(trial_id) or 1
             values.update({key: value / threads for key, value in values.items()})
         if self.value.endswith("per-call"):
             for key, value in list(values.items()):
