@@ -16,6 +16,8 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEPARATOR = " > "
+# A program under a sanitizer (scripts/sanitize.py) is several times slower.
+TIMEOUT_S = 600 if os.environ.get("TAUPY_SANITIZED") else 120
 
 has_native = importlib.util.find_spec("taupy._native.engine") is not None
 ENGINES = [
@@ -162,7 +164,7 @@ class Runner:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=TIMEOUT_S,
         )
         if check:
             assert done.returncode == 0, done.stderr

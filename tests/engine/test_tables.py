@@ -7,6 +7,7 @@ every entry once takes. Nothing here looks at a clock.
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -111,7 +112,8 @@ def test_a_lambda_made_anew_for_ever_costs_the_same_and_leaves_nothing(runner):
         entries, slots, steps = batches[-1][name]
         assert [entries, slots] == batches[1][name][:2], name
         assert steps <= 2 * entries, name
-    assert batches[-1]["resident"] - batches[0]["resident"] < 256
+    if os.environ.get("TAUPY_SANITIZED") != "address":  # which keeps freed memory for a while
+        assert batches[-1]["resident"] - batches[0]["resident"] < 256
     # Routines of one call path: a node is handed over at every beginning and end (4 times for each
     # lambda up to 3.14, 5 times on 3.15), however many lambdas there were before.
     assert batches[-1]["rekeyed"] - batches[0]["rekeyed"] <= 5 * 90_000
