@@ -81,7 +81,8 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     trials = selector.many(db, words) if words else db.trials()
     notes = () if trials else (f"{db.path} holds no trials; `taupy run SCRIPT` adds one",)
     if args.limit is not None and len(trials) > args.limit:
-        notes = (f"{len(trials) - args.limit} older trials are not listed: --limit N lists N",)
+        older = len(trials) - args.limit
+        notes = (f"{older} older {'trial' if older == 1 else 'trials'} not shown (--limit)",)
         trials = trials[len(trials) - args.limit :]
     rows = [
         (

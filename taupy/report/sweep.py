@@ -247,9 +247,9 @@ class Sweep:
             self.notes.append(f"of {visible(of)} and what it calls")
             having = {run.swept.trial.id for run in self._measured}
             if left := [one.trial.id for one in found.trials if one.trial.id not in having]:
+                trials = "1 trial" if len(left) == 1 else f"{len(left)} trials"
                 self.notes.append(
-                    f"{len(left)} trials without {visible(of)} left out "
-                    f"({', '.join(map(str, left[:10]))})"
+                    f"{trials} without {visible(of)} left out ({', '.join(map(str, left[:10]))})"
                 )
 
     def __repr__(self) -> str:

@@ -208,5 +208,5 @@ def test_the_newest_trials_come_first_and_as_many_as_wanted(taupy):
     assert ids == sorted(ids, reverse=True) and len(ids) == 3
     newest = json.loads(taupy("trials", "-n", "2", "--json")[1])
     assert [row["id"] for row in newest["rows"]] == ids[:2]
-    assert newest["notes"] == ["1 older trials are not listed: --limit N lists N"]
+    assert newest["notes"] == ["1 older trial not shown (--limit)"]
     assert taupy("trials", "show", "1", "-n", "2")[0] == 2

@@ -477,4 +477,4 @@ def test_trials_without_the_routine_are_left_out_of_its_sweep(trained):
     fill(trial(3, 1, [10], n=3))
     found = sweep("1", "2", "3", over="n", of="train_epoch")
     assert found.values == ["1", "2"]
-    assert "1 trials without train_epoch left out (3)" in found.notes
+    assert "1 trial without train_epoch left out (3)" in found.notes
