@@ -346,7 +346,7 @@ def _too_few(first: int, second: int, alpha: float) -> str:
     smallest = significance.smallest_p(first, second)
     return (
         f"too few runs to tell: the smallest achievable p-value of {first} against {second} is "
-        f"{smallest:.2g}; make {needed} a side"
+        f"{smallest:.2g}; make {needed} per side"
     )
 
 

@@ -142,11 +142,11 @@ def too_few(sides: Sequence[int], alpha: float) -> str | None:
     needed = significance.runs_needed(alpha)
     if first == fewest == 1:
         return (
-            "one run a side: no telling what is noise; "
-            f"`taupy run --repeat {needed}` makes runs enough for both sides"
+            "one run per side: changes cannot be told from noise; "
+            f"`taupy run --repeat {needed}` makes enough runs for both sides"
         )
     smallest = significance.smallest_p(first, fewest)
     return (
-        f"too few runs to tell: {first} against {fewest} cannot go below p = {smallest:.2g}, and "
-        f"{alpha:g} is asked for; make {needed} a side (`taupy run --repeat {needed}`)"
+        f"too few runs to tell: the smallest achievable p-value of {first} against {fewest} is "
+        f"{smallest:.2g}, above {alpha:g}; make {needed} per side (`taupy run --repeat {needed}`)"
     )

@@ -161,7 +161,7 @@ def test_too_few_runs_are_undecided_whatever_they_show(runs):
     (ruling,) = judged(parse("time > +5%"), rows, "ns")
     assert ruling.verdict == "undecided"
     assert f"the smallest achievable p-value of {runs} against {runs} is" in ruling.why
-    assert "make 5 a side" in ruling.why
+    assert "make 5 per side" in ruling.why
 
 
 def test_counts_on_which_all_runs_agree_need_no_repetition():
@@ -184,8 +184,8 @@ def test_several_conditions_share_the_chance_of_a_false_alarm():
     rows = [Candidate("f", BASE, times(1.2))]  # p = 0.0079
     assert verdicts("time > +5%", rows, families=6) == {"f": "fails"}
     (ruling,) = judged(parse("time > +5%"), rows, "ns", families=7)
-    assert ruling.verdict == "undecided"  # 0.05 / 7 is out of reach of five runs a side
-    assert "make 6 a side" in ruling.why
+    assert ruling.verdict == "undecided"  # 0.05 / 7 is out of reach of five runs per side
+    assert "make 6 per side" in ruling.why
 
 
 def test_the_exit_code():

@@ -135,7 +135,7 @@ def test_csv_is_one_table_and_says_the_rest_beside_it(run):
     assert code == 0 and len(lines) == 1 + 13
     assert lines[0].startswith("table,in,match,a_ns,b_ns,difference_ns,ratio,impact_ns,share_a")
     assert "other input: batch size was (none), is 3" in err
-    assert "one run a side" in err
+    assert "one run per side" in err
 
 
 def test_metadata_side_by_side(run):
@@ -205,7 +205,7 @@ def test_too_few_runs_are_said_and_have_an_exit_code_of_their_own(run):
     code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
     assert code == 4
     assert out.startswith("GATE UNDECIDED")
-    assert "the smallest achievable p-value of 3 against 3 is 0.1; make 5 a side" in out
+    assert "the smallest achievable p-value of 3 against 3 is 0.1; make 5 per side" in out
 
 
 def test_what_an_undecided_gate_counts_as_can_be_chosen(run):
@@ -296,7 +296,7 @@ def test_user_events_have_conditions_too(run):
 
 
 def test_limits_take_no_chance_of_a_false_alarm(run, repeated):
-    """0.05 / 7 would be out of reach of five runs a side."""
+    """0.05 / 7 would be out of reach of five runs per side."""
     limits = [word for at in range(6) for word in ("--fail-on", f"time of r{at} > 1 min")]
     code, out, _ = run("compare", "app/base", "app/slow", "--fail-on", "time > +5%", *limits)
     assert (code, "1 failed, 0 undecided" in out) == (3, True)
