@@ -61,7 +61,7 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
     return Extension(
         f"taupy._native.{name}",
         sources=[folder + source for source in sources],
-        depends=[str(file) for file in Path(folder).glob("*.[ch]")],
+        depends=[str(header) for header in Path(folder).glob("*.h")],
         extra_compile_args=[
             "-std=gnu11",
             "-O3",
