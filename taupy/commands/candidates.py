@@ -129,7 +129,8 @@ def _usual(db: ProfileDB, trial: TrialRow) -> str:
         return ratio
     there = {one.name for one in query.metrics(db, trial.id)}
     if any(name.startswith("flop") for name in there):
-        from taupy.commands.roofline_roofs import Wishes, of_trial
+        from taupy.commands.roofline_roofs import of_trial
+        from taupy.roofline.choice import Wishes
 
         try:
             if any(one.roof_share is not None for one in of_trial(db, trial, Wishes())):
@@ -167,7 +168,8 @@ def _scored(order: Way, unit: str, score: float) -> float:
 
 
 def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> View:
-    from taupy.commands.roofline_roofs import Wishes, of_trial
+    from taupy.commands.roofline_roofs import of_trial
+    from taupy.roofline.choice import Wishes
 
     placed = of_trial(db, trial, Wishes(args.ceilings))
     known = [one for one in placed if one.roof_share is not None]

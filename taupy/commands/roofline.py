@@ -23,7 +23,7 @@ from typing import get_args
 
 from taupy.commands import options
 from taupy.commands.roofline_files import ENDINGS, EXPORTS, KINDS, Drawing, write, write_export
-from taupy.commands.roofline_roofs import Wishes, also, placed
+from taupy.commands.roofline_roofs import known
 from taupy.commands.roofline_view import points_view, roof_lines
 from taupy.errors import UsageError
 from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
@@ -34,6 +34,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.roofline_query import trial_work
 from taupy.roofline import chart as charts
 from taupy.roofline import points, stated, sweep
+from taupy.roofline.choice import Wishes, also, placed
 from taupy.roofline.naming import aliased
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import Of, Point
@@ -168,14 +169,18 @@ def run(args: argparse.Namespace) -> int:
         there = stored.ceilings(db)
     found = aliased(_points(args, work, timing), args.alias)
     wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
-    placements = placed(wishes, found, work, there)
+    placements = placed(wishes, found, work, known(there))
     drawing = Drawing(
         placements,
         args.chart or (),
         args.level,
         args.theme,
         args.top,
-        also(args.also, placements, [*there, *(own for one in work for own in one.ceilings)]),
+        also(
+            args.also,
+            placements,
+            known([*there, *(own for one in work for own in one.ceilings)]),
+        ),
         args.equal_decades,
         args.title or "",
         _size(args.size),

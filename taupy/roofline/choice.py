@@ -1,0 +1,305 @@
+"""Which ceilings points are held against, and the points under their roofs.
+
+Those that the trial brought along, those of its processor in the database, a datasheet, or
+what --ceilings names. Which of several is to be believed, and what a report of a profiler holds,
+is told by whoever asks (`Known`): neither database nor formats are known here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from taupy import units
+from taupy.catalog import datasheets
+from taupy.errors import UsageError
+from taupy.model.machine import Ceiling, CeilingKind, CeilingSource
+from taupy.model.work import TrialWork
+from taupy.roofline.ceilings_file import read_ceilings
+from taupy.roofline.placement import Placement, place
+from taupy.roofline.point import Point
+from taupy.roofline.roofs import Roofs, roofs_of
+
+_SOURCES: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet")
+
+
+class Wishes:
+    """What the command line says of ceilings.
+
+    Attributes:
+        asked: sources, GPUs and files, as typed.
+        peak: the one peak that all flop count against, or "precision".
+        latency: of a launch, as typed; None for the best known.
+        threads: of CPU ceilings; None for any.
+    """
+
+    def __init__(
+        self,
+        asked: Sequence[str] = (),
+        peak: str = "precision",
+        latency: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.asked = asked
+        self.peak = peak.lower()
+        self.latency = latency
+        self.threads = threads
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The ceilings that there are, and how to choose among them.
+
+    Attributes:
+        ceilings: of the database.
+        best_of: the one to believe of a kind and name, None where there is none.
+        of_report: those in a file of a profiler, which may be a refusal (FormatError); none where
+            it is another's file.
+    """
+
+    ceilings: Sequence[Ceiling]
+    best_of: Callable[[Sequence[Ceiling], CeilingKind, str], Ceiling | None]
+    of_report: Callable[[str], list[Ceiling]]
+
+    def of_host(self, host: str) -> Known:
+        """CPUs of virtual machines share a name ("AMD EPYC"): where the trial's own host was
+        measured, what others of that name reached does not count."""
+        own = {
+            one.processor for one in self.ceilings if one.machine == host and not one.device_uuid
+        }
+        kept = [
+            one
+            for one in self.ceilings
+            if one.device_uuid or one.machine in ("", host) or one.processor not in own
+        ]
+        return replace(self, ceilings=kept)
+
+
+def placed(
+    wishes: Wishes,
+    found: Sequence[Point],
+    work: Sequence[TrialWork],
+    known: Known,
+) -> list[Placement]:
+    """Every point under the roofs of its processor.
+
+    Raises:
+        UsageError: the wishes name nothing that is known.
+    """
+    chosen = _chosen(wishes.asked, known)
+    of = {one.trial_id: one for one in work}
+    roofs: dict[tuple[str, str, tuple[Ceiling, ...]], Roofs] = {}
+    placements = []
+    for point in found:
+        trial = of[point.trial]
+        key = (point.processor, trial.metadata.get("Hostname", ""), trial.ceilings)
+        if key not in roofs:
+            here = known.of_host(key[1])
+            roofs[key] = _roofs(wishes, point.processor, here, chosen, trial.ceilings)
+        placements.append(place(point, roofs[key]))
+    for trial in work if wishes.threads is None else ():
+        if _on_one_thread(trial):
+            placements = _under_roofs_of_one_thread(wishes, placements, known, chosen, trial)
+    return placements
+
+
+def _on_one_thread(trial: TrialWork) -> bool:
+    """Did the program take no more CPU time than one thread can?"""
+    try:
+        used = sum(float(trial.metadata[f"CPU Time {who} (s)"]) for who in ("User", "System"))
+    except (KeyError, ValueError):
+        return False
+    threads = {routine.thread for routine in trial.routines}
+    return len(threads) == 1 and 0 < used <= _ONE_THREAD * trial.wall_ns / 1e9
+
+
+def _under_roofs_of_one_thread(
+    wishes: Wishes,
+    placements: list[Placement],
+    known: Known,
+    chosen: _Chosen,
+    trial: TrialWork,
+) -> list[Placement]:
+    """A trial's points under the roofs of one thread. Not so where one of them is above these: a
+    library's threads have worked for a part of the time."""
+    alone = Wishes(wishes.asked, wishes.peak, wishes.latency, 1)
+    here = known.of_host(trial.metadata.get("Hostname", ""))
+    found = []
+    for one in placements:
+        if one.point.trial != trial.trial_id or one.point.launches:
+            found.append(one)
+            continue
+        roofs = _roofs(alone, one.point.processor, here, chosen, trial.ceilings)
+        roofs = replace(roofs, processor=f"{roofs.processor} (1 thread)")
+        own = place(replace(one.point, notes=(*one.point.notes, _ONE_THREAD_NOTE)), roofs)
+        if set(roofs.compute) != set(one.roofs.compute) or own.above_roof:
+            return placements
+        found.append(own)
+    return found
+
+
+_ONE_THREAD = 1.05
+_ONE_THREAD_NOTE = "roofs are those of one thread: the run took no more CPU time; --threads N"
+
+
+def also(asked: Sequence[str], placements: Sequence[Placement], known: Known) -> list[Roofs]:
+    """Further roofs for a chart: of a source for each processor, or of a GPU or a file."""
+    found = []
+    for text in asked:
+        pools: list[tuple[str, list[Ceiling]]] = []
+        if text in _SOURCES:
+            names = dict.fromkeys(each.point.processor for each in placements)
+            pools = [(name, _pool(name, known.ceilings, [text])) for name in names]
+        else:
+            pools = [_given(text, known, [])]
+        for name, pool in pools:
+            roofs = roofs_of(name, partial(known.best_of, pool))
+            if roofs.empty:
+                raise UsageError(
+                    f"--also: no {text} ceilings of {name or 'the processor'} are known"
+                )
+            found.append(roofs)
+    return found
+
+
+def _roofs(
+    wishes: Wishes,
+    processor: str,
+    known: Known,
+    chosen: _Chosen,
+    own: Sequence[Ceiling],
+) -> Roofs:
+    """What the trial itself brought along (`own`) holds at its own clock: it comes first, and
+    the processor is named with that clock."""
+    given = chosen.of(processor)
+    if given is not None:
+        own, (name, pool) = [], given
+    else:
+        own = _kept(processor, own, chosen.sources)
+        name, pool = processor, _pool(processor, known.ceilings, chosen.sources)
+        if own and own[0].clock_hz:
+            name += f" at {units.prefixed(own[0].clock_hz, 'Hz')}"
+    if wishes.threads is not None:
+        pool = [one for one in pool if one.threads in (0, wishes.threads)]
+
+    def best(kind: CeilingKind, ceiling: str) -> Ceiling | None:
+        return known.best_of(own, kind, ceiling) or known.best_of(pool, kind, ceiling)
+
+    latency = _latency(wishes.latency, pool, known)
+    return roofs_of(name, best, rule=wishes.peak, latency=latency)
+
+
+def _pool(
+    processor: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
+) -> list[Ceiling]:
+    """Ceilings of a processor: those kept, then the datasheet's, then published ones.
+
+    Published rates come in only where asked for, but for the launch latency, of which
+    datasheets are silent.
+    """
+    pool = _kept(processor, there, sources)
+    sheet = datasheets.datasheet(processor)
+    return pool if sheet is None else [*pool, *_of_sheet(sheet, sources)]
+
+
+def _kept(
+    processor: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
+) -> list[Ceiling]:
+    wanted = processor.strip().lower()
+    return [
+        one
+        for one in there
+        if one.processor.strip().lower() == wanted and (not sources or one.source in sources)
+    ]
+
+
+def _of_sheet(sheet: datasheets.Datasheet, sources: Sequence[CeilingSource]) -> list[Ceiling]:
+    reports = datasheets.ceilings(sheet, "report")
+    pool = datasheets.ceilings(sheet)
+    pool += [one for one in reports if sources or one.kind == "latency"]
+    return [one for one in pool if not sources or one.source in sources]
+
+
+class _Chosen:
+    """What --ceilings asks for: sources, and pools of given GPUs and files."""
+
+    def __init__(self) -> None:
+        self.sources: list[CeilingSource] = []
+        self.pools: dict[str, list[Ceiling]] = {}
+
+    def of(self, processor: str) -> tuple[str, list[Ceiling]] | None:
+        """The pool for a processor: its own, else the only one."""
+        if not self.pools:
+            return None
+        sheet = datasheets.datasheet(processor)
+        if sheet is not None and sheet.gpu in self.pools:
+            return sheet.gpu, self.pools[sheet.gpu]
+        if processor in self.pools:
+            return processor, self.pools[processor]
+        if len(self.pools) > 1:
+            raise UsageError(
+                f"--ceilings names {', '.join(self.pools)}, and none of them is "
+                f"'{processor or 'the unknown processor of the trial'}'"
+            )
+        return next(iter(self.pools.items()))
+
+
+def _chosen(asked: Sequence[str], known: Known) -> _Chosen:
+    chosen = _Chosen()
+    words = []
+    for text in asked:
+        if text in _SOURCES:
+            chosen.sources.append(text)
+        else:
+            words.append(text)
+    for text in words:
+        name, pool = _given(text, known, chosen.sources)
+        chosen.pools.setdefault(name, []).extend(pool)
+    return chosen
+
+
+def _given(text: str, known: Known, sources: Sequence[CeilingSource]) -> tuple[str, list[Ceiling]]:
+    if os.path.isfile(text):
+        found = known.of_report(text) or read_ceilings(text)
+        return found[0].processor, found
+    kept = [one.processor for one in known.ceilings if one.processor.lower() == text.lower()]
+    if kept:
+        return kept[0], _pool(kept[0], known.ceilings, sources)
+    sheets = datasheets.candidates(text)
+    if not sheets:
+        raise UsageError(
+            f"--ceilings: '{text}' is no file, no source ({', '.join(_SOURCES)}), no processor "
+            "of `taupy ceilings list` and no GPU that a datasheet is known of"
+        )
+    if len(sheets) > 1:
+        names = ", ".join(f"'{sheet.gpu}'" for sheet in sheets)
+        raise UsageError(f"--ceilings: '{text}' may be {names}; say which")
+    return sheets[0].gpu, _of_sheet(sheets[0], sources)
+
+
+_TIME = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(ns|us|µs|ms|s)?\s*")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, None: 1.0}
+
+
+def _latency(text: str | None, pool: Sequence[Ceiling], known: Known) -> Ceiling | None:
+    """The latency given as a time, or as the pattern of one that is known."""
+    if text is None:
+        return None
+    patterns = [one for one in pool if one.kind == "latency" and one.pattern == text]
+    if patterns:
+        return known.best_of(patterns, "latency", "launch")
+    match = _TIME.fullmatch(text)
+    if match is None or not float(match.group(1)) > 0:
+        there = ", ".join(dict.fromkeys(one.pattern for one in pool if one.kind == "latency"))
+        raise UsageError(
+            f"--latency is a time such as 4.2us, or how launches were timed "
+            f"({there or 'nothing is known of that here'}), not '{text}'"
+        )
+    value = float(match.group(1)) * _SECONDS[match.group(2)]
+    return Ceiling(
+        *("option", "", "", "", "latency", "launch", "given", 0, value, "s", "user"),
+        reference="--latency",
+    )
