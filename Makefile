@@ -4,6 +4,7 @@
 # make check   lint, format, types, import floors, docs
 # make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
 # make random   run random programs that are counted independently (PROGRAMS=3000 SEED=N)
+# make fuzz   change files of every format, and taupy's own, at random (FUZZ_SECONDS=1800 SEED=N)
 # make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
 # make wheel   build a wheel, and try it where there is no compiler
 # make bench   measure what measuring costs
@@ -29,7 +30,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs sanitize random foreign bench wheel \
+.PHONY: demo test-environment test test-all check lint types floors docs sanitize random fuzz foreign bench wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
@@ -69,6 +70,14 @@ SEED ?= $(shell date +%s)
 random: test-environment
 	TAUPY_RANDOM_PROGRAMS=$(PROGRAMS) TAUPY_RANDOM_SEED=$(SEED) \
 	  $(TEST)/bin/python -m pytest -q -n 2 tests/random_programs
+
+# Another SEED goes on where the last one has not been. Files that went wrong stay in build/fuzz.
+FUZZ_SECONDS ?= 1800
+
+fuzz: test-environment
+	mkdir -p build/fuzz
+	for what in state formats gpu_formats; do \
+	  $(TEST)/bin/python -m tests.fuzz.$$what --seconds $(FUZZ_SECONDS) --seed $(SEED) --keep build/fuzz || exit 1; done
 
 foreign: test-environment
 	$(TEST)/bin/python scripts/foreign.py $(FOREIGN)
