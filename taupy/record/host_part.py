@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import os
 import struct
-from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
 
 from taupy.errors import FormatError
 from taupy.record import plain_part
+from taupy.record.engine_layout import HIDDEN_BYTES, MEASURED_NODE, NODE
+from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
 from taupy.record.part_data import (
     ENDED,
     EXEC,
@@ -36,7 +41,6 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
     2: "they could not be read any more: the program has closed their descriptors",
     4: "they gave values that no program reaches",
 }
-_NODE_BYTES = 64
 _SAMPLE = struct.Struct("<4Q4d")
 _METRICS_AT_MOST = 4  # as in _native/calltree.h
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES = 1, 2, 3, 4, 5, 6
@@ -45,7 +49,7 @@ LAYOUT = Layout(
     b"TAUPYPRT",
     2,
     "part of a run",
-    {THREAD: 392, ROUTINE: 48, METADATA: 16, EVENT: 24, SAMPLES: 64},
+    {THREAD: THREAD_LAYOUT.itemsize, ROUTINE: 48, METADATA: 16, EVENT: 24, SAMPLES: 64},
 )
 _PLAIN_SUFFIXES = (".pypart", ".pysnapshot")
 
@@ -128,13 +132,17 @@ def _check(part: Part) -> None:
         if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
             raise FormatError(f"{part.name} is damaged: its columns differ in length")
         # Sums over rows are stored, and must fit as well.
-        if any(min(column) < 0 or sum(column) > _LARGEST for column in columns):
-            raise FormatError(f"{part.name} is damaged: counts or times that cannot be")
-        if not -1 <= min(thread.routine) <= max(thread.routine) < len(part.routines):
-            raise FormatError(f"{part.name} is damaged: a call path of no routine")
-        if thread.parent[0] != -1 or any(
-            not 0 <= parent < row for row, parent in enumerate(thread.parent) if row
+        # Times of the plain engine were refused here as below 0; where they come from is not
+        # known yet, and a whole profile is not given up for them.
+        if min(thread.calls.min(), thread.resumes.min()) < 0 or any(
+            column.min() < -_LARGEST or abs(column.sum(dtype=float)) > _LARGEST
+            for column in columns
         ):
+            raise FormatError(f"{part.name} is damaged: counts or times that cannot be")
+        if not -1 <= thread.routine.min() <= thread.routine.max() < len(part.routines):
+            raise FormatError(f"{part.name} is damaged: a call path of no routine")
+        parent = thread.parent
+        if parent[0] != -1 or (parent[1:] < 0).any() or (parent >= np.arange(rows)).any():
             raise FormatError(f"{part.name} is damaged: a call path stands before its parent")
         if not 0 <= thread.cpu_ns <= _LARGEST:
             raise FormatError(f"{part.name} is damaged: a CPU time that cannot be")
@@ -152,6 +160,95 @@ def _check(part: Part) -> None:
 
 
 _LARGEST = (1 << 62) - 1
+_NOWHERE = 1 << 60
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """The blocks of a mapped file by kind: texts decoded, the others by where they begin."""
+
+    routines: list[Routine] = field(default_factory=list)
+    routine_at: dict[int, int] = field(default_factory=dict)  # key -> position
+    events: dict[int, tuple[str, str]] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+    nodes: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
+    samples: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    threads: list[Block] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, found: Container) -> _Blocks:
+        self = cls()
+        data = found.data
+        for block in found.blocks:
+            kind, thread, start, end, _ = block
+            if kind == ROUTINE:
+                self._add_routine(found, start, end)
+            elif kind == NODES:
+                self.nodes[thread].append(block)
+            elif kind == THREAD:
+                self.threads.append(block)
+            elif kind == METADATA:
+                sizes = list(struct.unpack_from("<QQ", data, start))
+                if sizes[0]:
+                    name, value = found.texts(start + 16, end, *sizes)
+                    self.metadata[name] = value
+            elif kind == EVENT:
+                number, *sizes = struct.unpack_from("<QQQ", data, start)
+                name, unit = found.texts(start + 24, end, *sizes)
+                self.events[number] = name, unit
+            elif kind == SAMPLES:
+                self.samples[thread].append(start)
+        return self
+
+    def _add_routine(self, found: Container, start: int, end: int) -> None:
+        key, what, flags, line, *sizes = struct.unpack_from("<QIIqQQQ", found.data, start)
+        if key:
+            name, file, group = found.texts(start + 48, end, *sizes)
+            self.routine_at[key] = len(self.routines)
+            kind = KIND_NAMES[what] if what < len(KIND_NAMES) else "python"
+            self.routines.append(Routine(name, file, line, kind, group, bool(flags & THROTTLED)))
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The call paths of one thread as they lie in the file, and which row is at which address."""
+
+    name: str  # of the part
+    nodes: Array  # of NODE or MEASURED_NODE: row 1 and on, row 0 is the root
+    root: int  # where it lay
+    stretches: list[tuple[int, int, int]]  # address, first row, number of rows
+    address: Array  # of each stretch, rising; at first of one without rows
+    first: Array  # row of each stretch
+
+    @classmethod
+    def of(cls, found: Container, root: int, blocks: list[Block], layout: np.dtype[Any]) -> _Rows:
+        pieces, stretches, row = [], [], 1
+        for block in blocks:
+            count = (block.end - block.start) // layout.itemsize
+            nodes = np.frombuffer(found.data, layout, count, block.start)
+            free = np.flatnonzero(nodes["key"] == 0)
+            pieces.append(nodes[: free[0]] if len(free) else nodes)
+            stretches.append((found.address_of(block.start), row, len(pieces[-1])))
+            row += len(pieces[-1])
+        nodes = np.concatenate(pieces) if pieces else np.empty(0, layout)
+        in_order = sorted(stretches)  # chunks may lie in any order in memory
+        address = np.array([0, *(address for address, _, _ in in_order)], "u8")
+        first = np.array([-_NOWHERE, *(row for _, row, _ in in_order)], "i8")
+        return cls(found.name, nodes, root, stretches, address, first)
+
+    def at(self, addresses: Array) -> Array:
+        """The rows of the call paths at some addresses.
+
+        Raises:
+            FormatError: there is none at one of them.
+        """
+        stretch = np.searchsorted(self.address, addresses, "right") - 1
+        behind = (addresses - self.address[stretch]) // np.uint64(self.nodes.itemsize)
+        rows = np.where(addresses == self.root, 0, self.first[stretch] + behind.astype("i8"))
+        if ((rows < 0) | (rows > len(self.nodes))).any():
+            raise FormatError(f"{self.name}: a call path hangs under none of its thread")
+        return rows
 
 
 class _NativePart:
@@ -165,91 +262,32 @@ class _NativePart:
         self.metric_count = found.header.metric_count
         if self.metric_count > _METRICS_AT_MOST:
             raise FormatError(f"{self.name} is damaged: it tells of {self.metric_count} metrics")
-        self.stride = 2 if self.metric_count else 1
+        self.layout = MEASURED_NODE if self.metric_count else NODE
         self.places = Places()
-        self.native_threads: set[int] = set()  # by where their blocks begin
-        self.refused: dict[int, str] = {}
         self.at_calls = False  # are counters read at every call?
         self.cpu_time = False
-
-    def describe_thread(self, block: Block) -> None:
-        """What the header of a thread's block says of its counters."""
-        native, faults, number, *_ = block.words
-        if native:
-            self.native_threads.add(block.start)
-        if number:
-            self.refused[block.start] = f"they could not be opened: {os.strerror(number)}"
-        for bit, why in _COUNTER_FAULTS.items():
-            if faults & bit:
-                self.refused[block.start] = why
-                break
+        self.end_ticks = 0
+        self.ns_per_tick = 1.0
 
     def decode(self, clock_now: tuple[int, int] | None) -> Part | None:
-        header, data = self.header, self.data
-        routines: list[Routine] = []
-        routine_at: dict[int, int] = {}
-        events: dict[int, tuple[str, str]] = {}
-        metadata: dict[str, str] = {}
-        node_blocks: dict[int, list[tuple[int, int]]] = {}
-        sample_blocks: dict[int, list[int]] = {}
-        thread_blocks: list[tuple[int, int]] = []
-        for block in self.found.blocks:
-            kind, thread, start, end, _ = block
-            if kind == ROUTINE:
-                key, what, flags, line, *sizes = struct.unpack_from("<QIIqQQQ", data, start)
-                if key == 0:
-                    continue
-                name, file, group = self.found.texts(start + 48, end, *sizes)
-                routine_at[key] = len(routines)
-                kind_name = KIND_NAMES[what] if what < 3 else "python"
-                throttled = bool(flags & THROTTLED)
-                routines.append(Routine(name, file, line, kind_name, group, throttled))
-            elif kind == NODES:
-                node_blocks.setdefault(thread, []).append((start, end))
-            elif kind == THREAD:
-                thread_blocks.append((thread, start))
-                self.describe_thread(block)
-            elif kind == METADATA:
-                sizes = list(struct.unpack_from("<QQ", data, start))
-                if sizes[0]:
-                    name, value = self.found.texts(start + 16, end, *sizes)
-                    metadata[name] = value
-            elif kind == EVENT:
-                number, *sizes = struct.unpack_from("<QQQ", data, start)
-                name, unit = self.found.texts(start + 24, end, *sizes)
-                events[number] = name, unit
-            elif kind == SAMPLES:
-                sample_blocks.setdefault(thread, []).append(start)
-        if not thread_blocks:
+        header = self.header
+        blocks = _Blocks.of(self.found)
+        metadata = blocks.metadata
+        if not blocks.threads:
             return None
         counters_at = metadata.pop("taupy.counters.at", None)
         self.cpu_time = self.metric_count > 0 and counters_at is None
         counters_at = counters_at or metadata.pop("taupy.counters.after_cpu_time", None)
         self.at_calls = counters_at == "calls"
         closed = header.state in (ENDED, EXEC, SNAPSHOT)
-        end_ticks = header.end_ticks if closed else self.last_ticks(thread_blocks, node_blocks)
-        per_tick = self.ns_per_tick(closed, clock_now)
-        threads = [
-            self.thread(
-                position,
-                start,
-                node_blocks.get(index, []),
-                routine_at,
-                routines,
-                end_ticks,
-                per_tick,
-                [self.sample(at, events) for at in sample_blocks.get(index, [])],
-            )
-            for position, (index, start) in enumerate(
-                sorted(thread_blocks, key=lambda block: (block[1] in self.native_threads, block))
-            )
-        ]
-        start_ns = header.start_ns
-        end_ns = (
-            header.end_ns
-            if closed
-            else start_ns + int(max(0, end_ticks - header.start_ticks) * per_tick)
+        self.end_ticks = header.end_ticks if closed else self.last_ticks(blocks)
+        self.ns_per_tick = self.tick(closed, clock_now)
+        threads = sorted(
+            blocks.threads, key=lambda block: (_is_native(block), block.thread, block.start)
         )
+        decoded = [self.thread(position, block, blocks) for position, block in enumerate(threads)]
+        start_ns = header.start_ns
+        ran = int(max(0, self.end_ticks - header.start_ticks) * self.ns_per_tick)
         metadata.update(self.usage(closed))
         self.places.sort()
         return Part(
@@ -262,21 +300,22 @@ class _NativePart:
             forked=bool(header.forked),
             started_at=header.start_epoch_ns / 1e9,
             start_ns=start_ns,
-            end_ns=end_ns,
+            end_ns=header.end_ns if closed else start_ns + ran,
             exit_status=header.exit_status if header.has_exit_status else None,
-            routines=routines,
-            threads=threads,
+            routines=blocks.routines,
+            threads=decoded,
             metadata=metadata,
             health=self.health(),
             node=header.node if header.node >= 0 else None,
             start_ticks=header.start_ticks,
-            ns_per_tick=per_tick,
+            ns_per_tick=self.ns_per_tick,
             places=self.places,
             lost_bytes=self.found.lost_bytes,
             used_bytes=header.used,
         )
 
-    def ns_per_tick(self, closed: bool, clock_now: tuple[int, int] | None) -> float:
+    def tick(self, closed: bool, clock_now: tuple[int, int] | None) -> float:
+        """The length of a tick in nanoseconds."""
         header = self.header
         if not header.uses_tsc:
             return 1.0
@@ -287,149 +326,93 @@ class _NativePart:
             raise FormatError(f"{self.name}: its clock readings do not rise")
         return float((ns - header.early_ns) / (ticks - header.early_ticks))
 
-    def last_ticks(
-        self,
-        thread_blocks: list[tuple[int, int]],
-        node_blocks: dict[int, list[tuple[int, int]]],
-    ) -> int:
+    def last_ticks(self, blocks: _Blocks) -> int:
         """The last moment that a killed process has left a trace of."""
         last: int = max(self.header.last_ticks, self.header.start_ticks)
-        for _, start in thread_blocks:
-            last = max(last, struct.unpack_from("<Q", self.data, start + 24)[0])
-        view = memoryview(self.data)
-        for blocks in node_blocks.values():
-            for start, end in blocks:
-                last = max(last, max(view[start:end].cast("Q")[3 :: 8 * self.stride], default=0))
+        for block in blocks.threads:
+            (thread,) = np.frombuffer(self.data, THREAD_LAYOUT, 1, block.start)
+            last = max(last, int(thread["root"]["t0"]))
+        for block in (block for of_thread in blocks.nodes.values() for block in of_thread):
+            count = (block.end - block.start) // self.layout.itemsize
+            nodes = np.frombuffer(self.data, self.layout, count, block.start)
+            last = max(last, int(nodes["t0"].max(initial=0)))
         return last
 
-    def sample(self, start: int, events: dict[int, tuple[str, str]]) -> tuple[int, Sampled]:
-        event, _, node, count, low, high, total, squares = _SAMPLE.unpack_from(self.data, start)
-        name, unit = events.get(event, (f"event {event}", ""))
-        return node, Sampled(name, unit, None, count, low, high, total, squares)
-
-    def thread(
-        self,
-        position: int,
-        start: int,
-        blocks: list[tuple[int, int]],
-        routine_at: dict[int, int],
-        routines: list[Routine],
-        end_ticks: int,
-        per_tick: float,
-        samples: list[tuple[int, Sampled]],
-    ) -> PartThread:
-        data = self.data
-        root = struct.unpack_from("<8Q", data, start)
-        hidden_parent = struct.unpack_from("<Q", data, start + 128 + 8)[0]
-        cursor, _, _, native_id, ended, cpu_start, cpu = struct.unpack_from(
-            "<QQQQQqq", data, start + 256
+    def thread(self, position: int, block: Block, blocks: _Blocks) -> PartThread:
+        (own,) = np.frombuffer(self.data, THREAD_LAYOUT, 1, block.start)
+        root = self.found.address_of(block.start)
+        rows = _Rows.of(self.found, root, blocks.nodes[block.thread], self.layout)
+        self.place(rows, position)
+        parent = self.parents(rows)
+        inclusive = self.times(own, rows, parent)
+        thread = PartThread(
+            int(own["native_id"]),
+            container.text(own["name"].split(b"\0", 1)[0]),
+            max(0, int(own["cpu_ns"]) - int(own["cpu_start_ns"])),
+            routine=_behind(-1, _numbers(rows.nodes["key"], blocks)),
+            parent=parent,
+            calls=_behind(1, rows.nodes["calls"]),
+            resumes=_behind(0, rows.nodes["resumes"]),
+            inclusive=inclusive,
+            native=_is_native(block),
+            refused=_refusal(block),
         )
-        name = data[start + 328 : start + 392].split(b"\0", 1)[0]
-        root_address = self.found.address_of(start)
-        hidden_address = root_address + 128
-        end = ended or end_ticks
-        view = memoryview(data)
-        step = 8 * self.stride
-        keys, parents, t0s, ticks, calls, resumes = [0], [0], [root[3]], [0], [1], [0]
-        pairs = 64 + 8  # of the root: its metrics' inclusive values
         further = [
-            [struct.unpack_from("<Q", data, start + pairs + 16 * number)[0]]
+            _behind(own["root"]["metrics"][number, 1], rows.nodes["metrics"][:, number, 1])
             for number in range(self.metric_count)
         ]
-        regions = [True]
-        first_address: list[int] = []
-        first_row: list[int] = []
-        self.place(root_address, 1, _NODE_BYTES, position, 0)
-        for block_start, block_end in blocks:
-            first_address.append(self.found.address_of(block_start))
-            first_row.append(len(keys))
-            whole = (block_end - block_start) // (8 * step) * (8 * step)
-            columns = view[block_start : block_start + whole].cast("Q")
-            signed = view[block_start : block_start + whole].cast("q")
-            block_keys = columns[0::step].tolist()
-            used = block_keys.index(0) if 0 in block_keys else len(block_keys)
-            self.place(first_address[-1], used, _NODE_BYTES * self.stride, position, len(keys))
-            keys += block_keys[:used]
-            parents += columns[1::step].tolist()[:used]
-            t0s += columns[3::step].tolist()[:used]
-            ticks += signed[4::step].tolist()[:used]
-            calls += columns[5::step].tolist()[:used]
-            resumes += columns[6::step].tolist()[:used]
-            for at, column in enumerate(further):
-                column += columns[9 + 2 * at :: step].tolist()[:used]
-            if self.metric_count:
-                regions += [word >> 32 & 0xFFFF != 0 for word in columns[7::step].tolist()[:used]]
-        node_bytes = _NODE_BYTES * self.stride
-
-        # Chunks may lie in any order in memory.
-        order = sorted(range(len(first_address)), key=first_address.__getitem__)
-        sorted_addresses = [first_address[at] for at in order]
-
-        def row_of(address: int) -> int:
-            if address == root_address:
-                return 0
-            at = bisect_right(sorted_addresses, address) - 1
-            row = -1
-            if at >= 0:
-                row = first_row[order[at]] + (address - sorted_addresses[at]) // node_bytes
-            if not 0 <= row < len(keys):
-                raise FormatError(f"{self.name}: a call path hangs under none of its thread")
-            return row
-
-        parent_rows = [-1]
-        seen: dict[int, int] = {root_address: 0}
-        for row in range(1, len(keys)):
-            address = parents[row]
-            found = seen.get(address)
-            if found is None:
-                found = seen[address] = row_of(address)
-            if found >= row:
-                raise FormatError(f"{self.name}: a call path stands before its parent")
-            parent_rows.append(found)
-        # Frames still open count up to the end.
-        if cursor == hidden_address:
-            cursor = hidden_parent
-        at = row_of(cursor) if cursor else 0
-        while at > 0:
-            ticks[at] += max(0, end - t0s[at])
-            at = parent_rows[at]
-        ticks[0] = max(0, end - t0s[0])
-        cpu_ns = max(0, cpu - cpu_start)
-        thread = PartThread(native_id, container.text(name), cpu_ns)
-        unknown = -2
-        for row, key in enumerate(keys):
-            if row == 0:
-                thread.routine.append(-1)
-                continue
-            number = routine_at.get(key & ~4)
-            if number is None:  # its record did not fit
-                if unknown == -2:
-                    unknown = len(routines)
-                    routines.append(Routine("<unknown>", "", 0, "python", "PYTHON"))
-                number = unknown
-            thread.routine.append(number)
-        thread.parent = parent_rows
-        thread.calls = calls
-        thread.resumes = resumes
-        thread.inclusive = [int(max(0, value) * per_tick) for value in ticks]
         if self.cpu_time:
             thread.cpu_time = further.pop(0)
         thread.counters = further
-        thread.counted = regions if further and not self.at_calls else None
-        thread.native = start in self.native_threads
-        thread.refused = self.refused.get(start)
-        for address, sampled in samples:
-            if sampled.count:  # a killed process may have made room, and no more
-                sampled.row = row_of(address) if address else None
-                thread.samples.append(sampled)
+        if further and not self.at_calls:
+            thread.counted = _behind(1, rows.nodes["region"]) != 0
+        thread.samples = self.samples(rows, block.thread, blocks)
         return thread
 
-    def place(self, address: int, rows: int, step: int, thread: int, row: int) -> None:
-        self.places.address.append(address)
-        self.places.rows.append(rows)
-        self.places.step.append(step)
-        self.places.thread.append(thread)
-        self.places.row.append(row)
+    def place(self, rows: _Rows, thread: int) -> None:
+        """Note where the call paths of a thread lay."""
+        for address, row, count in [(rows.root, 0, 1), *rows.stretches]:
+            self.places.address.append(address)
+            self.places.rows.append(count)
+            self.places.step.append(self.layout.itemsize)
+            self.places.thread.append(thread)
+            self.places.row.append(row)
+
+    def parents(self, rows: _Rows) -> Array:
+        """The row of each row's parent."""
+        parent = _behind(-1, rows.at(rows.nodes["parent"]))
+        if (parent >= np.arange(len(parent))).any():
+            raise FormatError(f"{self.name}: a call path stands before its parent")
+        return parent
+
+    def times(self, own: Any, rows: _Rows, parent: Array) -> Array:
+        """Inclusive times in nanoseconds; frames still open count up to the end."""
+        end = int(own["ended_ticks"]) or self.end_ticks
+        ticks = _behind(0, rows.nodes["inclusive"])
+        cursor = int(own["cursor"])
+        if cursor == rows.root + HIDDEN_BYTES:
+            cursor = int(own["hidden"]["parent"])
+        at = int(rows.at(np.array([cursor], "u8"))[0]) if cursor else 0
+        while at > 0:
+            ticks[at] = int(ticks[at]) + max(0, end - int(rows.nodes["t0"][at - 1]))
+            at = int(parent[at])
+        ticks[0] = max(0, end - int(own["root"]["t0"]))
+        times = np.maximum(ticks, 0) * self.ns_per_tick
+        if not (times <= _LARGEST).all():
+            raise FormatError(f"{self.name} is damaged: times that cannot be")
+        return times.astype("i8")
+
+    def samples(self, rows: _Rows, index: int, blocks: _Blocks) -> list[Sampled]:
+        """User events; a killed process may have made room for one, and no more."""
+        sampled = []
+        for start in blocks.samples[index]:
+            record = _SAMPLE.unpack_from(self.data, start)
+            event, _, node, count, low, high, total, squares = record
+            name, unit = blocks.events.get(event, (f"event {event}", ""))
+            if count:
+                row = int(rows.at(np.array([node], "u8"))[0]) if node else None
+                sampled.append(Sampled(name, unit, row, count, low, high, total, squares))
+        return sampled
 
     def usage(self, closed: bool) -> dict[str, str]:
         header = self.header
@@ -468,3 +451,45 @@ class _NativePart:
                 "from then on"
             )
         return found
+
+
+def _behind(first: int, column: Array) -> Array:
+    """The root's number and those of the rows behind it, with a sign; `_check` refuses
+    numbers that are too large for one."""
+    whole = np.empty(len(column) + 1, "i8")
+    whole[0] = min(int(first), _LARGEST + 1)
+    whole[1:] = np.minimum(column, _LARGEST + 1) if column.dtype == "u8" else column
+    return whole
+
+
+def _numbers(keys: Array, blocks: _Blocks) -> Array:
+    """The routine of each key; one more stands for those whose record did not fit."""
+    noted = np.array(sorted(blocks.routine_at), "u8")
+    position = np.array([blocks.routine_at[key] for key in noted.tolist()], "i8")
+    keys = keys & ~np.uint64(4)
+    at = np.searchsorted(noted, keys)
+    if len(noted):
+        at[at == len(noted)] = 0
+        missing = noted[at] != keys
+        numbers = position[at]
+    else:
+        missing = np.ones(len(keys), bool)
+        numbers = np.zeros(len(keys), "i8")
+    if missing.any():
+        numbers[missing] = len(blocks.routines)
+        blocks.routines.append(Routine("<unknown>", "", 0, "python", "PYTHON"))
+    return numbers
+
+
+def _is_native(block: Block) -> bool:
+    """Did the thread of this block never run Python?"""
+    return bool(block.words[0])
+
+
+def _refusal(block: Block) -> str | None:
+    """Why the counters of a thread are not to be believed."""
+    _, faults, number, *_ = block.words
+    for bit, why in _COUNTER_FAULTS.items():
+        if faults & bit:
+            return why
+    return f"they could not be opened: {os.strerror(number)}" if number else None

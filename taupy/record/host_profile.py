@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.profile import (
-    ABSENT,
     ROOT_TIMER,
     TIME,
     CallTree,
@@ -27,7 +28,17 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.record.part_data import Part, PartThread, Routine, Sampled
+from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
+from taupy.record.rows import (
+    Rows,
+    believed,
+    believed_where_counted,
+    folded,
+    merged,
+    one_by_one,
+    sums_below,
+    totals,
+)
 from taupy.units import duration
 
 CPU_TIME = Metric("cpu_time", "ns")
@@ -45,13 +56,17 @@ class FileNames:
         self.cwd = settings.cwd
         self.program = settings.program_folder
         self.libraries = settings.library_folders
+        self._absolute: dict[str, str] = {}
+        self._library: dict[str, bool] = {}
         self._shown: dict[str, str] = {}
         self._owner: dict[str, str] = {}
 
     def absolute(self, file: str) -> str:
         if not file or file.startswith("<") or os.path.isabs(file):
             return file
-        return os.path.normpath(os.path.join(self.cwd, file))
+        if file not in self._absolute:
+            self._absolute[file] = os.path.normpath(os.path.join(self.cwd, file))
+        return self._absolute[file]
 
     def shown(self, file: str) -> str:
         """`file` for people; two files never get one name."""
@@ -70,10 +85,12 @@ class FileNames:
         return short
 
     def is_library(self, file: str) -> bool:
-        if file.startswith("<frozen"):
-            return True
-        path = self.absolute(file)
-        return any(path.startswith(folder.rstrip("/") + "/") for folder in self.libraries)
+        if file not in self._library:
+            path = self.absolute(file)
+            self._library[file] = file.startswith("<frozen") or any(
+                path.startswith(folder.rstrip("/") + "/") for folder in self.libraries
+            )
+        return self._library[file]
 
 
 class Timers:
@@ -119,7 +136,7 @@ class HostPlaces:
 
     part: Part
     threads: list[ThreadProfile]
-    row_of: list[list[int]]
+    row_of: list[Column]
 
     def find(self, address: int) -> tuple[ThreadProfile, int] | None:
         """The thread and row of the call path that lay at an address of the process."""
@@ -127,7 +144,7 @@ class HostPlaces:
         if place is None:
             return None
         thread, row = place
-        return self.threads[thread], self.row_of[thread][row]
+        return self.threads[thread], int(self.row_of[thread][row])
 
 
 def profile_of(
@@ -247,8 +264,8 @@ def profile_of(
     )
 
 
-def _user_event(sampled: Sampled, row_of: list[int]) -> UserEvent:
-    row = None if sampled.row is None else row_of[sampled.row]
+def _user_event(sampled: Sampled, row_of: Column) -> UserEvent:
+    row = None if sampled.row is None else int(row_of[sampled.row])
     return UserEvent(
         sampled.name,
         sampled.unit,
@@ -263,117 +280,85 @@ def _user_event(sampled: Sampled, row_of: list[int]) -> UserEvent:
 
 def _tree(
     thread: PartThread, timer_of: list[int], timers: Timers, settings: RunSettings
-) -> tuple[CallTree, list[int]]:
+) -> tuple[CallTree, Column]:
     """The thread's tree, and for every row of the part the tree's row it went into."""
-    timer = [timers.root if r < 0 else timer_of[r] for r in thread.routine]
-    parent = thread.parent
-    calls, resumes, inclusive = thread.calls, thread.resumes, thread.inclusive
-    further = _further(thread, settings)  # columns beside the time, by name
-    counted = thread.counted
-    row_of = list(range(len(timer)))
-    ranges = {at for at in set(timer_of) if not _RANGES.isdisjoint(timers.timers[at].groups)}
-    merged = len(set(timer_of)) < len(timer_of) or bool(ranges)
-    fold = settings.fold_libraries
-    if merged or fold:
-        # Equal call paths of different code objects become one; library code called by
-        # library code becomes its caller.
-        width = len(timers.timers)
-        known: dict[int, int] = {}
-        kept_timer: list[int] = []
-        kept_parent: list[int] = []
-        kept_calls: list[int] = []
-        kept_resumes: list[int] = []
-        kept_inclusive: list[int] = []
-        kept_further: dict[str, list[int]] = {name: [] for name in further}
-        kept_counted: list[bool] = []
-
-        def add(at: int, row: int) -> None:
-            kept_calls[at] += calls[row]
-            kept_resumes[at] += resumes[row]
-            kept_inclusive[at] += inclusive[row]
-            for name, column in further.items():
-                kept_further[name][at] += column[row]
-
-        has_rows_below = set(parent)
-        went_on: dict[int, int] = {}  # rows in a range that went on: the range
-        for row, (what, up) in enumerate(zip(timer, parent, strict=True)):
-            under = -1 if up < 0 else row_of[up]
-            if what in ranges and calls[row] == 0 and under >= 0:
-                # It went on above, or began in a wrapper of the program's; not in a fork's child.
-                if resumes[row] or row not in has_rows_below:
-                    row_of[row] = under
-                    went_on[row] = what
-                    continue
-            elif up in went_on and calls[row] == 0:
-                # A generator goes on: in the range, if that had begun in it.
-                outside = known.get((under + 1) * width + what, -1)
-                again = known.get((outside + 1) * width + went_on[up], -1)
-                if min(outside, again) >= 0 and kept_calls[again]:
-                    add(outside, row)
-                    add(again, row)
-                    row_of[row] = again
-                    continue
-            if fold and under > 0 and timers.library[what] and timers.library[kept_timer[under]]:
-                row_of[row] = under
-                continue
-            identity = (under + 1) * width + what
-            at = known.get(identity)
-            if at is None:
-                at = known[identity] = len(kept_timer)
-                kept_timer.append(what)
-                kept_parent.append(under)
-                kept_calls.append(calls[row])
-                kept_resumes.append(resumes[row])
-                kept_inclusive.append(inclusive[row])
-                kept_counted.append(counted is None or counted[row])
-                for name, column in further.items():
-                    kept_further[name].append(column[row])
-            else:
-                add(at, row)
-            row_of[row] = at
-        timer, parent, calls, resumes = kept_timer, kept_parent, kept_calls, kept_resumes
-        inclusive = kept_inclusive
-        further, counted = kept_further, None if counted is None else kept_counted
-    subroutines = [0] * len(timer)
-    entries = [0] * len(timer)
-    for row in range(1, len(timer)):
-        up = parent[row]
-        subroutines[up] += calls[row]
-        entries[up] += calls[row] + resumes[row]
+    rows, row_of = _rows(thread, timer_of, timers, settings)
+    parent = rows.parent
     tree = CallTree(
-        array("q", timer), array("q", parent), array("q", calls), array("q", subroutines)
+        _column(rows.timer),
+        _column(parent),
+        _column(rows.calls),
+        _column(sums_below(rows.calls, parent)),
     )
-    for name, column in further.items():
+    for name, column in rows.further.items():
+        pair: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
         if name == CPU_TIME.name:
-            column[0] = max(thread.cpu_ns, 0)
-        elif counted is not None:
-            whole, some = _sums_of_some(column, parent, counted)
-            tree.inclusive[name], tree.exclusive[name] = whole, some
-            continue
-        with_children, own = _sums(column, parent)
-        tree.inclusive[name], tree.exclusive[name] = array("q", with_children), array("q", own)
+            column[0] = thread.cpu_ns
+            pair = believed(column, parent)
+        elif rows.counted is not None:
+            pair = believed_where_counted(column, parent, rows.counted)
+        else:
+            pair = believed(column, parent)
+        tree.inclusive[name], tree.exclusive[name] = map(_column, pair)
     if thread.native:  # how long it was in what, nobody saw
         return tree, row_of
-    inclusive, exclusive = _sums(inclusive, parent)
-    tree.inclusive["time"], tree.exclusive["time"] = array("q", inclusive), array("q", exclusive)
+    whole, own = believed(rows.inclusive, parent)
+    tree.inclusive["time"], tree.exclusive["time"] = _column(whole), _column(own)
     if settings.compensate and settings.overhead:
-        inner = settings.overhead["inner_ns"]
-        outer = max(0.0, settings.overhead["call_ns"] - inner)
-        own = [
-            max(0, round(value - inner * (n + again) - outer * below)) if row else value
-            for row, (value, n, again, below) in enumerate(
-                zip(exclusive, calls, resumes, entries, strict=True)
-            )
-        ]
-        total = own.copy()
-        for row in range(len(total) - 1, 0, -1):
-            total[parent[row]] += total[row]
-        tree.inclusive["time_compensated"] = array("q", total)
-        tree.exclusive["time_compensated"] = array("q", own)
+        own = _compensated(rows, own, settings.overhead)
+        tree.inclusive[COMPENSATED.name] = _column(totals(own, parent))
+        tree.exclusive[COMPENSATED.name] = _column(own)
     return tree, row_of
 
 
-def _further(thread: PartThread, settings: RunSettings) -> dict[str, list[int]]:
+def _rows(
+    thread: PartThread, timer_of: list[int], timers: Timers, settings: RunSettings
+) -> tuple[Rows, Column]:
+    """The thread's call paths by timer, and for every row of the part the row it went into."""
+    rows = Rows(
+        np.array([*timer_of, timers.root], "i8")[thread.routine],  # -1: the last of them
+        thread.parent,
+        thread.calls,
+        thread.resumes,
+        thread.inclusive,
+        _further(thread, settings),
+        thread.counted,
+    )
+    width = len(timers.timers)
+    row_of = np.arange(len(rows))
+    named = set(timer_of)
+    ranges = {at for at in named if not _RANGES.isdisjoint(timers.timers[at].groups)}
+    never_called = set(rows.timer[(rows.calls == 0) & (rows.parent >= 0)].tolist())
+    if not never_called.isdisjoint(ranges):
+        rows, row_of = one_by_one(rows, width, frozenset(ranges))
+    elif ranges or len(named) < len(timer_of):
+        rows, row_of = merged(rows, width)
+    if settings.fold_libraries:
+        rows, went = folded(rows, timers.library)
+        rows, again = merged(rows, width)
+        row_of = again[went[row_of]]
+    return rows, row_of
+
+
+def _column(values: np.ndarray[Any, Any]) -> array[Any]:
+    """A column of the model."""
+    column: array[Any] = array("d" if values.dtype.kind == "f" else "q")
+    column.frombytes(values.tobytes())
+    return column
+
+
+def _compensated(rows: Rows, exclusive: Column, overhead: dict[str, float]) -> Column:
+    """Exclusive times without what measuring has added to them."""
+    inner = overhead["inner_ns"]
+    outer = max(0.0, overhead["call_ns"] - inner)
+    entries = rows.calls + rows.resumes
+    own = exclusive - inner * entries - outer * sums_below(entries, rows.parent)
+    compensated: Column = np.maximum(np.rint(own), 0).astype("i8")
+    compensated[0] = exclusive[0]
+    return compensated
+
+
+def _further(thread: PartThread, settings: RunSettings) -> dict[str, Column]:
     """The thread's columns beside the time; none of counters that are not to be believed."""
     further = {}
     if thread.cpu_time is not None and not thread.native:
@@ -413,44 +398,6 @@ def _counter_health(part: Part, suffix: str) -> dict[str, str]:
             "their counters could be opened: what was to be counted there is missing"
         )
     return health
-
-
-def _sums_of_some(
-    inclusive: list[int], parent: list[int], counted: list[bool]
-) -> tuple[array[int], array[int]]:
-    """As `_sums`, where only some call paths were counted: the others' values are absent.
-
-    The exclusive value of a call path is its inclusive one less those of the nearest call
-    paths below it that were counted.
-    """
-    below = [0] * len(inclusive)
-    absent: Any = [ABSENT]  # the column's type is "d"
-    whole: array[int] = array("d", absent) * len(inclusive)
-    own: array[int] = array("d", absent) * len(inclusive)
-    for row in range(len(inclusive) - 1, -1, -1):
-        value = below[row]
-        if counted[row]:
-            value = max(value, inclusive[row])
-            whole[row], own[row] = value, value - below[row]
-        if row:
-            below[parent[row]] += value
-    return whole, own
-
-
-def _sums(inclusive: list[int], parent: list[int]) -> tuple[list[int], list[int]]:
-    """Inclusive values that are at least their children's sum, and exclusive values.
-
-    Only a process cut off between two writes can have less than its children; the
-    children are believed.
-    """
-    children = [0] * len(inclusive)
-    result = inclusive.copy()
-    for row in range(len(result) - 1, -1, -1):
-        if result[row] < children[row]:
-            result[row] = children[row]
-        if row:
-            children[parent[row]] += result[row]
-    return result, [value - below for value, below in zip(result, children, strict=True)]
 
 
 def assign_nodes(

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Column = np.ndarray[Any, np.dtype[np.int64]]
 
 RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 
@@ -34,6 +39,10 @@ class Sampled:
     sum_squares: float
 
 
+def _column() -> Column:
+    return np.empty(0, "i8")
+
+
 @dataclass(slots=True)
 class PartThread:
     """Columns of one thread's tree; row 0 is the root, whose routine is -1."""
@@ -41,15 +50,16 @@ class PartThread:
     native_id: int
     name: str
     cpu_ns: int
-    routine: list[int] = field(default_factory=list)
-    parent: list[int] = field(default_factory=list)
-    calls: list[int] = field(default_factory=list)
-    resumes: list[int] = field(default_factory=list)
-    inclusive: list[int] = field(default_factory=list)
-    cpu_time: list[int] | None = None
+    routine: Column = field(default_factory=_column)
+    parent: Column = field(default_factory=_column)
+    calls: Column = field(default_factory=_column)
+    resumes: Column = field(default_factory=_column)
+    inclusive: Column = field(default_factory=_column)
+    cpu_time: Column | None = None
     samples: list[Sampled] = field(default_factory=list)
-    counters: list[list[int]] = field(default_factory=list)  # a column a metric, inclusive
-    counted: list[bool] | None = None  # rows with counters; None: all of them
+    counters: list[Column] = field(default_factory=list)  # a column a metric, inclusive
+    counted: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+    """Rows with counters; None: all of them."""
     native: bool = False  # never ran Python: only its counters are known
     refused: str | None = None  # why its counters are not to be believed
 

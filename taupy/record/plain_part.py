@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from taupy.errors import FormatError
 from taupy.record.part_data import ENDED, RUNNING, Part, PartThread, Routine, Sampled
 from taupy.state.shape import fits
@@ -28,6 +30,7 @@ _FIELDS: dict[str, Any] = {
     "metadata": dict[str, str],
     "health": dict[str, str],
 }
+_THREAD_COLUMNS = ("routine", "parent", "calls", "resumes", "inclusive_ns")
 _ROUTINES: dict[str, Any] = {
     "name": list[str],
     "file": list[str],
@@ -115,15 +118,12 @@ def _routines(name: str, columns: Any) -> list[Routine]:
 
 def _thread(name: str, item: Any) -> PartThread:
     _check(name, item, _THREAD)
+    columns: Any = (np.array(item[name], "i8") for name in _THREAD_COLUMNS)
     thread = PartThread(
         item["native_id"],
         item["name"],
         item["cpu_ns"],
-        item["routine"],
-        item["parent"],
-        item["calls"],
-        item["resumes"],
-        item["inclusive_ns"],
+        *columns,
     )
     for event, unit, row, count, low, high, mean, squares in item["events"]:
         thread.samples.append(Sampled(event, unit, row, count, low, high, mean * count, squares))

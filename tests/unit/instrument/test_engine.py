@@ -501,8 +501,8 @@ def test_the_part_is_read_back_as_it_was_written(measure, tmp_path):
     part = read_part(open_run(str(tmp_path)) / "x.pypart")
     assert part.complete and part.engine == "python"
     assert [routine.name for routine in part.routines] == ["<module>", "f"]
-    assert part.threads[0].inclusive == [5, 5, 5]
-    assert part.threads[0].parent == [-1, 0, 1]
+    assert part.threads[0].inclusive.tolist() == [5, 5, 5]
+    assert part.threads[0].parent.tolist() == [-1, 0, 1]
 
 
 def test_starting_twice_is_refused(measure):

@@ -1,0 +1,50 @@
+"""The engine's structures in a part, as NumPy reads them (`_native/calltree.h`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_METRICS_AT_MOST = 4
+
+NODE = np.dtype(
+    [
+        ("key", "<u8"),
+        ("parent", "<u8"),
+        ("last", "<u8"),
+        ("t0", "<u8"),
+        ("inclusive", "<i8"),
+        ("calls", "<u8"),
+        ("resumes", "<u8"),
+        ("depth", "<u4"),
+        ("region", "<u2"),
+        ("flags", "<u2"),
+    ]
+)
+"""A call path. Addresses are those of the measured process, times are ticks."""
+
+METRICS = np.dtype(("<u8", (_METRICS_AT_MOST, 2)))
+"""Beside a node: of each further metric its value at the last entry, and the inclusive value."""
+
+MEASURED_NODE = np.dtype([*NODE.descr, ("metrics", METRICS)])
+"""A call path of a part with further metrics."""
+
+THREAD = np.dtype(
+    [
+        ("root", MEASURED_NODE),
+        ("hidden", MEASURED_NODE),
+        ("cursor", "<u8"),
+        ("hide", "<u8"),
+        ("index", "<u8"),
+        ("native_id", "<u8"),
+        ("ended_ticks", "<u8"),
+        ("cpu_start_ns", "<i8"),
+        ("cpu_ns", "<i8"),
+        ("sampled_ticks", "<u8"),
+        ("resident_kib", "<u8"),
+        ("name", "S64"),
+    ]
+)
+"""What a thread's block holds; the process's own fields follow."""
+
+HIDDEN_BYTES = MEASURED_NODE.itemsize
+"""From a thread to its hidden node, which stands in for call paths that are not recorded."""

@@ -1,0 +1,50 @@
+"""The engine's structures lie in memory as NumPy reads them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from taupy.record.engine_layout import HIDDEN_BYTES, MEASURED_NODE, NODE, THREAD
+
+NATIVE = Path(__file__).parents[3] / "taupy" / "_native"
+
+
+def fields(layout, *names: str) -> list[int]:
+    return [layout.fields[name][1] for name in names]
+
+
+def test_nodes_and_threads_have_the_layout_of_calltree_h(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    source = (NATIVE / "calltree.h").read_text()
+    structures = [
+        source[source.index(f"typedef struct {name} {{") :].split(f"}} {name};")[0] + f"}} {name};"
+        for name in ("Node", "Thread")
+    ]
+    node = list(NODE.names)
+    thread = ["cursor", "hide", "index", "native_id", "ended_ticks", "cpu_start_ns", "cpu_ns"]
+    thread += ["sampled_ticks", "resident_kib", "name"]
+    asked = [f"offsetof(Node, {name})" for name in node]
+    asked += ["sizeof(Node)", "offsetof(Thread, root_metrics)", "offsetof(Thread, hidden)"]
+    asked += [f"offsetof(Thread, {name})" for name in thread]
+    program = "#include <pthread.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n"
+    program += "typedef struct { void *x[9]; } Table; typedef struct CounterGroup CounterGroup;\n"
+    program += "\n".join(structures) + "\nint main(void) {\n"
+    program += "".join(f'printf("%zu ", (size_t)({one}));\n' for one in asked) + "return 0; }\n"
+    (tmp_path / "x.c").write_text(program)
+    include = sysconfig.get_paths()["include"]
+    subprocess.run([compiler, f"-I{include}", "-o", tmp_path / "x", tmp_path / "x.c"], check=True)
+    answer = subprocess.run([tmp_path / "x"], check=True, capture_output=True, text=True).stdout
+    assert list(map(int, answer.split())) == [
+        *fields(NODE, *node),
+        NODE.itemsize,
+        *fields(MEASURED_NODE, "metrics"),
+        HIDDEN_BYTES,
+        *fields(THREAD, *thread),
+    ]
