@@ -10,14 +10,16 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from operator import eq
 from typing import Any
 
 from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import CallTree, Samples, Thread, ThreadProfile, UserEvent
+from taupy.profiledb import columns
 from taupy.profiledb.identity import callpath_ids, user_event_id
 from taupy.profiledb.summary import FlatSums, flat_sums
 from taupy.profiledb.text import storable
+
+_ROWS_A_STATEMENT = 50
 
 
 @dataclass(slots=True)
@@ -29,9 +31,10 @@ class PreparedThread:
     timers: array[int]  # ids, one a row
     callpaths: array[int]  # ids, one a row
     depth: array[int]
-    order: list[int]  # rows by call-path id, the order of the tables' keys
+    order: array[int]  # rows by call-path id, the order of the tables' keys
     flat: dict[int, FlatSums]
     largest: dict[str, int]  # inclusive, by metric
+    is_wide: bool  # whole columns go into the database
     user_events: list[UserEvent]
     launches: list[Launch]
     activities: Iterable[Activity]
@@ -42,10 +45,11 @@ class PreparedThread:
         """Prepare a thread; `timers` are the ids of its profile's timers."""
         tree, user_events = measured.tree, measured.user_events
         timer_column = array("q", map(timers.__getitem__, tree.timer))
-        callpaths = callpath_ids(tree.parent, timer_column)
-        order = sorted(range(len(callpaths)), key=callpaths.__getitem__)
-        in_order = array("q", map(callpaths.__getitem__, order))
-        if any(map(eq, in_order, in_order[1:])):
+        is_wide = columns.wide(tree)
+        depth = _depth(tree.parent, is_wide)
+        callpaths = _callpaths(tree.parent, timer_column, depth, is_wide)
+        order = _order(callpaths, is_wide)
+        if len(set(callpaths)) < len(callpaths):
             tree, moved = _with_each_path_once(tree, callpaths)
             once = ThreadProfile(
                 measured.thread,
@@ -56,9 +60,6 @@ class PreparedThread:
                 measured.samples,
             )
             return cls.of(once, timers)
-        depth: array[int] = array("q")
-        for above in tree.parent:
-            depth.append(depth[above] + 1 if above >= 0 else 0)
         flat = flat_sums(tree, timer_column)
         largest = {
             name: max((s.inclusive[name] for s in flat.values() if name in s.inclusive), default=0)
@@ -79,6 +80,7 @@ class PreparedThread:
             order,
             ran,
             largest,
+            is_wide,
             user_events,
             measured.launches,
             measured.activities,
@@ -88,26 +90,13 @@ class PreparedThread:
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
         """Put the thread's rows in; its timers are there, `metrics` gives metric ids."""
         thread = self._add_thread(connection, trial)
-        connection.executemany(
-            "INSERT INTO callpath (id, timer_id, parent_id, depth) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            zip(
-                self._sorted(self.callpaths),
-                self._sorted(self.timers),
-                self._parents(),
-                self._sorted(self.depth),
-                strict=True,
-            ),
-        )
-        connection.executemany(
-            "INSERT INTO call (trial_id, callpath_id, thread_id, calls, subroutines)"
-            f" VALUES ({trial}, ?, {thread}, ?, ?)",
-            zip(
-                self._sorted(self.callpaths),
-                self._sorted(self.tree.calls),
-                self._sorted(self.tree.subroutines),
-                strict=True,
-            ),
+        self._add_callpaths(connection)
+        self._insert(
+            connection,
+            "INSERT INTO call (trial_id, callpath_id, thread_id, calls, subroutines)",
+            f"({trial}, ?, {thread}, ?, ?)",
+            self.tree.calls,
+            self.tree.subroutines,
         )
         connection.executemany(
             "INSERT INTO timer_call (trial_id, thread_id, timer_id, calls, subroutines)"
@@ -127,11 +116,13 @@ class PreparedThread:
         flat = sorted(self.flat.items())
         for name, inclusive in self.tree.inclusive.items():
             metric = metrics[name]
-            connection.executemany(
+            self._insert(
+                connection,
                 "INSERT INTO interval_value"
-                " (trial_id, metric_id, callpath_id, thread_id, inclusive, exclusive)"
-                f" VALUES ({trial}, {metric}, ?, {thread}, ?, ?)",
-                self._measured_cells(inclusive, self.tree.exclusive[name]),
+                " (trial_id, metric_id, callpath_id, thread_id, inclusive, exclusive)",
+                f"({trial}, {metric}, ?, {thread}, ?, ?)",
+                inclusive,
+                self.tree.exclusive[name],
             )
             connection.executemany(
                 "INSERT INTO timer_value"
@@ -148,6 +139,48 @@ class PreparedThread:
                 " VALUES (?, ?, ?, ?)",
                 (trial, metric, thread, self.largest[name]),
             )
+
+    def _add_callpaths(self, connection: sqlite3.Connection) -> None:
+        insert = "INSERT INTO callpath (id, timer_id, parent_id, depth) VALUES "
+        row, ending = "(?, ?, ?, ?)", " ON CONFLICT DO NOTHING"
+        if not self.is_wide:
+            cells = zip(
+                self._sorted(self.callpaths),
+                self._sorted(self.timers),
+                self._parents(),
+                self._sorted(self.depth),
+                strict=True,
+            )
+            connection.executemany(insert + row + ending, cells)
+            return
+        ids, parent = columns.whole(self.callpaths), columns.whole(self.tree.parent)
+        order = columns.whole(self.order)
+        is_root = parent[order] < 0
+        connection.executemany(
+            insert + row + ending,
+            [
+                (self.callpaths[at], self.timers[at], None, self.depth[at])
+                for at in order[is_root].tolist()
+            ],
+        )
+        table = (ids, columns.whole(self.timers), ids[parent], columns.whole(self.depth))
+        _insert_columns(connection, insert, row, table, order[~is_root], ending)
+
+    def _insert(
+        self,
+        connection: sqlite3.Connection,
+        insert: str,
+        row: str,
+        first: array[int],
+        second: array[int],
+    ) -> None:
+        """Insert a row for each call path: its id and two values, which stand as `?` in `row`."""
+        if self.is_wide:
+            table = tuple(map(columns.whole, (self.callpaths, first, second)))
+            order = columns.whole(self.order)
+            _insert_columns(connection, f"{insert} VALUES ", row, table, order)
+        else:
+            connection.executemany(f"{insert} VALUES {row}", self._measured_cells(first, second))
 
     def _measured_cells(
         self, inclusive: array[int], exclusive: array[int]
@@ -287,6 +320,48 @@ class PreparedThread:
                     strict=True,
                 ),
             )
+
+
+def _order(callpaths: array[int], is_wide: bool) -> array[int]:
+    if is_wide:
+        return array("q", columns.whole(callpaths).argsort().tobytes())
+    return array("q", sorted(range(len(callpaths)), key=callpaths.__getitem__))
+
+
+def _callpaths(
+    parent: array[int], timers: array[int], depth: array[int], is_wide: bool
+) -> array[int]:
+    if is_wide and max(depth) * _ROWS_A_STATEMENT < len(depth):
+        ids = columns.callpath_ids(*map(columns.whole, (parent, timers, depth)))
+        return array("q", ids.tobytes())
+    return callpath_ids(parent, timers)
+
+
+def _depth(parent: array[int], is_wide: bool) -> array[int]:
+    if is_wide:
+        return array("q", columns.depths(columns.whole(parent)).tobytes())
+    depth: array[int] = array("q")
+    for above in parent:
+        depth.append(depth[above] + 1 if above >= 0 else 0)
+    return depth
+
+
+def _insert_columns(
+    connection: sqlite3.Connection,
+    insert: str,
+    row: str,
+    table: tuple[columns.Column, ...],
+    order: columns.Column,
+    ending: str = "",
+) -> None:
+    """Insert rows of whole numbers, many with one statement."""
+    import numpy as np
+
+    cells = np.stack(table, 1)[order]
+    whole = len(cells) // _ROWS_A_STATEMENT * _ROWS_A_STATEMENT
+    many = insert + ", ".join([row] * _ROWS_A_STATEMENT) + ending
+    connection.executemany(many, columns.statements(cells[:whole], _ROWS_A_STATEMENT))
+    connection.executemany(insert + row + ending, cells[whole:].tolist())
 
 
 def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTree, dict[int, int]]:

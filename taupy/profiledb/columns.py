@@ -1,0 +1,137 @@
+"""Large trees as whole columns: what `prepared.py` and `summary.py` do row by row, with NumPy.
+
+Only for columns of whole numbers. What they say is the same; a tree that this module leaves alone
+(`wide` is False) goes the other way, without NumPy.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from taupy.model.profile import CallTree
+from taupy.profiledb.identity import _POSITIVE
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Column = np.ndarray[Any, np.dtype[np.int64]]
+
+_ROWS = 2_000
+"""So few rows are not worth importing NumPy."""
+_CLIMBS = 64
+"""Steps to the root that a row may take on average, so that climbing level by level pays."""
+_LARGEST = 1 << 62
+
+
+def wide(tree: CallTree) -> bool:
+    """Is it a large tree of whole numbers whose sums fit into 64 bits?"""
+    columns = [*tree.inclusive.values(), *tree.exclusive.values()]
+    if len(tree) < _ROWS or any(column.typecode != "q" for column in columns):
+        return False
+    sums = [abs(whole(one).sum(dtype=float)) for one in (tree.calls, tree.subroutines, *columns)]
+    return bool(max(sums) < _LARGEST)
+
+
+def whole(column: array[int]) -> Column:
+    """A column of the model, not copied."""
+    import numpy as np
+
+    return np.frombuffer(column, "i8")
+
+
+def lawful(tree: CallTree, timers: int) -> bool:
+    """Does a wide tree keep every law of `model/invariants.py`? If not, that says which."""
+    import numpy as np
+
+    rows, parent, timer = len(tree), whole(tree.parent), whole(tree.timer)
+    columns = [tree.calls, tree.subroutines, *tree.inclusive.values(), *tree.exclusive.values()]
+    if any(len(column) != rows for column in (*columns, tree.parent)):
+        return False
+    if tree.inclusive.keys() != tree.exclusive.keys() or parent[0] != -1:
+        return False
+    if timer.min() < 0 or timer.max() >= timers or whole(tree.calls).min() < 0:
+        return False
+    if parent[1:].min() < 0 or (parent >= np.arange(rows)).any():
+        return False
+    if (_below(parent, whole(tree.calls)) != whole(tree.subroutines)).any():
+        return False
+    for name, column in tree.inclusive.items():
+        inclusive, exclusive = whole(column), whole(tree.exclusive[name])
+        if exclusive.min() < 0 or (_below(parent, inclusive) + exclusive != inclusive).any():
+            return False
+        if (exclusive > inclusive).any():
+            return False
+    return True
+
+
+def _below(parent: Column, values: Column) -> Column:
+    """For each row, the sum of its children's values."""
+    import numpy as np
+
+    sums = np.zeros(len(values), "i8")
+    np.add.at(sums, parent[1:], values[1:])
+    return sums
+
+
+def depths(parent: Column) -> Column:
+    """How many rows stand above each one."""
+    import numpy as np
+
+    depth = (parent >= 0).astype("i8")
+    above = parent
+    while (above >= 0).any():
+        depth += np.where(above >= 0, depth[above], 0)
+        above = np.where(above >= 0, above[above], -1)
+    return depth
+
+
+def callpath_ids(parent: Column, timers: Column, depth: Column) -> Column:
+    """As `identity.py`, level by level."""
+    import numpy as np
+
+    ids = np.zeros(len(parent), "<i8")
+    order = depth.argsort(kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):
+        above = np.where(parent[rows] >= 0, ids[parent[rows]], 0)
+        links = np.stack((above, timers[rows]), 1).astype("<i8").tobytes()
+        digests = [
+            blake2b(links[at : at + 16], digest_size=8).digest() for at in range(0, len(links), 16)
+        ]
+        ids[rows] = np.frombuffer(b"".join(digests), "<i8") & _POSITIVE
+    return ids
+
+
+def outermost(parent: Column, keys: Column, depth: Column) -> Column | None:
+    """As `model/forest.py`, in the order of the rows; None if the tree is too deep for it."""
+    import numpy as np
+
+    if depth.sum() > _CLIMBS * len(parent):
+        return None
+    inside = np.zeros(len(parent), bool)
+    climbing, above = np.arange(len(parent)), parent
+    while len(climbing):
+        goes_on = above >= 0
+        climbing, above = climbing[goes_on], above[goes_on]
+        alike = keys[above] == keys[climbing]
+        inside[climbing[alike]] = True
+        climbing, above = climbing[~alike], parent[above[~alike]]
+    return np.flatnonzero(~inside)
+
+
+def sums(groups: Column, count: int, values: Column) -> list[int]:
+    """The values added up by group."""
+    import numpy as np
+
+    added = np.zeros(count, "i8")
+    np.add.at(added, groups, values)
+    return added.tolist()
+
+
+def statements(cells: Column, rows: int) -> Iterator[list[int]]:
+    """Rows of cells as the parameters of statements that insert `rows` of them at a time."""
+    for at in range(0, len(cells), rows * 100):
+        piece = cells[at : at + rows * 100]
+        yield from piece.reshape(len(piece) // rows, -1).tolist()
