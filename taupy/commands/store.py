@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from taupy.session import Delivery
+    from taupy.delivery import Delivery
 
 
 def store(folder: str) -> None:
@@ -28,8 +28,9 @@ def store(folder: str) -> None:
             pass
     quiet = True
     try:
+        from taupy.delivery import deliver
         from taupy.instrument.runfolder import read_settings
-        from taupy.session import deliver, recover
+        from taupy.session import recover
         from taupy.state.folder import open_run
 
         with open_run(folder) as run:

@@ -1,0 +1,188 @@
+"""What the processes of a run did on GPUs joins their nodes: kernels, counts, facts, timelines.
+
+Each step changes the profile in place, says in its metadata what is missing, and returns the
+files whose content it has taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from taupy.errors import FormatError, TaupyError
+from taupy.instrument.runfolder import RunSettings
+from taupy.model.profile import Profile
+from taupy.record import gpu_verdict
+from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
+from taupy.record.gpu_counts import CountPart, add_count_part, read_count_part
+from taupy.record.gpu_part import SUFFIX, TRACE_SUFFIX, GpuPart, read_gpu_part
+from taupy.record.host_profile import HEALTH, HostPlaces
+from taupy.state.folder import File, Folder
+
+LOST = f"{HEALTH}lost"
+_GPU_LOSSES = ("gpu_part", "gpu_dropped", "gpu_refused", "gpu_calls", "gpu_trace", "gpu_walk")
+
+
+def add_losses(profile: Profile, lost: list[str]) -> None:
+    """Say what is lost: such a trial is incomplete."""
+    if lost:
+        said = [profile.metadata[LOST]] if LOST in profile.metadata else []
+        profile.metadata[LOST] = "\n".join(dict.fromkeys([*said, *lost]))
+        profile.state = "incomplete"
+
+
+def add_gpus(
+    profile: Profile,
+    places: dict[int, HostPlaces],
+    folder: Folder,
+    settings: RunSettings,
+    missed: set[str],
+    spilled: Mapping[str, File],
+) -> list[File]:
+    """What the processes did on GPUs joins their nodes; returns the files it was taken from."""
+    found: list[GpuPart] = []
+    done: list[File] = []
+    lost: list[str] = []
+    files = {file.name: file for file in folder.files(SUFFIX)}
+    files |= {name: file for name, file in spilled.items() if name.endswith(SUFFIX)}
+    for name, path in files.items():
+        trace = (folder / name).with_suffix(TRACE_SUFFIX)
+        try:
+            part = read_gpu_part(path, trace)
+        except (FormatError, OSError) as problem:
+            lost.append(f"what was done on GPUs could not be read: {problem}")
+            continue
+        node = None if part is None else _node_of(part, places)
+        if part is None or node is None:
+            continue  # of a process that still runs
+        from taupy.record.gpu_profile import add_gpu_part
+
+        found.append(part)
+        place = places[node]
+        try:
+            said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+        except (FormatError, OSError, ValueError) as problem:
+            said = {"gpu_part": f"GPU work could not be read ({problem}): {path}"}
+        where = f" (node {node})" if len(places) > 1 else ""
+        lost += [f"{said[key]}{where}" for key in _GPU_LOSSES if key in said]
+        if part.lost_bytes:
+            lost.append(f"{part.lost_bytes} bytes of what was done on GPUs had no room{where}")
+        suffix = f".node{node}" if len(places) > 1 else ""
+        profile.metadata.update(
+            {f"{HEALTH}{key}{suffix}": text for key, text in said.items() if key not in _GPU_LOSSES}
+        )
+        done += [folder / name, path, trace]
+    add_losses(profile, lost)
+    asked = settings.gpu
+    if asked == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
+        asked = "auto"  # these are late children: the run itself has been stored
+    if asked != "no" and (text := gpu_verdict.verdict(asked, found, missed)):
+        profile.metadata[f"{HEALTH}gpu"] = text
+    if text := gpu_verdict.shared(profile.timers, found):
+        profile.metadata[f"{HEALTH}gpu_shared"] = text
+    return done
+
+
+def add_gpu_counts(
+    profile: Profile, places: dict[int, HostPlaces], folder: Folder, settings: RunSettings
+) -> list[File]:
+    """What the processes counted of their kernels joins their nodes; returns the files."""
+    done: list[File] = []
+    names = settings.engine_options.get("gpu_counter_names", [])
+    for path in folder.files(COUNT_SUFFIX):
+        try:
+            part = read_count_part(path)
+        except (FormatError, OSError) as problem:
+            profile.metadata[f"{HEALTH}gpu_counters"] = str(problem)
+            continue
+        node = _node_of(part, places)
+        if node is None:
+            continue  # of a process that still runs
+        said = add_count_part(profile, node, part, names, places[node].find)
+        suffix = f".node{node}" if len(places) > 1 else ""
+        profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in said.items()})
+        done.append(path)
+    if names and not done:
+        profile.metadata[f"{HEALTH}gpu_counters"] = (
+            "no kernel was counted: the program never initialised CUDA, or another tool was loaded "
+            "into its driver (CUDA_INJECTION64_PATH)"
+        )
+    return done
+
+
+def _complete_devices(profile: Profile) -> None:
+    from taupy.collectors import device
+
+    profile.devices = device.completed(profile.devices)
+    for node, facts in device.metadata(profile.devices).items():
+        profile.node_metadata.setdefault(node, {}).update(facts)
+
+
+def describe_gpus(profile: Profile, folder: Folder) -> None:
+    """Facts of the GPUs that were used, and how they fared, as the sampler saw it."""
+    from taupy.collectors import nvml
+
+    _complete_devices(profile)
+    ordinals = {one.uuid: one.ordinal for one in profile.devices if one.uuid}
+    events = nvml.user_events(folder, ordinals)
+    for measured in profile.threads[:1]:
+        measured.user_events += events
+
+
+def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> list[File]:
+    """What was sampled of the GPUs that the program used, as user events and over time;
+    returns the files it was taken from."""
+    from taupy.collectors import sampler
+
+    used = {one.uuid: one.ordinal for one in profile.devices if one.uuid}
+    # Of several ranks one samples for all. Nobody knows what was used where GPU work is not
+    # recorded, or the program was killed before its first records came.
+    every = settings.world_size > 1 or settings.gpu == "no"
+    every = every or (not used and profile.state == "incomplete")
+    done = [folder / sampler.SETTINGS, folder / sampler.KEPT]
+    try:
+        found = sampler.timelines(folder, None if every else used)
+    except TaupyError as problem:
+        profile.metadata[f"{HEALTH}sampling"] = str(problem)
+        return done
+    if found is None:
+        return done
+    said = [f"GPU {one.ordinal}: {text}" for one in found for text in one.said]
+    said += [f"GPU {one.ordinal}: nothing was sampled" for one in found if not one.events]
+    if not found:
+        said = ["the program used none of the GPUs that were sampled: no timeline is kept"]
+    if said:
+        profile.metadata[f"{HEALTH}sampling"] = "; ".join(said)
+    for one in found:
+        chip, interval, unit = one.facts
+        points = f", {one.samples_a_point} samples a point" if one.samples_a_point > 1 else ""
+        profile.metadata[f"taupy.sampling.gpu{one.ordinal}"] = (
+            f"{chip}, every {interval} {unit}{points}"
+        )
+        for measured in profile.threads[:1]:
+            measured.user_events += one.events
+            measured.samples += one.samples
+    return done
+
+
+def _node_of(part: GpuPart | CountPart, places: dict[int, HostPlaces]) -> int | None:
+    """The node of the process that made a GPU part. A process that replaces itself
+    (os.exec*) keeps its number, and has one part for each of its images."""
+    same = [node for node, place in places.items() if place.part.pid == part.pid]
+    exact = [node for node in same if places[node].part.start_ticks == part.start_ticks]
+    return exact[0] if exact else same[0] if len(same) == 1 else None
+
+
+def add_gpu_copy(profile: Profile, file: File, node: int, place: HostPlaces) -> None:
+    """What had completed on the GPUs when a snapshot was taken."""
+    from taupy.record.gpu_profile import add_gpu_part
+
+    try:
+        part = read_gpu_part(file)
+        said = {}
+        if part is not None:
+            said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+            _complete_devices(profile)
+    except (FormatError, OSError, ValueError) as problem:
+        said = {"gpu_part": f"GPU work could not be read: {problem}"}
+    said.pop("gpu_taken", None)  # what is under way has no record yet
+    profile.metadata.update({f"{HEALTH}{name}": text for name, text in said.items()})
