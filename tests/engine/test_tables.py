@@ -6,6 +6,7 @@ every entry once takes. Nothing here looks at a clock.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 
@@ -114,9 +115,10 @@ def test_a_lambda_made_anew_for_ever_costs_the_same_and_leaves_nothing(runner):
         assert steps <= 2 * entries, name
     if os.environ.get("TAUPY_SANITIZED") != "address":  # which keeps freed memory for a while
         assert batches[-1]["resident"] - batches[0]["resident"] < 256
-    # Routines of one call path: a node is handed over at every beginning and end (4 times for each
-    # lambda up to 3.14, 5 times on 3.15), however many lambdas there were before.
-    assert batches[-1]["rekeyed"] - batches[0]["rekeyed"] <= 5 * 90_000
+    # Routines of one call path: a node is handed over at every beginning and end, 4 to 6 times for
+    # each lambda, as the addresses of code objects fall, however many lambdas there were before.
+    more = [after["rekeyed"] - before["rekeyed"] for before, after in itertools.pairwise(batches)]
+    assert max(more) <= min(more) + 100 and max(more) <= 6 * 10_100
 
 
 def test_a_lambda_on_many_call_paths_does_not_move_them_all_each_time(runner):
