@@ -218,7 +218,9 @@ def call_tree_of(
 
 
 def _column(values: list[float], order: list[int]) -> array[int]:
-    """Whole numbers stay whole numbers."""
+    """Whole numbers stay whole numbers; without any value all are NaN."""
+    if not values:
+        return array("d", [math.nan] * len(order))  # type: ignore[return-value]
     chosen = [values[row] for row in order]
     try:
         return array("q", chosen)  # type: ignore[arg-type]

@@ -145,6 +145,18 @@ def test_a_metric_that_a_thread_lacks_has_no_rows_there(db):
     assert {row.thread for row in metrics.flat_values(db, trial, "misses")} == {0}
 
 
+def test_a_metric_without_a_number_on_one_thread_is_read_back_as_that(db):
+    unknown = {"time": 1, "joules": math.nan}
+    profile = profile_of(
+        host(call("main", 1, {"time": 1, "joules": 0.5})),
+        host(call("main", 1, unknown), thread=1),
+        metrics=[Metric("time", "ns"), Metric("joules", "J")],
+    )
+    read = read_profile(db, add_profile(db, profile))
+    assert list(read.threads[0].tree.inclusive["joules"]) == [0.5]
+    assert all(map(math.isnan, read.threads[1].tree.inclusive["joules"]))
+
+
 def test_a_timer_under_which_others_only_hang_is_not_in_the_flat_profile(db):
     tree = CallTree(
         array("q", [0, 1]),
