@@ -62,7 +62,7 @@ class Delivery:
         running: processes of the run that still go on; their parts follow later.
         problem: why there is no trial, in one line.
         profile: what was stored.
-        joined: how its counters joined the trial of another run, in words; then `trial_id`
+        joined: how its counters joined the trial of another run, as text; then `trial_id`
             is that one's.
     """
 
