@@ -6,7 +6,6 @@ result:`. Metrics of a kernel come without its duration; durations come from ano
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,16 +13,15 @@ from typing import Final
 
 from taupy.formats import limits
 from taupy.formats.limits import refusal
-from taupy.formats.nsight.summed_tables import (
+from taupy.formats.nsight.csv_tables import (
     NS,
-    SummedTables,
+    TableReader,
+    cells_of,
     decimal,
-    extent,
-    least_squares,
-    times,
+    device_of,
     whole,
-    work_of,
 )
+from taupy.formats.nsight.summed_tables import least_squares, times
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.profile import Profile, UserEvent
@@ -40,7 +38,6 @@ _TABLES: Final = (_SUMMARY, _METRICS, _EVENTS, _TRACE)
 _VALUE: Final = re.compile(r"([\d.]+(?:[eE][-+]?\d+)?)\s*(%|[kKMGT]?B/s)?")
 _IDLE: Final = re.compile(r"Idle \(0\)")
 _WHOLE: Final = re.compile(r"\d+")
-_DEVICE: Final = re.compile(r"(.*?)\s*\((\d{1,3})\)")
 _SIZES: Final = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 # Those of nvprof's metrics that count what ours do.
@@ -65,7 +62,7 @@ _TENSOR_CHIPS: Final = re.compile(r"V100|TITAN V\b|Xavier|RTX|\bT4\b", re.IGNORE
 
 def recognises(path: Path, first: bytes) -> bool:
     return any(
-        _table(_cells(line.decode("utf-8", "replace"))) is not None
+        _table(cells_of(line.decode("utf-8", "replace"))) is not None
         for line in first.splitlines()
         if b"Name" in line and b"," in line
     )
@@ -86,37 +83,25 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     yield reader.sums.profile(path, "nvprof", {"time source": "nvprof"})
 
 
-class _Reader:
+class _Reader(TableReader):
     """The tables of a file, read row by row."""
 
-    def __init__(self, path: Path) -> None:
-        self.number = 0
-        self.tables = 0
-        self.sums = SummedTables()
-        self._path = path
-        self._columns: list[str] = []
-        self._kind: frozenset[str] | None = None
-        self._units: dict[str, str] = {}
-        self._metrics: dict[tuple[int, str], _Metrics] = {}
-        self._not_read = 0
+    plain_ns = 1e3
+    sizes = _SIZES
+    fewest_cells = 2
+    called = "table"
 
-    def read(self, progress: Progress) -> None:
-        for raw in limits.lines(self._path, progress):
-            self.number += 1
-            line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
-            cells = [] if line.startswith("==") else _cells(line)
-            table = _table(cells)
-            if table is not None:
-                self.tables += 1
-                self._kind, self._columns, self._units = table, cells, {}
-            elif self._kind is not None and len(cells) == len(self._columns):
-                self._row(dict(zip(self._columns, cells, strict=True)))
-            elif self._kind is not None and len(cells) > 1:
-                self._not_read += 1
-        self._add_metrics()
-        if self._not_read:
-            note = f"{self._not_read} lines have other columns than their table: left out"
-            self.sums.notes.append(note)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._kind: frozenset[str] | None = None
+        self._metrics: dict[tuple[int, str], _Metrics] = {}
+
+    def _begin(self, cells: list[str]) -> bool:
+        table = _table(cells)
+        if table is None:
+            return False
+        self._kind, self._columns, self._units = table, cells, {}
+        return True
 
     def _row(self, cells: Mapping[str, str]) -> None:
         if self._is_units(cells):
@@ -136,10 +121,6 @@ class _Reader:
             and any(cells.get(one) in NS for one in ("Time", "Duration"))
         )
 
-    def _ns(self, cells: Mapping[str, str], column: str) -> float | None:
-        value = decimal(cells.get(column))
-        return None if value is None else value * NS.get(self._units.get(column, "us"), 1e3)
-
     def _summed(self, cells: Mapping[str, str]) -> None:
         count = whole(cells["Calls"])
         found = [self._ns(cells, column) for column in ("Time", "Min", "Max")]
@@ -147,9 +128,7 @@ class _Reader:
             self._not_read += 1
             return
         total, least, largest = (value or 0.0 for value in found)
-        took = times(count, total, least, largest)
-        if not took.sound:
-            raise refusal(self._path, f"line {self.number}", "no program takes so long")
+        took = self._sound(times(count, total, least, largest))
         kind = cells.get("Type", "GPU activities")
         name = cells["Name"][: limits.LONGEST_NAME]
         if kind == "API calls" or ("Type" not in cells and name.startswith(("cuda", "cu"))):
@@ -159,34 +138,6 @@ class _Reader:
         else:
             self._not_read += 1  # OpenACC and other host activities lie in the calls
 
-    def _traced(self, cells: Mapping[str, str]) -> None:
-        start, took = self._ns(cells, "Start"), self._ns(cells, "Duration")
-        if start is None or took is None:
-            self._not_read += 1
-            return
-        name, ordinal = _device(cells.get("Device", ""))
-        self.sums.name_device(ordinal, name)
-        work = work_of(cells["Name"][: limits.LONGEST_NAME])
-        if work.kind == "kernel":
-            work = work._replace(
-                grid=extent(cells.get(f"Grid {axis}") for axis in "XYZ"),
-                block=extent(cells.get(f"Block {axis}") for axis in "XYZ"),
-                registers=whole(cells.get("Registers Per Thread")),
-                shared_static_bytes=self._bytes(cells, "Static SMem"),
-                shared_dynamic_bytes=self._bytes(cells, "Dynamic SMem"),
-            )
-        key = (ordinal, whole(cells.get("Context")) or 0, whole(cells.get("Stream")) or 0)
-        begin = round(start)
-        moved = None if work.kind == "kernel" else self._bytes(cells, "Size")
-        try:
-            self.sums.add_record(key, work, begin, begin + round(took), moved)
-        except OverflowError as problem:
-            raise refusal(self._path, f"line {self.number}", str(problem)) from None
-
-    def _bytes(self, cells: Mapping[str, str], column: str) -> int | None:
-        size = decimal(cells.get(column))
-        return None if size is None else round(size * _SIZES.get(self._units.get(column, "B"), 1))
-
     # --- metrics -------------------------------------------------------------
 
     def _counted(self, cells: Mapping[str, str]) -> None:
@@ -195,13 +146,13 @@ class _Reader:
         if not count or not name:
             self._not_read += 1
             return
-        device, ordinal = _device(cells["Device"])
+        device, ordinal = device_of(cells["Device"])
         self.sums.name_device(ordinal, device)
         key = (ordinal, cells["Kernel"][: limits.LONGEST_NAME])
         metrics = self._metrics.setdefault(key, _Metrics(device))
         metrics.take(name, count, cells["Min"], cells["Max"], cells["Avg"])
 
-    def _add_metrics(self) -> None:
+    def _end(self) -> None:
         for (ordinal, kernel), metrics in self._metrics.items():
             untimed = times(metrics.count, 0, 0, 0)
             self.sums.add_gpu(kernel, untimed, ordinal, untimed=True)
@@ -271,23 +222,10 @@ def _plain(value: float) -> float:
     return int(value) if value == int(value) and value < 1 << 50 else value
 
 
-def _cells(line: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line]), [])]
-    except csv.Error:
-        return []
-
-
 def _table(cells: list[str]) -> frozenset[str] | None:
     """Which table these are the columns of; None where they are no header."""
     columns = frozenset(cells)
     return next((table for table in _TABLES if table <= columns), None)
-
-
-def _device(text: str) -> tuple[str, int]:
-    """`Tesla K20c (0)`: name and ordinal."""
-    match = _DEVICE.fullmatch(text.strip())
-    return (match[1], int(match[2])) if match is not None else (text.strip(), 0)
 
 
 FORMAT = Format(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -39,9 +39,6 @@ from taupy.model.profile import (
     UserEvent,
 )
 from taupy.model.streams import Owner, StreamBuilder, merged_events
-
-NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
-"""Nanoseconds of a table's unit of time."""
 
 _WAYS: Final = {
     "host-to-device": "HtoD",
@@ -283,27 +280,3 @@ class SummedTables:
 def _nobody(code: int) -> Owner:
     """Tables do not tell who launched what."""
     raise LookupError(code)
-
-
-def whole(text: str | None) -> int | None:
-    """A whole number of a cell; None where there is none."""
-    digits = (text or "").strip()
-    return int(digits) if digits.isdigit() and len(digits) < 19 else None
-
-
-def decimal(text: str | None) -> float | None:
-    """A number of a cell; None where there is none."""
-    try:
-        value = float((text or "").strip().replace(",", ""))
-    except ValueError:
-        return None
-    return value if abs(value) < 1e30 else None
-
-
-def extent(parts: Iterable[str | None]) -> Extent | None:
-    """A grid or block from its three cells."""
-    found = [whole(part) for part in parts]
-    if len(found) != 3 or None in found or 0 in found:
-        return None
-    x, y, z = (value or 0 for value in found)
-    return (x, y, z)

@@ -1,0 +1,149 @@
+"""Tables as NVIDIA's tools print them as CSV, read row by row: what nvprof and nsys stats share."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from taupy.formats import limits
+from taupy.formats.limits import refusal
+from taupy.formats.nsight.summed_tables import SummedTables, Times, work_of
+from taupy.formats.progress import Progress
+from taupy.model.gpu import Extent
+
+NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+"""Nanoseconds of a table's unit of time."""
+
+_DEVICE: Final = re.compile(r"(.*?)\s*\((\d{1,3})\)")
+
+
+class TableReader:
+    """The tables of a file.
+
+    A format finds the headers (`_begin`) and takes the rows (`_row`). Columns go by nvprof's names.
+
+    Attributes:
+        number: of the line that is read.
+        tables: how many headers there were.
+    """
+
+    plain_ns: ClassVar[float]  # of a time in a column without a unit
+    sizes: ClassVar[Mapping[str, int]]  # bytes of a unit
+    fewest_cells: ClassVar[int]  # of a line that may be a row
+    called: ClassVar[str]  # what the tool calls a table
+
+    def __init__(self, path: Path) -> None:
+        self.number = 0
+        self.tables = 0
+        self.sums = SummedTables()
+        self._path = path
+        self._columns: list[str] = []
+        self._units: dict[str, str] = {}
+        self._not_read = 0
+
+    def read(self, progress: Progress) -> None:
+        for raw in limits.lines(self._path, progress):
+            self.number += 1
+            line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+            cells = [] if line.startswith("==") else cells_of(line)
+            if self._begin(cells):
+                self.tables += 1
+            elif self._columns and len(cells) == len(self._columns):
+                self._row(dict(zip(self._columns, cells, strict=True)))
+            elif self._columns and len(cells) >= self.fewest_cells:
+                self._not_read += 1
+        self._end()
+        if self._not_read:
+            note = f"{self._not_read} lines have other columns than their {self.called}: left out"
+            self.sums.notes.append(note)
+
+    def _begin(self, cells: list[str]) -> bool:
+        """Are these the columns of a table? Then what follows is of that table."""
+        raise NotImplementedError
+
+    def _row(self, cells: Mapping[str, str]) -> None:
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """All rows have been read."""
+
+    def _ns(self, cells: Mapping[str, str], column: str) -> float | None:
+        value = decimal(cells.get(column))
+        return None if value is None else value * NS.get(self._units.get(column, ""), self.plain_ns)
+
+    def _bytes(self, cells: Mapping[str, str], column: str) -> int | None:
+        size = decimal(cells.get(column))
+        return (
+            None if size is None else round(size * self.sizes.get(self._units.get(column, ""), 1))
+        )
+
+    def _sound(self, took: Times) -> Times:
+        if not took.sound:
+            raise refusal(self._path, f"line {self.number}", "no program takes so long")
+        return took
+
+    def _traced(self, cells: Mapping[str, str]) -> None:
+        """A row of a trace: one kernel, copy or memset."""
+        start, took = self._ns(cells, "Start"), self._ns(cells, "Duration")
+        if start is None or took is None:
+            self._not_read += 1
+            return
+        name, ordinal = device_of(cells.get("Device", ""))
+        self.sums.name_device(ordinal, name)
+        work = work_of(cells["Name"][: limits.LONGEST_NAME])
+        if work.kind == "kernel":
+            work = work._replace(
+                grid=extent(cells.get(f"Grid {axis}") for axis in "XYZ"),
+                block=extent(cells.get(f"Block {axis}") for axis in "XYZ"),
+                registers=whole(cells.get("Registers Per Thread")),
+                shared_static_bytes=self._bytes(cells, "Static SMem"),
+                shared_dynamic_bytes=self._bytes(cells, "Dynamic SMem"),
+            )
+        key = (ordinal, whole(cells.get("Context")) or 0, whole(cells.get("Stream")) or 0)
+        begin = round(start)
+        moved = None if work.kind == "kernel" else self._bytes(cells, "Size")
+        try:
+            self.sums.add_record(key, work, begin, begin + round(took), moved)
+        except OverflowError as problem:
+            raise refusal(self._path, f"line {self.number}", str(problem)) from None
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of a line; none where it is no CSV."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line]), [])]
+    except csv.Error:
+        return []
+
+
+def device_of(text: str) -> tuple[str, int]:
+    """Name and ordinal of `Tesla K20c (0)`."""
+    match = _DEVICE.fullmatch(text)
+    return (match[1], int(match[2])) if match is not None else (text, 0)
+
+
+def whole(text: str | None) -> int | None:
+    """A whole number of a cell; None where there is none."""
+    digits = (text or "").strip()
+    return int(digits) if digits.isdigit() and len(digits) < 19 else None
+
+
+def decimal(text: str | None) -> float | None:
+    """A number of a cell; None where there is none."""
+    try:
+        value = float((text or "").strip().replace(",", ""))
+    except ValueError:
+        return None
+    return value if abs(value) < 1e30 else None
+
+
+def extent(parts: Iterable[str | None]) -> Extent | None:
+    """A grid or block from its three cells."""
+    axes = [whole(part) for part in parts]
+    if len(axes) != 3 or None in axes or 0 in axes:
+        return None
+    x, y, z = (value or 0 for value in axes)
+    return (x, y, z)
