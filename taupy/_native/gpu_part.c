@@ -16,14 +16,5 @@ Block *gpu_part_text(PartHeader *part, uint32_t kind, uint64_t id, const char *t
 
 int gpu_part_note(PartHeader *part, const char *name, const char *value)
 {
-    uint64_t n = strlen(name), v = strlen(value);
-    Block *block = part_block(part, GPU_NOTE, 0, 2 * sizeof(uint64_t) + n + v + 2);
-    if (block == NULL)
-        return -1;
-    uint64_t *sizes = (uint64_t *)(block + 1);
-    memcpy((char *)(sizes + 2), name, n);
-    memcpy((char *)(sizes + 2) + n + 1, value, v);
-    sizes[1] = v;
-    sizes[0] = n;
-    return 0;
+    return part_pair(part, GPU_NOTE, name, value, strlen(value));
 }

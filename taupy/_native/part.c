@@ -262,6 +262,21 @@ Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t pay
     return block;
 }
 
+int part_pair(PartHeader *part, uint32_t kind, const char *name, const char *value,
+              uint64_t value_size)
+{
+    uint64_t n = strlen(name);
+    Block *block = part_block(part, kind, 0, 2 * sizeof(uint64_t) + n + value_size + 2);
+    if (block == NULL)
+        return -1;
+    uint64_t *sizes = (uint64_t *)(block + 1);
+    memcpy((char *)(sizes + 2), name, n);
+    memcpy((char *)(sizes + 2) + n + 1, value, value_size);
+    sizes[1] = value_size;
+    sizes[0] = n; /* last: a killed process leaves no name without its text */
+    return 0;
+}
+
 /* ---------------------------------------------------------------- writing */
 
 static int write_all(int fd, const void *data, uint64_t size, uint64_t offset)

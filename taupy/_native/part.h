@@ -99,6 +99,11 @@ PartHeader *part_open(const char *path, const char *spill);
 /* Room for a block with `payload` bytes, zeroed; NULL if there is no memory. */
 Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t payload);
 
+/* A block with a name and its value, `value_size` bytes: two sizes, then both with a zero each.
+ * 0 on success, -1 if there is no memory. */
+int part_pair(PartHeader *part, uint32_t kind, const char *name, const char *value,
+              uint64_t value_size);
+
 /* Write what is in memory only to the file, or all of it to the spill file. */
 void part_save(PartHeader *part);
 

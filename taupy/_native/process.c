@@ -71,18 +71,9 @@ void part_moment(uint64_t now)
     __atomic_store_n(&part->last_ticks, now, __ATOMIC_RELAXED);
 }
 
-int metadata_write_bytes(const char *name, const char *value, uint64_t v)
+int metadata_write_bytes(const char *name, const char *value, uint64_t size)
 {
-    uint64_t n = strlen(name);
-    Block *block = part_block(part, BLOCK_METADATA, 0, 2 * sizeof(uint64_t) + n + v + 2);
-    if (block == NULL)
-        return -1;
-    uint64_t *sizes = (uint64_t *)(block + 1);
-    memcpy((char *)(sizes + 2), name, n);
-    memcpy((char *)(sizes + 2) + n + 1, value, v);
-    sizes[1] = v;
-    sizes[0] = n;
-    return 0;
+    return part_pair(part, BLOCK_METADATA, name, value, size);
 }
 
 int metadata_write(const char *name, const char *value)
