@@ -114,11 +114,7 @@ def _dress(axes: Axes) -> None:
     for name, spine in axes.spines.items():
         spine.set_visible(name in ("left", "bottom"))
         spine.set_color(_INK)
-    low, high = sorted(axes.get_ylim())
-    for line in axes.get_lines():
-        # A marker at the edge stands whole; what a cut axis leaves out stays out.
-        if all(low <= float(y) <= high for y in line.get_ydata()):  # type: ignore[arg-type,union-attr]
-            line.set_clip_on(False)
+    _draw_whole_markers(axes)
     axes.tick_params(colors=_INK, labelsize=9)
     axes.title.set_color(_INK)
     axes.xaxis.label.set_color(_INK)
@@ -129,6 +125,22 @@ def _dress(axes: Axes) -> None:
         legend.get_frame().set_edgecolor(_GRID)
         for text in legend.get_texts():
             text.set_color(_INK)
+
+
+def _draw_whole_markers(axes: Axes) -> None:
+    """Markers at the edge of the axes are drawn whole; what a cut axis leaves out stays out."""
+    low, high = sorted(axes.get_ylim())
+    for line in list(axes.get_lines()):
+        xs, ys = (list(map(float, values)) for values in line.get_data())  # type: ignore[arg-type]
+        points = list(zip(xs, ys, strict=True))
+        inside = [(x, y) for x, y in points if low <= y <= high]
+        if len(inside) == len(points):
+            line.set_clip_on(False)
+        elif inside:
+            (markers,) = axes.plot(*zip(*inside, strict=True), clip_on=False)
+            markers.update_from(line)
+            markers.set(linestyle="", clip_on=False, label="_markers")
+            line.set_marker("")
 
 
 def _places(sweep: Sweep, axes: Axes) -> dict[str, float]:

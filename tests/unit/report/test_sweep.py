@@ -367,6 +367,36 @@ def test_pictures_are_drawn_and_the_page_needs_nothing_else(strong, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_cut_axis_clips_lines_but_no_marker(tmp_path):
+    pytest.importorskip("matplotlib")
+    from taupy.report.sweep_plot import figure
+
+    routines = [Timer("steady", "p.py", 1), Timer("gone", "p.py", 2)]
+    for n, times in enumerate([(8000, 4_000_000), (4000, 2_000_000), (2000, 1)], 1):
+        calls = [call(timer, 1, time) for timer, time in zip(routines, times, strict=True)]
+        root = call("main", 1, 0, calls)
+        fill(profile_of(host(root), number=n, metadata={"n": str(n)}))
+    drawn = figure(sweep(over="n"))
+    axes = drawn.axes[3]
+    assert "cut at" in axes.get_title()
+    low, high = axes.get_ylim()
+    shown, hidden = [], 0
+    for line in axes.get_lines():
+        heights = [float(y) for y in line.get_ydata()]
+        if line.get_marker() not in ("", "None"):
+            assert not line.get_clip_on()
+            assert all(low <= height <= high for height in heights)
+            shown += heights
+        elif len(heights) == 3:
+            assert line.get_clip_on()
+            hidden += sum(not low <= height <= high for height in heights)
+    assert hidden == 1
+    assert len(shown) == 5
+    with_lowest = [line for line in drawn.axes[0].get_lines() if line.get_marker() != "None"]
+    assert with_lowest and not any(line.get_clip_on() for line in with_lowest)
+
+
+@pytest.mark.slow
 def test_words_and_series_are_drawn_too(tmp_path):
     pytest.importorskip("matplotlib")
     fill(
