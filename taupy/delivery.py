@@ -10,7 +10,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from taupy.collectors import host
@@ -348,7 +348,7 @@ def _rescue(
     The environment, which may hold secrets, and what only this machine understands stay out.
     """
     name = f"{database.name}-{settings.uuid}{rescue.SUFFIX}"
-    record = asdict(settings)
+    record = settings.record()
     record["engine_options"] = {
         option: value
         for option, value in settings.engine_options.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from taupy.instrument.runfolder import (
     make_run_folder,
     read_settings,
     run_folders,
+    settings_of,
     state_folders,
     write_settings,
 )
@@ -60,7 +61,7 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
     """
     from taupy import delivery
 
-    if path.is_dir() and path.absolute().parent in state_folders():
+    if path.is_dir() and str(path.absolute().parent) in state_folders():
         with open_run(os.path.abspath(path)) as folder:
             delivered = _import_folder(folder, database, places, None)
     else:
@@ -100,7 +101,7 @@ def _import_folder(
     from taupy import delivery
 
     if places:
-        write_settings(folder, replace(read_settings(folder), **places))
+        write_settings(folder, settings_of({**read_settings(folder).record(), **places}))
     return delivery.deliver(folder, database, rescue=False, unclash=True, facts=facts)
 
 

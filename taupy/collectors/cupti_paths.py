@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OVERRIDE = "TAUPY_CUPTI"
 """Environment variable: the libcupti to use, if the program does not load one itself."""
@@ -24,18 +26,19 @@ def libraries(package_folders: Iterable[str]) -> list[str]:
     Args:
         package_folders: where packages are installed (`sys.path`).
     """
-    found: list[Path] = []
+    found: list[str] = []
     if chosen := os.environ.get(OVERRIDE):
-        found.append(Path(chosen))
+        found.append(chosen)
     for folder in package_folders:
-        found += _in_folders(_folders_of_wheels(Path(folder, "nvidia")))
-    toolkits = [Path(os.environ[name]) for name in _TOOLKITS if os.environ.get(name)]
-    for toolkit in [*toolkits, Path("/usr/local/cuda"), Path("/opt/cuda")]:
-        found += _in_folders([toolkit / "extras/CUPTI/lib64", toolkit / "lib64"])
-    return list(dict.fromkeys(map(str, found)))
+        found += _in_folders(_folders_of_wheels(os.path.join(folder, "nvidia")))
+    toolkits = [os.environ[name] for name in _TOOLKITS if os.environ.get(name)]
+    for toolkit in [*toolkits, "/usr/local/cuda", "/opt/cuda"]:
+        places = ("extras/CUPTI/lib64", "lib64")
+        found += _in_folders(os.path.join(toolkit, place) for place in places)
+    return list(dict.fromkeys(found))
 
 
-def _folders_of_wheels(vendor: Path) -> list[Path]:
+def _folders_of_wheels(vendor: str) -> list[str]:
     try:
         names = sorted(os.listdir(vendor), reverse=True)
     except OSError:
@@ -43,18 +46,18 @@ def _folders_of_wheels(vendor: Path) -> list[Path]:
     folders = [name for name in names if name.startswith("cu")]
     # One folder for all since CUDA 13 (cu13); before, one for each library (cuda_cupti).
     folders.sort(key=lambda name: not name[2:].isdigit())
-    return [vendor / name / "lib" for name in folders]
+    return [os.path.join(vendor, name, "lib") for name in folders]
 
 
-def _in_folders(folders: Iterable[Path]) -> list[Path]:
-    found = []
+def _in_folders(folders: Iterable[str]) -> list[str]:
+    found: list[str] = []
     for folder in folders:
         try:
             names = [name for name in os.listdir(folder) if _LIBRARY.match(name)]
         except OSError:
             continue
         # libcupti.so.13 before .12; the bare name, which says no version, last.
-        found += [folder / name for name in sorted(names, key=_major, reverse=True)]
+        found += [os.path.join(folder, name) for name in sorted(names, key=_major, reverse=True)]
     return found
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import importlib
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
 
 from taupy import __version__
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `taupy run` is on its way to the program: it imports what it cannot do without
+    from collections.abc import Iterable, Sequence
+    from typing import Any, NoReturn
 
 COMMANDS = {
     "run": "run a program and store its profile as a trial",
@@ -43,6 +44,30 @@ _WITHOUT_DATABASE = ("run", "completion", "help")
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal, which argparse itself would ask `shutil` for."""
+
+    def __init__(self, prog: str, **more: Any) -> None:
+        super().__init__(prog, **{"width": _columns() - 2, **more})
+
+
+def _columns() -> int:
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
+def _near(word: str, words: Iterable[str]) -> list[str]:
+    """The word that is nearest, if one is near."""
+    import difflib
+
+    return difflib.get_close_matches(word, words, 1)
+
+
 class CommandLine(argparse.ArgumentParser):
     """A command's options. What is wrong with them is said in one line, like all else."""
 
@@ -51,7 +76,7 @@ class CommandLine(argparse.ArgumentParser):
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             word = unknown.split()[0].partition("=")[0]
-            near = difflib.get_close_matches(word, self._option_string_actions, 1)
+            near = _near(word, self._option_string_actions)
             if near:
                 advice = f"did you mean {near[0]}? {advice}"
             message = f"there is no {'option' if word[:1] == '-' else 'place for'} {unknown}"
@@ -71,7 +96,9 @@ def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
 
 def command_module(name: str) -> Any:
     """The module of a command: `add_arguments(parser)`, `run(args)`, maybe `parse`."""
-    return importlib.import_module(f"taupy.commands.{_MODULES.get(name, name)}")
+    from importlib import import_module
+
+    return import_module(f"taupy.commands.{_MODULES.get(name, name)}")
 
 
 def command_parser(name: str) -> CommandLine:
@@ -80,7 +107,7 @@ def command_parser(name: str) -> CommandLine:
     parser = CommandLine(
         prog=f"taupy {name}",
         description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
     )
     module.add_arguments(parser)
     return parser
@@ -93,7 +120,7 @@ def check_command(name: str) -> None:
     """
     if name in COMMANDS:
         return
-    near = difflib.get_close_matches(name, COMMANDS, 1)
+    near = _near(name, COMMANDS)
     advice = f"did you mean `taupy {near[0]}`?" if near else "`taupy --help` lists the commands"
     raise UsageError(f"there is no command '{name}': {advice}")
 
@@ -126,7 +153,7 @@ def _refuse(arguments: list[str]) -> None:
     if first in _OWN_OPTIONS:
         return
     if not first.startswith("-"):
-        if os.path.exists(first) and not difflib.get_close_matches(first, COMMANDS, 1):
+        if os.path.exists(first) and not _near(first, COMMANDS):
             line = shlex.join(["taupy", "run", *arguments])
             raise UsageError(f"there is no command '{first}': to profile a program, write {line}")
         check_command(first)

@@ -114,10 +114,10 @@ def _state() -> tuple[str, str, str]:
         if os.path.lexists(folder) and os.path.abspath(folder) not in trusted:
             continue  # `_leftovers` says why
         place = folder
-        while not place.exists() and place != place.parent:
-            place = place.parent
+        while not os.path.exists(place) and place != os.path.dirname(place):
+            place = os.path.dirname(place)
         if os.access(place, os.W_OK | os.X_OK):
-            return "run folders", _OK, str(folder)
+            return "run folders", _OK, folder
     return "run folders", _BAD, "cannot create a folder for running profiles: set TAUPY_STATE_DIR"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-from pathlib import Path
 
 from taupy.commands.messages import say
 from taupy.errors import UsageError
@@ -75,6 +73,8 @@ class Renamed(argparse.Action):
 
 def seconds(text: str) -> float:
     """An option's value that is a time: 90, 90s, 10m, 10min, 2h."""
+    import re
+
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m or 2h")
@@ -98,6 +98,8 @@ def recover_first(database: str) -> None:
 
     if not has_run_folders():
         return
+    from pathlib import Path
+
     from taupy.session import recover
 
     for delivery in recover(Path(database)):

@@ -19,12 +19,14 @@ import select
 import stat
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 from taupy.commands import options, run_metrics
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 HELP = "run a program and store its profile as a trial"
 
@@ -359,7 +361,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         interpreter=interpreter,
         cwd=_cwd(),
         module_path=[path for path in sys.path if path and os.path.abspath(path) != _cwd()]
-        + [str(Path(__file__).parent.parent.parent)],
+        + [launch.package_folder()],
         library_folders=launch.library_folders(),
         program_folder=program_folder,
         launched_at=time.time(),
@@ -387,6 +389,8 @@ def _merge_into(args: argparse.Namespace, engine_options: dict[str, Any]) -> str
     if text and not args.metrics:
         raise UsageError("--merge-into adds counters to a trial: name them with --metrics")
     if text:
+        from pathlib import Path
+
         from taupy.profiledb import selector
         from taupy.profiledb.database import ProfileDB
 
@@ -678,13 +682,13 @@ def _rank() -> tuple[int, int, str | None]:
 
 def _database_doubts(database: str) -> list[str]:
     """What can be seen now of a database that will not take the trial."""
-    path = Path(database)
-    if path.is_dir():
+    folder = os.path.dirname(database)
+    if os.path.isdir(database):
         return [f"{database} is a directory: the profile will be saved beside it"]
-    if not path.parent.is_dir():
-        return [f"there is no directory {path.parent} for the database: make it, or use --db"]
-    if path.exists() and not path.is_file():
+    if not os.path.isdir(folder):
+        return [f"there is no directory {folder} for the database: make it, or use --db"]
+    if os.path.exists(database) and not os.path.isfile(database):
         return [f"{database} is not a regular file: the profile will be saved beside it"]
-    if path.exists() and not os.access(path, os.W_OK):
+    if os.path.exists(database) and not os.access(database, os.W_OK):
         return [f"{database} cannot be written: the profile will be saved beside it"]
     return []

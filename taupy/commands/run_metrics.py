@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
 
 from taupy.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Literal
 
 CPU_SETS = {
     "roofline": ("flop", "bytes_dram_read"),
@@ -26,7 +28,6 @@ ANALYTIC = "analytic"
 """Asks for flop and bytes of BLAS calls, told from their shapes."""
 
 
-@dataclass(slots=True)
 class Wanted:
     """Metrics asked for.
 
@@ -39,11 +40,12 @@ class Wanted:
         notes: what was asked for and cannot be had, one line each.
     """
 
-    cpu: list[str] = field(default_factory=list)
-    gpu: list[str] = field(default_factory=list)
-    cpu_time: bool = False
-    analytic: Literal["", "fallback", "always"] = ""
-    notes: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.cpu: list[str] = []
+        self.gpu: list[str] = []
+        self.cpu_time = False
+        self.analytic: Literal["", "fallback", "always"] = ""
+        self.notes: list[str] = []
 
 
 def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[list[str], str]:
@@ -69,23 +71,18 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
     return _split(value), "`metrics` of [tool.taupy]"
 
 
-class Sampled(NamedTuple):
-    """What is to be sampled over time: all names, and those that stand for a set only, which a
-    chip may lack."""
-
-    names: tuple[str, ...] = ()
-    optional: frozenset[str] = frozenset()
-
-
-def sampled(given: Sequence[str] | None, project: Mapping[str, object]) -> Sampled:
-    """What is to be sampled: as the command line says, else the project's settings. None
-    asks for nothing, whatever the project says.
+def sampled(
+    given: Sequence[str] | None, project: Mapping[str, object]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """What is to be sampled over time, as the command line says, else the project's settings:
+    all names, and those that stand for a set only, which a chip may lack. None asks for nothing,
+    whatever the project says.
 
     Raises:
         UsageError: nobody knows a name, or the project's are no list of names.
     """
     if given is None:
-        return Sampled()
+        return (), frozenset()
     value = given or project.get("pm_sampling", [])
     if isinstance(value, str):
         value = [value]
@@ -94,12 +91,12 @@ def sampled(given: Sequence[str] | None, project: Mapping[str, object]) -> Sampl
             f"`pm_sampling` of [tool.taupy] in pyproject.toml is not a list: {value!r}"
         )
     if not (words := _split(value)):
-        return Sampled()
+        return (), frozenset()
     from taupy.catalog import timeline
 
     sets = project.get("sets", {})
     names = timeline.names_of(words, sets if isinstance(sets, Mapping) else {})
-    return Sampled(names, frozenset(timeline.TIMELINE_NAMES) - set(words))
+    return names, frozenset(timeline.TIMELINE_NAMES) - set(words)
 
 
 _TIMES_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -135,9 +132,9 @@ def _split(texts: Iterable[str]) -> list[str]:
     return [name for text in texts for name in re.split(r"[\s,:]+", text) if name]
 
 
-def has_gpu(dev: Path = Path("/dev")) -> bool:
+def has_gpu() -> bool:
     """Does this machine show an NVIDIA GPU (or WSL's stand-in) to us?"""
-    if any((dev / name).exists() for name in ("nvidiactl", "nvidia0", "dxg")):
+    if any(os.path.exists(f"/dev/{name}") for name in ("nvidiactl", "nvidia0", "dxg")):
         return True
     import ctypes
 

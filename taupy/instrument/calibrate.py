@@ -14,8 +14,11 @@ The same way TAU does it (TAU_COMPENSATE): time many empty timers, subtract thei
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _OPTIONS = (  # that change what a call costs
     "c_calls",

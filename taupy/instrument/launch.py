@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import site
 import sys
-import sysconfig
-from pathlib import Path
-from typing import NoReturn
 
 from taupy.instrument.boot import VARIABLE
 from taupy.instrument.runfolder import RunSettings, spill_prefix, write_settings
 from taupy.state.folder import Folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 PTH = "taupy_boot.pth"
 
@@ -57,14 +58,26 @@ def interpreter_options() -> list[str]:
 
 def library_folders() -> list[str]:
     """Folders of installed packages, then of the standard library, longest first."""
-    paths = sysconfig.get_paths()
-    packages = {paths["purelib"], paths["platlib"], *site.getsitepackages()}
+    packages = set(site.getsitepackages())
     if site.ENABLE_USER_SITE:
         packages.add(site.getusersitepackages())
-    standard = {paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__)}
-    standard.add(os.path.join(paths["platstdlib"], "lib-dynload"))
+    standard = _standard_folders()
     both = {os.path.realpath(folder) for folder in packages | standard} | packages | standard
     return sorted(both, key=len, reverse=True)
+
+
+def _standard_folders() -> set[str]:
+    """What `sysconfig` says, which reads the whole configuration of the build for it."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    prefixes = (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
+    folders = {os.path.join(prefix, sys.platlibdir, version) for prefix in prefixes}
+    folders.add(os.path.dirname(os.__file__))
+    return folders | {os.path.join(folder, "lib-dynload") for folder in folders}
+
+
+def package_folder() -> str:
+    """The folder that `import taupy` finds this package in."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 
 def is_free_threaded() -> bool:
@@ -91,7 +104,7 @@ def storer_command(folder: Folder, paths: list[str]) -> list[bytes]:
 
 def fallback_folder() -> str:
     """A folder with a `sitecustomize` that does what the .pth would have done."""
-    return str(Path(__file__).with_name("_site"))
+    return os.path.join(os.path.dirname(__file__), "_site")
 
 
 def execute(folder: Folder, settings: RunSettings) -> NoReturn:

@@ -6,36 +6,36 @@ all run folders; it may lie where others can write, so both are opened by `state
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 import time
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import Any, get_type_hints
 
 from taupy.instrument.boot import VERSION
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
 from taupy.state import values
 from taupy.state.folder import Folder, Untrusted, open_own, open_run
-from taupy.state.shape import fits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Any
 
 _PREFIX = "run-"
 _ROOM_BYTES = 1 << 20
 _OPTIONS: dict[str, Any] = {  # those that are looked at after the run
-    "include": list[str],
-    "exclude": list[str],
-    "counter_metrics": list[tuple[str, str]],
-    "gpu_counter_names": list[str],
+    "include": list[str] | None,
+    "exclude": list[str] | None,
+    "counter_metrics": list[tuple[str, str]] | None,
+    "gpu_counter_names": list[str] | None,
 }
 
 
-@dataclass(slots=True)
 class RunSettings:
-    """What was asked for, and where from. Times as in `engine.read_clock()`."""
+    """What was asked for, and where from. Times as in `engine.read_clock()`.
+
+    No dataclass: the launcher has no time for `inspect`, which those import.
+    """
 
     uuid: str
     database: str
@@ -57,17 +57,30 @@ class RunSettings:
     boot_id: str
     host: str
     early: tuple[int, int] = (0, 0)
-    overhead: dict[str, float] = field(default_factory=dict)
+    overhead: dict[str, float]
     compensate: bool = False
     fold_libraries: bool = False
     quiet: bool = False
     rank: int = 0
     world_size: int = 1
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
     gpu: str = "auto"  # "auto", "yes" (asked for) or "no"
     merge_into: str = ""  # uuid of the trial that this run's counters are to join
     ending: int | None = None  # exit code of a program that could not note it itself
     version: int = VERSION
+
+    def __init__(self, **given: Any) -> None:
+        if unknown := given.keys() - RunSettings.__annotations__.keys():
+            raise TypeError(f"a run has no settings {unknown}")
+        self.__dict__.update(given)
+
+    def record(self) -> dict[str, Any]:
+        """All of it by name, as it is written.
+
+        Raises:
+            AttributeError: a setting has no value.
+        """
+        return {name: getattr(self, name) for name in RunSettings.__annotations__}
 
 
 def new_uuid() -> str:
@@ -80,6 +93,8 @@ def new_uuid() -> str:
 
 def derived_uuid(text: str) -> str:
     """The UUID (version 8) of a text: the same text has the same one everywhere."""
+    import hashlib
+
     digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
     return _as_uuid(f"{digest[:12]}8{digest[13:16]}8{digest[17:]}")
 
@@ -88,18 +103,18 @@ def _as_uuid(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def state_folders() -> list[Path]:
+def state_folders() -> Iterator[str]:
     """Where run folders may lie, the preferred one first."""
-    folders = []
     if chosen := os.environ.get("TAUPY_STATE_DIR"):
-        folders.append(Path(chosen))
+        yield chosen
     if base := os.environ.get("XDG_STATE_HOME"):
-        folders.append(Path(base, "taupy"))
+        yield os.path.join(base, "taupy")
     home = os.environ.get("HOME")
     if home and os.path.isabs(home):
-        folders.append(Path(home, ".local", "state", "taupy"))
-    folders.append(Path(tempfile.gettempdir(), f"taupy-{os.getuid()}"))
-    return folders
+        yield os.path.join(home, ".local", "state", "taupy")
+    import tempfile
+
+    yield os.path.join(tempfile.gettempdir(), f"taupy-{os.getuid()}")
 
 
 def open_states() -> tuple[list[Folder], list[str]]:
@@ -139,12 +154,12 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
     raise problem
 
 
-def _make(path: Path) -> None:
+def _make(path: str) -> None:
     """Make a state folder, and the folders above it, if they are missing: for this user only."""
     if not os.path.lexists(path):
         before = os.umask(0o077)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            os.makedirs(path, exist_ok=True)
         finally:
             os.umask(before)
 
@@ -176,7 +191,7 @@ def has_run_folders() -> bool:
     return any(os.path.lexists(path) and _may_hold_runs(path) for path in state_folders())
 
 
-def _may_hold_runs(path: Path) -> bool:
+def _may_hold_runs(path: str) -> bool:
     try:
         return any(name.startswith(_PREFIX) for name in os.listdir(path))
     except OSError:
@@ -185,6 +200,8 @@ def _may_hold_runs(path: Path) -> bool:
 
 def run_folders() -> tuple[list[Path], list[str]]:
     """Run folders of this user, whatever is in them; and what cannot be trusted, a line each."""
+    from pathlib import Path
+
     states, refused = open_states()
     folders = []
     for state in states:
@@ -209,11 +226,13 @@ def spill_prefix(settings: RunSettings) -> str:
 
 def write_settings(folder: Folder, settings: RunSettings) -> None:
     """Write or replace the settings in one step."""
-    (folder / "run").write_bytes(values.dumps(asdict(settings)))
+    (folder / "run").write_bytes(values.dumps(settings.record()))
 
 
 def note_ending(root_pid: int, exit_code: int) -> None:
     """A parent that saw a run's program die says so in its run folder, if that is still there."""
+    from contextlib import suppress
+
     for path in reversed(run_folders()[0]):  # the newest first
         if not path.name.endswith(f"-{root_pid}"):
             continue
@@ -242,7 +261,11 @@ def settings_of(record: Any) -> RunSettings:
     Raises:
         Damaged: one is missing, or of another type or version.
     """
-    hints = _hints()
+    from typing import Any, get_type_hints
+
+    from taupy.state.shape import fits
+
+    hints = get_type_hints(RunSettings, localns={"Any": Any})
     if not isinstance(record, dict) or record.get("version") != VERSION:
         raise values.Damaged("it is a run of another version of taupy")
     wrong = sorted(hints.keys() ^ record.keys()) or [
@@ -250,22 +273,16 @@ def settings_of(record: Any) -> RunSettings:
     ]
     options = record.get("engine_options")
     if not wrong and isinstance(options, dict):
-        wrong = [
-            name for name, hint in _OPTIONS.items() if not fits(options.get(name), hint | None)
-        ]
+        wrong = [name for name, hint in _OPTIONS.items() if not fits(options.get(name), hint)]
     if wrong:
         raise values.Damaged(f"a setting of the run is not as it should be: {wrong[0][:80]}")
     return RunSettings(**record)
 
 
-@cache
-def _hints() -> dict[str, Any]:
-    return get_type_hints(RunSettings)
-
-
 def boot_id() -> str:
     """Identity of this boot of this host, "" where the kernel does not tell."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
     except OSError:
         return ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 
 def process_start(pid: int) -> int:
     """Start time of a living process in clock ticks since boot, 0 if there is none."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            text = file.read()
     except OSError:
         return 0
     fields = text[text.rindex(")") + 2 :].split()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import os
 
 from taupy.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def project_settings() -> dict[str, Any]:
@@ -15,19 +18,25 @@ def project_settings() -> dict[str, Any]:
         UsageError: that file is no TOML.
     """
     try:
-        here = Path.cwd()
+        above = os.getcwd()
     except OSError:
         return {}
-    for folder in (here, *here.parents):
-        file = folder / "pyproject.toml"
-        if not file.is_file():
-            continue
-        import tomllib
-
-        try:
-            values = tomllib.loads(file.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-            raise UsageError(f"{file} cannot be read: {problem}") from None
-        table = values.get("tool", {}).get("taupy", {})
-        return table if isinstance(table, dict) else {}
+    folder = ""
+    while folder != above:
+        folder, above = above, os.path.dirname(above)
+        file = os.path.join(folder, "pyproject.toml")
+        if os.path.isfile(file):
+            return _settings_in(file)
     return {}
+
+
+def _settings_in(file: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with open(file, encoding="utf-8") as text:
+            values = tomllib.loads(text.read())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise UsageError(f"{file} cannot be read: {problem}") from None
+    table = values.get("tool", {}).get("taupy", {})
+    return table if isinstance(table, dict) else {}

@@ -1,0 +1,35 @@
+"""`taupy run` stands before every program: it imports what it cannot do without."""
+
+import subprocess
+import sys
+
+HEAVY = {
+    "ctypes.util", "dataclasses", "difflib", "hashlib", "inspect", "json", "pathlib", "random",
+    "shutil", "sqlite3", "subprocess", "sysconfig", "tempfile", "threading", "tokenize", "typing",
+    "urllib.parse",
+}  # fmt: skip
+
+LAUNCHER = """
+import os, sys
+before = set(sys.modules)
+sys.argv[1:] = ["run", "--quiet", "-c", "pass"]
+def execve(*_):
+    print(*sorted(set(sys.modules) - before))
+    sys.stdout.flush()
+    os._exit(0)
+os.execve = execve
+from taupy.commands import main
+main()
+"""
+
+
+def test_the_launcher_imports_nothing_heavy(tmp_path):
+    environment = {"TAUPY_STATE_DIR": str(tmp_path / "state"), "PATH": "/usr/bin:/bin"}
+    # -S: what an editable install imports to find us is not the launcher's doing.
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}\n{LAUNCHER}"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60
+    )
+    loaded = set(done.stdout.split())
+    assert "taupy.instrument.launch" in loaded, done.stderr
+    assert not loaded & HEAVY
