@@ -76,8 +76,8 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 
 ENGINE = [
-    *("api", "calltree", "carry", "children", "codes", "counters", "counters_python", "engine"),
-    *("environment", "events", "exit", "flat", "fork", "gpu", "greenlets", "hooks_311"),
+    *("api", "append", "calltree", "carry", "children", "codes", "counters", "counters_python"),
+    *("engine", "environment", "events", "exit", "flat", "fork", "gpu", "greenlets", "hooks_311"),
     *("hooks_312", "known_work", "listeners", "memory", "metrics", "names", "natives"),
     *("operations", "options", "part", "phases", "process", "pushed", "ranges", "routine"),
     *("selection", "setprofile", "thread", "timers", "timing", "wrap"),
@@ -87,7 +87,7 @@ EXTENSIONS = [
     native(
         "gpu_counters",
         [
-            *("gpu_counters.c", "count_config.c", "count_context.c", "count_file.c"),
+            *("gpu_counters.c", "append.c", "count_config.c", "count_context.c", "count_file.c"),
             *("count_kernel.c", "count_region.c", "count_watch.c", "cupti_library.c"),
             *("cupti_range.c", "engine_host.c"),
         ],
@@ -98,8 +98,14 @@ EXTENSIONS = [
     native(
         "cupti",
         [
-            *("cupti.c", "collector.c", "cupti_buffers.c", "cupti_calls.c", "cupti_interest.c"),
-            *("cupti_kinds.c", "cupti_library.c", "cupti_replay.c", "cupti_states.c"),
+            *("cupti.c", "append.c", "collector.c", "cupti_buffers.c", "cupti_calls.c"),
+            *(
+                "cupti_interest.c",
+                "cupti_kinds.c",
+                "cupti_library.c",
+                "cupti_replay.c",
+                "cupti_states.c",
+            ),
             *("cupti_sums.c", "cupti_worker.c", "engine_host.c", "gpu_names.c", "gpu_part.c"),
             *("gpu_trace.c", "native_ranges.c", "nvtx.c", "part.c"),
         ],
@@ -109,7 +115,7 @@ EXTENSIONS = [
         "cupti_python",
         [
             *("cupti_python.c", "cupti_calls.c", "cupti_interest.c", "engine_host.c"),
-            *("native_ranges.c", "gpu_part.c", "part.c"),
+            *("append.c", "native_ranges.c", "gpu_part.c", "part.c"),
         ],
         "-fvisibility=hidden",
     ),

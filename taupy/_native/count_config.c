@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CACHE_CONTROL_SINCE 130400 /* CUPTI's version */
-
 Counting counting_setup;
 static int initialized; /* cuptiProfilerInitialize was called */
 
 void count_problem(const char *step, int code)
 {
     const char *name = NULL;
+    if (count_has_given_up())
+        return; /* which has been said */
     if (code != 0 && counting_setup.cupti->result_string != NULL)
         counting_setup.cupti->result_string(code, &name);
     count_file_line("error\t%s\t%d\t%s", step, code, name != NULL ? name : "");
@@ -53,8 +53,9 @@ static void host_close(CountContext *here)
 
 static int host_open(CountContext *here, const char *chip, const uint8_t *availability)
 {
-    PHostInitialize initialize = FILLED(PHostInitialize, host, .type = RANGE_PROFILER,
-                                        .chip = chip, .availability = availability);
+    PHostInitialize initialize =
+        FILLED_FOR(counting_setup.cupti->version, PHostInitialize, host, METRIC_SET_SINCE,
+                   metric_set, .type = RANGE_PROFILER, .chip = chip, .availability = availability);
     host_close(here);
     int code = RANGE(host_initialize, initialize);
     here->host = code == 0 ? initialize.host : NULL;
@@ -111,10 +112,9 @@ int config_set(CountContext *here, int range, int replay)
 
 static int enable(CountContext *here)
 {
-    PEnable enable = FILLED(PEnable, profiler, .context = here->context,
-                            .cache_control = CACHES_LEFT_ALONE);
-    if (counting_setup.cupti->version >= CACHE_CONTROL_SINCE)
-        enable.size = offsetof(PEnable, cache_control) + sizeof enable.cache_control;
+    PEnable enable = FILLED_FOR(counting_setup.cupti->version, PEnable, profiler,
+                                CACHE_CONTROL_SINCE, cache_control, .context = here->context,
+                                .cache_control = CACHES_LEFT_ALONE);
     if (here->profiler != NULL)
         return 0;
     TRY("enable", RANGE(enable, enable));
@@ -176,12 +176,14 @@ int config_leave_out_sass(CountContext *here)
 
 static void note_support(CountContext *here)
 {
-    PSupported supported = FILLED(PSupported, api, .device = here->device, .api = RANGE_PROFILER);
+    PSupported supported = FILLED_FOR(counting_setup.cupti->version, PSupported, api, SKU_SINCE,
+                                      sku, .device = here->device, .api = RANGE_PROFILER);
     char text[128];
     if (RANGE(supported, supported) != 0 || supported.supported == 3)
         return;
-    snprintf(text, sizeof text, "vgpu %d confidential %d cmp %d wsl %d sli %d", supported.vgpu,
-             supported.confidential, supported.cmp, supported.wsl, supported.sli);
+    snprintf(text, sizeof text, "vgpu %d confidential %d cmp %d wsl %d sli %d sku %d",
+             supported.vgpu, supported.confidential, supported.cmp, supported.wsl, supported.sli,
+             supported.sku);
     count_file_text("unsupported", here->chip, text);
 }
 
@@ -198,7 +200,9 @@ static int find_chip(CountContext *here)
 
 static int find_availability(CountContext *here)
 {
-    PAvailability available = FILLED(PAvailability, image, .context = here->context);
+    PAvailability available = FILLED_FOR(counting_setup.cupti->version, PAvailability, image,
+                                         DEVICE_LEVEL_SINCE, device_level,
+                                         .context = here->context);
     TRY("availability", RANGE(availability, available));
     uint8_t *image = calloc(1, available.size_of_image);
     TRY("availability", image == NULL ? 8 : 0);

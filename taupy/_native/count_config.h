@@ -17,6 +17,7 @@ typedef struct Counting { /* what all contexts have in common; set once */
     const char *run_folder; /* the metrics of each chip stand there, in gpu.counters */
     int by_region;
     int (*current_device)(int *); /* of libcuda; may be NULL */
+    int has_given_up; /* CUPTI, after a fatal error: nothing of it may be called; atomically */
 } Counting;
 
 extern Counting counting_setup;
@@ -48,7 +49,13 @@ typedef struct CountContext {
         here->step = what;                                                                         \
         return -1;                                                                                 \
     }
-#define RANGE(function, parameters) counting_setup.range->function(&(parameters))
+#define RANGE(function, parameters)                                                                \
+    (count_has_given_up() ? -1 : counting_setup.range->function(&(parameters)))
+
+static inline int count_has_given_up(void)
+{
+    return __atomic_load_n(&counting_setup.has_given_up, __ATOMIC_ACQUIRE);
+}
 
 /* All that there is to do but to start. What was done already, by a try that failed later, is not
  * done again. */

@@ -47,7 +47,7 @@ static void write_problem(const CountContext *here)
 {
     if (here->step != NULL)
         count_problem(here->step, here->code);
-    else
+    else if (!count_has_given_up())
         count_file_text("no metrics", here->chip != NULL ? here->chip : "?", "");
 }
 
@@ -111,12 +111,14 @@ CountContext *count_context(void *context)
     if (here == NULL)
         return NULL;
     prepare_once(here, AT_LAUNCH);
-    return __atomic_load_n(&here->state, __ATOMIC_ACQUIRE) != FAILED ? here : NULL;
+    return __atomic_load_n(&here->state, __ATOMIC_ACQUIRE) != FAILED && !count_has_given_up()
+               ? here
+               : NULL;
 }
 
 int count_context_is_ready(const CountContext *here)
 {
-    return __atomic_load_n(&here->state, __ATOMIC_ACQUIRE) == READY;
+    return __atomic_load_n(&here->state, __ATOMIC_ACQUIRE) == READY && !count_has_given_up();
 }
 
 void count_context_give_up(CountContext *here)

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "count_file.h"
-#include <errno.h>
+#include "append.h"
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static int file = -1;
+static int is_full; /* a limit or the disk: what stands there is read all the same; atomically */
 
 int count_file_open(const char *path)
 {
@@ -28,12 +29,10 @@ void count_file_line(const char *format, ...)
         return;
     }
     line[size] = '\n'; /* in place of the zero byte */
-    for (ssize_t done = 0, n; done <= size; done += n)
-        if ((n = write(file, line + done, (size_t)(size + 1 - done))) < 0) {
-            if (errno != EINTR)
-                break; /* the disk is full: what stands there is read all the same */
-            n = 0;
-        }
+    /* Of one that could not be written there may be a part, which the next would follow. */
+    if (!__atomic_load_n(&is_full, __ATOMIC_RELAXED) &&
+        append_whole(file, line, (size_t)size + 1, NULL, 0) != 0)
+        __atomic_store_n(&is_full, 1, __ATOMIC_RELAXED);
     free(line);
 }
 

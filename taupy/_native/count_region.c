@@ -29,7 +29,7 @@ static void region_begins(void)
         return;
     }
     PPush push = FILLED(PPush, name, .profiler = here->profiler, .name = "region");
-    int code = counting_setup.range->push(&push);
+    int code = RANGE(push, push);
     if (code != 0)
         count_problem("push", code);
     else
@@ -43,7 +43,7 @@ static void region_ends(CountContext *here)
     if (context_synchronize != NULL)
         context_synchronize();
     PProfiler pop = FILLED(PProfiler, profiler, .profiler = here->profiler);
-    int code = counting_setup.range->pop(&pop);
+    int code = RANGE(pop, pop);
     if (code != 0)
         count_problem("pop", code);
     int result = code != 0 ? -1 : count_stop(here, 0, values);

@@ -56,12 +56,12 @@ uint64_t count_unwatched(void) { return __atomic_load_n(&unwatched, __ATOMIC_REL
 static void tell(const char *name)
 {
     struct stat now;
-    int seconds = (int)(patience_ns / 1000000000);
-    count_file_line("stuck\t%s\t%d", name, seconds);
+    double seconds = (double)patience_ns / 1e9;
+    count_file_line("stuck\t%s\t%g", name, seconds);
     if (has_stderr && fstat(2, &now) == 0 && now.st_dev == first_stderr.st_dev &&
         now.st_ino == first_stderr.st_ino)
         dprintf(2,
-                "taupy: the kernel %.200s has not ended in %d s of being counted: it may wait for a "
+                "taupy: the kernel %.200s has not ended in %g s of being counted: it may wait for a "
                 "kernel of another GPU or process. Other threads' launches go on uncounted; if the "
                 "program stands still, end it: what was counted before is kept\n",
                 name, seconds);

@@ -1,4 +1,5 @@
 #include "cupti_buffers.h"
+#include "append.h"
 #include "collector.h"
 #include "cupti_calls.h"
 #include "cupti_records.h"
@@ -111,8 +112,8 @@ static void save(uint8_t *buffer, size_t valid)
 {
     uint64_t size = valid;
     void *record = NULL;
-    if (saved_names < 0 || write_whole(saved_buffers, &size, sizeof size) != 0 ||
-        write_whole(saved_buffers, buffer, valid) != 0)
+    if (saved_names < 0 ||
+        append_whole(saved_buffers, &size, sizeof size, buffer, valid) != 0)
         return;
     while (collector.cupti.next_record(buffer, valid, &record) == 0) {
         const char *name = NULL;

@@ -140,6 +140,9 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
     } else if (open->depth != 0 && --open->depth == 0) {
         uint64_t took = clock_ticks() - open->start;
         call_add(open->place << 14 | (uint64_t)domain << 12 | id, took);
+        int is_refused = call->result != NULL && *(const int *)call->result != 0;
+        if (is_refused && calls.interest[domain][id] & CALL_LAUNCHES) /* no record will come */
+            __atomic_sub_fetch(&calls.counters->launches, 1, __ATOMIC_RELAXED);
     }
 }
 

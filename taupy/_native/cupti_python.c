@@ -4,7 +4,7 @@
  * GIL and runs collectors/cupti_python_start.py; what is recorded there comes from NVIDIA's
  * cupti-python. The functions that cupti-python calls back are here: a Python function would
  * let signal handlers raise in the midst of a CUDA call, and be seen by the engine. Call
- * paths are noted as by the native collector (cupti_calls.h); records are only passed on. */
+ * paths are noted as by the native collector (cupti_calls.c); records are only passed on. */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -2,8 +2,8 @@
  *
  * Layouts are those of cupti_range_profiler.h, cupti_profiler_host.h, cupti_profiler_target.h
  * and cupti_target.h, the same from CUDA 12.6 to 13.5 but for what was appended. The size that CUPTI
- * is told is that of our last field's end, without padding: CUPTI knows its own and older sizes, and
- * refuses all others. */
+ * is told is that of the last field's end in its own version, without padding: CUPTI refuses what it
+ * does not know. */
 #ifndef TAUPY_CUPTI_RANGE_H
 #define TAUPY_CUPTI_RANGE_H
 
@@ -13,19 +13,27 @@
 #define HEAD                                                                                       \
     size_t size;                                                                                   \
     void *reserved
-#define FILLED(type, last, ...)                                                                    \
-    (type) { .size = offsetof(type, last) + sizeof(((type *)0)->last), __VA_ARGS__ }
+#define SIZE_UP_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
+#define FILLED(type, last, ...) (type) { .size = SIZE_UP_TO(type, last), __VA_ARGS__ }
+/* Of a structure that ends with another field in CUPTI `since` and later. */
+#define FILLED_FOR(version, type, last, since, newer, ...)                                         \
+    (type) {                                                                                       \
+        .size = (version) >= (since) ? SIZE_UP_TO(type, newer) : SIZE_UP_TO(type, last),           \
+        __VA_ARGS__                                                                                \
+    }
+/* As cuptiGetVersion tells; of 13.1 the first release has not yet the former. */
+enum { DEVICE_LEVEL_SINCE = 130101, SKU_SINCE = 130100, METRIC_SET_SINCE = 130200, CACHE_CONTROL_SINCE = 130400 };
 
 typedef struct { HEAD; } PInitialize;
-typedef struct { HEAD; void *context; size_t size_of_image; uint8_t *image; } PAvailability;
-typedef struct { HEAD; int device, supported, architecture, sli, vgpu, confidential, cmp, wsl, api; } PSupported;
+typedef struct { HEAD; void *context; size_t size_of_image; uint8_t *image; uint8_t device_level; } PAvailability;
+typedef struct { HEAD; int device, supported, architecture, sli, vgpu, confidential, cmp, wsl, api, sku; } PSupported;
 typedef struct { HEAD; size_t device; const char *name; } PChipName;
-typedef struct { HEAD; int type; const char *chip; const uint8_t *availability; void *host; } PHostInitialize;
+typedef struct { HEAD; int type; const char *chip; const uint8_t *availability; void *host; const char *metric_set; } PHostInitialize;
 typedef struct { HEAD; void *host; const char **names; size_t count; } PAddMetrics;
 typedef struct { HEAD; void *host; size_t bytes; } PImageSize;
 typedef struct { HEAD; void *host; size_t bytes; uint8_t *image; } PImage;
 typedef struct { HEAD; size_t bytes; const uint8_t *image; size_t passes; } PPasses;
-typedef struct { HEAD; void *context, *profiler; int cache_control; } PEnable; /* the last: since 13.4 */
+typedef struct { HEAD; void *context, *profiler; int cache_control; } PEnable;
 typedef struct { HEAD; void *profiler; } PProfiler;
 typedef struct { HEAD; void *profiler; const char **names; size_t count, ranges; uint32_t nodes; size_t bytes; } PDataSize;
 typedef struct { HEAD; void *profiler; size_t bytes; uint8_t *data; } PDataInitialize;

@@ -51,6 +51,13 @@ static void flush(uint32_t forced)
         collector.cupti.flush_all(forced);
 }
 
+/* The same while the program runs: nothing of it is put at risk. */
+static void flush_meanwhile(void)
+{
+    if (collector.cupti.version != CRASHES_IN_FLUSH)
+        flush(0);
+}
+
 static void synchronize(void)
 {
     const Cupti *cupti = &collector.cupti;
@@ -105,13 +112,12 @@ static void *work(void *unused)
             flush(1);
             buffers_drain();
         } else if (__atomic_load_n(&copy_asked, __ATOMIC_ACQUIRE) == COPY_ASKED) {
-            flush(0); /* what is complete; what runs belongs to the next one */
+            flush_meanwhile(); /* what is complete; what runs belongs to the next one */
             buffers_drain();
         } else if (!woken) {
             uint64_t launches = __atomic_load_n(launched, __ATOMIC_RELAXED);
-            if (launches != seen && collector.cupti.version != CRASHES_IN_FLUSH &&
-                !kinds_are_lent())
-                flush(0); /* what is complete goes to the file: it outlives a kill */
+            if (launches != seen && !kinds_are_lent())
+                flush_meanwhile(); /* what is complete goes to the file: it outlives a kill */
             seen = launches;
             buffers_drain();
         }
@@ -147,10 +153,10 @@ static int wait_for(sem_t *semaphore, uint32_t milliseconds)
 
 int worker_snapshot(const char *path)
 {
-    int saved = errno, result = -1, state = COPY_ASKED;
+    int saved = errno, result = GPU_LATE, state = COPY_ASKED;
     pthread_mutex_lock(&copy_lock);
     if (!__atomic_load_n(&calls.worker_begun, __ATOMIC_ACQUIRE))
-        result = 0; /* no context: nothing was launched */
+        result = GPU_COPIED; /* no context: nothing was launched */
     else if (worker_problem == 0 && !__atomic_load_n(&worker_gone, __ATOMIC_ACQUIRE) &&
              strlen(path) < sizeof copy_path) {
         strcpy(copy_path, path);
@@ -162,8 +168,9 @@ int worker_snapshot(const char *path)
             !__atomic_compare_exchange_n(&copy_asked, &state, COPY_NONE, 0, __ATOMIC_ACQ_REL,
                                          __ATOMIC_RELAXED))
             result = wait_for(&copied, collector.host->end_ms);
-        if (result == 0)
-            result = copy_failed;
+        result = result != 0 || copy_failed                           ? GPU_LATE
+                 : collector.cupti.version == CRASHES_IN_FLUSH ? GPU_NOT_FLUSHED
+                                                               : GPU_COPIED;
     }
     pthread_mutex_unlock(&copy_lock);
     errno = saved;

@@ -248,7 +248,11 @@ const char *gpu_snapshot(const char *path)
         return NULL; /* nothing is measured */
     if (taupy_gpu_host.snapshot == NULL)
         return "counters of kernels are read at the end";
-    return taupy_gpu_host.snapshot(path) == 0 ? NULL : "the GPU's records could not be had in time";
+    int result = taupy_gpu_host.snapshot(path);
+    return result == GPU_COPIED        ? NULL
+           : result == GPU_NOT_FLUSHED ? "this CUPTI (13.0 before its update 1) can crash when it is "
+                                         "asked for records before the end"
+                                       : "the GPU's records could not be had in time";
 }
 
 void gpu_lend(int begins)

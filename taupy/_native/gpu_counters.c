@@ -269,6 +269,8 @@ static void launch_call(enum LaunchKind kind, int domain, const CallbackData *ca
 static void note_state(uint32_t id, const StateData *state)
 {
     static int noted;
+    if (id == STATE_FATAL)
+        __atomic_store_n(&counting_setup.has_given_up, 1, __ATOMIC_RELEASE);
     if (__atomic_fetch_add(&noted, 1, __ATOMIC_RELAXED) >= STATES_AT_MOST)
         return;
     char where[64];

@@ -17,6 +17,10 @@ typedef struct GpuPlace {
     uint64_t launch; /* node that launched work belongs to; 0: nobody knows */
 } GpuPlace;
 
+/* Of a snapshot: the GPU's work is in it; it could not be had in time; or CUPTI is not asked for it
+ * before the end, and only what it gave of itself is there. */
+enum { GPU_COPIED = 0, GPU_LATE = -1, GPU_NOT_FLUSHED = 1 };
+
 typedef struct GpuHost {
     uint32_t version;
     uint32_t enabled;           /* measure GPU work in this process, if there is any */
@@ -38,7 +42,7 @@ typedef struct GpuHost {
     /* Set by the collector when it has begun. */
     void (*end)(int last);      /* deliver what is under way; `last`: and nothing follows */
     void (*forked)(void);       /* in a forked child */
-    int (*snapshot)(const char *path); /* what is complete goes into this file; 0: it did */
+    int (*snapshot)(const char *path); /* what is complete goes into this file; GPU_COPIED ... */
     void (*region)(int begins); /* of the calling thread; may wait for the GPU; or NULL */
     void (*lend)(int begins);   /* the program's torch.profiler takes CUPTI's records from now
                                    on, or no more; or NULL */

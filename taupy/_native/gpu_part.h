@@ -86,7 +86,7 @@ typedef struct GpuLive {
 typedef struct GpuCounters {
     uint64_t state;           /* GpuState */
     uint64_t records, buffers;
-    uint64_t launches;        /* calls that start work on a GPU, seen when they began */
+    uint64_t launches;        /* calls that start work on a GPU, but for those that were refused */
     uint64_t kernels;         /* records of kernels */
     uint64_t untimed;         /* the GPU gave no times */
     uint64_t dropped;         /* CUPTI says so */

@@ -1,7 +1,6 @@
 #include "gpu_trace.h"
-#include <errno.h>
+#include "append.h"
 #include <stdlib.h>
-#include <unistd.h>
 
 #define SLOTS_AT_MOST 256
 #define TRACE_BLOCK 1024
@@ -27,28 +26,15 @@ uint32_t trace_slot(Trace *trace, const GpuWork *key)
     return i;
 }
 
-/* All of it, past signals. No buffer of the C library stands in between: a forked child would flush
- * its parent's into the same file. */
-int write_whole(int file, const void *data, size_t size)
-{
-    const char *at = data;
-    while (size > 0) {
-        ssize_t written = write(file, at, size);
-        if (written < 0 && errno != EINTR)
-            return -1;
-        at += written > 0 ? written : 0;
-        size -= written > 0 ? (size_t)written : 0;
-    }
-    return 0;
-}
-
 static void slot_flush(Trace *trace, TraceSlot *slot)
 {
     GpuTraceBlock head = {GPU_TRACE_MAGIC, (uint32_t)(slot - trace->slots), slot->count};
     if (slot->count == 0 || trace->file < 0)
         return;
-    if (write_whole(trace->file, &head, sizeof head) != 0 ||
-        write_whole(trace->file, slot->records, slot->count * sizeof *slot->records) != 0)
+    /* A block that is there in part ends what is read of the file. */
+    trace->is_full |= append_whole(trace->file, &head, sizeof head, slot->records,
+                                   slot->count * sizeof *slot->records) != 0;
+    if (trace->is_full)
         *trace->lost += slot->count;
     slot->count = 0;
 }

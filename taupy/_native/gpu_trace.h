@@ -11,6 +11,7 @@ typedef struct TraceSlot {
 
 typedef struct Trace {
     int file; /* descriptor; -1: no single activities are kept */
+    int is_full; /* what comes now is lost */
     uint64_t *lost; /* is added to */
     TraceSlot *slots;
     uint32_t slot_count;
@@ -23,8 +24,5 @@ int trace_begin(Trace *trace, uint64_t *lost);
 uint32_t trace_slot(Trace *trace, const GpuWork *key);
 void trace_add(Trace *trace, uint32_t slot, GpuTraceRecord record);
 void trace_flush(Trace *trace);
-
-/* All of it, past signals; not 0: it could not be written. */
-int write_whole(int file, const void *data, size_t size);
 
 #endif

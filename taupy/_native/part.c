@@ -1,6 +1,7 @@
 /* See part.h. No Python here. */
 #define _GNU_SOURCE
 #include "part.h"
+#include "append.h"
 #include "clock.h"
 
 #include <errno.h>
@@ -109,20 +110,12 @@ static int open_own(const char *path, int flags)
     return fd;
 }
 
-/* May a file have so many bytes? To let it grow beyond would raise SIGXFSZ in the program. */
-static int may_have(uint64_t bytes)
-{
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-           limit.rlim_cur >= bytes;
-}
-
 /* Allocate [from, to) of a file. Below its size that is not limited by RLIMIT_FSIZE, except where
  * posix_fallocate has to write. */
 static int allocate(int fd, uint64_t from, uint64_t to)
 {
     struct stat status;
-    if (may_have(to))
+    if (file_may_have(to))
         return posix_fallocate(fd, (off_t)from, (off_t)(to - from));
     if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < to)
         return -1;
@@ -139,7 +132,7 @@ static void *map_file(uint64_t from, uint64_t to, uint64_t *end)
     if (fd < 0)
         return NULL;
     if (allocate(fd, from, to) == 0) {
-        if (*end > to && !(may_have(*end) && ftruncate(fd, (off_t)*end) == 0))
+        if (*end > to && !(file_may_have(*end) && ftruncate(fd, (off_t)*end) == 0))
             *end = to;
         memory = mmap(NULL, *end - from, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
     }
@@ -356,7 +349,7 @@ static int is_missing(const PartHeader *part)
 /* The chunks in memory go where they belong, the first one last, since it has the header. */
 static int write_missing(PartHeader *part)
 {
-    int fd = may_have(part->used) ? open_own(path_of_part, O_RDWR) : -1, failed = fd < 0;
+    int fd = file_may_have(part->used) ? open_own(path_of_part, O_RDWR) : -1, failed = fd < 0;
     for (uint64_t i = part->chunk_count; !failed && i-- > 0;) {
         Chunk *chunk = &part->chunks[i];
         uint64_t offset = chunk_offset(chunk), size = chunk_end(part, i) - offset;
@@ -379,7 +372,7 @@ static int write_missing(PartHeader *part)
 static void write_spill(const PartHeader *part)
 {
     char new[4096];
-    PartHeader *header = may_have(part->used) ? header_of_file(part) : NULL;
+    PartHeader *header = file_may_have(part->used) ? header_of_file(part) : NULL;
     if (header == NULL ||
         snprintf(new, sizeof new, "%s.new", spill_of_part) >= (int)sizeof new) {
         free(header);
@@ -427,7 +420,7 @@ int part_copy(PartHeader *part, const char *path, uint64_t state)
     if (fd < 0)
         return -1;
     ClockPair now = clock_pair();
-    PartHeader *header = may_have(part->used) ? header_of_file(part) : NULL;
+    PartHeader *header = file_may_have(part->used) ? header_of_file(part) : NULL;
     int failed = header == NULL;
     if (!failed) {
         header->state = state;
@@ -511,7 +504,7 @@ static int append(const PartHeader *part, int fd, const char *name)
     struct { Block block; FoldedName name; } head = {
         .block = {.kind = BLOCK_PART, .size = sizeof head + header->used}};
     uint64_t at = folded.used, begin = at;
-    int failed = strlen(name) >= sizeof head.name.text || !may_have(at + head.block.size);
+    int failed = strlen(name) >= sizeof head.name.text || !file_may_have(at + head.block.size);
     if (!failed) {
         strcpy(head.name.text, name);
         failed = write_all(fd, &head, sizeof head, at) != 0 ||

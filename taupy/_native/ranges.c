@@ -182,7 +182,7 @@ static Thread *range_place(Node **node)
     return thread;
 }
 
-/* The rest: what nvtx.h calls. */
+/* The rest: what nvtx.c calls. */
 
 uint64_t range_start(const char *name)
 {

@@ -11,7 +11,7 @@
 
 extern Listener ranges_listener;
 
-/* What nvtx.h calls. 0: it is not measured. */
+/* What nvtx.c calls. 0: it is not measured. */
 uint64_t range_start(const char *name);
 void range_end(uint64_t id);
 /* `payload`: a number that came with it; NULL if none did. */

@@ -134,8 +134,10 @@ def _take(part: CountPart, cell: list[str]) -> None:
             part.said.append(f"{cell[1]}: {cupti_errors.cause(code, cell[3])}")
         case "state":
             code = int(cell[2])
-            reason = cupti_errors.cause(code, cell[3])
-            part.said.append(f"CUPTI had an internal {cell[1]}: {reason}")
+            words = f" ({cell[3]})" if cell[3] else ""
+            part.said.append(
+                f"CUPTI had an internal {cell[1]}{words}: {cupti_errors.cause(code, '')}"
+            )
         case "stuck":
             part.said.append(
                 f"{short_name(demangled(cell[1]))} had not ended after {cell[2]} s of being "
@@ -269,6 +271,9 @@ def _health(part: CountPart) -> dict[str, str]:
             f"{number} launches were not counted cleanly (another kernel ran at the same time, or "
             f"a pass is missing) and are left out: {names}"
         )
-    if not part.ended and not part.said:
-        health["gpu_cut_off"] = "the program was killed: how often kernels ran in all is not known"
+    if not part.ended and (part.counted or not part.said):
+        health["gpu_cut_off"] = (
+            "the program was killed, or limited the size of its files, or the disk was full: "
+            "counts after that are missing, and how often kernels ran in all is not known"
+        )
     return health

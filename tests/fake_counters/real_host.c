@@ -15,13 +15,14 @@ int main(int count, char **arguments)
         "smsp__inst_executed.sum", "smsp__warps_launched.sum", "bogus__metric.sum",
         "gpu__time_duration.sum",  "dram__bytes_read.sum",     "sm__cycles_elapsed.max"};
     static RangeProfiler range;
+    static Cupti cupti; /* of no version: the sizes of CUPTI 12.6 */
     if (count < 4 || dlopen(arguments[2], RTLD_NOW | RTLD_GLOBAL) == NULL ||
         count_file_open(arguments[3]) != 0)
         return 2;
     void *library = dlopen(arguments[1], RTLD_NOW);
     if (library == NULL || range_functions(&range, library) != NULL)
         return 3;
-    counting_setup.range = &range;
+    counting_setup = (Counting){.range = &range, .cupti = &cupti};
     for (int i = 0; i < 3; i++) {
         static const char *names[6];
         CountContext here = {.names = names, .count = 6};

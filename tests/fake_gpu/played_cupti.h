@@ -8,8 +8,10 @@ int version(); /* of CUDA: 1300 for 13.0 */
  * tried with the host functions of CUPTI 12.6, 13.0 and 13.1. */
 int is_known_size(const char *structure, size_t size);
 #define SIZED(structure, p)                                                                        \
-    if (!is_known_size(#structure, (p)->structSize))                                               \
+    if (!is_known_size(#structure, (p)->structSize) || is_finalized(#structure))                   \
         return CUPTI_ERROR_INVALID_PARAMETER
+
+int is_finalized(const char *structure); /* then nothing may be called */
 
 void *driver();
 int driver_is_ready();

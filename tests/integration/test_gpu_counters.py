@@ -17,7 +17,10 @@ from tests.fake_gpu import PRELUDE
 
 REAL_HOST = Path(__file__).parent.parent / "fake_counters" / "real_host.c"
 NATIVE = Path(__file__).parents[2] / "taupy" / "_native"
-COLLECTOR = ("count_config", "count_context", "count_file", "count_watch", "cupti_range")
+COLLECTOR = (
+    *("append", "count_config", "count_context", "count_file", "count_watch"),
+    "cupti_range",
+)
 
 PROGRAM = (
     PRELUDE
@@ -213,6 +216,12 @@ def test_a_kernel_launched_by_a_librarys_handle_has_its_name(gpu, nowhere):
     assert kernels(gpu, "gld") == {"gemm": (20, 2)}
 
 
+def test_a_kernel_that_nobody_can_name_is_counted_as_such(gpu):
+    source = PROGRAM + "for _ in range(2): cuda.fake_nameless_launch(0, 7, u64(10))\n"
+    gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "gld") == {"(a kernel without a name)": (20, 2)}
+
+
 @pytest.mark.parametrize("by_the_driver", [0, 1])
 def test_a_launch_that_is_refused_changes_nothing_for_those_after_it(gpu, by_the_driver):
     gpu.environment["FAKE_RANGE"] = "one pass"
@@ -238,17 +247,17 @@ WAITING = PROGRAM + (
 
 
 def test_a_kernel_that_waits_for_another_gpu_is_told_of_and_the_program_goes_on(gpu):
-    (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 1500\n")
+    (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 400\n")
     source = WAITING + (
         "wait(1); thread.join()\nfor _ in range(3): wait(0); launch(DRIVER, 'after', work=7)\n"
     )
     done = gpu.run(source, "--metrics", "gld")
     assert done.returncode == 0
-    assert "the kernel _Z14wait_for_peersPf has not ended in 1 s of being counted" in done.stderr
+    assert "the kernel _Z14wait_for_peersPf has not ended in 0.4 s of being counted" in done.stderr
     assert kernels(gpu, "gld") == {"before": (5, 1), "after": (21, 3)}
     assert "wait_for_peers" in gpu.metadata("taupy.health.gpu_refused")
     said = gpu.metadata("taupy.health.gpu_counters")
-    assert "wait_for_peers had not ended after 1 s" in said
+    assert "wait_for_peers had not ended after 0.4 s" in said
     assert "1 launches meanwhile are neither counted nor among the calls" in said
 
 
@@ -286,7 +295,59 @@ def test_what_cupti_tells_as_a_state_stands_in_the_trial(gpu):
         "launch(DRIVER, 'k')\nctypes.CDLL('libcupti.so.13').fake_state(2, 26, b'another\\ttool')\n"
     )
     gpu.run(source, "--metrics", "gld")
-    assert "internal error: another tool holds" in gpu.metadata("taupy.health.gpu_counters")
+    assert "internal error (another tool): another tool holds" in gpu.metadata(
+        "taupy.health.gpu_counters"
+    )
+
+
+@pytest.mark.parametrize("when", ["before", "within"])
+def test_after_a_fatal_error_nothing_of_cupti_is_called(gpu, when):
+    """The engine goes on to tell of regions: CUPTI has finalized itself."""
+    gpu.environment["FAKE_RANGE"] = "one pass"
+    fatal = "ctypes.CDLL('libcupti.so.13').fake_state(1, 999, b'out of device memory')\n"
+    source = PROGRAM + (
+        "import taupy\n"
+        "launch(DRIVER, 'before', work=1000)\n"
+        "def step(n):\n"
+        "    with taupy.region('step'):\n"
+        "        launch(RUNTIME, 'k', work=5)\n"
+        f"        if n == 1 and {when == 'within'}: {fatal}"
+        f"    if n == 0 and {when == 'before'}: {fatal}"
+        "for n in range(3): step(n)\n"
+    )
+    done = gpu.run(source, "--metrics", "gld", "--counters-at", "regions")
+    assert done.returncode == 0 and "after it was finalized" not in done.stderr
+    assert kernels(gpu, "gld") == {"step": (5, 1)}
+    said = gpu.metadata("taupy.health.gpu_counters")
+    assert said.startswith("CUPTI had an internal fatal error (out of device memory): ")
+    assert ";" not in said  # nothing that was not called has failed
+
+
+def test_counting_stops_with_cupti(gpu):
+    source = PROGRAM + (
+        "launch(DRIVER, 'k')\n"
+        "ctypes.CDLL('libcupti.so.13').fake_state(1, 999, b'out of device memory')\n"
+        "launch(DRIVER, 'k')\n"
+    )
+    done = gpu.run(source, "--metrics", "gld")
+    assert done.returncode == 0 and "after it was finalized" not in done.stderr
+    assert kernels(gpu, "gld") == {"k": (10, 1)}
+
+
+def test_a_limit_on_the_size_of_files_ends_what_is_counted_not_the_program(gpu):
+    source = PROGRAM + (
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+        "for n in range(20): launch(DRIVER, f'k{n}')\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, -1))\n"
+        "for n in range(20, 60): launch(DRIVER, f'k{n}')\n"
+        "print('ran')\n"
+    )
+    done = gpu.run(source, "--metrics", "gld")
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    counted = kernels(gpu, "gld")
+    assert 20 <= len(counted) < 60 and set(counted.values()) == {(10, 1)}
+    assert "limited the size of its files" in gpu.metadata("taupy.health.gpu_cut_off")
 
 
 def test_a_forked_child_adds_nothing_to_what_its_parent_has_counted(gpu):

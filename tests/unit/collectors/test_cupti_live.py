@@ -775,6 +775,54 @@ def test_a_cupti_that_crashes_when_it_is_flushed_is_flushed_at_the_end_only(gpu)
     assert "13.0.85" in health(profile, "gpu_early_cupti")
 
 
+def test_a_snapshot_does_not_flush_a_cupti_that_crashes_and_says_what_is_missing(gpu):
+    gpu.told["FAKE_API"] = "130000"
+    gpu.run(
+        "import taupy\ninit()\nlaunch('k')\ntaupy.snapshot('warm')\n"
+        "print(ctypes.CDLL('libcupti.so.13').fake_flushes())\n"
+    )
+    found = snapshots(gpu)
+    assert gpu.printed == "0\n" and sum(work(found[""]).values()) == 1
+    assert "13.0 before its update 1" in health(found["warm"], "snapshot_gpu")
+
+
+@pytest.mark.parametrize("by_the_driver", [0, 1])
+def test_a_launch_that_is_refused_is_a_call_without_a_kernel(gpu, by_the_driver):
+    profile = gpu.run(
+        f"init()\ndef refused(): return cuda.fake_refused_launch(text('k'), 0, {by_the_driver})\n"
+        "for _ in range(3): assert refused() == 9\nlaunch('k')\n"
+    )
+    assert work(profile) == {"<module> / launch / k": 1}
+    assert host_calls(profile) == {
+        "<module> / refused / cudaLaunchKernel": 3, "<module> / launch / cudaLaunchKernel": 1
+    }  # fmt: skip
+    assert not [name for name in profile.metadata if name.startswith("taupy.health.")]
+
+
+def test_a_program_of_refused_launches_only_is_not_said_to_lack_records(gpu):
+    profile = gpu.run("init()\nfor _ in range(3): cuda.fake_refused_launch(text('k'), 0, 0)\n")
+    assert not work(profile)
+    assert not [name for name in profile.metadata if name.startswith("taupy.health.")]
+
+
+@pytest.mark.parametrize("left", [0, 1 << 20])
+def test_a_limit_on_the_size_of_files_shortens_a_trace_and_the_program_goes_on(gpu, left):
+    profile = gpu.run(
+        "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\ninit()\n"
+        "for i in range(4000): launch('k')\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({left}, -1))\n"
+        "for i in range(36000): launch('k')\nprint('ran')\n",
+        "--trace",
+    )
+    assert gpu.printed == "ran\n"
+    assert sum(work(profile).values()) == 40_000
+    # Of each launch a kernel and two calls of the API, 40 bytes each.
+    written = 3 * 40_000 - int(health(profile, "lost").split()[0])
+    assert bool(left) * 20_000 <= written <= left // 40
+    (stream,) = streams(profile).values()
+    assert bool(list(stream.activities)) == bool(left)
+
+
 def test_less_than_a_second_to_end_in_is_not_none(gpu):
     (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 900\n")
     profile = gpu.run("init()\nlaunch('k', took=100_000_000)\n")
