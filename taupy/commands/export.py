@@ -34,7 +34,6 @@ from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 
 STANDARD_OUTPUT = "-"
-_WITH_TIMELINES = ("perfetto", "chrome", "json")
 _LARGE = 64 << 20  # bytes, from where on folding is worth a hint
 _FOLDING = ", ".join(one.name for one in registry.writers() if one.folds)
 
@@ -65,7 +64,6 @@ def run(args: argparse.Namespace) -> int:
     from taupy.profiledb.reader import read_profile
 
     format = _format(args)
-    assert format.write is not None
     folding = _folding(args, format)
     target = None if args.output == STANDARD_OUTPUT else Path(args.output)
     if target is None and format.folder:
@@ -80,21 +78,16 @@ def run(args: argparse.Namespace) -> int:
         profile, count = folded(profile, folding)
         notes.append(f"{count:,} call paths were folded into their callers")
     with bar.shown() as progress, _written(target, format) as draft:
-        lost = notes + list(format.write(profile, draft, progress))
+        notes += registry.exported(profile, format, draft, progress)
         if folding is None and format.folds and draft.stat().st_size > _LARGE:
             size = units.prefixed(draft.stat().st_size, "B")
-            lost.append(f"{size}; --min-share 0.1 folds call paths below 0.1 % of the total")
-        if format.name not in _WITH_TIMELINES and any(one.samples for one in profile.threads):
-            lost.append(
-                f"not written: values over time; {', '.join(_WITH_TIMELINES)} and `taupy query` "
-                "have them"
-            )
+            notes.append(f"{size}; --min-share 0.1 folds call paths below 0.1 % of the total")
         if draft.suffix.lower() == ".gz" and not format.folder:
             _pack(draft)
     name = f"{trial.application}/{trial.experiment}/{trial.name}"
     place = "standard output" if target is None else str(target)
     say(f"trial {trial.id} ({name}) written to {place}, {format.title}")
-    for line in lost:
+    for line in notes:
         say(f"note: {line}")
     return 0
 

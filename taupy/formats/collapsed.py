@@ -16,6 +16,7 @@ from pathlib import Path
 
 from taupy.escaping import visible
 from taupy.formats import limits
+from taupy.formats.capabilities import SAMPLES, one_metric
 from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
@@ -37,8 +38,6 @@ from taupy.model.profile import (
     ThreadProfile,
     Timer,
 )
-
-SAMPLES = Metric("samples", "count")
 
 _ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
 
@@ -131,7 +130,9 @@ def _thread(place: str) -> Thread:
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
-    metric = _shown(profile)
+    metric = one_metric(profile)
+    if metric is None:
+        raise nothing_to_write("collapsed stacks hold values above 0", profile)
     names = [_frame(timer.full_name) for timer in profile.timers]
     unit = "ns" if metric == TIME else _frame(f"{metric.name} {metric.unit or 'count'}")
     without = lines = 0
@@ -156,23 +157,10 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
                 progress.advance()
     if not lines:
         raise nothing_to_write("collapsed stacks hold values above 0", profile)
-    lost = [
-        f"not written: calls, user events, metrics other than {metric.name} (collapsed stacks hold "
-        "exclusive values)"
-    ]
-    lost += unsummed(profile, metric.name, "exclusive")
+    lost = unsummed(profile, metric.name, "exclusive")
     if without:
-        lost.append(f"not written: {without} threads without the metric {metric.name}")
+        lost.append(f"{without} threads without the metric {metric.name}")
     return lost
-
-
-def _shown(profile: Profile) -> Metric:
-    """`time`; else samples, else the first."""
-    there = {metric.name: metric for metric in profile.metrics}
-    for name in (TIME.name, SAMPLES.name, *there):
-        if name in there:
-            return there[name]
-    raise nothing_to_write("collapsed stacks hold values above 0", profile)
 
 
 def _number(value: float) -> str:
@@ -200,5 +188,6 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=frozenset(("routines", "call paths", "threads", "streams")),
     folds=True,
 )

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from taupy.escaping import csv_cell
-from taupy.formats import tables
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.formats.tables import TABLES, Table
@@ -26,7 +25,7 @@ def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> 
         writer.writerow([name for name, _ in table.columns])
         for row in table.rows(profile, progress):
             writer.writerow([_cell(value) for value in row])
-    return tables.lost(table)
+    return []
 
 
 def _cell(value: Any) -> Any:
@@ -40,6 +39,7 @@ FORMATS = tuple(
         suffixes=(".csv",) if table.name == "flat" else (f".{table.name}.csv",),
         recognises=lambda path, first_bytes: False,
         write=partial(_write, table),
+        holds=table.holds,
         folds=table.name == "callpaths",
     )
     for table in TABLES

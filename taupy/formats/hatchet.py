@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from taupy.formats.capabilities import VALUES
 from taupy.formats.hatchet_read import read, recognises
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
@@ -25,11 +26,8 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     progress.begin(target.name, 2 * sum(len(one.tree) for one in profile.threads))
     with open(target, "w", encoding="ascii", newline="\n") as out:
         out.writelines(_document(profile, progress))
-    lost = ["not written: user events, metadata, launches, activities (it holds call paths only)"]
     units = ", ".join(f"{metric.name} in {metric.unit or 'counts'}" for metric in profile.metrics)
-    if units:
-        lost.append(f"not written: units (Hatchet knows none); values are: {units}")
-    return lost
+    return [f"units (Hatchet knows none); values are: {units}"] if units else []
 
 
 def _document(profile: Profile, progress: Progress) -> Iterator[str]:
@@ -111,5 +109,6 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=VALUES | {"call paths"},
     folds=True,
 )

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from taupy.errors import TaupyError
-from taupy.formats import tables
 from taupy.formats.progress import SILENT, Progress
 from taupy.formats.registry import Format
 from taupy.formats.tables import TABLES, Table
@@ -51,7 +50,7 @@ def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> 
                 for place, field in enumerate(schema)
             ]
             writer.write_batch(pyarrow.record_batch(columns, schema=schema))
-    return tables.lost(table)
+    return []
 
 
 def _whole_columns(table: Table, profile: Profile) -> set[str]:
@@ -85,6 +84,7 @@ FORMATS = tuple(
         suffixes=(".parquet",) if table.name == "flat" else (f".{table.name}.parquet",),
         recognises=lambda path, first_bytes: False,
         write=partial(_write, table),
+        holds=table.holds,
         folds=table.name == "callpaths",
     )
     for table in TABLES

@@ -17,7 +17,16 @@ from taupy.formats import protowire as wire
 from taupy.formats.perfetto_read import read, recognises
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.formats.tracks import Counter, Slice, Track, Tracks, frames, launches_by_row, tracks
+from taupy.formats.tracks import (
+    TIMELINE,
+    Counter,
+    Slice,
+    Track,
+    Tracks,
+    frames,
+    launches_by_row,
+    tracks,
+)
 from taupy.model.gpu import Launch
 from taupy.model.profile import Profile
 
@@ -209,4 +218,5 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=TIMELINE,
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from taupy.formats import protowire as wire
+from taupy.formats.capabilities import VALUES
 from taupy.formats.pprof_read import read
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
@@ -203,17 +204,9 @@ def _stack(parent: Any, locations: list[int], row: int) -> bytes:
 def _lost(profile: Profile, writer: _Writer) -> list[str]:
     lost = unsummed(profile, None, "exclusive")
     if writer.rounded:
-        lost.append("not written: fractions of values; they are whole numbers")
+        lost.append("fractions of values; they are whole numbers")
     if writer.absent:
-        lost.append("not written: what was not measured; it is 0")
-    if any(one.user_events for one in profile.threads):
-        lost.append("not written: user events")
-    if any(one.launches for one in profile.threads):
-        lost.append("not written: launch configurations of kernels, devices")
-    if any(True for one in profile.threads for _ in one.activities):
-        lost.append("not written: single activities and their moments")
-    if profile.node_metadata:
-        lost.append("not written: metadata of single nodes")
+        lost.append("what was not measured; it is 0")
     return lost
 
 
@@ -224,5 +217,6 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=VALUES | {"call paths", "metadata"},
     folds=True,
 )

@@ -207,12 +207,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     }
     with open(target, "wb") as out:
         marshal.dump(stats, out)
-    lost = ["not written: whole call paths, metrics other than time (it holds direct callers only)"]
-    if len(host) > 1:
-        lost.append(f"not written: single threads; the times of {len(host)} are summed up")
-    if len(host) < len(profile.threads):
-        lost.append(f"not written: {len(profile.threads) - len(host)} streams of GPUs")
-    return lost
+    return []
 
 
 def _add_thread(
@@ -264,4 +259,5 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=frozenset(("routines", "calls")),
 )

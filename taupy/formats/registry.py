@@ -11,6 +11,7 @@ Modules import nothing heavy until they read or write. To add one:
         recognises=lambda path, first_bytes: ...,
         read=read,                             # (source, progress) -> Iterator[Profile]
         write=write,                           # (profile, target, progress) -> what is lost
+        holds=frozenset(("routines", ...)),    # what of a trial it writes
     )
 
 A file is recognised by its content. `recognises` gets the first 64 KiB, unpacked where
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from taupy.errors import FormatError, UsageError
+from taupy.formats.capabilities import EVERYTHING, Part, left_out
 from taupy.formats.limits import UTF16_MARKS, gzip_fault
 from taupy.formats.progress import Progress
 from taupy.model.profile import Profile
@@ -94,9 +96,10 @@ class Format:
             left out or made up it says in the metadata IMPORT_NOTES. The command fills in
             `source`, and real uuids: a reader writes "" into a single trial, "1", "2" ...
             into several. None: this format is not read.
-        write: writes one profile to `target`, which is not there yet, and returns what
-            the format cannot carry, a line each, empty where nothing is lost. None:
-            this format is not written.
+        write: writes one profile to `target`, which is not there yet, and returns what of
+            the parts it holds is lost nevertheless, a line each. None: this format is not
+            written. (`exported` writes, and says all.)
+        holds: the parts of a trial that `write` writes.
         folder: `write` makes a folder, not a file.
         folds: files hold call paths for people to look at, and small ones may be folded
             (`folding.py`).
@@ -112,6 +115,7 @@ class Format:
     recognises: Callable[[Path, bytes], bool]
     read: Callable[[Path, Progress], Iterator[Profile]] | None = None
     write: Callable[[Profile, Path, Progress], list[str]] | None = None
+    holds: frozenset[Part] = EVERYTHING
     folder: bool = False
     folds: bool = False
     keeps_source: bool = False
@@ -130,6 +134,16 @@ def readers() -> list[Format]:
 
 def writers() -> list[Format]:
     return [one for one in formats() if one.write is not None]
+
+
+def exported(profile: Profile, format: Format, target: Path, progress: Progress) -> list[str]:
+    """Write a profile in a format that is written; what the file does not hold, a line each."""
+    assert format.write is not None
+    lost = format.write(profile, target, progress)
+    for part, words in left_out(profile, format.holds):
+        others = ", ".join(one.name for one in writers() if part in one.holds)
+        lost.append(f"{words}; formats with them: {others}")
+    return [f"not written: {line}" for line in lost]
 
 
 def reader(name: str) -> Format:

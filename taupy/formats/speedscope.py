@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from taupy.formats import json_pieces
+from taupy.formats.capabilities import VALUES
 from taupy.formats.json_pieces import Pieces
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
@@ -321,8 +322,7 @@ def _from_title(one: _Profile, titles: set[str]) -> tuple[Thread, Metric | None]
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    lost = ["not written: calls, user events (speedscope holds exclusive values of call paths)"]
-    lost += unsummed(profile, None, "exclusive")
+    lost = unsummed(profile, None, "exclusive")
     units = {metric.name: metric.unit for metric in profile.metrics}
     progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
     overlapping = 0
@@ -347,7 +347,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             progress.advance(len(measured.tree))
         out.write("]}\n")
     if overlapping:
-        lost.append(f"not written: {overlapping} activities that overlap others on their stream")
+        lost.append(f"{overlapping} activities that overlap others on their stream")
     return lost
 
 
@@ -457,5 +457,6 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=VALUES - {"calls"} | {"call paths", "activities"},
     folds=True,
 )

@@ -149,8 +149,7 @@ def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:
     lost = "inclusive" if kept == "exclusive" else "exclusive"
     how = "the sum of what is below" if kept == "exclusive" else "what is above the sum of callees"
     return [
-        f"not written: {lost} values of {count} call paths, whose callees are not all known; "
-        f"readers show {how}"
+        f"{lost} values of {count} call paths, whose callees are not all known; readers show {how}"
     ] * bool(count)
 
 

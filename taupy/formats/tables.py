@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from taupy.formats.capabilities import VALUES, Part
 from taupy.formats.progress import Progress
 from taupy.model.forest import outermost
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer, UserEvent
@@ -53,12 +54,14 @@ class Table:
         what: for people.
         columns: names and types; None stands in any column for what is absent.
         rows: makes the rows, telling how far it is.
+        holds: what of a trial it has.
     """
 
     name: str
     what: str
     columns: tuple[tuple[str, Type], ...]
     rows: Callable[[Profile, Progress], Rows]
+    holds: frozenset[Part]
 
 
 def _flat(profile: Profile, progress: Progress) -> Rows:
@@ -167,7 +170,7 @@ def _known(value: float) -> float | None:
 
 
 TABLES = (
-    Table("flat", "the flat profile", (*_THREAD, *_TIMER, *_VALUES), _flat),
+    Table("flat", "the flat profile", (*_THREAD, *_TIMER, *_VALUES), _flat, VALUES),
     Table(
         "callpaths",
         "call paths",
@@ -181,6 +184,7 @@ TABLES = (
             *_VALUES,
         ),
         _callpaths,
+        VALUES | {"call paths"},
     ),
     Table(
         "events",
@@ -198,11 +202,6 @@ TABLES = (
             ("stddev", "number"),
         ),
         _events,
+        frozenset(("user events", "threads", "streams")),
     ),
 )
-
-
-def lost(table: Table) -> list[str]:
-    """What one table does not have of a profile."""
-    others = ", ".join(other.what for other in TABLES if other is not table)
-    return [f"not written: {others}, metadata, launches, activities (it holds {table.what} only)"]

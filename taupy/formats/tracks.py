@@ -11,12 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from taupy import units
+from taupy.formats.capabilities import Part
 from taupy.formats.stacks import nothing_to_write, unsummed
 from taupy.model.gpu import Activity, ActivityKind, Launch
 from taupy.model.profile import ROOT_TIMER, TIME, Profile, Samples, Thread, ThreadProfile
+
+TIMELINE: Final = frozenset[Part](
+    ("routines", "call paths", "calls", "threads", "streams", "launches", "activities", "samples")
+)
+"""What of a trial a timeline holds."""
 
 _KINDS: dict[str, ActivityKind] = {"GPU_KERNEL": "kernel", "GPU_COPY": "copy", "GPU_SYNC": "sync"}
 
@@ -107,30 +113,29 @@ def tracks(profile: Profile) -> Tracks:
         found.laid_out = True
         found.tracks = [Track(one, 0, _laid_out(one, profile)) for one in left_out]
         found.lost.append(
-            "not written: moments; the trial has none (no activities were kept). Call paths are "
+            "moments; the trial has none (no activities were kept). Call paths are "
             "laid out side by side, each one slice of its inclusive time"
         )
         found.lost.append(
-            "not written: single calls; each call path is one slice, their number is among its "
-            "arguments"
+            "single calls; each call path is one slice, their number is among its arguments"
         )
         found.lost += unsummed(profile, TIME.name, "inclusive")
         own = sum(_own_of_root(one, profile) for one in without)
         if own:
-            found.lost.append(f"not written: {units.duration(own)} that {ROOT_TIMER} spent itself")
+            found.lost.append(f"{units.duration(own)} that {ROOT_TIMER} spent itself")
     elif left_out:
         found.lost.append(
-            f"not written: {len(left_out)} threads without activities; their call paths were "
+            f"{len(left_out)} threads without activities; their call paths were "
             "summed up and have no moments"
         )
     found.counters = list(_counters(profile))
     if found.counters and found.laid_out:
         found.lost.append(
-            "not written: what ran at which moment of the counters, which stand at theirs: only "
+            "what ran at which moment of the counters, which stand at theirs: only "
             "runs with --trace have it"
         )
     if any(count > 1 for one in found.counters for count in one.samples.count):
-        found.lost.append("not written: least and largest samples within a point of a counter")
+        found.lost.append("least and largest samples within a point of a counter")
     found.lost += _lost(profile)
     return found
 
@@ -235,14 +240,6 @@ def _own_of_root(measured: ThreadProfile, profile: Profile) -> int:
 
 
 def _lost(profile: Profile) -> list[str]:
-    lost = []
-    metrics = sorted({name for one in profile.threads for name in one.tree.inclusive} - {"time"})
-    if metrics:
-        lost.append(f"not written: metrics other than time: {', '.join(metrics)}")
-    if any(one.user_events for one in profile.threads):
-        lost.append("not written: user events; they are statistics without moments")
-    if any(one.user_events or one.launches for one in profile.threads) and any(
-        launch.registers is not None for one in profile.threads for launch in one.launches
-    ):
-        lost.append("not written: launch configurations where one call path has several")
-    return lost
+    if any(None in launches_by_row(one).values() for one in profile.threads):
+        return ["launch configurations where one call path has several"]
+    return []

@@ -20,6 +20,7 @@ from taupy.formats.json_events import Events
 from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
+from taupy.formats.tracks import TIMELINE
 from taupy.model.profile import Profile
 
 _EVENT: Final = re.compile(rb'"ph"\s*:\s*"[A-Za-z(),]"')
@@ -57,4 +58,5 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=TIMELINE | {"devices", "metadata"},
 )

@@ -37,8 +37,6 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
         thread = measured.thread
         flat = Flat(measured.tree, profile.timers, names, stream=thread.kind == "stream")
         lost.paths += flat.too_long
-        if measured.launches:
-            lost.launches += len(measured.launches)
         facts = tau_flat.facts(profile, measured)
         events = tau_flat.events(measured, flat, lost)
         for metric in metrics:
@@ -48,7 +46,6 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             with open(folders[metric] / file, "w", encoding="utf-8", newline="\n") as out:
                 _write_thread(out, metric, measured.tree, flat, facts, events)
         progress.advance(len(measured.tree))
-    lost.devices = len(profile.devices)
     lost.no_metric = sum(not one.tree.inclusive for one in profile.threads)
     return lost.lines()
 

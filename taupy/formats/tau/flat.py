@@ -10,8 +10,10 @@ import math
 import re
 from array import array
 from dataclasses import dataclass
+from typing import Final
 
 from taupy.escaping import visible
+from taupy.formats.capabilities import VALUES, Part
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread
 from taupy.formats.tau.names import ARROW, CUT
@@ -40,14 +42,16 @@ def metrics(profile: Profile) -> list[Metric]:
     ]
 
 
+HOLDS: Final[frozenset[Part]] = VALUES | {"call paths", "user events", "metadata", "node metadata"}
+"""What of a trial TAU's files hold."""
+
+
 @dataclass(slots=True)
 class Lost:
-    """What TAU's files cannot carry."""
+    """What TAU's files cannot carry of what they hold."""
 
     names: int = 0
     paths: int = 0
-    launches: int = 0
-    devices: int = 0
     no_metric: int = 0
     unmeasured: int = 0
     arrows: int = 0
@@ -62,8 +66,6 @@ class Lost:
                 "names with line breaks or control characters; they are written as escapes",
             ),
             (self.paths, "call paths too long for TAU's readers; their routines' sums are there"),
-            (self.launches, "launch configurations (grid, block, registers, occupancy)"),
-            (self.devices, "descriptions of GPUs, but for their names in the metadata"),
             (self.no_metric, "threads without any metric"),
             (self.unmeasured, "values that were not measured; the file has 0 there"),
             (self.arrows, "names with `=>`, which means call paths; `->` stands there"),
@@ -71,7 +73,7 @@ class Lost:
             (self.long_texts, "texts beyond 65,535 bytes; they are cut"),
             (self.many_samples, "user events of more than 2,147,483,647 samples; that stands"),
         ]
-        return [f"not written: {count} {what}" for count, what in said if count]
+        return [f"{count} {what}" for count, what in said if count]
 
 
 class Flat:

@@ -22,6 +22,7 @@ from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.registry import Format
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread
+from taupy.formats.tau.flat import HOLDS
 from taupy.formats.tau.packed_write import MAGIC, write
 from taupy.formats.tau.rows import Rows
 from taupy.formats.tau.text import Event
@@ -264,4 +265,5 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=HOLDS,
 )

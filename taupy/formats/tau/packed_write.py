@@ -59,8 +59,6 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             out.write(_table(events.texts) + pack(">i", len(profile.threads)))
             shutil.copyfileobj(threads, out, 1 << 20)
     lost.no_metric = sum(not one.tree.inclusive for one in profile.threads)
-    lost.devices = len(profile.devices)
-    lost.launches = sum(len(one.launches) for one in profile.threads)
     return lost.lines()
 
 

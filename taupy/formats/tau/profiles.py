@@ -19,6 +19,7 @@ from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import text as tau_text
 from taupy.formats.tau import thread as tau_thread
 from taupy.formats.tau.export import write
+from taupy.formats.tau.flat import HOLDS
 from taupy.formats.tau.rows import Rows
 from taupy.formats.tau.text import PLACE, Event, Header
 from taupy.formats.tau.thread import Place
@@ -163,6 +164,7 @@ FORMAT = Format(
     recognises=recognises,
     read=read,
     write=write,
+    holds=HOLDS,
     folder=True,
     read_together=read_together,
 )

@@ -18,7 +18,7 @@ from taupy.formats import json_events
 from taupy.formats.chrome import trace as chrome
 from taupy.formats.chrome.values import nanoseconds
 from taupy.formats.progress import SILENT
-from taupy.formats.registry import IMPORT_NOTES
+from taupy.formats.registry import IMPORT_NOTES, exported
 from taupy.formats.slices import Timeline
 from taupy.model import invariants
 from taupy.model.gpu import Activity
@@ -320,7 +320,7 @@ def test_packed_traces_and_ranks(tmp_path):
 def test_a_trial_with_activities_comes_back(tmp_path):
     profile = builders.gpu_profile()
     path = tmp_path / "out.trace.json"
-    lost = chrome.write(profile, path, SILENT)
+    lost = exported(profile, chrome.FORMAT, path, SILENT)
     assert any("summed up" in line for line in lost)
     back = read(path)
     stream = paths(back, (0, 1, 0))
@@ -355,7 +355,7 @@ def test_calls_with_moments_lead_to_what_they_launched(tmp_path):
 def test_a_trial_without_activities_is_laid_out_and_keeps_its_times(tmp_path_factory, random):
     profile = builders.random_profile(random)
     path = tmp_path_factory.mktemp("laid") / "out.trace.json"
-    lost = chrome.write(profile, path, SILENT)
+    lost = exported(profile, chrome.FORMAT, path, SILENT)
     assert any("laid out" in line for line in lost)
     found = {}
     for event in json.loads(path.read_text())["traceEvents"]:
@@ -375,7 +375,7 @@ def test_only_a_root_that_is_the_program_has_no_slice_and_that_is_said(tmp_path)
             builders.host(builders.call(root, 1, 40, [builders.call("f", 2, 2)]))
         )
         path = tmp_path / f"{root[:4]}.json"
-        lost = chrome.write(profile, path, SILENT)
+        lost = exported(profile, chrome.FORMAT, path, SILENT)
         back = read(path)
         (one,) = back.threads
         return lost, {

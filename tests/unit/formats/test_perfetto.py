@@ -14,6 +14,7 @@ from taupy.errors import FormatError
 from taupy.formats import perfetto, registry
 from taupy.formats import protowire as wire
 from taupy.formats.progress import SILENT
+from taupy.formats.registry import exported
 from taupy.model import invariants
 from taupy.model.gpu import Activity
 from taupy.model.profile import ROOT_TIMER
@@ -51,7 +52,7 @@ def parsed(path):
 
 def test_streams_have_a_track_each(tmp_path):
     path = tmp_path / "t.pftrace"
-    lost = perfetto.write(builders.gpu_profile(), path, SILENT)
+    lost = exported(builders.gpu_profile(), perfetto.FORMAT, path, SILENT)
     tracks, slices = parsed(path)
     assert sorted(filter(None, tracks.values())) == ["stream 7"]
     (found,) = slices.values()
@@ -82,7 +83,7 @@ def test_what_overlaps_on_a_stream_gets_a_further_track(tmp_path_factory, found)
 def test_a_trial_without_activities_is_laid_out(tmp_path_factory, seed):
     profile = builders.random_profile(random.Random(seed))
     path = tmp_path_factory.mktemp("laid") / "t.pftrace"
-    lost = perfetto.write(profile, path, SILENT)
+    lost = exported(profile, perfetto.FORMAT, path, SILENT)
     _, slices = parsed(path)
     total = sum(end - start for one in slices.values() for _, start, end, _ in one)
     rows = [
@@ -134,7 +135,7 @@ def test_counters_stand_at_their_moments_also_where_call_paths_are_laid_out(tmp_
     profile = builders.small_profile()
     profile.threads[0].samples = [builders.samples("GPU[1] Power", "W", [100.0])]
     path = tmp_path / "t.pftrace"
-    lost = perfetto.write(profile, path, SILENT)
+    lost = exported(profile, perfetto.FORMAT, path, SILENT)
     assert list(counters(path)) == [("GPU 1", "Power", "W")]
     assert counters(path)["GPU 1", "Power", "W"][0][0] == builders.SAMPLED_FROM_NS
     assert any("at which moment of the counters" in line for line in lost)

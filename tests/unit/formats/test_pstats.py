@@ -18,6 +18,7 @@ from taupy.errors import FormatError
 from taupy.formats import pstats_
 from taupy.formats.marshal_ import Damaged, Reader
 from taupy.formats.progress import SILENT
+from taupy.formats.registry import exported
 from tests.builders import gpu_profile, small_profile
 from tests.unit.formats.comparing import flat_by_name, one, read, short_paths
 
@@ -125,7 +126,7 @@ def test_what_is_written_is_what_was_read(dumped, tmp_path):
 
 def test_our_trial_opens_in_pstats(tmp_path):
     target = tmp_path / "x.prof"
-    lost = pstats_.write(small_profile(), target, SILENT)
+    lost = exported(small_profile(), pstats_.FORMAT, target, SILENT)
     stats = pstats.Stats(str(target)).stats
     f = stats["/home/u/app.py", 3, "f"]
     # f: 2 calls from <module>, primitive ones, and 3 from itself; 50 ns own, 90 ns outermost.
@@ -140,7 +141,7 @@ def test_our_trial_opens_in_pstats(tmp_path):
 
 def test_gpu_time_is_not_added_to_host_time(tmp_path):
     target = tmp_path / "x.prof"
-    lost = pstats_.write(gpu_profile(), target, SILENT)
+    lost = exported(gpu_profile(), pstats_.FORMAT, target, SILENT)
     assert {key[2] for key in pstats.Stats(str(target)).stats} == {
         ".taupy application", "<module>", "step", "cudaLaunchKernel", "cudaMemcpyAsync"
     }  # fmt: skip

@@ -1,0 +1,89 @@
+"""What formats hold of a trial, and what an export therefore leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, get_args
+
+from taupy.model.profile import TIME, Metric, Profile, ThreadProfile
+
+SAMPLES: Final = Metric("samples", "count")
+"""What a sampler counted that does not say what its samples are."""
+
+Part = Literal[
+    "routines",
+    "call paths",
+    "calls",
+    "metrics",
+    "threads",
+    "streams",
+    "user events",
+    "launches",
+    "devices",
+    "activities",
+    "samples",
+    "metadata",
+    "node metadata",
+]
+"""Of a trial. `metrics`: more than one of them."""
+
+EVERYTHING: Final = frozenset[Part](get_args(Part))
+VALUES: Final = frozenset[Part](("routines", "calls", "metrics", "threads", "streams"))
+"""What a table of routines holds."""
+
+
+def one_metric(profile: Profile) -> Metric | None:
+    """The metric of a format with room for one: `time`, else samples, else the first."""
+    metrics = {metric.name: metric for metric in profile.metrics}
+    names = [name for name in (TIME.name, SAMPLES.name, *metrics) if name in metrics]
+    return metrics[names[0]] if names else None
+
+
+def left_out(profile: Profile, holds: frozenset[Part]) -> list[tuple[Part, str]]:
+    """What the trial has and a format does not hold, each with the words for it."""
+    said = ((part, words(profile)) for part, words in _WORDS.items() if part not in holds)
+    return [(part, text) for part, text in said if text]
+
+
+def _metrics(profile: Profile) -> str:
+    shown = one_metric(profile)
+    measured = {name for one in profile.threads for name in one.tree.inclusive}
+    others = sorted(measured - {shown.name if shown else ""})
+    return f"metrics other than {shown.name}: {', '.join(others)}" if shown and others else ""
+
+
+def _threads(profile: Profile) -> str:
+    count = sum(one.thread.kind == "host" for one in profile.threads)
+    return f"single threads; the times of {count} are summed up" if count > 1 else ""
+
+
+def _streams(profile: Profile) -> str:
+    count = sum(one.thread.kind != "host" for one in profile.threads)
+    return f"{count} streams of GPUs" if count else ""
+
+
+def _if_any(words: str, of_thread: Callable[[ThreadProfile], object]) -> Callable[[Profile], str]:
+    return lambda profile: words if any(map(of_thread, profile.threads)) else ""
+
+
+_WORDS: Final[Mapping[Part, Callable[[Profile], str]]] = {
+    "routines": _if_any("values of routines", lambda one: len(one.tree)),
+    "call paths": _if_any("whole call paths", lambda one: len(one.tree)),
+    "calls": _if_any("numbers of calls", lambda one: len(one.tree)),
+    "metrics": _metrics,
+    "threads": _threads,
+    "streams": _streams,
+    "user events": _if_any("user events", lambda one: one.user_events),
+    "launches": _if_any(
+        "launch configurations (grid, block, registers, occupancy)", lambda one: one.launches
+    ),
+    "devices": lambda profile: "descriptions of GPUs" if profile.devices else "",
+    "activities": _if_any(
+        "single activities and their moments", lambda one: any(True for _ in one.activities)
+    ),
+    "samples": _if_any("values over time", lambda one: one.samples),
+    "metadata": lambda profile: "metadata" if profile.metadata else "",
+    "node metadata": lambda profile: (
+        "metadata of single nodes" if any(profile.node_metadata.values()) else ""
+    ),
+}
