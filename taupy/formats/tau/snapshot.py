@@ -28,7 +28,9 @@ from taupy.model.profile import Metric, Profile
 
 _LARGEST = 1 << 30
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>\s*)?<profile_xml[\s>]")
-_DECLARATION = re.compile(rb"<\?xml[^>]*\?>")
+_BETWEEN_DOCUMENTS = re.compile(rb"<\?xml[^>]*\?>|(?<=</profile_xml>\n)\x00+")
+"""What an XML parser refuses inside of one document. TAU writes the final NUL of each rank's buffer
+into a merged file."""
 _PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,18})?", re.ASCII)
 _SNAPSHOT = re.compile(r"snapshot(?:\.[0-9]{1,9}){3,4}", re.ASCII)
 _EVERYWHERE = "*"
@@ -216,7 +218,8 @@ class _Document:
         """
         try:
             self._parser.Parse(b"<documents>", False)
-            self._parser.Parse(_DECLARATION.sub(b"", data.removeprefix(b"\xef\xbb\xbf")), False)
+            text = _BETWEEN_DOCUMENTS.sub(b"", data.removeprefix(b"\xef\xbb\xbf"))
+            self._parser.Parse(text, False)
             self._parser.Parse(b"</documents>", True)
         except expat.ExpatError as problem:
             line = f"line {problem.lineno}"
@@ -246,7 +249,7 @@ class _Document:
         elif name in ("metric", "event", "userevent", "attribute"):
             self._facts = {}
             self._number = self._whole(attributes.get("id", "0"))
-        elif name == "derivedprofile":
+        elif name.endswith("derivedprofile"):
             self.notes.append("totals and means over threads were left out: they follow from them")
 
     def _end(self, name: str) -> None:

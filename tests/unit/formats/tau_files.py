@@ -109,12 +109,12 @@ MERGED = """<profile_xml>
 0 1 0 5 5
 </interval_data><atomic_data></atomic_data></profile>
 </profile_xml>
-<profile_xml>
+\0<profile_xml>
 <profile thread="1.0.0.0"><name>final</name><interval_data metrics="0 ">
 0 1 0 6 6
 </interval_data><atomic_data></atomic_data></profile>
 </profile_xml>
-<profile_xml>
+\0<profile_xml>
 <derivedentity id="total">
 </derivedentity>
 <derivedprofile derivedentity="total">
@@ -123,5 +123,16 @@ MERGED = """<profile_xml>
 </derivedinterval_data>
 </derivedprofile>
 </profile_xml>
+<profile_xml>
+<derivedentity id="min_exclusive">
+</derivedentity>
+<min_exclusive_derivedprofile derivedentity="min_exclusive">
+<derivedinterval_data metrics="0 ">
+0 1 0 5 5
+</derivedinterval_data>
+<derivedatomic_data>
+</derivedatomic_data>
+</min_exclusive_derivedprofile>
+</profile_xml>
 """
-"""TAU_PROFILE_FORMAT=merged: documents of all processes, then sums over them."""
+"""TAU_PROFILE_FORMAT=merged: documents of all processes, a NUL after each, then sums."""
