@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from taupy.formats import limits
 from taupy.model.gpu import NO_OWNER, Extent, Launch
 from taupy.model.profile import ROOT_TIMER, CallTree, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder, summed
@@ -23,9 +24,6 @@ from taupy.units import duration
 
 ALIKE: Final = ("GPU_NO_OWNER", LAUNCHES_GROUP)
 """Groups of the timers over groups of launches."""
-
-_MOST_GROUPS: Final = 64
-"""Of one kernel on one stream; further ones are one group, whatever their configuration."""
 
 
 @dataclass(slots=True)
@@ -151,7 +149,7 @@ class Groups:
         ]
         near = min(alike, key=lambda one: one.spread(time_ns), default=None)
         if near is None or near.spread(time_ns) > 2:
-            mixed = len(groups) >= _MOST_GROUPS
+            mixed = len(groups) >= limits.GROUPS
             near = next((one for one in groups if one.mixed and one.counted == counted), None)
             if near is None or not mixed:
                 near = Alike(grid, block, counted, time_ns, time_ns, mixed)

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from taupy.formats import limits
-from taupy.formats.limits import refusal
+from taupy.formats import limits, reading
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
@@ -30,8 +30,6 @@ _LINE = re.compile(rb"(P[^;]*;T[^; ]*)(?:;(.*))? (-?[0-9]{1,17})")
 _FRAME = re.compile(r"(.+):([^:]+):[0-9]+", re.DOTALL)
 _METRICS = {"wall": TIME, "cpu": CPU_TIME}
 _MICROSECOND_NS = 1000
-_MOST_FACTS = 100
-_MOST_FRAMES = 1_000_000
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
@@ -42,12 +40,12 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     timers = Timers()
     threads: dict[str, Stacks] = {}
     facts: dict[str, str] = {}
-    with closing(limits.lines(source, progress)) as lines:
+    with closing(reading.lines(source, progress)) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             if line.startswith(b"#"):
-                if (said := _HEADER.fullmatch(line.rstrip())) and len(facts) < _MOST_FACTS:
+                if (said := _HEADER.fullmatch(line.rstrip())) and len(facts) < limits.AUSTIN_FACTS:
                     facts.setdefault(said[1].decode(), said[2].decode("utf-8", "replace"))
                 continue
             if facts.get("mode") not in _METRICS:
@@ -56,7 +54,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             if match is None:
                 raise refusal(source, f"line {number}", "no process, thread, stack and number")
             frames = match[2].decode("utf-8", "backslashreplace").split(";") if match[2] else []
-            if len(frames) > _MOST_FRAMES:
+            if len(frames) > limits.FRAMES:
                 raise refusal(source, f"line {number}", f"{len(frames)} frames in one stack")
             stacks = threads.setdefault(match[1].decode("utf-8", "replace"), Stacks())
             row = 0

@@ -15,10 +15,10 @@ from math import isfinite
 from pathlib import Path
 
 from taupy.escaping import visible
-from taupy.formats import limits
+from taupy.formats import limits, reading
 from taupy.formats.capabilities import SAMPLES, one_metric
-from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.stacks import (
     Stacks,
@@ -46,7 +46,6 @@ _THREAD = re.compile(
     r"thread ([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*))? \[(?:ns|(.+) (\S+))\]",
     re.ASCII | re.DOTALL,
 )
-_MOST_FRAMES = 1_000_000
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
@@ -71,7 +70,7 @@ def _is_comment(line: bytes) -> bool:
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
     timers = Timers()
     threads: dict[str, Stacks] = {}
-    with closing(limits.lines(source, progress)) as lines:
+    with closing(reading.lines(source, progress)) as lines:
         for number, line in enumerate(lines, 1):
             if _is_comment(line):
                 continue
@@ -79,7 +78,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             if match is None:
                 raise refusal(source, f"line {number}", "no stack with a number after it")
             frames = line[: match.start(1)].strip().decode("utf-8", "backslashreplace").split(";")
-            if len(frames) > _MOST_FRAMES:
+            if len(frames) > limits.FRAMES:
                 raise refusal(source, f"line {number}", f"{len(frames)} frames in one stack")
             weight = float(match[1]) if not match[1].isdigit() else int(match[1])
             if not isfinite(weight) or weight > 1 << 62:

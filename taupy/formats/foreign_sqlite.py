@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from taupy.formats.limits import refusal
+from taupy.formats import limits
+from taupy.formats.reading import refusal
 
 MAGIC: Final = b"SQLite format 3\0"
 
@@ -26,9 +27,6 @@ _ALLOWED: Final = {
     sqlite3.SQLITE_TRANSACTION,
 }
 _PRAGMAS: Final = {"table_info", "quick_check", "query_only", "trusted_schema", "cache_size"}
-
-LARGEST_TO_CHECK: Final = 64 << 20
-"""Bytes; a larger file is checked as far as it is read, a smaller one as a whole."""
 
 
 def tables(path: Path) -> set[str]:
@@ -77,7 +75,7 @@ def check(path: Path, connection: sqlite3.Connection) -> None:
     Raises:
         FormatError: they are not.
     """
-    if path.stat().st_size <= LARGEST_TO_CHECK:
+    if path.stat().st_size <= limits.SQLITE_CHECKED:
         found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise refusal(path, "", f"the SQLite file is damaged ({' '.join(found.split())})")

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from taupy.formats.limits import refusal, whole
+from taupy.formats import limits
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal, whole
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.stacks import Timers, profile_of, routine_timer
 from taupy.model.profile import (
@@ -30,8 +31,6 @@ from taupy.model.profile import (
     Timer,
 )
 
-_LARGEST = 1 << 30
-_DEEPEST = 100_000
 _INCLUSIVE = " (inc)"
 _GRAPH = re.compile(rb"\s*\{\s*\"graph\"\s*:\s*\[\s*\{")
 _PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
@@ -45,7 +44,7 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
 
 
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
-    data = whole(source, progress, _LARGEST, "Hatchet's JSON")
+    data = whole(source, progress, limits.DOCUMENT_BYTES, "Hatchet's JSON")
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as problem:
@@ -190,7 +189,7 @@ class _Reading:
         stack = [(root, -1, 0) for root in reversed(self._roots) if root in needed]
         while stack:
             key, above, depth = stack.pop()
-            if depth > _DEEPEST:
+            if depth > limits.HATCHET_DEPTH:
                 raise refusal(self._source, f"node {key}", "call paths without end")
             first = key not in placed
             order.append((key, above, first))

@@ -18,7 +18,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from taupy.formats import json_pieces
+from taupy.formats import json_pieces, limits
 from taupy.formats.json_pieces import Pieces
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
@@ -36,7 +36,6 @@ from taupy.model.profile import (
 
 VERSION = 1
 KEY = "taupy_profile"
-_LARGEST = (1 << 63) - 1
 _ENCODE: Callable[[object], str] = json.JSONEncoder(allow_nan=False).encode
 _ROWS_AT_ONCE = 10_000
 
@@ -373,7 +372,7 @@ class _Checked:
     def integer(self, name: str, value: Any) -> int:
         if isinstance(value, str):
             value = int(value) if value.lstrip("-").isdecimal() and len(value) < 19 else None
-        if type(value) is not int or abs(value) > _LARGEST:
+        if type(value) is not int or abs(value) > limits.INTEGER:
             raise self.refusal(f"{name} is no whole number of 64 bits")
         return value
 

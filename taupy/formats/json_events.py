@@ -18,26 +18,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from taupy.errors import FormatError
-from taupy.formats.limits import refusal
+from taupy.formats import limits
 from taupy.formats.progress import CountedFile, Progress
+from taupy.formats.reading import refusal
 
 PIECE: Final = 1 << 20
 """Bytes that are read at once."""
 
-LARGEST_VALUE: Final = 32 << 20
-"""Characters; a longer event or header value is in no trace."""
-
-_LONGEST_MENDED: Final = 1 << 14
-"""Characters of a broken event whose end is looked for by its brackets."""
 
 _FURTHER: Final = 1024
 """And so many where another event seems to begin before."""
 
-MOST_BLANK: Final = 64
-"""Pieces without an event in them; more is no trace but an attempt to keep us busy."""
-
-MOST_BROKEN: Final = 100_000
-"""So many unreadable events say that this is something else."""
 
 _HEADER: Final = frozenset(
     ("deviceProperties", "distributedInfo", "schemaVersion", "baseTimeNanoseconds", "host_name",
@@ -218,11 +209,11 @@ class Events:
                 return self._value(in_array=True)
             # Quotes that do not pair would hide the end of the event: look for what follows too.
             ends = [following.start()] if following else []
-            limit = following.start() + _FURTHER if following else self._at + _LONGEST_MENDED
+            limit = following.start() + _FURTHER if following else self._at + limits.TRACE_MENDED
             near = _end_of_value(self._text, self._at, limit)
         else:
             ends = []
-            near = _end_of_value(self._text, self._at, self._at + LARGEST_VALUE)
+            near = _end_of_value(self._text, self._at, self._at + limits.TRACE_VALUE)
             if near is None and not self._end:
                 self._grow()
                 return self._value()
@@ -262,8 +253,8 @@ class Events:
     def _note_broken(self, words: str) -> None:
         self.broken += 1
         self.first_broken = self.first_broken or f"{self._place()}: {words}"
-        if self.broken > MOST_BROKEN:
-            raise self._refusal(f"more than {MOST_BROKEN} events cannot be read ({words})")
+        if self.broken > limits.TRACE_BROKEN:
+            raise self._refusal(f"more than {limits.TRACE_BROKEN} events cannot be read ({words})")
 
     def _skip(self, what: re.Pattern[str]) -> None:
         while True:
@@ -285,8 +276,8 @@ class Events:
             return False
         self._blank = self._blank + 1 if self.count == self._counted else 0
         self._counted = self.count
-        if self._blank > MOST_BLANK:
-            raise self._refusal(f"{MOST_BLANK} MB without an event")
+        if self._blank > limits.TRACE_BLANK:
+            raise self._refusal(f"{limits.TRACE_BLANK} MB without an event")
         self._dropped += self._at
         self._text = self._text[self._at :] + piece
         self._at = 0
@@ -294,8 +285,8 @@ class Events:
 
     def _grow(self) -> None:
         """Read as much again as there is of the value that begins here."""
-        if len(self._text) - self._at > LARGEST_VALUE:
-            raise self._refusal(f"a value of more than {LARGEST_VALUE:,} characters")
+        if len(self._text) - self._at > limits.TRACE_VALUE:
+            raise self._refusal(f"a value of more than {limits.TRACE_VALUE:,} characters")
         pieces = [self._text[self._at :]]
         self._dropped += self._at
         self._at = 0

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from taupy.errors import FormatError
-from taupy.formats import limits
-from taupy.formats.limits import refusal
+from taupy.formats import limits, reading
 from taupy.formats.progress import CountedFile, Progress
+from taupy.formats.reading import refusal
 
 Event = tuple[str, Any]
 """What ijson says: start_map, map_key, end_map, start_array, end_array, string, number,
 boolean, null; and the value of those that have one."""
 
-DEEPEST = 100
-_LARGEST_INTEGER = 1 << 63
 _START = ("start_map", "start_array")
 _END = ("end_map", "end_array")
 
@@ -52,21 +50,21 @@ class Pieces:
         except (JSONError, UnicodeDecodeError, RecursionError) as problem:
             raise self.refusal(self._fault(str(problem))) from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise self.refusal(limits.gzip_fault(self.path, problem)) from None
+            raise self.refusal(reading.gzip_fault(self.path, problem)) from None
         except ValueError as problem:  # a number of thousands of digits
             raise self.refusal(f"a value that is none ({str(problem)[:80]})") from None
         self.seen += 1
         kind, value = event
         if kind in _START:
             self._depth += 1
-            if self._depth > DEEPEST:
-                raise self.refusal(f"nested more than {DEEPEST} deep")
+            if self._depth > limits.JSON_DEPTH:
+                raise self.refusal(f"nested more than {limits.JSON_DEPTH} deep")
         elif kind in _END:
             self._depth -= 1
         elif kind == "string" or kind == "map_key":
             if len(value) > limits.LONGEST_NAME:
                 raise self.refusal("a text longer than any name")
-        elif kind == "number" and isinstance(value, int) and abs(value) >= _LARGEST_INTEGER:
+        elif kind == "number" and isinstance(value, int) and abs(value) > limits.INTEGER:
             return kind, float(value) if abs(value) < 1 << 1000 else float("inf")
         return kind, value
 

@@ -1,135 +1,118 @@
-"""What is refused in foreign files, and how that is said.
+"""How much a foreign file may hold. What is larger no profiler wrote, or no reader takes.
 
-Files come from anywhere: they may be cut off, lie about their counts, or be made to
-exhaust memory. Readers read in pieces, and refuse what no profiler writes.
+One table for all formats: bounds against files that lie or exhaust memory, and widths of the
+formats' own numbers and texts.
 """
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import zlib
-from collections.abc import Generator, Iterator
-from pathlib import Path
-from typing import Any
+from typing import Final
 
-from taupy.errors import FormatError
-from taupy.formats.progress import CountedFile, Progress
+# --- all formats
 
-LONGEST_LINE = 16 << 20
+LONGEST_LINE: Final = 16 << 20
 """Bytes; a longer line is in no text format that we read."""
-
-LONGEST_NAME = 1 << 20
+LONGEST_NAME: Final = 1 << 20
 """Characters of one name."""
+INTEGER: Final = (1 << 63) - 1
+"""The largest number of 64 bits."""
+EXACT: Final = 1 << 53
+"""Whole numbers up to here are exact as doubles."""
+STAMP_NS: Final = 1 << 61
+"""A moment beyond is none."""
+SLICE_NS: Final = 1 << 53
+"""104 days; a longer slice is none."""
+SUM: Final = (1 << 62) - 1
+"""Of a sum: two of them still fit 64 bits."""
+VALUE: Final = 1e30
+"""A number beyond is no measurement."""
+FRAMES: Final = 1_000_000
+"""Different frames of a file (`collapsed`, `austin`)."""
+DOCUMENT_BYTES: Final = 1 << 30
+"""Of a file that is read as a whole (TAU's XML, Hatchet)."""
 
-UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# --- slices that overlap
 
-_LONGEST_REASON = 400  # characters
+SPLIT: Final = 32
+"""So many open slices are split by one; the rest of deeper ones counts at the top."""
+SPLITS: Final = 3_000_000
+"""So many splits are worth their time; then two go on, and the others count at the top."""
 
+# --- JSON
 
-def refusal(path: Path | str, place: str, reason: str) -> FormatError:
-    """The one line that a file is refused with: file, place, reason.
+JSON_DEPTH: Final = 100
+TRACE_VALUE: Final = 32 << 20
+"""Characters; a longer event or header value is in no trace."""
+TRACE_MENDED: Final = 1 << 14
+"""Characters of a broken event whose end is looked for by its brackets."""
+TRACE_BLANK: Final = 64
+"""Pieces without an event in them; more is no trace but an attempt to keep us busy."""
+TRACE_BROKEN: Final = 100_000
+"""So many unreadable events say that this is something else."""
+TRACE_NAME: Final = 1 << 16
+"""Characters of an event's name."""
+TRACE_DEPTH: Final = 10_000
+"""Of stack frames."""
+DEVICES: Final = 1 << 16
+SPEEDSCOPE_FRAMES: Final = 10_000_000
+SPEEDSCOPE_PLACE: Final = 10**9
+"""Of a node, context or thread."""
+HATCHET_DEPTH: Final = 100_000
 
-    Args:
-        place: "line 12", "byte 4096", "profiles[3].samples"; empty for the whole file.
-        reason: may quote the file, whatever that holds.
-    """
-    what = f"{place}: {reason}" if place else reason
-    if len(what) > _LONGEST_REASON:
-        what = f"{what[:_LONGEST_REASON]} ..."
-    return FormatError(f"{path}: {what}")
+# --- binary
 
+PSTATS_BYTES: Final = 128 << 20
+"""A routine takes about 200; no program has half a million of them."""
+PSTATS_SECONDS: Final = 1 << 32
+MARSHAL_DEPTH: Final = 20
+PACKET_BYTES: Final = 64 << 20
+"""Of Perfetto's packets."""
+PPROF_BYTES: Final = 256 << 20
+"""Unpacked."""
+PPROF_ENTRIES: Final = 2_000_000
+"""Strings, functions, locations: more than any program has."""
+PPROF_DEPTH: Final = 200_000
+PPROF_VISITED: Final = 40_000_000
+"""Frames of all stacks."""
+PPROF_CELLS: Final = 16_000_000
+"""Call paths of a thread times sample types."""
+SQLITE_CHECKED: Final = 64 << 20
+"""Bytes; a larger file is checked as far as it is read, a smaller one as a whole."""
+AUSTIN_FACTS: Final = 100
 
-def lines(
-    path: Path, progress: Progress, *, one_of_many: bool = False
-) -> Generator[bytes, None, None]:
-    """The lines of a text file in UTF-8, unpacked where it is gzip, without their line ends.
+# --- TAU
 
-    UTF-16 with a byte order mark, as PowerShell writes what it redirects, becomes UTF-8; UTF-8
-    loses its mark.
+TAU_PATH: Final = 60_000
+"""Bytes; pprof reads lines of 64 KiB, packed names have 16-bit lengths."""
+TAU_NAME_LINES: Final = 200
+TAU_GAP: Final = 100
+"""Characters between two attributes of a header."""
+TAU_ARROWS: Final = 16
+"""` => ` within one name."""
+PACKED_TEXT: Final = 0xFFFF
+"""Bytes: lengths have 16 bits."""
+PACKED_SAMPLES: Final = (1 << 31) - 1
 
-    Args:
-        one_of_many: the progress has begun already, with all files' bytes.
+# --- NVIDIA
 
-    Raises:
-        FormatError: a line is too long, or the packed data is damaged.
-    """
-    with CountedFile(path, progress, one_of_many=one_of_many) as file:
-        source: Any = _unpacking(path, file)
-        number = 0
-        try:
-            for line in _lines(source, path):
-                number += 1
-                if len(line) > LONGEST_LINE:
-                    raise refusal(path, f"line {number}", "longer than any line of a profile")
-                yield line.rstrip(b"\r\n")
-        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise refusal(path, f"after line {number}", gzip_fault(path, problem)) from None
-
-
-def _lines(source: Any, path: Path) -> Iterator[bytes]:
-    """Lines; one that is too long comes in part, and nothing after it."""
-    if _beginning(path) not in UTF16_MARKS:
-        first = source.readline(LONGEST_LINE + 1)
-        if first:
-            yield first.removeprefix(codecs.BOM_UTF8)
-        while line := source.readline(LONGEST_LINE + 1):
-            yield line
-        return
-    decoder = codecs.getincrementaldecoder("utf-16")("backslashreplace")
-    rest = ""
-    while len(rest) <= LONGEST_LINE and (piece := source.read(1 << 20)):
-        *lines, rest = (rest + decoder.decode(piece)).split("\n")
-        for text in lines:
-            yield text.encode("utf-8", "backslashreplace")
-    if rest:
-        yield rest.encode("utf-8", "backslashreplace")
-
-
-def _beginning(path: Path) -> bytes:
-    """The first two bytes, unpacked where the file is gzip."""
-    with open(path, "rb") as file:
-        start = file.read(2)
-        if start != b"\x1f\x8b":
-            return start
-        file.seek(0)
-        try:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                return unpacked.read(2)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            return b""  # whoever reads on says what is wrong
-
-
-def whole(path: Path, progress: Progress, most: int, what: str) -> bytes:
-    """All bytes of a small file, unpacked where it is gzip.
-
-    Raises:
-        FormatError: there are more than `most`, or the packed data is damaged.
-    """
-    with CountedFile(path, progress) as file:
-        source: Any = _unpacking(path, file)
-        pieces: list[bytes] = []
-        size = 0
-        try:
-            while piece := source.read(1 << 20):
-                size += len(piece)
-                if size > most:
-                    raise refusal(path, f"byte {most}", f"too large for {what}")
-                pieces.append(piece)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise refusal(path, "", gzip_fault(path, problem)) from None
-    return b"".join(pieces)
-
-
-def gzip_fault(path: Path, problem: Exception) -> str:
-    """What is wrong with packed data: most often the file was cut off."""
-    if isinstance(problem, EOFError):
-        return f"the gzip data ends early, at byte {path.stat().st_size}: the file is cut off"
-    return f"damaged gzip data ({problem})"
-
-
-def _unpacking(path: Path, file: CountedFile) -> Any:
-    with open(path, "rb") as other:
-        packed = other.read(2) == b"\x1f\x8b"
-    source: Any = file
-    return gzip.GzipFile(fileobj=source) if packed else source
+GROUPS: Final = 64
+"""Of one kernel on one stream; further ones are one group, whatever their configuration."""
+NSYS_STRINGS: Final = 2_000_000
+"""Of a table without a key; a table with one has as many as it likes."""
+NSYS_FACTS: Final = 2000
+NCU_MESSAGE: Final = 256 << 20
+NCU_STRINGS: Final = 4_000_000
+NCU_METRICS: Final = 2000
+"""Of one file; all sections of ncu together have some 800."""
+NCU_CELLS: Final = 8_000_000
+"""Groups of launches times metrics."""
+NCU_WHOLE: Final = 1 << 50
+NCU_COLUMNS: Final = 20_000
+NCU_LINES: Final = 1000
+"""Of one row."""
+NCU_SURVEYED: Final = 100_000
+"""Rows by which the marks of numbers are told."""
+NCU_LOOKED: Final = 64 << 20
+"""Bytes of a talkative program's output before ncu's first header."""
+NCU_JOINED: Final = 200_000
+"""Launches of one file that others join."""

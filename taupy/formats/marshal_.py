@@ -12,7 +12,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-DEEPEST = 20
+from taupy.formats import limits
+
 _REFERENCE = 0x80
 _INT, _DOUBLE, _SHORT = Struct("<i"), Struct("<d"), Struct("<H")
 _LONG_INT = Struct("<q")
@@ -58,8 +59,8 @@ class Reader:
         return found
 
     def _value(self, depth: int) -> Any:
-        if depth > DEEPEST:
-            raise Damaged(self._at, f"nested more than {DEEPEST} deep")
+        if depth > limits.MARSHAL_DEPTH:
+            raise Damaged(self._at, f"nested more than {limits.MARSHAL_DEPTH} deep")
         start = self._at
         code = self._take(1)[0]
         kind = chr(code & ~_REFERENCE)

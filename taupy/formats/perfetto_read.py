@@ -13,16 +13,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from taupy.formats import limits
 from taupy.formats import protowire as wire
-from taupy.formats.limits import refusal
 from taupy.formats.progress import CountedFile, Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
 from taupy.model.profile import TIME, Profile, Thread, ThreadProfile, Timer
 
-_LARGEST_PACKET = 64 << 20
 _PACKET = 1 << 3 | wire.BYTES
-_LONGEST_NS = 1 << 62
 _LANE = re.compile(r"(.*) \(([0-9]{1,4})\)", re.DOTALL)
 _ARROW = " => "
 _GROUPS = ("USER",)  # of slices without a category
@@ -77,7 +76,7 @@ def _packets(source: Path, progress: Progress) -> Iterator[tuple[int, bytes]]:
                 head += byte
             size, _ = wire.varint(head, 0)
             at += len(head)
-            if size > _LARGEST_PACKET:
+            if size > limits.PACKET_BYTES:
                 raise refusal(source, f"byte {at}", f"a packet of {size} bytes")
             packet = file.read(size)
             if len(packet) < size:
@@ -199,7 +198,7 @@ class _Reading:
         kind = _number(event, 9)
         if kind not in (1, 2):
             return
-        if moment >= _LONGEST_NS:
+        if moment > limits.SUM:
             raise refusal(self._source, "", f"a moment of {moment} ns")
         self._first = moment if self._first is None else min(self._first, moment)
         self._last = max(self._last, moment)
@@ -221,7 +220,7 @@ class _Reading:
         track.streams = track.streams or any(group.startswith("GPU_") for group in timer.groups)
         row = track.stacks.below(row, self._timers.place(timer))
         calls = said.get("calls", 1)
-        if not isinstance(calls, int) or calls >= _LONGEST_NS:
+        if not isinstance(calls, int) or calls > limits.SUM:
             raise refusal(self._source, "", f"{calls} calls in one slice")
         track.open.append(_Open(row, moment, calls))
         track.slices += 1

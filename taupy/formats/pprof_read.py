@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from taupy.formats import limits
+from taupy.formats import limits, reading
 from taupy.formats import protowire as wire
 from taupy.formats.gpu_records import kernel_timer
-from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
 from taupy.formats.protowire import WireError
+from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model.profile import (
     ROOT_TIMER,
@@ -27,20 +27,6 @@ from taupy.model.profile import (
     Timer,
 )
 
-LARGEST: Final = 256 << 20
-"""Bytes, unpacked."""
-
-MOST_ENTRIES: Final = 2_000_000
-"""Strings, functions, locations: more than any program has."""
-
-DEEPEST: Final = 200_000
-
-MOST_VISITED: Final = 40_000_000
-"""Frames of all stacks."""
-
-MOST_CELLS: Final = 16_000_000
-"""Call paths of a thread times sample types."""
-
 _TIMES: Final = {
     "nanoseconds": 1, "ns": 1, "microseconds": 1000, "us": 1000, "milliseconds": 10**6, "ms": 10**6,
     "seconds": 10**9, "s": 10**9,
@@ -48,7 +34,6 @@ _TIMES: Final = {
 _PREFERRED: Final = ("time", "wall", "cpu", "delay", "lock")
 _UNITS: Final = {"bytes": "B", "nanoseconds": "ns"}
 _THREAD_LABELS: Final = ("thread", "thread_id", "thread id", "tid", "Thread", "goroutine")
-_LARGEST_VALUE: Final = (1 << 62) - 1
 
 
 @dataclass(slots=True)
@@ -71,7 +56,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     Raises:
         FormatError: it is no profile, or one that contradicts itself.
     """
-    data = limits.whole(path, progress, LARGEST, "a pprof profile")
+    data = reading.whole(path, progress, limits.PPROF_BYTES, "a pprof profile")
     try:
         tables = _tables(path, data)
         if not tables.types:
@@ -121,8 +106,10 @@ def _tables(path: Path, data: bytes) -> _Tables:
             )
             found.locations[one.get(1, 0)] = (one.get(3, 0), lines, one.get(2, 0))
         for table in (found.strings, found.types, found.functions, found.locations, found.comments):
-            if len(table) > MOST_ENTRIES:
-                raise refusal(path, "", f"more than {MOST_ENTRIES} entries in one of its tables")
+            if len(table) > limits.PPROF_ENTRIES:
+                raise refusal(
+                    path, "", f"more than {limits.PPROF_ENTRIES} entries in one of its tables"
+                )
     if len(found.types) > 1000:
         raise refusal(path, "sample_type", f"{len(found.types)} of them")
     return found
@@ -221,13 +208,15 @@ class _Reader:
         if len(values) != len(self._tables.types):
             said = f"{len(values)} values and {len(self._tables.types)} sample types"
             raise refusal(self._path, place, said)
-        if len(locations) > DEEPEST:
+        if len(locations) > limits.PPROF_DEPTH:
             raise refusal(self._path, place, f"a stack of {len(locations)} locations")
         self._visited += len(locations)
-        if self._visited > MOST_VISITED:
-            raise refusal(self._path, place, f"more than {MOST_VISITED} frames in all stacks")
+        if self._visited > limits.PPROF_VISITED:
+            raise refusal(
+                self._path, place, f"more than {limits.PPROF_VISITED} frames in all stacks"
+            )
         paths = self._paths(labels)
-        if len(paths.timer) * len(self._tables.types) > MOST_CELLS:
+        if len(paths.timer) * len(self._tables.types) > limits.PPROF_CELLS:
             said = f"{len(paths.timer)} call paths with {len(self._tables.types)} sample types"
             raise refusal(self._path, place, f"{said}: more than a profile has")
         row = 0
@@ -305,7 +294,7 @@ class _Reader:
             application=application,
             experiment=facts.pop("experiment", "") or "default",
             started_at=wire.signed(numbers.get(9, 0)) // 1000 / 1e6,
-            duration_ns=min(max(0, wire.signed(numbers.get(10, 0))), _LARGEST_VALUE),
+            duration_ns=min(max(0, wire.signed(numbers.get(10, 0))), limits.SUM),
             timers=self._timers,
             threads=threads,
             metrics=[metric for _, metric, _ in self._metrics],
@@ -353,11 +342,11 @@ class _Reader:
             timer[0] = self._root()
         parent = array("q", [above - skip for above in paths.parent[skip:]])
         parent[0] = -1
-        calls = array("q", [min(one, _LARGEST_VALUE) for one in paths.calls[skip:]])
+        calls = array("q", [min(one, limits.SUM) for one in paths.calls[skip:]])
         subroutines = array("q", [0] * len(timer))
         for row in range(1, len(timer)):
             total = subroutines[parent[row]] + calls[row]
-            subroutines[parent[row]] = min(total, _LARGEST_VALUE)
+            subroutines[parent[row]] = min(total, limits.SUM)
         tree = CallTree(timer, parent, calls, subroutines)
         for values, (_, metric, _) in zip(paths.values, self._metrics, strict=True):
             own = values[skip:]
@@ -381,6 +370,6 @@ def _columns(own: list[int], parent: array[int]) -> tuple[array[int], array[int]
     total = own[:]
     for row in range(len(own) - 1, 0, -1):
         total[parent[row]] += total[row]
-    if max(map(abs, [*own, *total])) <= _LARGEST_VALUE:
+    if max(map(abs, [*own, *total])) <= limits.SUM:
         return array("q", own), array("q", total)
     return array("d", own), array("d", total)  # type: ignore[return-value]

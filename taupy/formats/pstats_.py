@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taupy.formats import limits
-from taupy.formats.limits import refusal
+from taupy.formats import limits, reading
 from taupy.formats.marshal_ import Damaged, Reader
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.stacks import Timers as StackTimers
 from taupy.formats.stacks import nothing_to_write, profile_of
@@ -27,13 +27,8 @@ from taupy.formats.tau.tree import Timers, call_tree
 from taupy.model.forest import outermost
 from taupy.model.profile import TIME, CallTree, Profile, Thread, ThreadProfile, Timer
 
-LARGEST_FILE = 128 << 20
-"""Bytes. A routine takes about 200; no program has half a million of them."""
-
 Key = tuple[str, int, str]
 _C_FILE = "~"
-_MOST_CALLS = 1 << 62
-_LONGEST_S = 1 << 32
 _PLACE = re.compile(r"(.*) \[\{(.*)\}\{([0-9]{1,9})\}\]", re.DOTALL)
 
 _NOTE = (
@@ -67,7 +62,7 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
 
 
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
-    data = limits.whole(source, progress, LARGEST_FILE, "a profile of cProfile")
+    data = reading.whole(source, progress, limits.PSTATS_BYTES, "a profile of cProfile")
     try:
         stats = Reader(data).value()
     except Damaged as problem:
@@ -151,10 +146,10 @@ def _stat(path: Path, where: str, part: Any) -> Stat:
             and type(primitive) is int
             and type(own) in (int, float)
             and type(cumulative) in (int, float)
-            and -_MOST_CALLS < calls < _MOST_CALLS
-            and -_MOST_CALLS < primitive < _MOST_CALLS
-            and -_LONGEST_S < own < _LONGEST_S
-            and -_LONGEST_S < cumulative < _LONGEST_S
+            and abs(calls) <= limits.SUM
+            and abs(primitive) <= limits.SUM
+            and -limits.PSTATS_SECONDS < own < limits.PSTATS_SECONDS
+            and -limits.PSTATS_SECONDS < cumulative < limits.PSTATS_SECONDS
         ):
             return Stat(calls, primitive, own, cumulative)
     raise refusal(path, where, "calls and times are not numbers as they should be")

@@ -34,8 +34,8 @@ from typing import BinaryIO
 
 from taupy.errors import FormatError, UsageError
 from taupy.formats.capabilities import EVERYTHING, Part, left_out
-from taupy.formats.limits import UTF16_MARKS, gzip_fault
 from taupy.formats.progress import Progress
+from taupy.formats.reading import UTF16_MARKS, gzip_fault
 from taupy.model.profile import Profile
 
 FIRST_BYTES = 65_536
@@ -91,7 +91,7 @@ class Format:
         suffixes: of files that are written in it, the usual one first; may be empty.
         recognises: is the file at `path` with these first bytes in this format?
         read: the profiles of a file. Several with one `uuid` are parts of one trial (one
-            for each node, say). It streams, and raises FormatError (`limits.refusal`)
+            for each node, say). It streams, and raises FormatError (`reading.refusal`)
             with file, place and reason for what is not as it should be. What a reader
             left out or made up it says in the metadata IMPORT_NOTES. The command fills in
             `source`, and real uuids: a reader writes "" into a single trial, "1", "2" ...
@@ -254,7 +254,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def _in_utf8(data: bytes) -> bytes:
-    """Text in UTF-16 as UTF-8, and that without a mark, as `limits.lines` gives it."""
+    """Text in UTF-16 as UTF-8, and that without a mark, as `reading.lines` gives it."""
     if data[:2] not in UTF16_MARKS:
         return data.removeprefix(BOM_UTF8)
     return data.decode("utf-16", "ignore").encode("utf-8", "backslashreplace")[:FIRST_BYTES]

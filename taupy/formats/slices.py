@@ -15,22 +15,11 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
+from taupy.formats import limits
 from taupy.model.profile import CallTree
 from taupy.model.streams import Owner
 
-MOST_SPLIT: Final = 32
-"""So many open slices are split by one; the rest of deeper ones counts at the top."""
-
-MOST_SPLITS: Final = 3_000_000
-"""So many splits are worth their time; then two go on, and the others count at the top."""
-
 _NEVER: Final = 1 << 62
-
-LARGEST_STAMP: Final = 1 << 61
-"""Nanoseconds; a stamp beyond is none."""
-
-LONGEST_NS: Final = 1 << 53
-"""104 days; a longer slice is none."""
 
 
 class Timeline:
@@ -155,7 +144,7 @@ class Timeline:
         del rows[level + 1 :], ends[level + 1 :]
         placed = self._enter(start, end, timer, frames)
         self._calls[placed] += 1
-        most = MOST_SPLIT if self._splits < MOST_SPLITS else 2
+        most = limits.SPLIT if self._splits < limits.SPLITS else 2
         self._splits += len(rest)
         for one, until in rest[:most]:
             self._enter(start, until, one)
@@ -173,6 +162,6 @@ def overlaps(timeline: Timeline) -> list[str]:
     if not timeline.cut_off:
         return []
     return [
-        f"slices overlapped more than {MOST_SPLIT} others {timeline.cut_off} times: their rest "
+        f"slices overlapped more than {limits.SPLIT} others {timeline.cut_off} times: their rest "
         "counts at the top"
     ]

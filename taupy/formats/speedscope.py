@@ -16,7 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Any
 
-from taupy.formats import json_pieces
+from taupy.formats import json_pieces, limits
 from taupy.formats.capabilities import VALUES
 from taupy.formats.json_pieces import Pieces
 from taupy.formats.progress import Progress
@@ -37,12 +37,10 @@ _UNITS: dict[str, tuple[Metric, float]] = {
 }
 _OUR_UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds",
               "B": "bytes", "bytes": "bytes"}  # fmt: skip
-_MOST_FRAMES = 10_000_000
 TIMELINE = "timeline"
 OURS = "taupy"
 """Key of our profiles that says which thread and metric; names are for people to read."""
 
-_LARGEST_PLACE = 10**9
 _TITLE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*))?", re.ASCII | re.DOTALL)
 _WITH_METRIC = re.compile(r"(.*) \(([^()]+)\)", re.DOTALL)
 
@@ -214,7 +212,7 @@ def _read_events(pieces: Pieces, one: _Profile) -> None:
 
 def _frame(pieces: Pieces, event: tuple[str, Any]) -> int:
     kind, value = event
-    if kind != "number" or not isinstance(value, int) or not 0 <= value < _MOST_FRAMES:
+    if kind != "number" or not isinstance(value, int) or not 0 <= value < limits.SPEEDSCOPE_FRAMES:
         raise pieces.refusal(f"a frame's number is expected, not {str(value)[:50]}")
     return value
 
@@ -285,7 +283,7 @@ def _told(ours: object) -> tuple[Thread, Metric | None] | None:
     node, context, number = (ours.get(name) for name in ("node", "context", "thread"))
     kind, name, metric, unit = (ours.get(k) for k in ("kind", "name", "metric", "unit"))
     for one in (node, context, number):
-        if type(one) is not int or not 0 <= one < _LARGEST_PLACE:
+        if type(one) is not int or not 0 <= one < limits.SPEEDSCOPE_PLACE:
             return None
     if kind not in ("host", "stream") or not isinstance(name, str):
         return None

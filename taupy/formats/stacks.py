@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from taupy.errors import FormatError
+from taupy.formats import limits
 from taupy.model import invariants
 from taupy.model.profile import ROOT_TIMER, CallTree, Metric, Profile, ThreadProfile, Timer
 
-_LARGEST = (1 << 63) - 1
 _OUR_PLACE = re.compile(r"(.*) \[\{([^{}]+)\}\{([1-9][0-9]{0,8})\}\]", re.DOTALL)
 
 
@@ -156,7 +156,7 @@ def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:
 def _column(values: Sequence[int | float], *, whole: bool) -> array[int]:
     if whole:
         values = [value if isinstance(value, int) else round(value) for value in values]
-    if all(isinstance(value, int) for value in values) and sum(map(abs, values)) <= _LARGEST:
+    if all(isinstance(value, int) for value in values) and sum(map(abs, values)) <= limits.INTEGER:
         return array("q", values)  # type: ignore[arg-type]
     reals = [float(value) if math.isfinite(value) else math.nan for value in values]
     return array("d", reals)  # type: ignore[return-value]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from taupy.formats import limits
 from taupy.formats.chrome import values
 from taupy.formats.gpu_records import kernel_timer
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
@@ -20,8 +21,6 @@ from taupy.model.streams import Owner, StreamBuilder
 
 LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)(?:Module|Ext)?Launch(?:Cooperative)?Kernel")
 """Calls that launch one kernel each."""
-
-_MOST_DEVICES: Final = 1 << 16
 
 
 class Statistics:
@@ -77,12 +76,12 @@ class KernelCounters:
         """Keep one kernel's counters."""
         device = values.integer(args.get("device", event.get("pid"))) or 0
         counted = {
-            metric[: values.LONGEST_NAME]: number
+            metric[: limits.TRACE_NAME]: number
             for metric, value in args.items()
             if "__" in metric and (number := values.real(value)) is not None and number >= 0
         }
-        ranges = self._ranges.setdefault(max(0, min(device, _MOST_DEVICES)), [])
-        ranges.append(_Range(start, name[: values.LONGEST_NAME] or "(unnamed)", counted))
+        ranges = self._ranges.setdefault(max(0, min(device, limits.DEVICES)), [])
+        ranges.append(_Range(start, name[: limits.TRACE_NAME] or "(unnamed)", counted))
 
     def threads(
         self,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from taupy.formats import limits
 from taupy.formats.chrome import values
 from taupy.formats.slices import Timeline
 from taupy.model.profile import Timer
 from taupy.model.streams import Owner
-
-DEEPEST: Final = 10_000
 
 
 class StackFrames:
@@ -37,7 +36,7 @@ class StackFrames:
         if known is None:
             found: list[int] = []
             at: Any = str(number)
-            while at is not None and len(found) < DEEPEST:
+            while at is not None and len(found) < limits.TRACE_DEPTH:
                 frame = self._frames.get(str(at))
                 if not isinstance(frame, dict):
                     break

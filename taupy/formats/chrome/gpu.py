@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any, Final, Protocol
 
+from taupy.formats import limits
 from taupy.formats.chrome import values
 from taupy.formats.gpu_records import (
     NOWHERE,
@@ -22,7 +23,6 @@ from taupy.model.streams import Owner
 
 _NONE: Final = -1
 _ALL_STREAMS: Final = -1
-_MOST_DEVICES: Final = 1 << 16
 
 
 class Host(Protocol):
@@ -200,7 +200,7 @@ class GpuSlices:
 
 
 def _stream_code(device: int | None, stream: int | None) -> int:
-    device = max(0, min(device or 0, _MOST_DEVICES))
+    device = max(0, min(device or 0, limits.DEVICES))
     if stream is None or not 0 <= stream < 0xFFFFFFFF:
         stream = _ALL_STREAMS
     return device << 40 | (stream + 1)

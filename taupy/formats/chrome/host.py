@@ -8,12 +8,13 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Final
 
+from taupy.formats import limits
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.gpu_records import NOWHERE
 from taupy.formats.launchers import Launchers
 from taupy.formats.progress import Progress
-from taupy.formats.slices import LONGEST_NS, Timeline, overlaps
+from taupy.formats.slices import Timeline, overlaps
 from taupy.model.profile import Thread, ThreadProfile, UserEvent
 from taupy.model.streams import Owner
 
@@ -236,7 +237,7 @@ class Host:
     @staticmethod
     def _join(slices: Slices, joined: Slices, at: int, end: int) -> None:
         start = slices.start[at]
-        duration = min(end - start, LONGEST_NS)
+        duration = min(end - start, limits.SLICE_NS)
         joined.append(start, duration, slices.timer[at], -1, slices.frame_of(at))
 
     def threads(self, names: dict[ThreadKey, str]) -> list[ThreadProfile]:

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
+from taupy.formats import limits
 from taupy.formats.chrome import values
 from taupy.formats.chrome.counters import LAUNCH, KernelCounters, Statistics
 from taupy.formats.chrome.frames import StackFrames
@@ -21,7 +22,6 @@ from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
 from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES
-from taupy.formats.slices import LONGEST_NS
 from taupy.model.profile import TIME, Profile, ThreadProfile, Timer
 
 
@@ -80,7 +80,7 @@ class TraceReader:
         if start is None or duration is None:
             self._leave_out("slices without a time")
             return
-        if not 0 <= duration < LONGEST_NS:
+        if not 0 <= duration < limits.SLICE_NS:
             self._leave_out("slices that end before they begin")
             return
         category = event.get("cat")
@@ -143,7 +143,7 @@ class TraceReader:
                 self._leave_out("ends without a begin")
                 return
             start, place = open_ones.pop()
-            if 0 <= moment - start < LONGEST_NS:
+            if 0 <= moment - start < limits.SLICE_NS:
                 on = {"pid": event.get("pid"), "tid": f"asynchronous {category}".strip()}
                 self._append(on, start, moment - start, place, -1)
             else:
@@ -159,7 +159,7 @@ class TraceReader:
             self._append(event, moment, MARK, 0, number)
 
     def _counter(self, event: dict[str, Any]) -> None:
-        args, name = event.get("args"), str(event.get("name", ""))[: values.LONGEST_NAME]
+        args, name = event.get("args"), str(event.get("name", ""))[: limits.TRACE_NAME]
         if not isinstance(args, dict):
             self._leave_out("counters without a value")
             return

@@ -17,8 +17,8 @@ from typing import Final
 from taupy.formats.chrome.read import TraceReader
 from taupy.formats.chrome.write import write
 from taupy.formats.json_events import Events
-from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.tracks import TIMELINE
 from taupy.model.profile import Profile

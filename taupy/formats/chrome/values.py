@@ -6,9 +6,9 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from taupy.formats import limits
 from taupy.formats.gpu_records import api_timer, kernel_timer
 from taupy.formats.places import shown_file
-from taupy.formats.slices import LARGEST_STAMP
 from taupy.model.gpu import ActivityKind
 from taupy.model.profile import Timer
 
@@ -59,8 +59,6 @@ _VIZTRACER: Final = re.compile(r"(?P<name>\S+) \((?P<file>[^()]+):(?P<line>\d{1,
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 _DIRECTION: Final = re.compile(r"Memcpy (\w+)")
 
-LONGEST_NAME: Final = 1 << 16
-
 
 def nanoseconds(value: Any) -> int | None:
     """A time in microseconds, exactly; None for what is none."""
@@ -70,25 +68,25 @@ def nanoseconds(value: Any) -> int | None:
         whole, _, part = value.partition(".")
         if whole.isdigit() and (part.isdigit() or not part) and len(part) <= 3 and part.isascii():
             found = (
-                int(whole) * 1000 + int((part + "000")[:3]) if len(whole) < 20 else LARGEST_STAMP
+                int(whole) * 1000 + int((part + "000")[:3]) if len(whole) < 20 else limits.STAMP_NS
             )
         else:
             try:
                 exact = Decimal(value)
-                if not exact.is_finite() or abs(exact) > LARGEST_STAMP:
+                if not exact.is_finite() or abs(exact) > limits.STAMP_NS:
                     return None
                 found = round(exact * 1000)
             except (InvalidOperation, ValueError):
                 return None
     else:
         return None
-    return found if -LARGEST_STAMP < found < LARGEST_STAMP else None
+    return found if -limits.STAMP_NS < found < limits.STAMP_NS else None
 
 
 def integer(value: Any) -> int | None:
     """A whole number that fits a column; None for anything else."""
     if type(value) is int:
-        return value if abs(value) < LARGEST_STAMP else None
+        return value if abs(value) < limits.STAMP_NS else None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
         return int(value)
     return None
@@ -116,7 +114,7 @@ def extent(value: Any) -> tuple[int, int, int] | None:
 
 def host_timer(name: str, category: str) -> Timer:
     """What a host slice is called, with its file and line where the name holds them."""
-    name = name[:LONGEST_NAME] or "(unnamed)"
+    name = name[: limits.TRACE_NAME] or "(unnamed)"
     kind = category.lower()
     found = TAU_NAME.fullmatch(name)
     if found:
@@ -147,7 +145,7 @@ def _routine(found: re.Match[str]) -> Timer:
 
 
 def gpu_timer(name: str, kind: ActivityKind) -> Timer:
-    name = name[:LONGEST_NAME] or "(unnamed)"
+    name = name[: limits.TRACE_NAME] or "(unnamed)"
     if kind == "kernel":
         return kernel_timer(name)
     return Timer(name, groups=("GPU_COPY",))

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
-from taupy.formats import limits
-from taupy.formats.limits import refusal
+from taupy.formats import limits, reading
 from taupy.formats.nsight.summed_tables import SummedTables, Times, work_of
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.model.gpu import Extent
 
 NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -45,7 +45,7 @@ class TableReader:
         self._not_read = 0
 
     def read(self, progress: Progress) -> None:
-        for raw in limits.lines(self._path, progress):
+        for raw in reading.lines(self._path, progress):
             self.number += 1
             line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
             cells = [] if line.startswith("==") else cells_of(line)
@@ -137,7 +137,7 @@ def decimal(text: str | None) -> float | None:
         value = float((text or "").strip().replace(",", ""))
     except ValueError:
         return None
-    return value if abs(value) < 1e30 else None
+    return value if abs(value) < limits.VALUE else None
 
 
 def extent(parts: Iterable[str | None]) -> Extent | None:

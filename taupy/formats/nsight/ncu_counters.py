@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from taupy.catalog import architectures, spelling
 from taupy.catalog.counters import BY_NAME, COUNTERS
-from taupy.formats.slices import LONGEST_NS
+from taupy.formats import limits
 
 DURATION: Final = "gpu__time_duration.sum"
 
@@ -123,7 +123,7 @@ def duration_ns(values: Mapping[str, float]) -> float | None:
             if cycles in values and values.get(rate):
                 found = values[cycles] / values[rate] * 1e9
                 break
-    return found if found is not None and 0 <= found < LONGEST_NS else None
+    return found if found is not None and 0 <= found < limits.SLICE_NS else None
 
 
 @functools.lru_cache(maxsize=1024)

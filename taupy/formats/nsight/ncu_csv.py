@@ -14,17 +14,15 @@ from pathlib import Path
 from typing import Final
 
 from taupy.formats import limits
-from taupy.formats.limits import refusal
 from taupy.formats.nsight import ncu_table, ncu_units
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
 from taupy.formats.nsight.ncu_table import Table, Value
 from taupy.formats.progress import SILENT, Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import Profile
 
-_MOST_LOOKED: Final = 64 << 20
 _ENOUGH_TO_KNOW: Final = 200  # launches by which two files are seen to hold the same ones
-_MOST_JOINED: Final = 200_000  # launches of one file that others join
 
 _DURATION: Final = "gpu__time_duration.sum"
 _NO_VALUE: Final = ("nan", "-nan", "inf", "-inf", "n/a", "")
@@ -43,7 +41,7 @@ def recognises(path: Path, first: bytes) -> bool:
         return False
     with open(path, "rb") as file:  # a talkative program: look further
         seen = first[-4096:]
-        for _ in range(_MOST_LOOKED >> 20):
+        for _ in range(limits.NCU_LOOKED >> 20):
             piece = file.read(1 << 20)
             if not piece:
                 return False
@@ -100,8 +98,8 @@ def read_together(paths: Sequence[Path], progress: Progress) -> Iterator[Profile
             known = joined.setdefault(one.key, one)
             if known is not one:
                 _join(known.counted, one.counted)
-            if len(joined) > _MOST_JOINED:
-                reason = f"more than {_MOST_JOINED} launches: import it by itself"
+            if len(joined) > limits.NCU_JOINED:
+                reason = f"more than {limits.NCU_JOINED} launches: import it by itself"
                 raise refusal(reader.table.path, f"line {reader.table.number}", reason)
     yield _profile(readers, iter(joined.values()))
 

@@ -15,6 +15,7 @@ from typing import Final, TypedDict
 
 from taupy.catalog import spelling
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES
+from taupy.formats import limits
 from taupy.formats.alike import Groups
 from taupy.formats.gpu_records import kernel_timer
 from taupy.formats.nsight import ncu_counters
@@ -25,15 +26,8 @@ from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 from taupy.model.work import PER_SECOND
 
-MOST_METRICS: Final = 2000
-"""Metrics of one file; all sections of ncu together have some 800."""
-
-MOST_CELLS: Final = 8_000_000
-"""Groups of launches times metrics."""
-
 _FACTS: Final = ("launch__", "device__", "c2clink__", "nvlink__", "numa__", "profiler__")
 
-_LARGEST_WHOLE: Final = 1 << 50
 
 _TENSOR_REMEDY: Final = (
     "the tensor pipe's instructions tell neither their shape nor how many are HFMA2; count "
@@ -105,7 +99,7 @@ class CountedLaunches:
             OverflowError: there are more kernels and metrics than any program has.
         """
         self.count += one.count
-        if len(self._groups) * len(self._units) > MOST_CELLS:
+        if len(self._groups) * len(self._units) > limits.NCU_CELLS:
             said = f"{len(self._groups)} groups of launches with {len(self._units)} metrics"
             raise OverflowError(f"{said}: more than any program has")
         thread = self._thread(one)
@@ -168,7 +162,7 @@ class CountedLaunches:
             **one.sums,
         }
         for name, value in others.items():
-            if name not in self._units and len(self._units) >= MOST_METRICS:
+            if name not in self._units and len(self._units) >= limits.NCU_METRICS:
                 self.left_out += 1
                 continue
             found[name] = value
@@ -238,7 +232,7 @@ class CountedLaunches:
             )
         if self.left_out:
             found.append(
-                f"{self.left_out} values of metrics beyond the first {MOST_METRICS} left out"
+                f"{self.left_out} values of metrics beyond the first {limits.NCU_METRICS} left out"
             )
         if self.untimed:
             found.append(
@@ -305,7 +299,7 @@ def _whole(name: str, value: float) -> int | float:
     """A count as a whole number, as long as sums of it fit one; times in whole nanoseconds."""
     if name == "counted_time":
         return round(value)
-    return int(value) if value == int(value) and value < _LARGEST_WHOLE else float(value)
+    return int(value) if value == int(value) and value < limits.NCU_WHOLE else float(value)
 
 
 def _is_sum(name: str) -> bool:

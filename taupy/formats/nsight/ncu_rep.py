@@ -24,19 +24,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from taupy.formats import limits, protowire
-from taupy.formats.limits import refusal
 from taupy.formats.nsight import ncu_units
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
 from taupy.formats.progress import Progress
 from taupy.formats.protowire import BYTES, FIXED32, FIXED64, WireError
+from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.gpu import Extent
 from taupy.model.profile import Profile
 
 MAGIC: Final = b"NVR\0"
 
-LARGEST_MESSAGE: Final = 256 << 20
-_MOST_STRINGS: Final = 4_000_000
 _PATIENCE_S: Final = 300
 
 
@@ -135,7 +133,7 @@ class NcuReport:
             raise refusal(
                 self._path, f"byte {at}", f"cut short: {size} bytes, {end - at - 4} are there"
             )
-        if size > LARGEST_MESSAGE:
+        if size > limits.NCU_MESSAGE:
             raise refusal(self._path, f"byte {at}", f"a message of {size} bytes")
         return int(size)
 
@@ -158,8 +156,10 @@ class NcuReport:
                     ]
         except WireError as problem:
             raise refusal(self._path, f"byte {at + 4 + problem.at}", str(problem)) from None
-        if len(self._strings) > _MOST_STRINGS:
-            raise refusal(self._path, f"byte {at}", f"more than {_MOST_STRINGS} names of metrics")
+        if len(self._strings) > limits.NCU_STRINGS:
+            raise refusal(
+                self._path, f"byte {at}", f"more than {limits.NCU_STRINGS} names of metrics"
+            )
         return found[1], found[2], found[5]
 
     def _result(self, message: bytes, end: int) -> Counted:
@@ -197,7 +197,7 @@ def take(one: Counted, name: str, value: Any, unit: str = "") -> None:
     """Add one metric's value to a launch."""
     if isinstance(value, str):
         one.texts[name] = value[:1000]
-    elif isinstance(value, (int, float)) and value == value and abs(value) < 1e30:
+    elif isinstance(value, (int, float)) and value == value and abs(value) < limits.VALUE:
         if value < 0 and name.endswith(".sum"):
             return  # no counter runs backwards
         one.values[name] = value

@@ -21,20 +21,17 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from taupy.errors import FormatError
-from taupy.formats import limits
-from taupy.formats.limits import refusal
+from taupy.formats import limits, reading
 from taupy.formats.nsight import ncu_units
 from taupy.formats.nsight.ncu_labels import is_metric, metric_name
 from taupy.formats.progress import SILENT, Progress
+from taupy.formats.reading import refusal
 
 Kind = Literal["long", "wide", "summary", "pivot"]
 
 _MAY_BE_HEADER: Final = re.compile(rb"Kernel Name|Process ID|__\w+\.(?:sum|avg|max|min)")
 _ROW: Final = re.compile(r'"?(\d{1,12})"?,')
 _NUMBER: Final = re.compile(r"\s*[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*")
-_MOST_JOINED: Final = 1000
-_MOST_COLUMNS: Final = 20_000
-_MOST_SURVEYED: Final = 100_000
 _ENOUGH_MARKS: Final = 50
 _LEAST_METRICS: Final = 3
 
@@ -163,7 +160,7 @@ class Table:
         """What the first values say that can be read in one way only; see `ncu_units.decimal`."""
         marks: Counter[str] = Counter()
         try:
-            for row in islice(self._split_rows(SILENT), _MOST_SURVEYED):
+            for row in islice(self._split_rows(SILENT), limits.NCU_SURVEYED):
                 cells = dict(zip(self._columns, row, strict=True))
                 for value in self._values(row, cells):
                     marks[ncu_units.decimal(value.name, value.unit, value.text)] += 1
@@ -206,12 +203,12 @@ class Table:
     def _split_rows(self, progress: Progress) -> Iterator[list[str]]:
         pending: list[str] = []
         cut = 0
-        for raw in limits.lines(self.path, progress):
+        for raw in reading.lines(self.path, progress):
             self.number += 1
             line = raw.decode("utf-8", "replace")
             if pending:
                 pending.append(line)
-                if sum(one.count('"') for one in pending) % 2 and len(pending) < _MOST_JOINED:
+                if sum(one.count('"') for one in pending) % 2 and len(pending) < limits.NCU_LINES:
                     continue
                 line, pending = "\n".join(pending), []
             else:
@@ -245,7 +242,7 @@ class Table:
 
     def _take_header(self, found: Header) -> None:
         columns = found.columns
-        if len(columns) > _MOST_COLUMNS or len(set(columns)) < len(columns):
+        if len(columns) > limits.NCU_COLUMNS or len(set(columns)) < len(columns):
             words = f"a header of {len(columns)} columns, {len(set(columns))} of them different"
             raise refusal(self.path, f"line {self.number}", words)
         self.kind, self._columns = found

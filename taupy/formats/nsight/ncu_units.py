@@ -6,6 +6,7 @@ import math
 import re
 from typing import Final
 
+from taupy.formats import limits
 from taupy.model.gpu import Extent
 
 _PREFIXES: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
@@ -37,8 +38,6 @@ _GROUPED: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _PLAIN: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 _SWAPPED: Final = str.maketrans(".,", ",.")
-
-LARGEST: Final = 1e30
 
 
 def decimal(name: str, unit: str, text: str) -> str:
@@ -78,9 +77,9 @@ def number(text: str, decimal: str = ".") -> int | float | None:
         return None
     if text.lstrip("+-").isdigit():
         whole = int(text)
-        return whole if abs(whole) < LARGEST else None
+        return whole if abs(whole) < limits.VALUE else None
     value = float(text)
-    return value if math.isfinite(value) and abs(value) < LARGEST else None
+    return value if math.isfinite(value) and abs(value) < limits.VALUE else None
 
 
 def base(unit: str) -> tuple[float, str]:

@@ -28,11 +28,11 @@ from taupy.formats.gpu_records import (
     memset_work,
     stream_threads,
 )
-from taupy.formats.limits import refusal
 from taupy.formats.nsight import nsys_target
 from taupy.formats.nsight.nsys_host import Hosts
 from taupy.formats.nsight.nsys_tables import GPU_TABLES, WAITS, Tables
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from taupy.formats import limits
-from taupy.formats.limits import refusal
 from taupy.formats.nsight.csv_tables import TableReader, cells_of, extent, whole
 from taupy.formats.nsight.summed_tables import times
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.model.profile import Profile
 

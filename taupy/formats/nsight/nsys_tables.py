@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final
 
+from taupy.formats import limits
 from taupy.formats.foreign_sqlite import is_found_fast, quoted, table_columns
-from taupy.formats.slices import LARGEST_STAMP, LONGEST_NS
 
 GPU_TABLES: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -37,11 +37,6 @@ _WORK: Final = {
 
 _KERNEL_NAMES: Final = ("demangledName", "mangledName", "shortName", "nameId")
 
-_LARGEST_STRING: Final = 1 << 20
-
-_MOST_STRINGS: Final = 2_000_000
-"""Of a table without a key; a table with one has as many as it likes."""
-
 
 class Tables:
     """The tables of one file."""
@@ -51,8 +46,10 @@ class Tables:
         self.columns = table_columns(connection)
         self._texts: dict[Any, str] = {}
         if "StringIds" in self.columns and not is_found_fast(connection, "StringIds", "id"):
-            rows = connection.execute(f"SELECT id, value FROM StringIds LIMIT {_MOST_STRINGS}")
-            self._texts = {id: str(text or "")[:_LARGEST_STRING] for id, text in rows}
+            rows = connection.execute(
+                f"SELECT id, value FROM StringIds LIMIT {limits.NSYS_STRINGS}"
+            )
+            self._texts = {id: str(text or "")[: limits.LONGEST_NAME] for id, text in rows}
         self._enums: dict[tuple[str, str], dict[Any, str]] = {}
 
     def __contains__(self, table: str) -> bool:
@@ -97,7 +94,7 @@ class Tables:
 
     def sane(self, table: str) -> str:
         """The condition that stamps are such."""
-        limit, longest = LARGEST_STAMP, LONGEST_NS
+        limit, longest = limits.STAMP_NS, limits.SLICE_NS
         return (
             f"typeof(start) = 'integer' AND typeof({quoted('end')}) = 'integer'"
             f" AND start BETWEEN {-limit} AND {limit}"
@@ -149,7 +146,7 @@ class Tables:
     def text(self, value: Any, unknown: str) -> str:
         """A text, or the one that a number of StringIds stands for."""
         if isinstance(value, str):
-            return value[:_LARGEST_STRING] or unknown
+            return value[: limits.LONGEST_NAME] or unknown
         if not isinstance(value, int):
             return unknown
         found = self._texts.get(value)
@@ -157,7 +154,7 @@ class Tables:
             row = self.connection.execute(
                 "SELECT value FROM StringIds WHERE id = ?", (value,)
             ).fetchone()
-            found = str(row[0])[:_LARGEST_STRING] if row and row[0] is not None else ""
+            found = str(row[0])[: limits.LONGEST_NAME] if row and row[0] is not None else ""
             self._texts[value] = found
         return found or unknown
 

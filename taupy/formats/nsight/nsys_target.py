@@ -6,11 +6,10 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Final
 
+from taupy.formats import limits
 from taupy.formats.nsight.nsys_tables import Tables
 from taupy.model.gpu import Device, Fact
 from taupy.model.profile import Thread
-
-_MOST_FACTS: Final = 2000
 
 # Column of TARGET_INFO_GPU or TARGET_INFO_CUDA_GPU -> our name, unit, factor.
 _FACTS: Final = {
@@ -47,10 +46,14 @@ def metadata(tables: Tables) -> dict[str, str]:
     found: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE"):
         if tables.has(table, "name", "value"):
-            for name, value in tables.select(table, "name", "value", more=f"LIMIT {_MOST_FACTS}"):
+            for name, value in tables.select(
+                table, "name", "value", more=f"LIMIT {limits.NSYS_FACTS}"
+            ):
                 found[f"nsys.{name}"] = str(value)[:10_000]
     if tables.has("TARGET_INFO_SYSTEM_ENV", "name", "value"):
-        rows = tables.select("TARGET_INFO_SYSTEM_ENV", "name", "value", more=f"LIMIT {_MOST_FACTS}")
+        rows = tables.select(
+            "TARGET_INFO_SYSTEM_ENV", "name", "value", more=f"LIMIT {limits.NSYS_FACTS}"
+        )
         for name, value in rows:
             found.setdefault(str(name), str(value)[:10_000])
     overhead = _total(tables, "PROFILER_OVERHEAD")

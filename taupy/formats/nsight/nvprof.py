@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from taupy.formats import limits
-from taupy.formats.limits import refusal
 from taupy.formats.nsight.csv_tables import (
     NS,
     TableReader,
@@ -23,6 +22,7 @@ from taupy.formats.nsight.csv_tables import (
 )
 from taupy.formats.nsight.summed_tables import least_squares, times
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.model.profile import Profile, UserEvent
 from taupy.model.work import COUNTED_LAUNCHES

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from taupy.formats import limits
 from taupy.formats.gpu_records import (
     NOWHERE,
     StreamRecords,
@@ -25,7 +26,6 @@ from taupy.formats.gpu_records import (
     root_timer,
 )
 from taupy.formats.registry import IMPORT_NOTES
-from taupy.formats.slices import LONGEST_NS
 from taupy.formats.tau.names import CUT
 from taupy.model.gpu import Device, Extent, Launch
 from taupy.model.profile import (
@@ -49,8 +49,6 @@ _WAYS: Final = {
 }
 _COPY: Final = re.compile(r"\[?(?:CUDA )?(?:Unified Memory )?memcpy ([\w-]+?)\]?", re.IGNORECASE)
 _MEMSET: Final = re.compile(r"\[?(?:CUDA )?memset\]?", re.IGNORECASE)
-_MOST_CALLS: Final = 1 << 53
-_MOST_NS: Final = 1 << 62
 
 
 class Times(NamedTuple):
@@ -65,7 +63,7 @@ class Times(NamedTuple):
     @property
     def sound(self) -> bool:
         """Can a program have done that?"""
-        return 0 < self.number < _MOST_CALLS and 0 <= self.total < LONGEST_NS
+        return 0 < self.number < limits.EXACT and 0 <= self.total < limits.SLICE_NS
 
 
 def times(
@@ -171,7 +169,7 @@ class SummedTables:
         Raises:
             OverflowError: no program runs so long, or moves so much.
         """
-        if not (0 <= start <= end < _MOST_NS and (moved or 0) < _MOST_CALLS):
+        if not (0 <= start <= end <= limits.SUM and (moved or 0) < limits.EXACT):
             raise OverflowError("no program takes so long")
         self.stream(*key)
         records = self.records[key]

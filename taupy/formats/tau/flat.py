@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taupy.escaping import visible
+from taupy.formats import limits
 from taupy.formats.capabilities import VALUES, Part
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread
@@ -20,8 +21,6 @@ from taupy.formats.tau.names import ARROW, CUT
 from taupy.formats.tau.text import Event
 from taupy.model.forest import outermost
 from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile, Timer
-
-_LONGEST_PATH = 60_000  # bytes; pprof reads lines of 64 KiB, packed names have 16-bit lengths
 
 
 def size(text: str) -> int:
@@ -101,8 +100,8 @@ class Flat:
             whole = above < 0 or tree.timer[above] in self.cuts
             self.size.append((0 if whole else self.size[above]) + sizes[tree.timer[row]] + 4)
         self.paths = [row for row in range(len(tree)) if self.is_path(row) and self.listed(row)]
-        self.too_long = sum(self.size[row] > _LONGEST_PATH for row in self.paths)
-        self.paths = [row for row in self.paths if self.size[row] <= _LONGEST_PATH]
+        self.too_long = sum(self.size[row] > limits.TAU_PATH for row in self.paths)
+        self.paths = [row for row in self.paths if self.size[row] <= limits.TAU_PATH]
         ids: dict[str, int] = {}
         self.outermost = outermost(
             tree.parent, [ids.setdefault(name, len(ids)) for name in self.routine]
@@ -121,7 +120,7 @@ class Flat:
 
         It begins below the last `(callers not recorded)`.
         """
-        if self.size[row] > _LONGEST_PATH:
+        if self.size[row] > limits.TAU_PATH:
             return None
         tree = self.tree
         routines: list[str] = []

@@ -16,9 +16,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from taupy.formats import limits
-from taupy.formats.limits import refusal
+from taupy.formats import reading
 from taupy.formats.progress import CountedFile, Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread
@@ -79,7 +79,7 @@ class _Data:
                 pieces.append(piece)
                 there += len(piece)
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise self.refusal(limits.gzip_fault(self.path, problem)) from None
+            raise self.refusal(reading.gzip_fault(self.path, problem)) from None
         self._buffer = b"".join(pieces)
 
     def skip(self, size: int) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from struct import Struct, pack
 from typing import IO
 
+from taupy.formats import limits
 from taupy.formats.progress import Progress
 from taupy.formats.tau import flat as tau_flat
 from taupy.formats.tau import names as tau_names
@@ -27,8 +28,6 @@ from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile
 
 MAGIC = "PPK".encode("utf-16-be")
 _VERSION, _LOWEST_COMPATIBLE = 2, 1
-_LONGEST_TEXT = 0xFFFF  # bytes
-_MOST_SAMPLES = (1 << 31) - 1
 _PLACE = Struct(">iii")
 _EVENT = Struct(">iidddd")
 _ARROW = "=>"
@@ -115,7 +114,7 @@ class _Texts:
         number = 2
         while data in self._taken:
             end = f" ({number})"
-            data = _java(text[: _LONGEST_TEXT - len(end)] + end, self._lost)
+            data = _java(text[: limits.PACKED_TEXT - len(end)] + end, self._lost)
             number += 1
         return data
 
@@ -168,8 +167,8 @@ def _write_thread(
     found = tau_flat.events(measured, flat, lost)
     out.write(pack(">i", len(found)))
     for event in found:
-        lost.many_samples += event.count > _MOST_SAMPLES
-        count = min(event.count, _MOST_SAMPLES)
+        lost.many_samples += event.count > limits.PACKED_SAMPLES
+        count = min(event.count, limits.PACKED_SAMPLES)
         ordered = (event.minimum, event.maximum, event.mean, event.sum_squares)
         out.write(_EVENT.pack(events.id(event.name), count, *ordered))
 
@@ -267,10 +266,10 @@ def _table(texts: Sequence[bytes]) -> bytes:
 def _java(text: str, lost: Lost) -> bytes:
     """A text as Java's `writeUTF` has it: its length in 16 bits, two bytes for NUL, and what
     is beyond 16 bits as two surrogates of three bytes each."""
-    if tau_flat.size(text) > _LONGEST_TEXT:
+    if tau_flat.size(text) > limits.PACKED_TEXT:
         lost.long_texts += 1
-        while tau_flat.size(text) > _LONGEST_TEXT:
-            text = text[: len(text) * _LONGEST_TEXT // tau_flat.size(text)]
+        while tau_flat.size(text) > limits.PACKED_TEXT:
+            text = text[: len(text) * limits.PACKED_TEXT // tau_flat.size(text)]
     if not text.isascii():
         data = text.encode("utf-16-be", "surrogatepass")
         text = "".join(map(chr, array("H", _swapped(data))))

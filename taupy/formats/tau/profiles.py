@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import text as tau_text

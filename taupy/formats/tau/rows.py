@@ -13,13 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from taupy.formats import limits
 from taupy.formats.tau.names import ARROW, CALLPATH_GROUP, MICROSECOND_NS
 from taupy.model.profile import Metric
 
-_MOST_ARROWS_IN_A_NAME = 16
 _MICROSECONDS = re.compile(r"(-?)([0-9]{1,16})\.([0-9]{1,3})", re.ASCII)
-_EXACT = 1 << 53
-_MOST_NANOSECONDS = (1 << 63) - 1
 
 Number = int | float
 Values = tuple[int, int, int, Number, Number]  # metric, calls, subroutines, exclusive, inclusive
@@ -122,7 +120,7 @@ class Rows:
         """
         is_time = self.metrics[metric].unit == "ns"
         found = self._nanoseconds(measured) if is_time else self._number(measured)
-        if is_time and abs(found) > _MOST_NANOSECONDS:
+        if is_time and abs(found) > limits.INTEGER:
             raise OverflowError
         return found
 
@@ -148,7 +146,7 @@ class Rows:
             measured = _real(measured)
         if not isfinite(measured):
             raise ValueError
-        return int(measured) if measured.is_integer() and abs(measured) < _EXACT else measured
+        return int(measured) if measured.is_integer() and abs(measured) < limits.EXACT else measured
 
     def add_path(self, names: Sequence[str], values: Values) -> None:
         """A path row whose routines are known one by one."""
@@ -232,7 +230,7 @@ class Rows:
         that the file has a row of tells best where they begin; the row is 0 without one."""
         if self._arrows_in_names:
             pieces = path.split(ARROW)
-            for end in range(len(pieces) - 1, max(0, len(pieces) - _MOST_ARROWS_IN_A_NAME), -1):
+            for end in range(len(pieces) - 1, max(0, len(pieces) - limits.TAU_ARROWS), -1):
                 routine, above = ARROW.join(pieces[end:]), ARROW.join(pieces[:end])
                 if self._meant(routine) is not None:
                     caller = self._placed.get(above) or self._plain_row(above)
@@ -260,7 +258,7 @@ class Rows:
         place = 0
         while place < len(pieces):
             end = place + 1
-            for longer in range(min(len(pieces), place + _MOST_ARROWS_IN_A_NAME), end, -1):
+            for longer in range(min(len(pieces), place + limits.TAU_ARROWS), end, -1):
                 if ARROW.join(pieces[place:longer]) in self.ids:
                     end = longer
                     break

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from taupy.formats.limits import refusal, whole
+from taupy.formats import limits
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal, whole
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread
@@ -26,7 +27,6 @@ from taupy.formats.tau.thread import Place
 from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile
 
-_LARGEST = 1 << 30
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>\s*)?<profile_xml[\s>]")
 _BETWEEN_DOCUMENTS = re.compile(rb"<\?xml[^>]*\?>|(?<=</profile_xml>\n)\x00+")
 """What an XML parser refuses inside of one document. TAU writes the final NUL of each rank's buffer
@@ -67,7 +67,7 @@ def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile
     notes: list[str] = []
     for file in files:
         document = _Document(file)
-        document.parse(whole(file, progress, _LARGEST, "a profile of TAU's in XML"))
+        document.parse(whole(file, progress, limits.DOCUMENT_BYTES, "a profile of TAU's in XML"))
         for place, thread in document.threads.items():
             if thread.values is None:
                 continue

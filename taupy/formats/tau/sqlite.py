@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from taupy.formats import foreign_sqlite
-from taupy.formats.limits import refusal
 from taupy.formats.progress import Progress
+from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread

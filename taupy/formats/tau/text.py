@@ -13,16 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from taupy.formats import limits
-from taupy.formats.limits import refusal
+from taupy.formats import limits, reading
 from taupy.formats.progress import SILENT, Progress
+from taupy.formats.reading import refusal
 from taupy.formats.tau.rows import Rows
 
 PLACE = re.compile(r"(?:profile|dump)\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 FIRST_LINE = re.compile(rb"([0-9]{1,18}) templated_functions(\S*.*)")
 
-_MOST_LINES_OF_A_NAME = 200
-_MOST_CALLS = (1 << 63) - 1
 
 _ROW = re.compile(
     r'"(.*)" (\S+) (\S+) (\S+) (\S+)((?: [^"\s]+){0,2})(?: GROUP="([^"]*)")?\s*', re.DOTALL
@@ -36,7 +34,6 @@ _TEXT = re.compile(
 )
 _ATTRIBUTE = "<attribute>"
 _CDATA = "<![CDATA["
-_LONGEST_GAP = 100
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
@@ -92,7 +89,7 @@ def read_header(path: Path) -> Header:
     Raises:
         FormatError: the file is no TAU profile.
     """
-    with closing(limits.lines(path, SILENT)) as source:
+    with closing(reading.lines(path, SILENT)) as source:
         return _header(_Lines(path, source))
 
 
@@ -104,7 +101,7 @@ def read(
     Raises:
         FormatError: the file is cut off, or not as it says.
     """
-    with closing(limits.lines(path, progress, one_of_many=one_of_many)) as source:
+    with closing(reading.lines(path, progress, one_of_many=one_of_many)) as source:
         lines = _Lines(path, source)
         header = _header(lines)
         for done in range(header.rows):
@@ -139,7 +136,7 @@ def _header(lines: _Lines) -> Header:
     header.has_sum_squares = " SumExclSqr " in second.split("<metadata>")[0]
     if "<metadata>" in second:
         text = second
-        for _ in range(_MOST_LINES_OF_A_NAME):
+        for _ in range(limits.TAU_NAME_LINES):
             if "</metadata>" in text:
                 break
             more = lines.next()
@@ -169,7 +166,7 @@ def _element(text: str, tag: str, start: int) -> tuple[str | None, int]:
 
     An element without an end ends the text: nothing after it can have one.
     """
-    begin = text.find(f"<{tag}>", start, start + _LONGEST_GAP)
+    begin = text.find(f"<{tag}>", start, start + limits.TAU_GAP)
     if begin < 0:
         return None, start
     begin += len(tag) + 2
@@ -242,7 +239,7 @@ def _record(lines: _Lines, end: re.Pattern[str], what: str) -> str:
         return line
     text = [line]
     size = len(line)
-    while len(text) < _MOST_LINES_OF_A_NAME and size < limits.LONGEST_NAME:
+    while len(text) < limits.TAU_NAME_LINES and size < limits.LONGEST_NAME:
         line = lines.next()
         if line is None:
             raise lines.refusal(f"the file ends within {what}")
@@ -304,6 +301,6 @@ def _whole(text: str) -> int:
         if "_" in text:
             raise ValueError
         number = round(float(text))
-    if not -_MOST_CALLS <= number <= _MOST_CALLS:
+    if not -limits.INTEGER <= number <= limits.INTEGER:
         raise OverflowError
     return number

@@ -25,13 +25,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from taupy.formats import limits
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau.names import CALLPATH_GROUP, CUT, ROOT_NAMES
 from taupy.formats.tau.rows import Number, Row, Rows
 from taupy.model.forest import outermost
 from taupy.model.profile import CallTree, Metric, Timer
 
-_LARGEST = (1 << 63) - 1
 _CUT_ID = -1
 
 
@@ -320,7 +320,7 @@ def _columns(
 
 def _column(values: Sequence[Number | None]) -> array[int]:
     """Whole numbers stay whole; absent and real values make a column of type "d"."""
-    if all(type(value) is int and abs(value) <= _LARGEST for value in values):
+    if all(type(value) is int and abs(value) <= limits.INTEGER for value in values):
         return array("q", values)  # type: ignore[arg-type]
     return array("d", [math.nan if one is None else one for one in values])  # type: ignore[return-value]
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats import json_events
+from taupy.formats import limits
 from taupy.formats.chrome import trace as chrome
 from taupy.formats.chrome.values import nanoseconds
 from taupy.formats.progress import SILENT
@@ -298,7 +298,7 @@ def test_what_is_no_trace_is_refused_in_one_line(tmp_path, text):
 
 
 def test_a_value_without_an_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_events, "LARGEST_VALUE", 4 << 20)
+    monkeypatch.setattr(limits, "TRACE_VALUE", 4 << 20)
     path = tmp_path / "endless.json"
     with open(path, "w") as file:
         file.write('{"traceEvents": [{"ph": "X", "name": "')

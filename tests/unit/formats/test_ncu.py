@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
+from taupy.formats import limits
 from taupy.formats.nsight import ncu_csv, ncu_rep, ncu_units
 from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
@@ -256,7 +257,7 @@ def test_more_metrics_than_there_are_is_refused_before_memory_is_gone(tmp_path):
 @given(st.text(max_size=30))
 def test_any_text_is_a_number_or_none(text):
     value = ncu_units.number(text)
-    assert value is None or abs(value) < ncu_units.LARGEST
+    assert value is None or abs(value) < limits.VALUE
     factor, base = ncu_units.base(text)
     assert factor > 0 and isinstance(base, str)
 

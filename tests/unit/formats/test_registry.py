@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from taupy.errors import FormatError, UsageError
-from taupy.formats import limits, registry
+from taupy.formats import reading, registry
 from taupy.formats.progress import SILENT
 from tests.builders import gpu_profile, small_profile
 
@@ -140,10 +140,10 @@ def test_lines_of_packed_and_plain_files_are_the_same(tmp_path):
     plain.write_bytes(b"one\r\ntwo\n\nlast")
     packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
     for file in (plain, packed):
-        assert list(limits.lines(file, SILENT)) == [b"one", b"two", b"", b"last"]
+        assert list(reading.lines(file, SILENT)) == [b"one", b"two", b"", b"last"]
     packed.write_bytes(packed.read_bytes()[:-12])
     with pytest.raises(FormatError, match="gzip data ends early, at byte"):
-        list(limits.lines(packed, SILENT))
+        list(reading.lines(packed, SILENT))
 
 
 def test_progress_hears_of_every_byte(tmp_path):
@@ -158,6 +158,6 @@ def test_progress_hears_of_every_byte(tmp_path):
 
     file = tmp_path / "x"
     file.write_bytes(b"line\n" * 1000)
-    list(limits.lines(file, Ear()))
+    list(reading.lines(file, Ear()))
     assert heard[0] == ("x", 5000)
     assert sum(heard[1:]) == 5000
