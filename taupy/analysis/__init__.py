@@ -1,1 +1,1 @@
-"""Frames in, frames out: comparisons, statistics, derived metrics. No SQL, no printing."""
+"""Comparisons and statistics on plain data, without SQL or printing."""

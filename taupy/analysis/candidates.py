@@ -1,11 +1,11 @@
-"""Tuning candidates: which routines are worth the work, and what could be won at most.
+"""Tuning candidates: rank routines by potential gain.
 
-Answers come in, rows go out: no SQL, no printing. TAU's way is the product of a ratio that is
-bad when large and the time (`product`). Of a ratio that is good when large, the time that
-would go if it reached a target counts (`shortfall`); under a roofline the target is the roof.
+TAU multiplies the time by a ratio for which smaller is better (`product`). If larger is better,
+routines are ranked by the time saved if the ratio reached a target (`shortfall`); with a
+roofline, the target is the roof.
 
-The bound is Amdahl's: a program of T seconds that loses t of them ends T / (T - t) times
-sooner. t is what would go at most: work that overlaps with other work may win nothing.
+The bound is Amdahl's: a program of T seconds that saves t of them is T / (T - t) times faster. t
+is an upper bound: work that overlaps with other work may save nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Way = Literal["product", "shortfall", "value"]
 
 @dataclass(slots=True)
 class Routine:
-    """One routine over all threads, what it did itself.
+    """Exclusive values of one routine over all threads.
 
     Attributes:
-        time_ns: summed over threads; None where it was not measured.
-        longest_ns: of the node on which it took longest: what the program could lose.
-        value: of the metric that ranks; None where there is none.
-        evidence: other metrics of it, name -> value and unit.
-        remarks: what else is known of it, in words.
+        time_ns: summed over threads; None if not measured.
+        longest_ns: time on the node where it took longest: the largest possible saving.
+        value: value of the metric to rank by; None if it has none.
+        evidence: its other metrics, name -> value and unit.
+        remarks: other facts about it, as text.
     """
 
     name: str
@@ -46,11 +46,11 @@ class Candidate(NamedTuple):
     """A routine with its rank.
 
     Attributes:
-        score: by which it ranks, the largest first.
-        share: of the time of all routines that were looked at, 0 to 1.
-        saved_ns: what the program would lose at most.
-        saved_share: of the program's time, 0 to 1.
-        speedup: of the program at most; None where it would be without bound.
+        score: sort key, largest first.
+        share: share of the time of all routines considered, 0 to 1.
+        saved_ns: largest possible saving.
+        saved_share: saving as a share of the program's time, 0 to 1.
+        speedup: largest possible speed-up of the program; None if unbounded.
     """
 
     routine: Routine
@@ -64,12 +64,12 @@ class Candidate(NamedTuple):
 def routines(
     times: Answer | None, values: Answer | None, evidence: Mapping[str, Answer]
 ) -> list[Routine]:
-    """Exclusive values brought together by routine.
+    """Combine exclusive values by routine.
 
     Args:
         times: the metric `time` [ns], by timer and node.
-        values: the metric that ranks, by timer.
-        evidence: other metrics by timer, under their names.
+        values: the metric to rank by, by timer.
+        evidence: other metrics by name, by timer.
     """
     found: dict[str, Routine] = {}
     if times is not None:
@@ -104,13 +104,13 @@ def _by_name(answer: Answer) -> list[tuple[tuple[str, str], int, float]]:
 def ranked(
     found: Sequence[Routine], way: Way, wall_ns: float, target: float | None = None
 ) -> list[Candidate]:
-    """The candidates, best first; what has no value, or no time where that counts, is none.
+    """The candidates, best first; routines without a value, or a needed time, are omitted.
 
     Args:
-        way: "product": value x time. "shortfall": time that would go if the value reached
-            the target. "value": the value itself.
+        way: "product": value x time. "shortfall": time saved if the value reached the target.
+            "value": the value itself.
         wall_ns: time of the program.
-        target: of a shortfall; the best of the routines where None.
+        target: for a shortfall; None for the best value of the routines.
     """
     if way == "shortfall" and target is None:
         target = max((one.value for one in found if one.value is not None), default=None)
@@ -132,10 +132,10 @@ def ranked(
 def under_roofs(
     found: Sequence[Routine], roof_share: Mapping[str, float], wall_ns: float
 ) -> list[Candidate]:
-    """By the time that would go if each routine reached its roof.
+    """Rank by the time saved if each routine reached its roof.
 
     Args:
-        roof_share: routine -> share of what its roof allows; above 1 counts as 1.
+        roof_share: routine -> share of the roof; above 1 counts as 1.
     """
     total = sum(one.time_ns or 0 for one in found)
     candidates = []
@@ -161,10 +161,10 @@ def _candidate(
 
 
 def bound(saved_ns: float | None, wall_ns: float) -> tuple[float | None, float | None]:
-    """What losing so much of a program's time gives: share of it, and speedup.
+    """The share of a program's time that is saved, and the speed-up.
 
     Source:
-        Amdahl, AFIPS 1967: 1 / (1 - p) for a part p that costs nothing any more.
+        Amdahl, AFIPS 1967: 1 / (1 - p) if a part p is eliminated.
     """
     if saved_ns is None or not wall_ns > 0:
         return None, None

@@ -1,8 +1,7 @@
-"""Can trials be compared? What differs between them that is no result of the program.
+"""Are trials comparable? Find differences between them that are not results of the program.
 
-Facts of the trials come in as name -> value; what goes out says which facts differ, of
-what kind they are, and in whose words. A fact that already varies within one side (its
-repeated runs) is noise and counts for nothing.
+The input is the metadata of the trials, name -> value; the output lists the entries that differ,
+with their kind. An entry that varies within one side (its repeated runs) is noise and is ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ Kind = Literal["arguments", "input", "machine", "clocks", "versions", "instrumen
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 TOLERANCE = 0.05
-"""Clocks and the like differ from run to run; so much is no difference."""
+"""Relative tolerance for clocks and the like, which differ from run to run."""
 
 _KINDS: tuple[tuple[Kind, str], ...] = (
     ("clocks", r"(?i).*\b(clock|clocks|mhz|frequency)\b.*|(?i:.*clockrate.*)"),
@@ -45,7 +44,7 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     ("outcome", r"State|Exit Code"),
 )
 
-# Facts that differ between any two runs, and say nothing on whether they may be compared.
+# Metadata that differ between any two runs and do not affect comparability.
 _PASSING = re.compile(
     r"Starting Timestamp|Ending Timestamp|Timestamp|Local Time|UTC Time|pid|tid|Process ID"
     r"|Parent Process ID|Context Switches.*|Page Faults.*|CPU Time.*|Peak .*|CWD|Executable"
@@ -60,8 +59,8 @@ _NUMBER = re.compile(r"\s*([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*
 
 
 class Difference(NamedTuple):
-    """One fact that differs. `values` has the first side's, then each other side's;
-    a value may be several, joined by `, `; empty where a side does not have the fact."""
+    """An entry that differs. `values` has the first side's value, then each other side's;
+    several values are joined by `, `; empty if a side lacks the entry."""
 
     kind: Kind
     name: str
@@ -75,14 +74,14 @@ class Difference(NamedTuple):
 
 
 def differences(sides: Sequence[Sequence[Mapping[str, str]]]) -> list[Difference]:
-    """What makes the sides hard to compare, by kind.
+    """Differences that make the sides hard to compare, by kind.
 
-    Of other GPUs, single facts (`GPU 0 Core Clock`) differ as a matter of course, and are
-    left out.
+    If the GPUs are different models, their single properties (`GPU 0 Core Clock`) naturally
+    differ and are omitted.
 
     Args:
-        sides: the facts of each side's trials: metadata, and what stands beside it in the
-            trial (`Application`, `State`, `Exit Code`, `Nodes`, `Threads`).
+        sides: metadata of each side's trials, including attributes of the trial
+            (`Application`, `State`, `Exit Code`, `Nodes`, `Threads`).
     """
     names: dict[str, None] = {}
     for side in sides:
@@ -104,9 +103,9 @@ def differences(sides: Sequence[Sequence[Mapping[str, str]]]) -> list[Difference
 
 
 def kind_of(name: str) -> Kind | None:
-    """What kind of fact it is; None for those that differ between any two runs.
+    """The kind of an entry; None for those that differ between any two runs.
 
-    A name that nobody of us gives is the program's own: its input.
+    A name unknown to taupy comes from the program and describes its input.
     """
     if "overhead" in name:
         return None
@@ -117,7 +116,7 @@ def kind_of(name: str) -> Kind | None:
 
 
 def within(facts: Sequence[Mapping[str, str]]) -> list[Difference]:
-    """What differs between the trials of one side, which should be runs of one thing."""
+    """Differences between the trials of one side, which should be repeated runs."""
     if len(facts) < 2:
         return []
     first = facts[0]
@@ -130,7 +129,7 @@ def within(facts: Sequence[Mapping[str, str]]) -> list[Difference]:
 
 
 def _result(facts: Sequence[Mapping[str, str]], name: str) -> bool:
-    """Another fraction in every run is what the program found out, such as its loss."""
+    """A different fraction in every run is a result of the program, such as its loss."""
     values = [each.get(name, "") for each in facts]
     if len(set(values)) < len(values):
         return False
@@ -141,7 +140,7 @@ def _result(facts: Sequence[Mapping[str, str]], name: str) -> bool:
 
 
 def _meant(name: str, value: str) -> str:
-    """The part of a value that matters: of a command line, what comes after the interpreter."""
+    """The relevant part of a value; of a command line, everything after the interpreter."""
     if name != "Command Line":
         return value
     try:
@@ -160,7 +159,7 @@ def _listed(side: Sequence[Mapping[str, str]], name: str, values: Sequence[str])
 
 
 def _differ(values: Sequence[Sequence[str]], kind: Kind) -> bool:
-    """Does any side differ from the first? Sides that vary in themselves must lie apart."""
+    """Does any side differ from the first? Ranges of sides that vary must not overlap."""
     first = set(values[0])
     for other in map(set, values[1:]):
         if first == other:
@@ -170,13 +169,13 @@ def _differ(values: Sequence[Sequence[str]], kind: Kind) -> bool:
         if kind == "clocks" and _near(values[0], [*other]):
             continue
         if len(first) > 1 and len(other) > 1 and kind == "input":
-            continue  # a result of the program, another one in each run
+            continue  # a result of the program, different in each run
         return True
     return False
 
 
 def _near(first: Sequence[str], other: Sequence[str]) -> bool:
-    """Do the ranges of two numbers touch, give or take the tolerance?"""
+    """Do the two ranges of numbers overlap, within the tolerance?"""
     try:
         ones, others = [_number(text) for text in first], [_number(text) for text in other]
     except ValueError:

@@ -1,9 +1,8 @@
-"""Trials side by side: rows aligned, their differences, ratios, shares and impact.
+"""Align the rows of trials and compute differences, ratios, shares and impact.
 
-A *side* is one trial, or several of the same kind (repeated runs); its value in a row is
-the median over those runs that have the row. The first side is what the others are held
-against. Which rows are the same is settled before (`match.py`), whether a difference is
-more than noise afterwards (`significance.py`).
+A *side* is one trial or a set of repeated runs; its value in a row is the median over the runs
+that have the row. The other sides are compared with the first. Names are matched before
+(`match.py`); noise is separated from changes afterwards (`significance.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Generic, TypeVar, overload
 K = TypeVar("K", bound=Hashable)
 
 Runs = Mapping[K, float]
-"""One trial's values by row; a row without a value in it is absent, which is not 0."""
+"""One trial's values by row; a missing row is absent, which differs from 0."""
 
 
 @dataclass(slots=True)
@@ -24,11 +23,11 @@ class Row(Generic[K]):
     """One row of a comparison.
 
     Attributes:
-        key: what the row is of.
-        values: each side's median, None where the side does not have the row.
-        runs: each side's values, one for each of its trials; NaN where a trial lacks it.
-        impact: by how much this row makes the side that differs most larger or smaller as
-            a whole. A row that one side lacks has all of its value as impact.
+        key: identifies the row.
+        values: each side's median, None if the side lacks the row.
+        runs: each side's values, one per trial; NaN if a trial lacks the row.
+        impact: contribution of this row to the change of the side that differs most. If a side
+            lacks the row, its whole value is the impact.
     """
 
     key: K
@@ -37,22 +36,22 @@ class Row(Generic[K]):
     impact: float = 0.0
 
     def difference(self, side: int) -> float | None:
-        """Value less the first side's; None where either is absent."""
+        """The value minus the first side's; None if either is absent."""
         here, first = self.values[side], self.values[0]
         return None if here is None or first is None else here - first
 
     def ratio(self, side: int) -> float | None:
-        """Value over the first side's; None where either is absent or the first is 0."""
+        """The value divided by the first side's; None if either is absent or the first is 0."""
         here, first = self.values[side], self.values[0]
         return None if here is None or not first else here / first
 
     def present(self, side: int) -> int:
-        """In how many of the side's trials the row is."""
+        """Number of the side's trials that have the row."""
         return sum(1 for value in self.runs[side] if value == value)
 
     @property
     def sides(self) -> tuple[int, ...]:
-        """The sides that have the row."""
+        """Positions of the sides that have the row."""
         return tuple(at for at, value in enumerate(self.values) if value is not None)
 
 
@@ -61,9 +60,9 @@ class Comparison(Generic[K]):
     """All rows, the one with the largest impact first.
 
     Attributes:
-        totals: each side's runs of the whole: what shares are shares of. Empty where
-            values do not add up.
-        additive: values of rows add up to that of the whole.
+        totals: each side's totals, one per run, to which shares refer. Empty if values do not
+            add up.
+        additive: whether values of rows add up to the total.
     """
 
     rows: Sequence[Row[K]]
@@ -89,13 +88,13 @@ def compared(
     """Align the sides' rows.
 
     Args:
-        sides: each side's trials, two sides at least.
-        totals: each side's totals, one a trial; None where there is none.
+        sides: each side's trials; at least two sides.
+        totals: each side's totals, one per trial; None if there are none.
         additive: False for ratios such as instructions per cycle.
     """
     rows: Sequence[Row[K]]
     if [len(side) for side in sides] == [1, 1] and not _has_nan(sides[0][0], sides[1][0]):
-        rows = Pair(sides[0][0], sides[1][0], additive)  # by far the most frequent
+        rows = Pair(sides[0][0], sides[1][0], additive)  # by far the most frequent case
     else:
         rows = _rows(sides, additive)
     whole = None
@@ -118,16 +117,13 @@ def _rows(sides: Sequence[Sequence[Runs[K]]], additive: bool) -> list[Row[K]]:
         values = tuple([_median_of_present(found) for found in runs])
         rows.append(Row(key, values, runs, _impact(values, additive)))
     rows = [row for row in rows if row.sides]
-    # By impact; where rows are alike, by value; then as they came.
+    # By impact, then by value, then in input order.
     rows.sort(key=_size, reverse=True)
     return rows
 
 
 class Pair(Sequence[Row[K]]):
-    """The rows of one trial against another, in order; each is made when it is looked at.
-
-    Of ten thousand rows people see a few dozen.
-    """
+    """The rows of two trials, in order, each computed on access: people see few of them."""
 
     def __init__(self, first: Runs[K], second: Runs[K], additive: bool) -> None:
         self._first, self._second = first, second

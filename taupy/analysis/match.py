@@ -95,7 +95,8 @@ def _test(name: str, pattern: str, source: str) -> Callable[[Named], str | None]
                 if highest > expression.groups:
                     raise re.error(f"it has no group {highest}")
         except re.error as problem:
-            raise UsageError(f"{source}: {pattern} is no regular expression: {problem}") from None
+            text = f"{source}: {pattern} is not a regular expression: {problem}"
+            raise UsageError(text) from None
 
         def found(named: Named) -> str | None:
             match = expression.search(named.timer)

@@ -69,7 +69,7 @@ def _near(word: str, words: Iterable[str]) -> list[str]:
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A command's options. What is wrong with them is said in one line, like all else."""
+    """A command's options. A wrong one ends in a `UsageError`: one line, like any other error."""
 
     def error(self, message: str) -> NoReturn:
         advice = f"`{self.prog} --help` lists the options"
@@ -79,7 +79,7 @@ class CommandLine(argparse.ArgumentParser):
             near = _near(word, self._option_string_actions)
             if near:
                 advice = f"did you mean {near[0]}? {advice}"
-            message = f"there is no {'option' if word[:1] == '-' else 'place for'} {unknown}"
+            message = f"{'unknown option' if word[:1] == '-' else 'unexpected argument'} {unknown}"
         raise UsageError(f"{self.prog.removeprefix('taupy ')}: {message}; {advice}")
 
 
@@ -116,7 +116,7 @@ def command_parser(name: str) -> CommandLine:
 def check_command(name: str) -> None:
     """
     Raises:
-        UsageError: there is no such command; suggests the nearest.
+        UsageError: no command has this name; the message suggests the nearest.
     """
     if name in COMMANDS:
         return
@@ -136,16 +136,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader has seen enough; nothing more may be written at exit.
+        # The reader closed the pipe, so nothing more may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
 
 
 def _refuse(arguments: list[str]) -> None:
-    """Say what is wrong with a command line that does not begin with a command.
+    """Explain what is wrong with a command line that does not begin with a command.
 
     Raises:
-        UsageError: an option stands before the command, or there is no such command.
+        UsageError: an option precedes the command, or the command does not exist.
     """
     import shlex
 
@@ -188,14 +188,14 @@ def _run(arguments: list[str]) -> int:
     parse = getattr(module, "parse", None)
     if parse:
         parsed = parse(parser, arguments[1:])
-    elif "--" in arguments:  # a trial of `taupy run -c` begins with a dash
+    elif "--" in arguments:  # the name of a trial of `taupy run -c` begins with a dash
         parsed = parser.parse_args(arguments[1:])
-    else:  # options may stand between what is named: taupy compare 3 --metric flop 4
+    else:  # options may come between arguments: taupy compare 3 --metric flop 4
         parsed = parser.parse_intermixed_args(arguments[1:])
     if name not in _WITHOUT_DATABASE:
         import gc
 
-        gc.disable()  # a short life with many rows: collecting costs more than it brings
-        # Whatever is asked, runs that were killed are stored first.
+        gc.disable()  # short-lived with many rows: garbage collection costs more than it frees
+        # Runs that were killed are stored first, whatever the command.
         options.recover_first(options.database_path(parsed))
     return int(module.run(parsed))

@@ -1,4 +1,4 @@
-"""`taupy doctor FILE`: is the database what a trial database must be?"""
+"""`taupy doctor FILE`: check that a database satisfies every invariant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 def examine(paths: list[str], form: Literal["text", "csv", "json", "markdown"]) -> int:
-    """Audit databases and show what was found; 1 if anything is wrong with one."""
+    """Audit databases and show the findings; returns 1 if any database has a problem."""
     views = []
     wrong = False
     for path in paths:
@@ -65,8 +65,8 @@ def _audited(path: str) -> tuple[View, bool]:
     findings.sort(key=lambda finding: finding.state != "PROBLEM")
     what = f"{trials} trial{'' if trials == 1 else 's'}"
     told = any(finding.check == "laws" for finding in findings)
-    laws = "all laws hold" if not told else "laws broken only where the trial says so"
-    summary = f"nothing is wrong: {what}, {laws}"
+    laws = "all invariants hold" if not told else "exceptions only where the trial notes them"
+    summary = f"no problems: {what}, {laws}"
     if problems:
         summary = _advice(path, findings, problems)
     rows = [(path, *one[:3], WORDS[one.check], one.text) for one in findings]
@@ -74,7 +74,7 @@ def _audited(path: str) -> tuple[View, bool]:
 
 
 def _advice(path: str, findings: list[Finding], problems: int) -> str:
-    """How many problems there are, and what is to be done."""
+    """How many problems there are, and what to do about them."""
     text = f"{problems} problem{'' if problems == 1 else 's'}"
     wrong = [finding for finding in findings if finding.state == "PROBLEM"]
     if any(finding.trial is None for finding in wrong):
@@ -88,9 +88,9 @@ def _advice(path: str, findings: list[Finding], problems: int) -> str:
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[ProfileDB, str]]:
-    """The database, opened without changing it, and a remark on its version.
+    """The database, opened read-only, and a note on its version.
 
-    An older schema is brought up to date in a copy.
+    A database with an older schema is copied, and the copy is upgraded.
     """
     version = files.look(path, create=False, held=())
     if version >= migrations.SCHEMA_VERSION or version < 0:
@@ -103,14 +103,14 @@ def _opened(path: str) -> Iterator[tuple[ProfileDB, str]]:
         with ProfileDB.open(copy) as db:
             yield (
                 db,
-                f"the file has the older schema {version}; a copy, upgraded as the "
-                f"next command will upgrade it to {migrations.SCHEMA_VERSION}, was checked",
+                f"the file has the older schema {version}; checked a copy upgraded to schema "
+                f"{migrations.SCHEMA_VERSION}, as the next command will upgrade the file",
             )
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Tells a terminal what is being looked at, on one line that goes away."""
+    """Shows on a terminal what is being checked, on one line that is erased at the end."""
     if not sys.stderr.isatty():
         yield lambda text: None
         return

@@ -1,17 +1,17 @@
-"""Show which counters there are, what they mean, and what counting them takes.
+"""Show the available counters, what they mean, and how many passes they need.
 
-    taupy avail                        of this machine: its GPUs and its CPU
-    taupy avail --chip H100            of a chip, with no GPU here: GH100, H100, 9.0, Hopper
-    taupy avail bytes                  those with this in their name or description
-    taupy avail gld                    one counter: all that is known of it
-    taupy avail --sets                 counters that go by one name, and their passes
+    taupy avail                        counters of this machine's GPUs and CPU
+    taupy avail --chip H100            counters of any chip: GH100, H100, 9.0, Hopper
+    taupy avail bytes                  counters with this word in name or description
+    taupy avail gld                    one counter in detail
+    taupy avail --sets                 named groups of counters, and their passes
     taupy avail -c tau,ipc,dram__bytes.sum    check a list, and count its passes
-    taupy avail --sampling             what --pm-sampling can sample over time
+    taupy avail --sampling             counters that --pm-sampling can sample over time
     taupy avail --raw lts__t           NVIDIA's own metrics (asks CUPTI)
     taupy avail --chips                the chips
 
-Passes are how often each kernel runs until all is counted. They come from CUPTI where it is
-installed (nvidia-cuda-cupti; no GPU is needed), else from what was recorded of it.
+Passes are how often each kernel is replayed to collect all counters. CUPTI computes them if it
+is installed (nvidia-cuda-cupti; no GPU is needed); otherwise taupy uses a recorded table.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LIST",
-        help="check names of counters, sets and ratios, separated by commas; exit code 1 if one "
-        "is not there",
+        help="check counters, sets and ratios, separated by commas; exit code 1 if one is "
+        "not available",
     )
     options.add_form_arguments(parser)
 
@@ -213,7 +213,7 @@ def _spelling(terms: Sequence[spelling.Term]) -> str:
 
 
 def _cpu(search: str | None) -> View | None:
-    """Counters of this machine's CPU, where anything of them is searched for."""
+    """Counters of this machine's CPU; None if the search matches none of them."""
     found = metric_sources.cpu_counters()
     wanted = (search or "").lower()
     rows = [
@@ -226,7 +226,7 @@ def _cpu(search: str | None) -> View | None:
         return None
     reasons = {str(row[-1]) for row in rows if row[-1]}
     notes: list[str] = []
-    if len(reasons) == 1 and len(rows) > 3:  # said once, not on every line
+    if len(reasons) == 1 and len(rows) > 3:  # reported once, not on every line
         notes = [f"cannot be counted here: {reasons.pop()}"]
         rows = [(*row[:-1], "not here" if row[-1] else "") for row in rows]
     return View("COUNTERS OF THE CPU:", _COUNTER_COLUMNS, rows, notes)
@@ -245,7 +245,7 @@ def _one(counter: Counter, chips: Sequence[MetricSource]) -> View:
     shown = [chip.name for chip in chips] or _one_of_each_architecture()
     for name in shown:
         terms = spelling.spelled(counter.name, name)
-        facts.append((name, _spelling(terms) if terms else f"not there: {counter.missing}"))
+        facts.append((name, _spelling(terms) if terms else f"not available: {counter.missing}"))
     facts.append(("In the sets", ", ".join(_sets_with(counter.name)) or "none"))
     used = [one.name for one in RATIOS if counter.name in of_ratio(one.name)]
     facts.append(("For the ratios", ", ".join(used) or "none"))
@@ -324,10 +324,10 @@ def _raw(chip: MetricSource, search: str | None) -> View:
         Column("metric", heading="Metric"),
         Column("kind", heading="Kind"),
         Column("unit", heading="Unit"),
-        Column("description", heading="What NVIDIA says of it"),
+        Column("description", heading="NVIDIA's description"),
     ]
     note = (
-        "a counter is asked for as NAME.sum, .avg, .min or .max, also .per_second and "
+        "request a counter as NAME.sum, .avg, .min or .max, also .per_second and "
         ".pct_of_peak_sustained_elapsed; a ratio as NAME.ratio or .pct"
     )
     title = f"{len(rows)} METRICS OF {chip.name} ({chip.title}):"
@@ -338,7 +338,7 @@ def _raw(chip: MetricSource, search: str | None) -> View:
 
 
 def _split(lists: Sequence[str]) -> list[str]:
-    """Separated by commas; also by colons, as in TAU_METRICS."""
+    """Names separated by commas or, as in TAU_METRICS, by colons."""
     names = [name.strip() for text in lists for name in text.replace(":", ",").split(",")]
     return [name for name in names if name]
 
@@ -355,7 +355,7 @@ _CHECK_COLUMNS = (
 
 
 def _checked(names: Sequence[str], chip: MetricSource) -> tuple[View, bool]:
-    """Each name with what it stands for, and whether one is not there."""
+    """Each name with its meaning, and whether any of them is unavailable."""
     rows: list[tuple[Cell, ...]] = []
     metrics: dict[str, None] = {}
     together: list[str] = []
@@ -404,7 +404,7 @@ def _near(name: str) -> str:
 
 
 def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
-    """Where there is no GPU: what `taupy run --metrics` makes of each name here."""
+    """Without a GPU: how `taupy run --metrics` interprets each name on this machine."""
     cpu = {one.name: one for one in metric_sources.cpu_counters()}
     project = project_settings()
     rows: list[tuple[Cell, ...]] = []
@@ -417,7 +417,7 @@ def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
             rows.append(("cpu", name, None, None, None, None, text))
             bad = True
             continue
-        # A raw event needs what `instructions` does.
+        # A raw event needs the same permissions as `instructions`.
         states = {one: cpu.get(one, cpu["instructions"]).status for one in wanted.cpu}
         lacks = [f"{one}: {state}" for one, state in states.items() if state != "ok"]
         means, asked, status = [f"{one} of the CPU" for one in wanted.cpu], "perf_event_open", ""
@@ -426,7 +426,7 @@ def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
         elif wanted.cpu_time or not (wanted.cpu or wanted.notes):
             means, asked = ["measured in every run" if not wanted.cpu_time else "CPU time"], ""
         if not means:
-            status = "only on NVIDIA GPUs, and there is none here; --chip CHIP checks for a chip"
+            status = "needs an NVIDIA GPU, and this machine has none; --chip CHIP checks for a chip"
         elif lacks:
             status = lacks[0] if len(wanted.cpu) > 1 else lacks[0].partition(": ")[2]
         bad |= bool(status)
@@ -436,4 +436,4 @@ def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
     return View("CHECKED FOR THIS MACHINE:", _CHECK_COLUMNS, rows), bad
 
 
-_SEE_AVAIL = "; `taupy avail` lists what there is"
+_SEE_AVAIL = "; `taupy avail` lists all counters"

@@ -1,4 +1,4 @@
-"""`taupy avail --sampling`: what `taupy run --pm-sampling` can sample of a chip, in one pass."""
+"""`taupy avail --sampling`: what `taupy run --pm-sampling` can sample on a chip in one pass."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _COLUMNS = (
 
 
 def listed(chips: Sequence[MetricSource], search: str | None) -> list[View]:
-    """Our names that each chip can sample; without a chip, those of the set.
+    """The counters that each chip can sample; without a chip, those of the set `timeline`.
 
     Raises:
-        UsageError: none has this word, or only CUPTI could tell and is not here.
+        UsageError: no counter matches the word, or CUPTI is needed and not installed.
     """
     wanted = (search or "").lower()
     known = {one.name: one.description for one in timeline.SAMPLED}
@@ -36,7 +36,7 @@ def listed(chips: Sequence[MetricSource], search: str | None) -> list[View]:
         if wanted in name or wanted in known[name].lower() or wanted == timeline.TIMELINE
     }
     if not found:
-        raise UsageError(f"nothing that is sampled has '{search}' in its name or description")
+        raise UsageError(f"no sampled counter has '{search}' in its name or description")
     return [_of_chip(chip, found) for chip in chips] or [_of_any(found)]
 
 
@@ -51,7 +51,7 @@ def _of_chip(chip: MetricSource, found: Mapping[str, str]) -> View:
     for name, why in planned.missing:
         reasons.setdefault(why, []).append(name)
     notes = [f"not sampled ({why}): {', '.join(names)}" for why, names in reasons.items()]
-    title = f"SAMPLED OF {chip.name} ({chip.title}), IN ONE PASS:"
+    title = f"SAMPLED ON {chip.name} ({chip.title}), IN ONE PASS:"
     return View(title, _COLUMNS, rows, (*notes, *chip.notes))
 
 
@@ -62,8 +62,8 @@ def _of_any(found: Mapping[str, str]) -> View:
         for one in planned.channels
         if _set_of(one.name)
     ]
-    note = "most other counters can be sampled, too: --chip CHIP tells which"
-    return View("SAMPLED OF NVIDIA GPUS:", _COLUMNS, rows, (note,))
+    note = "most other counters can be sampled, too: --chip CHIP lists them"
+    return View("SAMPLED ON NVIDIA GPUS:", _COLUMNS, rows, (note,))
 
 
 def _set_of(name: str) -> str:
@@ -73,7 +73,7 @@ def _set_of(name: str) -> str:
 def checked(
     chip: MetricSource, names: Sequence[str], project: Mapping[str, object]
 ) -> tuple[View, bool]:
-    """What a list stands for, and whether something is wrong with it."""
+    """The meaning of each name in a list, and whether any of them cannot be sampled."""
     columns = (
         Column("chip", audience="machines"),
         Column("name", heading="Name"),

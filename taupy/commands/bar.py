@@ -1,4 +1,4 @@
-"""A progress bar on stderr, where that is a terminal, for work that takes its time."""
+"""A progress bar for slow work, on stderr if that is a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INTERVAL_SECONDS = 0.1
 
 @contextmanager
 def shown() -> Iterator[Progress]:
-    """A progress that appears once half a second has gone by, and leaves nothing behind."""
+    """A progress bar that appears after half a second and is erased at the end."""
     if not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         yield SILENT
         return
@@ -30,7 +30,7 @@ def shown() -> Iterator[Progress]:
 
 
 class _Bar:
-    """Tells rich of what is done, ten times a second at most."""
+    """Reports progress to rich, at most ten times a second."""
 
     def __init__(self) -> None:
         self._rich: Any = None

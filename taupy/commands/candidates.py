@@ -1,15 +1,15 @@
-"""Which routines are worth tuning, and what the program would gain at most.
+"""Rank the routines worth tuning, with the largest possible gain of each.
 
-    taupy candidates                        by the first ratio that the trial has, else the roofs
-    taupy candidates --metric warps_per_inst    TAU's: the ratio times the time, largest first
-    taupy candidates --metric ipc               good when large: time lost against the best one
-    taupy candidates --metric ipc --target 2    ... or against 2
+    taupy candidates                        by the first usual ratio in the trial, else by roofs
+    taupy candidates --metric warps_per_inst    as in TAU: ratio times time, largest first
+    taupy candidates --metric ipc               larger is better: time lost against the best value
+    taupy candidates --metric ipc --target 2    time lost against 2
     taupy candidates --metric gld --order value by the metric itself
     taupy candidates --metric roofline          time lost against the roofs of the machine
     taupy candidates --metric time
 
-Any metric will do, measured or derived (`taupy derive` lists those). Each candidate comes with
-its evidence and a bound by Amdahl's law: what the program would gain if that time were gone.
+Any metric can rank, measured or derived (`taupy derive` lists derived ones). Each candidate comes
+with its evidence and a bound by Amdahl's law: the gain if that time dropped to zero.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.report.candidates import chosen_groups, has_usual, program, usual_order
 
-HELP = "rank routines by what tuning them could bring"
+HELP = "rank routines by potential gain from tuning"
 
 _OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
 
@@ -40,18 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "selector", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
     )
     parser.add_argument(
-        "--metric", metavar="NAME", help="what ranks: a metric, `time` or `roofline`"
+        "--metric", metavar="NAME", help="rank by a metric, by `time` or by `roofline`"
     )
     # In all other commands --by is a dimension.
     parser.add_argument("--by", dest="metric", action=options.Renamed, help=argparse.SUPPRESS)
     parser.add_argument(
         "--order",
         choices=("product", "shortfall", "value"),
-        help="metric x time; time lost against --target; the metric itself (default: as the "
-        "metric is good when small, or when large)",
+        help="metric x time; time lost against --target; or the metric itself (default: product "
+        "if smaller is better, loss if larger is better)",
     )
     parser.add_argument(
-        "--target", type=float, metavar="VALUE", help="what could be reached (default: the best)"
+        "--target", type=float, metavar="VALUE", help="attainable value (default: the best one)"
     )
     parser.add_argument(
         "--group",
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="of --metric roofline: which roofs, as `taupy roofline` takes them (default: its own)",
+        help="roofs for --metric roofline, as for `taupy roofline` (default: the machine's own)",
     )
     parser.add_argument("--limit", "-n", type=int, default=10, metavar="N", help="default: 10")
     options.add_database_argument(parser)
@@ -74,17 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.limit < 0:
-        raise UsageError("--limit is a number of routines, 0 or more")
+        raise UsageError("--limit must be a number of routines, 0 or more")
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.one(db, args.selector)
         by = args.metric or ("roofline" if args.ceilings else _usual(db, trial))
         if args.ceilings and by != "roofline":
-            raise UsageError("--ceilings goes with --metric roofline")
+            raise UsageError("--ceilings needs --metric roofline")
         if by == "roofline":
             if args.order or args.target is not None:
-                raise UsageError(
-                    "--order and --target do not go with --metric roofline: roofs do it"
-                )
+                raise UsageError("--order and --target cannot be combined with --metric roofline")
             view = _by_roofline(db, trial, args)
         else:
             view = _by_metric(db, trial, by, args)
@@ -102,7 +100,7 @@ def _by_metric(db: ProfileDB, trial: TrialRow, by: str, args: argparse.Namespace
     found, wall, remark = program(db, trial.id, groups, metric.name)
     if not any(one.time_ns for one in found) and order != "value":
         if args.order:
-            raise MissingMetric(f"trial {trial.id} has no time to rank by; take --order value")
+            raise MissingMetric(f"trial {trial.id} has no time to rank by; use --order value")
         order = "value"
     ranked = candidates.ranked(found, order, wall, args.target)
     target = args.target
@@ -124,7 +122,7 @@ def _by_metric(db: ProfileDB, trial: TrialRow, by: str, args: argparse.Namespace
 
 
 def _usual(db: ProfileDB, trial: TrialRow) -> str:
-    """The first of the usual ratios that the trial has, else the roofs, else the time."""
+    """The first usual ratio that the trial has; otherwise the roofs, otherwise the time."""
     if (ratio := has_usual(db, trial.id)) is not None:
         return ratio
     there = {one.name for one in query.metrics(db, trial.id)}
@@ -141,19 +139,19 @@ def _usual(db: ProfileDB, trial: TrialRow) -> str:
         return "time"
     names = ", ".join(sorted(there)) or "none"
     raise MissingMetric(
-        f"trial {trial.id} has no usual ratio; say which with --metric (it has: {names})"
+        f"trial {trial.id} has none of the usual ratios; choose one with --metric (it has: {names})"
     )
 
 
 def _score(
     order: Way, name: str, unit: str, target: float | None
 ) -> tuple[str, str, str]:  # fmt: skip
-    """What it is ranked by, in words; the score's column, heading and unit."""
+    """A description of the ranking; heading and unit of the score's column."""
     if order == "product":
         return f"{name} x time", f"{name} x time\n{unit}*us", "any"
     if order == "shortfall":
         return (
-            f"the time lost against {name} = {units.tau_count(target or 0)} {unit}",
+            f"time lost against {name} = {units.tau_count(target or 0)} {unit}",
             "lost",
             "time_ns",
         )
@@ -176,8 +174,8 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
     if not known:
         processors = ", ".join(dict.fromkeys(one.point.processor or "?" for one in placed))
         raise MissingMetric(
-            f"no roofs are known of {processors}: measure them with `taupy ceilings`, or "
-            "say whose to take with --ceilings, as in --ceilings H100"
+            f"no roofs known for {processors}: measure them with `taupy ceilings`, or "
+            "choose a GPU, such as --ceilings H100"
         )
     of_kernels = known[0].point.of == "kernel"
     groups = ["GPU_KERNEL"] if of_kernels else [one.upper() for one in args.group]
@@ -196,9 +194,9 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
     notes = _notes(ranked, args.limit, wall, remark)
     above = [name for name, one in by_name.items() if one.above_roof]
     if above:
-        notes.append(f"above the roof, so a count or a roof is wrong: {', '.join(above[:5])}")
+        notes.append(f"above the roof: a count or a roof is wrong: {', '.join(above[:5])}")
     columns = _columns(Column("roof_percent", "percent", "% of\nroof"), "lost", "time_ns")
-    title = f"TUNING CANDIDATES of trial {trial.id} by the time lost against the roof:"
+    title = f"TUNING CANDIDATES of trial {trial.id} by time lost against the roof:"
     return View(title, columns, rows, notes)
 
 
@@ -218,7 +216,7 @@ def _columns(value: Column, score: str, kind: str, timed: bool = True) -> list[C
     if kind == "time_ns":
         columns.append(Column("lost_ns", "time_ns", "Time lost"))
     else:
-        # Of `--order value` the score is the value that stands there already.
+        # With `--order value` the score repeats the value, which has a column already.
         audience = "all" if score else "machines"
         columns.append(Column("score", "tau_count", score, audience=audience))  # type: ignore[arg-type]
     columns += [
@@ -265,8 +263,8 @@ def _notes(ranked: Sequence[Candidate], limit: int, wall: float, remark: str) ->
     notes = []
     if wall > 0:
         notes.append(
-            remark.format(units.duration(wall)) + "; what is saved is a bound (Amdahl): work "
-            "that runs beside other work may gain less"
+            remark.format(units.duration(wall)) + "; the saving is an upper bound (Amdahl): "
+            "work that overlaps other work may gain less"
         )
     if len(ranked) > limit:
         notes.append(f"{len(ranked) - limit} more; --limit N shows them")

@@ -1,13 +1,13 @@
 """Measure this machine's peak rates: arithmetic by precision, bandwidth by level, launches.
 
-    taupy ceilings                    measure the CPU and every GPU, and keep the ceilings
-    taupy ceilings --cpu              only the CPU
-    taupy ceilings --gpu 0            only that GPU
-    taupy ceilings list [PROCESSOR]   those that the database holds
-    taupy ceilings datasheet H100     what the makers' papers say; --keep stores it
+    taupy ceilings                    measure the CPU and every GPU, and store the ceilings
+    taupy ceilings --cpu              measure the CPU only
+    taupy ceilings --gpu 0            measure that GPU only
+    taupy ceilings list [PROCESSOR]   list the ceilings in the database
+    taupy ceilings datasheet H100     show the manufacturer's figures; --keep stores them
 
-Takes some seconds. A roof is what was reached, the best of many short windows; how steady
-it was stands beside it. `taupy roofline` draws programs under these roofs.
+Takes several seconds. A ceiling is the best rate of many short windows; its spread is printed
+with it. `taupy roofline` draws programs under these ceilings.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _listed(args: argparse.Namespace) -> list[Ceiling]:
         known = ceilings(db)
     if not known:
         raise TaupyError(
-            f"{options.database_path(args)} holds no ceilings; `taupy ceilings` measures them"
+            f"{options.database_path(args)} has no ceilings; `taupy ceilings` measures them"
         )
     if not args.processor:
         return known
@@ -143,10 +143,10 @@ Characterize = Callable[[Callable[[str], None]], Iterator[Ceiling]]
 
 
 def _processors(args: argparse.Namespace) -> Iterator[tuple[str, Characterize]]:
-    """What is to be measured: its name, and how.
+    """The processors to measure: name, and the function that measures it.
 
     Raises:
-        UsageError: there is no such GPU.
+        UsageError: this machine has no GPU with that ordinal.
     """
     from taupy.cuda import driver
     from taupy.ert import cpu, gpu
@@ -155,8 +155,8 @@ def _processors(args: argparse.Namespace) -> Iterator[tuple[str, Characterize]]:
     chosen = sorted(set(args.gpu)) if args.gpu else range(count)
     for ordinal in chosen:
         if not 0 <= ordinal < count:
-            there = f"GPUs 0 to {count - 1}" if count else "no GPU usable by CUDA"
-            raise UsageError(f"there is no GPU {ordinal}: this machine has {there}")
+            gpus = f"GPUs 0 to {count - 1}" if count else "no GPU usable by CUDA"
+            raise UsageError(f"no GPU {ordinal}: this machine has {gpus}")
     if args.cpu or not args.gpu:
         name = host.host_metadata().get("CPU Type", "CPU")
         subject = _subject(name)
@@ -177,7 +177,7 @@ def _subject(processor: str) -> Subject:
 
 
 def _keep(path: str, found: Sequence[Ceiling]) -> None:
-    """Store them; what was measured is shown even where it cannot be stored."""
+    """Store the ceilings; a failure is reported, and they are shown anyway."""
     from taupy.profiledb.ceilings import add_ceilings
     from taupy.profiledb.database import ProfileDB
 
@@ -185,7 +185,7 @@ def _keep(path: str, found: Sequence[Ceiling]) -> None:
         with ProfileDB.open(path, create=True, readonly=False) as db:
             add_ceilings(db, found)
     except DatabaseError as problem:
-        say(f"the ceilings are not stored: {problem}")
+        say(f"the ceilings were not stored: {problem}")
 
 
 def _show(found: Sequence[Ceiling], form: terminal.Form) -> None:

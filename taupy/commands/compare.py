@@ -1,16 +1,16 @@
-"""Hold trials against each other: what got slower, what is new, what is gone.
+"""Compare trials: what became slower, what is new, what is gone.
 
-    taupy compare 3 4                        routines of trial 4 against those of trial 3
+    taupy compare 3 4                        the routines of trial 4 with those of trial 3
     taupy compare mnist/base mnist/new       repeated runs: medians, intervals, verdicts
     taupy compare gpu=M40 gpu=P100 --by kernel --metric warps_per_inst
     taupy compare --baseline tag:main latest --fail-on "time > +5%" --markdown
 
-Every TRIAL is one side, and the first (or the baseline) is what the others are held
-against. A TRIAL that names several trials, such as tag:main or mnist/base, stands for
-repeated runs of one thing; given alone, its trials are compared with each other.
+Every TRIAL is one side; the others are compared with the first, or with the baseline. A TRIAL
+that matches several trials, such as tag:main or mnist/base, is a set of repeated runs; if it
+is the only one, its trials are compared with each other.
 
-Exit codes: 0 compared, all conditions pass; 3 a condition of --fail-on fails; 4 undecided (the
-runs do not tell, or the trials are not comparable); 1 and 2 errors.
+Exit codes: 0 compared, all conditions pass; 3 a --fail-on condition fails; 4 undecided (too few
+runs, or the trials are not comparable); 1 and 2 errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from taupy.report.trial_values import VALUES, Value
 from taupy.report.verdicts import Rule
 
 PEOPLE_ROWS = 25
-"""So many rows people see, unless --limit or --all says otherwise."""
+"""Default number of rows in tables for people."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="TRIAL",
         help="latest, an id, app/experiment/trial, tag:NAME, gpu=MODEL, meta.NAME=VALUE, or "
-        "several of these joined by commas; two TRIALs or more",
+        "several of these joined by commas; two or more TRIALs",
     )
     parser.add_argument(
-        "--baseline", metavar="TRIAL", help="what the others are held against, such as tag:main"
+        "--baseline", metavar="TRIAL", help="compare the others with this, such as tag:main"
     )
     options.add_database_argument(parser)
     _add_question(parser)
@@ -60,35 +60,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_question(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is compared")
+    group = parser.add_argument_group("what to compare")
     group.add_argument(
         "--by", choices=BYS, default="routine", metavar="WHAT",
-        help=", ".join(BYS) + " (default: routine, and GPU work in a table of its own)",
+        help=", ".join(BYS) + " (default: routine, with GPU work in a separate table)",
     )  # fmt: skip
     group.add_argument("--metric", default="time", metavar="NAME", help="default: time")
     group.add_argument(
         "--value", choices=(*VALUES, *STATISTICS), default=None, metavar="WHICH",
-        help=", ".join(VALUES) + " (default: exclusive); of user events "
+        help=", ".join(VALUES) + " (default: exclusive); for user events "
         + ", ".join(STATISTICS) + " (default: mean)",
     )  # fmt: skip
     group.add_argument(
-        "--over", choices=("total", "mean", "max"), default="total", help="threads of a trial"
+        "--over",
+        choices=("total", "mean", "max"),
+        default="total",
+        help="how to combine a trial's threads",
     )
     group.add_argument(
         "--group", action="append", default=[], metavar="NAME", help="only routines in this group"
     )
     group.add_argument(
         "--filter", action="append", default=[], metavar="PATTERN",
-        help="only routines with this in their name; whole names with * and ?; /REGEX/",
+        help="only routines whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
     )  # fmt: skip
 
 
 def _add_matching(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("which names are the same")
+    group = parser.add_argument_group("how to match names")
     group.add_argument(
         "--match", choices=match.LEVELS, default="auto",
-        help="kernels: by their full names, shortened as far as it takes to find a partner "
-        "(auto), or all cut alike; exact: full names only, of routines with their lines, too",
+        help="kernels: by full names, shortened only until a match is found (auto), or all "
+        "shortened alike; exact: full names only, with line numbers for routines",
     )  # fmt: skip
     group.add_argument(
         "--match-table", metavar="FILE",
@@ -105,15 +108,15 @@ def _add_statistics(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--min-effect", type=_part, default=verdicts.MIN_EFFECT, metavar="PERCENT",
-        help="a smaller change is no change (default: 5%%)",
+        help="ignore smaller changes (default: 5%%)",
     )  # fmt: skip
     group.add_argument(
         "--min-share", type=_part, default=verdicts.MIN_SHARE, metavar="PERCENT",
-        help="rows below this part of the whole are not tested (default: 1%%)",
+        help="do not test rows below this share of the whole (default: 1%%)",
     )  # fmt: skip
     group.add_argument(
         "--correction", choices=("maxt", "holm", "bh", "none"), default="maxt",
-        help="for many rows (default: maxt, Westfall and Young's)",
+        help="correction for multiple comparisons (default: maxt, Westfall and Young's)",
     )  # fmt: skip
 
 
@@ -122,7 +125,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
 
 
 def add_gate_arguments(group: argparse._ArgumentGroup, required: bool = False) -> None:
-    """`--fail-on`, `--undecided` and `--allow`."""
+    """Add `--fail-on`, `--undecided` and `--allow`."""
     group.add_argument(
         "--fail-on", required=required, action="append", default=[], metavar="CONDITION",
         help="'time > +5%%', 'time of forward > +2 ms', 'calls of load > +0'; exit code 3 if "
@@ -130,16 +133,16 @@ def add_gate_arguments(group: argparse._ArgumentGroup, required: bool = False) -
     )  # fmt: skip
     group.add_argument(
         "--undecided", choices=("pass", "fail"), default=None,
-        help="what a gate that cannot be decided counts as (default: exit code 4)",
+        help="how to treat an undecided gate (default: exit code 4)",
     )  # fmt: skip
     group.add_argument(
         "--allow", action="append", default=[], metavar="WHAT", type=_kinds,
-        help="what may differ between the sides: " + ", ".join(KINDS) + ", or all",
+        help="allowed differences between the sides: " + ", ".join(KINDS) + ", or all",
     )  # fmt: skip
 
 
 def allowed(args: argparse.Namespace) -> set[str]:
-    """What `--allow` allows to differ."""
+    """The differences that `--allow` permits."""
     return {kind for kinds in args.allow for kind in kinds}
 
 
@@ -147,12 +150,12 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
         "--sort", choices=("impact", "difference", "ratio", "value", "name"), default="impact",
-        help="default: impact, the change of the whole by this row, up or down",
+        help="sort key (default: impact, the row's effect on the whole, up or down)",
     )  # fmt: skip
-    group.add_argument("--reverse", "-r", action="store_true", help="the other way round")
+    group.add_argument("--reverse", "-r", action="store_true", help="reverse the order")
     group.add_argument(
         "--limit", "-n", type=options.count, metavar="N",
-        help=f"rows a table (default: {PEOPLE_ROWS} for people, all in CSV and JSON)",
+        help=f"rows per table (default: {PEOPLE_ROWS} for people, all in CSV and JSON)",
     )  # fmt: skip
     group.add_argument("--all", action="store_true", help="all rows")
     forms = group.add_mutually_exclusive_group()
@@ -172,7 +175,7 @@ def probability(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no probability between 0 and 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a probability between 0 and 1")
     return value
 
 
@@ -180,7 +183,7 @@ def _kinds(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in (*KINDS, "all"):
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(KINDS)}, all")
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(KINDS)}, all")
     return names
 
 
@@ -192,7 +195,7 @@ def run(args: argparse.Namespace) -> int:
         compared = sides.sides(db, args.trials, args.baseline)
         if args.by == "metadata":
             if parsed:
-                raise UsageError("--fail-on is of values, and --by metadata compares none")
+                raise UsageError("--fail-on needs values, and --by metadata compares none")
             known = sides.known(db, compared)
             views = [comparison_views.metadata_view(compared, known, args.all)]
             code = 0
@@ -218,10 +221,10 @@ def _question(args: argparse.Namespace) -> Question:
 
 
 def match_table(file: str | None) -> Table | None:
-    """The user's table of patterns: of this file, else of the project.
+    """The user's table of name patterns, from this file or else from the project.
 
     Raises:
-        UsageError: it cannot be read, or is no such table.
+        UsageError: the file cannot be read or is not such a table.
     """
     if file is None:
         table, source = options.project_settings().get("match"), "[tool.taupy.match]"
@@ -238,7 +241,7 @@ def match_table(file: str | None) -> Table | None:
             raise UsageError(f"{source} cannot be read: {problem}") from None
         table = table.get("match", table)
     if not isinstance(table, dict):
-        raise UsageError(f"{source} is no table of names and patterns")
+        raise UsageError(f"{source} is not a table of names and patterns")
     return Table(table, source)
 
 
@@ -282,7 +285,7 @@ def _compare(
             ),
         )
     if args.form == "csv":
-        # One table; the rest is said beside it.
+        # One table; the others are summarized in notes.
         for text in [*(one.text for one in apart), *notes]:
             say(text)
         if parsed:
@@ -297,9 +300,7 @@ def _compare(
 def _notes(
     compared: Sequence[Side], inside: Sequence[tuple[str, Difference]], rule: Rule
 ) -> list[str]:
-    notes = [
-        f"the trials of {letter} are not runs of one thing: {one.text}" for letter, one in inside
-    ]
+    notes = [f"the trials of side {letter} differ: {one.text}" for letter, one in inside]
     if twice := sides.both_sided(compared):
         notes.append(f"on more than one side: trial {', '.join(map(str, twice))}")
     few = verdicts.too_few([len(side.trials) for side in compared], rule.alpha)

@@ -4,7 +4,7 @@
     taupy completion zsh > ~/.zfunc/_taupy          (with ~/.zfunc in $fpath)
     taupy completion tcsh > ~/.taupy.tcsh           (and source it in ~/.tcshrc)
 
-The script is static: completing starts no Python. Print it again after an upgrade.
+The script is static: completion does not start Python. Print it again after an upgrade.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _complete_files(parser: argparse.ArgumentParser) -> None:
-    """Let arguments that name a file complete file names, and the program of `run` as well."""
+    """Complete file names for arguments that name a file, and for the program of `run`."""
     import shtab
 
     for action in parser._actions:

@@ -1,17 +1,17 @@
-"""Metrics that are computed from others: list, define, show, delete.
+"""List, define, show and delete derived metrics.
 
-    taupy derive                            all, with those that the latest trial can give
-    taupy derive show ipc [TRIAL]           one: expression, unit, what it needs
+    taupy derive                            list all; which are available in the latest trial
+    taupy derive show ipc [TRIAL]           one in detail: expression, unit, metrics it needs
     taupy derive add misses_per_call "cache_misses / calls"
     taupy derive add --unit us/call --description "a call takes" mean_call "time / calls"
     taupy derive delete misses_per_call
     taupy derive sql warps_per_inst [TRIAL] the SQL that computes it, for other tools
 
-A derived metric goes wherever a metric goes: taupy pprof --metric ipc, --where "ipc < 1".
-Values are computed from sums when they are asked for; sums first, then the ratio. Units are
-carried: adding different ones is refused; a rate is per second. A division by zero gives no
-value. Definitions are predefined, of the project ([tool.taupy.derived] in pyproject.toml), or of
-the database; of two with one name the later in this list counts.
+A derived metric works wherever a metric does: taupy pprof --metric ipc, --where "ipc < 1". Values
+are computed on demand: the sums first, then the ratio. Units are checked: adding different ones
+is an error; a rate is per second. A division by zero gives no value. Definitions are predefined,
+or come from the project ([tool.taupy.derived] in pyproject.toml) or the database; a later source
+in this list overrides an earlier one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FACTS = (Column("name", heading="What"), Column("value", heading="Is"))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="ACTION", help="see above")
-    parser.add_argument("--trial", metavar="TRIAL", help="the trial to look at (default: latest)")
+    parser.add_argument("--trial", metavar="TRIAL", help="the trial to use (default: latest)")
     parser.add_argument("--unit", default="", metavar="UNIT", help="for `add`: the expected unit")
     parser.add_argument(
         "--description", default="", metavar="TEXT", help="for `add`: a description"
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             f"'{action}' is not an action: write taupy derive list, show, add, delete or sql"
         )
     if (args.unit or args.description) and action != "add":
-        raise UsageError("--unit and --description need `taupy derive add NAME EXPRESSION`")
+        raise UsageError("--unit and --description apply to `taupy derive add NAME EXPRESSION`")
     path = options.database_path(args)
     with ProfileDB.open(path, readonly=action not in ("add", "delete")) as db:
         return _ACTIONS[action](db, words, args)
@@ -140,15 +140,15 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
                 derived.define(db, *before[:4])
             raise
     if before is not None:
-        say(f"it replaces {before.expression} ({before.source})")
+        say(f"this replaces {before.expression} ({before.source})")
     return 0
 
 
 def _refuse_units(db: ProfileDB, text: str, unit: str) -> None:
-    """Units that do not fit, also where no trial has the metrics yet: counters' are known.
+    """Check units even if no trial has the metrics yet: those of counters are known.
 
     Raises:
-        UsageError: different units are added or compared, or the wanted one does not fit.
+        UsageError: different units are added or compared, or `--unit` does not match.
     """
     known = {"time": "ns", "cpu_time": "ns", **COUNTS}
     known |= dict.fromkeys(cpu_events.NAMES, "count")
@@ -162,7 +162,7 @@ def _refuse_units(db: ProfileDB, text: str, unit: str) -> None:
                 return name
             found = definitions.get(name.name)
             if found is None or level > _DEEPEST:
-                raise LookupError(name.name)  # a trial will tell
+                raise LookupError(name.name)  # known only in a trial
             return expanded(expression.parse(found.expression), level + 1)
 
         return expression.replaced(node, meant)
@@ -181,7 +181,7 @@ _DEEPEST = 20
 def _refuse_measured(db: ProfileDB, name: str) -> None:
     """
     Raises:
-        UsageError: the name is that of something measured, in this database or by taupy.
+        UsageError: the name belongs to a measured metric, in this database or in taupy.
     """
     if derived.is_measured(db, name):
         what = "of a measured metric of this database"
@@ -207,7 +207,7 @@ def _sql(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         raise UsageError("write: taupy derive sql NAME [TRIAL]")
     trial = _trial(db, words[1] if len(words) > 1 else args.trial)
     if trial is None:
-        raise NoSuchTrial("the database holds no trial to take units from")
+        raise NoSuchTrial("the database has no trial to take units from")
     terminal.write(derived_sql.statement(db, trial, words[0]) + "\n")
     return 0
 
@@ -226,7 +226,7 @@ def _definition(db: ProfileDB, name: str) -> Definition:
 
 
 def _trial(db: ProfileDB, wanted: str | None) -> int | None:
-    """The trial that is meant; None for the latest of a database that has none."""
+    """The selected trial; None for the latest one of an empty database."""
     if wanted is None and not db.trials():
         return None
     return selector.one(db, wanted or selector.LATEST).id

@@ -1,9 +1,9 @@
-"""Say what works on this machine, and what to do about what does not.
+"""Report what works on this machine, and how to fix what does not.
 
     taupy doctor           the machine, the installation, the database
-    taupy doctor FILE      every invariant of a database, whole and trial by trial
+    taupy doctor FILE      check every invariant of a database
 
-With FILE nothing is written; the exit code is 1 if anything is wrong.
+FILE is not changed; the exit code is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _engine() -> tuple[str, str, str]:
             "engine",
             _WARN,
             "plain Python (sys.setprofile): exact, but many times slower; the compiled engine is "
-            f"not here ({problem}). Install a C compiler and Python's headers, then reinstall: "
+            f"missing ({problem}). Install a C compiler and Python's headers, then reinstall: "
             "TAUPY_REQUIRE_NATIVE=1 pip install --force-reinstall . in the checkout",
         )
     facts = engine.describe()
@@ -98,8 +98,8 @@ def _boot() -> tuple[str, str, str]:
     return (
         "start-up hook",
         _WARN,
-        f"{launch.PTH} is not in site-packages: programs are reached through PYTHONPATH instead, "
-        "which -I and -E switch off; `pip install` puts it in place",
+        f"{launch.PTH} is not in site-packages; PYTHONPATH is used instead, which -I and -E "
+        "disable. `pip install` installs the hook",
     )
 
 
@@ -124,7 +124,7 @@ def _state() -> tuple[str, str, str]:
 def _libraries() -> list[tuple[str, str, str]]:
     checks = []
     for name, needed_for in (
-        ("sqlite-utils", "to make and migrate databases"),
+        ("sqlite-utils", "to create and migrate databases"),
         ("rich", "for colour on the terminal"),
         ("pandas", "for frames in the Python API"),
     ):
@@ -156,8 +156,8 @@ def _leftovers() -> list[tuple[str, str, str]]:
         (
             "left over",
             _WARN,
-            f"{folder}: a run of {' '.join(settings.arguments)} for {settings.database} that was "
-            f"never stored; any command with --db {settings.database} stores it",
+            f"{folder}: a run of {' '.join(settings.arguments)} for {settings.database} was not "
+            f"stored; any command with --db {settings.database} stores it",
         )
         for folder, settings in found.runs
     ]

@@ -1,4 +1,4 @@
-"""The GPU's side of `taupy doctor`: every link from the driver to the counters."""
+"""GPU checks of `taupy doctor`, from the driver to permission for counters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CAP_SYS_ADMIN = 21
 
 
 def checks() -> list[Check]:
-    """One line a link: driver, GPUs, NVML, CUPTI, NVRTC, permission for counters."""
+    """One line per check: driver, GPUs, NVML, CUPTI, NVRTC, permission for counters."""
     from taupy.cuda import driver
 
     try:
@@ -48,8 +48,8 @@ def _gpus() -> list[Check]:
             (
                 "gpu",
                 NOTE,
-                "the driver exposes no GPU to this process: check CUDA_VISIBLE_DEVICES, and in a "
-                "container its device options (docker: --gpus all)",
+                "the driver exposes no GPU to this process: check CUDA_VISIBLE_DEVICES and, in a "
+                "container, its device options (docker: --gpus all)",
             )
         ]
     found = []
@@ -81,7 +81,7 @@ def _cupti(cuda: int) -> Check:
         return (
             "cupti",
             PROBLEM,
-            f"{place}: kernels cannot be recorded; PyTorch brings CUPTI along, or: "
+            f"{place}: kernels cannot be recorded; PyTorch includes CUPTI, or: "
             f"pip install nvidia-cuda-cupti{'-cu12' if cuda == 12 else ''}",
         )
     version = ctypes.c_uint32()
@@ -90,13 +90,13 @@ def _cupti(cuda: int) -> Check:
 
 
 def _cupti_python(cuda: int) -> Check:
-    """Only `taupy run --cupti-backend python` needs it. `cuda`: the driver's; 0: there is none."""
+    """Only `taupy run --cupti-backend python` needs it. `cuda`: the driver's version, 0 if none."""
     name = "cupti-python"
     if problem := cupti_python_check.problem():
         return name, NOTE, f"{problem}; needed for `taupy run --cupti-backend python` only"
     version = cupti_python_check.installed().rpartition(" ")[2]
     if cuda and cupti_python_check.made_for() != cuda:
-        return name, NOTE, f"{version} is not for this driver's CUDA {cuda}"
+        return name, NOTE, f"{version} does not match this driver's CUDA {cuda}"
     return name, OK, f"{version}, for `taupy run --cupti-backend python`"
 
 
@@ -111,7 +111,7 @@ def _nvrtc() -> Check:
 
 
 def _permission() -> Check | None:
-    """Counters may be for administrators only; tracing works in any case."""
+    """Counters may be restricted to administrators; tracing always works."""
     import os
 
     try:
@@ -134,7 +134,7 @@ def _permission() -> Check | None:
 
 
 def _has_sys_admin(status: Path) -> bool:
-    """Has this process CAP_SYS_ADMIN, which is what the driver looks at, root or not?"""
+    """Does this process have CAP_SYS_ADMIN? The driver checks that, not the user id."""
     try:
         for line in status.read_text("ascii", "replace").splitlines():
             if line.startswith("CapEff:"):

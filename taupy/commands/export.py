@@ -1,13 +1,13 @@
-"""Write a trial to a file that other tools read.
+"""Write a trial to a file for other tools.
 
     taupy export TRIAL --format tau -o DIR    a folder of profile.N.C.T, for TAU's tools
-    taupy export TRIAL -o flame.collapsed     the suffix says the format
+    taupy export TRIAL -o flame.collapsed     the suffix determines the format
     taupy export TRIAL --format csv -o -      to standard output
-    taupy export TRIAL -o flame.collapsed --min-share 0.1     without call paths below 0.1 %
+    taupy export TRIAL -o flame.collapsed --min-share 0.1     fold call paths below 0.1 %
 
-What the format cannot carry is said on stderr. A file whose name ends in .gz is packed.
-A file that is there already is replaced only with --force, and whole: it is written beside
-its place and moved there.
+Whatever the format cannot hold is listed on stderr. A file name ending in .gz is compressed.
+An existing file is replaced only with --force, and atomically: the new one is written beside it
+and then renamed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 
 STANDARD_OUTPUT = "-"
-_LARGE = 64 << 20  # bytes, from where on folding is worth a hint
+_LARGE = 64 << 20  # bytes; above this, suggest folding
 _FOLDING = ", ".join(one.name for one in registry.writers() if one.folds)
 
 
@@ -50,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-share",
         type=float,
         metavar="PERCENT",
-        help="fold call paths with less than this share of the total, in every metric, into one "
-        f"below their caller ({_FOLDING})",
+        help="fold call paths with less than this share of the total in every metric into one "
+        f"per caller ({_FOLDING})",
     )
     parser.add_argument(
         "--depth", type=int, metavar="N", help="also fold call paths deeper than N calls"
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     folding = _folding(args, format)
     target = None if args.output == STANDARD_OUTPUT else Path(args.output)
     if target is None and format.folder:
-        raise UsageError(f"{format.title} is written as a folder; name it: -o FOLDER")
+        raise UsageError(f"{format.title} is written as a folder; name one: -o FOLDER")
     if target is not None and target.exists():
         _check_replacing(target, format, force=args.force)
     with ProfileDB.open(options.database_path(args)) as db:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     notes = []
     if folding is not None:
         profile, count = folded(profile, folding)
-        notes.append(f"{count:,} call paths were folded into their callers")
+        notes.append(f"folded {count:,} call paths into their callers")
     with bar.shown() as progress, _written(target, format) as draft:
         notes += registry.exported(profile, format, draft, progress)
         if folding is None and format.folds and draft.stat().st_size > _LARGE:
@@ -93,11 +93,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _folding(args: argparse.Namespace, format: Format) -> Folding | None:
-    """What is to be folded; None for nothing."""
+    """The call paths to fold; None for none."""
     if args.min_share is None and args.depth is None:
         return None
     if not format.folds:
-        raise UsageError(f"--min-share and --depth go with {_FOLDING}, not with {format.name}")
+        raise UsageError(f"--min-share and --depth work with {_FOLDING}, not with {format.name}")
     share = 0.0 if args.min_share is None else args.min_share
     if not 0 <= share <= 100:
         raise UsageError("--min-share must be a percentage from 0 to 100")
@@ -107,7 +107,7 @@ def _folding(args: argparse.Namespace, format: Format) -> Folding | None:
 
 
 def _pack(draft: Path) -> None:
-    """Make the file gzip, unless its format is that already."""
+    """Compress the file with gzip, unless its format is compressed already."""
     with open(draft, "rb") as plain:
         if plain.read(2) == b"\x1f\x8b":
             return
@@ -119,10 +119,10 @@ def _pack(draft: Path) -> None:
 
 
 def _check_replacing(target: Path, format: Format, *, force: bool) -> None:
-    """A folder is replaced only if it holds nothing but such files as we write into one.
+    """Refuse to replace a folder that holds files taupy would not write there.
 
     Raises:
-        UsageError: what is there stays.
+        UsageError: the target must not be replaced.
     """
     if not force:
         raise UsageError(f"{target} already exists; --force replaces it")
@@ -131,7 +131,7 @@ def _check_replacing(target: Path, format: Format, *, force: bool) -> None:
             raise UsageError(f"{target} is a folder, and {format.title} is a file")
         for path in target.rglob("*"):
             if not path.name.startswith(("profile.", "MULTI__")):
-                raise UsageError(f"{target} holds other files ({path.name}); it is not replaced")
+                raise UsageError(f"{target} contains other files ({path.name}); not replaced")
 
 
 def _format(args: argparse.Namespace) -> Format:
@@ -145,10 +145,10 @@ def _format(args: argparse.Namespace) -> Format:
 
 @contextlib.contextmanager
 def _written(target: Path | None, format: Format) -> Iterator[Path]:
-    """Where to write; what stands there afterwards takes the target's place.
+    """A place to write to; what was written there then replaces the target.
 
     Raises:
-        TaupyError: the file system does not take it; the target is as it was.
+        TaupyError: the file cannot be written; the target is unchanged.
     """
     folder = None if target is None else target.absolute().parent
     place = "standard output" if target is None else str(target)
@@ -170,7 +170,7 @@ def _written(target: Path | None, format: Format) -> Iterator[Path]:
 
 
 def _check_screen(draft: Path, format: Format) -> None:
-    """Binary data may hold anything, and a terminal would act on it.
+    """Refuse to write binary data to a terminal, which would interpret it.
 
     Raises:
         UsageError: standard output is a terminal, and the file is not plain text.
@@ -183,7 +183,7 @@ def _check_screen(draft: Path, format: Format) -> None:
 
 
 def _move(draft: Path, target: Path, aside: Path) -> None:
-    """Put the draft in the target's place; a folder that is there goes aside first."""
+    """Move the draft to the target; an existing folder is moved aside first."""
     if target.is_dir() and not target.is_symlink():
         os.rename(target, aside)
     elif draft.is_dir() and target.exists():

@@ -1,8 +1,8 @@
-"""The same standard input for several runs, one after the other.
+"""Give several consecutive runs the same standard input.
 
-Of a file, each run begins where the first one began. Of a pipe, what has been read is
-kept in a temporary file, and each run gets that first and then what still comes. A run
-that does not read its input takes nothing from the pipe but what fits into a pipe.
+If it is a file, each run starts reading where the first one did. If it is a pipe, everything
+read so far is kept in a temporary file: each run gets that first, then the rest of the pipe. A
+run that does not read its input consumes no more than a pipe's buffer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from types import TracebackType
 
 _CHUNK = 65_536
-_TICK_MS = 50  # where the kernel cannot say that a process has ended
+_TICK_MS = 50  # used if the kernel cannot signal that a process has ended
 
 
 class Feeder:
@@ -43,21 +43,21 @@ class Feeder:
             self._kept.close()
 
     def begin(self) -> None:
-        """Before the run's process is made."""
+        """Called before the run's process is created."""
         if self._start is not None:
             os.lseek(0, self._start, os.SEEK_SET)
         else:
             self._reader, self._writer = os.pipe()
 
     def take_as_input(self) -> None:
-        """In the run's process."""
+        """Called in the run's process."""
         if self._start is None:
             os.dup2(self._reader, 0)
             os.close(self._reader)
             os.close(self._writer)
 
     def feed(self, child: int) -> int:
-        """Until the run ends; its wait status."""
+        """Feed the run until it ends; returns its wait status."""
         if self._start is not None:
             return wait(child)
         os.close(self._reader)
@@ -86,7 +86,7 @@ class Feeder:
                     self._close_writer()
                 else:
                     poll.register(0, select.POLLIN)
-                    poll.register(self._writer, 0)  # errors: nobody reads any more
+                    poll.register(self._writer, 0)  # errors: the reader has gone
             ready = dict(poll.poll(None if ended >= 0 else _TICK_MS))
             if self._writer in ready:
                 at = self._write(at) if ready[self._writer] & select.POLLOUT else self._give_up()

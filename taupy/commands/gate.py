@@ -1,15 +1,15 @@
-"""Run a baseline and a candidate in turns until it is clear whether the candidate is worse.
+"""Run a baseline and a candidate alternately until it is clear whether the candidate is worse.
 
     taupy gate --baseline 'old/train.py --epochs 1' --fail-on 'time > +5%' -- train.py --epochs 1
     taupy gate --baseline 'bench.py old' --fail-on 'duration > +2%' --budget 20m -- bench.py new
 
-Both commands are what stands behind `taupy run`, options included. After every pair of runs
-each condition is judged by a method that may look as often as it likes (docs/compare.md), and
-the gate ends when all are decided, or when the budget is spent. The runs are trials of the
-experiment `gate`. `time > +5%` without a routine is of the whole program.
+Write both commands as after `taupy run`, options included. After every pair of runs each
+condition is tested by a method that stays valid however often it looks (docs/compare.md). The
+gate ends when all conditions are decided or the budget is spent. The runs are trials of the
+experiment `gate`. `time > +5%` without a routine refers to the whole program.
 
-Exit codes: 0 all conditions pass; 3 one fails; 4 undecided when the budget was spent, or the
-trials are not comparable; 1 and 2 errors, among them a run that fails.
+Exit codes: 0 all conditions pass; 3 one fails; 4 undecided when the budget is spent, or the
+trials are not comparable; 1 and 2 errors, including a run that fails.
 """
 
 from __future__ import annotations
@@ -44,24 +44,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "taupy gate --baseline 'COMMAND' --fail-on CONDITION [options] -- COMMAND"
     parser.add_argument(
         "--baseline", required=True, metavar="'COMMAND'",
-        help="what the candidate is compared with: one argument, split as a shell splits words",
+        help="command to compare with: one argument, split into words as a shell does",
     )  # fmt: skip
     compare.add_gate_arguments(parser.add_argument_group("conditions"), required=True)
     parser.add_argument(
         "--budget", type=options.seconds, default=options.seconds(BUDGET), metavar="TIME",
-        help=f"no new pair of runs once this is spent: 90s, 10m, 2h (default: {BUDGET})",
+        help=f"start no new pair of runs after this time: 90s, 10m, 2h (default: {BUDGET})",
     )  # fmt: skip
     parser.add_argument(
         "--max-pairs", type=options.count, default=MOST_PAIRS, metavar="N",
-        help=f"pairs of runs, at most (default: {MOST_PAIRS})",
+        help=f"maximum number of pairs of runs (default: {MOST_PAIRS})",
     )  # fmt: skip
     parser.add_argument(
         "--alpha", type=compare.probability, default=verdicts.ALPHA, metavar="P",
-        help="the chance of a false failure, over all conditions and looks (default: 0.05)",
+        help="probability of a false failure, over all conditions and looks (default: 0.05)",
     )  # fmt: skip
-    parser.add_argument(
-        "--quiet", "-q", action="store_true", help="do not say how far the gate has come"
-    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="do not report progress")
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
@@ -72,7 +70,7 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
         if {"-h", "--help"} & set(arguments):
             parser.parse_args(arguments)
         raise UsageError(
-            "gate: the candidate's command is missing; write it behind --, as in taupy gate "
+            "gate: the candidate's command is missing; write it after --, as in taupy gate "
             "--baseline 'old.py' --fail-on 'time > +5%' -- new.py"
         )
     at = arguments.index("--")
@@ -103,8 +101,8 @@ def _condition(text: str) -> Condition:
     condition = conditions.parse(text)
     if not condition.change:
         raise UsageError(
-            f"--fail-on '{condition.text}' is a limit on the value itself, which needs no "
-            "baseline: write a change, such as '> +5%', or use taupy compare"
+            f"--fail-on '{condition.text}' limits the value itself and needs no baseline: "
+            "write a change, such as '> +5%', or use taupy compare"
         )
     if condition.scope == "each":
         return condition if condition.pattern else replace(condition, scope="all")
@@ -112,7 +110,7 @@ def _condition(text: str) -> Condition:
 
 
 class _Session:
-    """The runs of one gate, and what they say so far."""
+    """The runs of one gate, and the rulings so far."""
 
     def __init__(
         self,
@@ -127,14 +125,14 @@ class _Session:
         self._uuid = uuid
         self._database = options.database_path(args)
         self._rule = Rule(alpha=args.alpha)
-        # Looking reads the database: not before anything could be decided.
+        # Looking reads the database, so wait until a decision is possible.
         fewest = sequential.fewest_pairs(args.alpha / len(parsed))
         if any(condition.counted for condition in parsed):
             fewest = sequential.FEWEST_EXACT
         self._first_look = fewest
 
     def run(self) -> None:
-        """Pairs of runs until all conditions are decided or the budget is spent.
+        """Run pairs until all conditions are decided or the budget is spent.
 
         Raises:
             TaupyError: a run failed.
@@ -145,15 +143,15 @@ class _Session:
         with repeat.passing_signals_on() as passing, repeat.same_input(2) as feeder:
             for pair in range(1, self._args.max_pairs + 1):
                 begun = time.monotonic()
-                # Baseline first, then candidate first: what drifts favours neither.
+                # Alternate which runs first, so that drift favours neither.
                 for side in (0, 1) if pair % 2 else (1, 0):
                     code = repeat.run_once(partial(self._become, side, pair), passing, feeder)
                     if passing.ended:
                         raise KeyboardInterrupt
                     if code:
                         raise TaupyError(
-                            f"pair {pair}: the {_SIDES[side]} ended with exit code {code}; nothing "
-                            "is judged by a run that failed"
+                            f"pair {pair}: the {_SIDES[side]} failed with exit code {code}; the "
+                            "gate cannot judge a failed run"
                         )
                 taken = time.monotonic() - begun
                 if pair >= self._first_look and self._all_decided(pair):
@@ -198,7 +196,7 @@ class _Session:
         with ProfileDB.open(self._database) as db:
             compared = self._sides(db)
             apart, inside = sides.obstacles(compared, sides.known(db, compared))
-            # That the commands differ is the point.
+            # The commands are meant to differ.
             apart = [one for one in apart if one.kind != "arguments"]
             judgement = self._judgement(db, compared)
         conclusion = gate.concluded(

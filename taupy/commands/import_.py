@@ -1,12 +1,12 @@
-"""Bring profiles of other tools into the database, each as a trial.
+"""Import profiles of other tools into the database, each as a trial.
 
     taupy import tau-profiles/           a folder of TAU's profile.N.C.T
     taupy import report.sqlite trace.json.gz stacks.collapsed
-    taupy import FILE --format pstats    where the content does not say it
-    taupy import taupy.db-UUID.taupy-run a run that was kept beside its database
+    taupy import FILE --format pstats    if the format cannot be recognised
+    taupy import taupy.db-UUID.taupy-run a run that was saved beside its database
 
-The format is recognised by content. A file becomes one trial, in one transaction; files
-of one folder that TAU wrote for single threads become one together.
+The format is recognised by content. Each file becomes one trial, in one transaction; the files
+that TAU writes per thread in one folder become a single trial.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep individual launches and calls with their times, if the file has them",
     )
-    where = parser.add_argument_group("where the trial is stored")
+    where = parser.add_argument_group("where to store the trial")
     where.add_argument(
         "--application", "--app", metavar="NAME", help="application (default: from the file)"
     )
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 def _sources(
     paths: Sequence[Path], chosen: Format | None
 ) -> list[tuple[Format | None, list[Path]]]:
-    """The files of each trial with their format; None for a run that taupy has kept."""
+    """The files of each trial with their format; None for a saved run of taupy's own."""
     found: list[tuple[Format | None, list[Path]]] = []
     for path in paths:
         first = registry.first_bytes(path)
@@ -100,11 +100,11 @@ def _sources(
 def _others_of(
     format: Format, path: Path, found: Sequence[tuple[Format | None, list[Path]]]
 ) -> list[Path] | None:
-    """The files before it with which a file makes one trial; None where there are none."""
+    """The earlier files that form one trial with a file; None if there are none."""
     if format.read_together is None or path.is_dir():
         return None
     folder = path.absolute().parent
-    # Files of threads and ranks stand beside each other, sections of a launch in any order.
+    # Files of threads and ranks are adjacent; sections of a launch come in any order.
     for other, paths in found[-1:] if format.belong_together is None else found:
         if other is not format or paths[0].is_dir() or paths[0].absolute().parent != folder:
             continue
@@ -141,10 +141,10 @@ def _import(format: Format, paths: list[Path], args: argparse.Namespace, databas
     stored: dict[int, _Stored] = {}
     with bar.shown() as progress:
         profiles = _profiles(format, paths, args, progress)
-        # What is small, or is one part, is read before the database is made or locked.
+        # Small files are read before the database is created or locked.
         first = list(islice(profiles, None if _size(paths) <= _SMALL_BYTES else 2))
         if not first:
-            raise FormatError(f"{paths[0]}: holds no profile")
+            raise FormatError(f"{paths[0]}: contains no profile")
         with ProfileDB.open(database, create=True, readonly=False) as db:
             there = {trial.uuid for trial in db.trials()}
             with db.transaction(), _refusing(paths[0], format):
@@ -171,7 +171,7 @@ def _import(format: Format, paths: list[Path], args: argparse.Namespace, databas
 
 @dataclass(slots=True)
 class _Stored:
-    """A trial that has come in, for the line about it."""
+    """An imported trial, for the line that reports it."""
 
     name: str = ""
     wanted: str | None = None
@@ -185,14 +185,14 @@ class _Stored:
         text += "s" if self.threads != 1 else ""
         text += f", from {format.title}"
         if self.wanted is not None:
-            text += f" (another trial has the name '{self.wanted}')"
+            text += f" (another trial is named '{self.wanted}')"
         return text + (" (was stored before)" if self.already else "")
 
 
 def _profiles(
     format: Format, paths: list[Path], args: argparse.Namespace, progress: Progress
 ) -> Iterator[Profile]:
-    """The profiles of these files, named and sourced as the command line says."""
+    """The profiles of these files, with names and sources from the command line."""
     if len(paths) > 1 and format.read_together is not None:
         found = format.read_together(paths, progress)
     else:
@@ -227,13 +227,13 @@ def _refused_in_one_line(
             for measured in profile.threads:
                 tree = measured.tree
                 for column in (tree.calls, tree.subroutines, *tree.exclusive.values()):
-                    array(column.typecode, [sum(column)])  # OverflowError if that is too much
+                    array(column.typecode, [sum(column)])  # OverflowError if the sum does not fit
         yield profile
 
 
 @contextmanager
 def _refusing(path: Path, format: Format) -> Iterator[None]:
-    """Readers name what they refuse; this is for what none of them has thought of."""
+    """Turn unforeseen exceptions of readers into one line about the file."""
     try:
         yield
     except OverflowError:

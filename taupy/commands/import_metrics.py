@@ -1,4 +1,4 @@
-"""`taupy import FILE --merge-into TRIAL`: a file's metrics join a trial that is there."""
+"""`taupy import FILE --merge-into TRIAL`: add a file's metrics to an existing trial."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database
     """Add the metrics of files to a trial.
 
     Args:
-        sources: files with their formats; None for a run that taupy has kept.
+        sources: files with their formats; None for a saved run of taupy's own.
         text: selects the trial.
-        database: where it is.
+        database: path of the database.
 
     Raises:
-        RunsDiffer: a file is of another program, or brings nothing new.
-        UsageError: a kept run, which is a trial of its own.
+        RunsDiffer: a file comes from another program, or contains nothing new.
+        UsageError: a saved run, which is a complete trial.
     """
     from taupy.profiledb import selector
     from taupy.profiledb.database import ProfileDB

@@ -1,4 +1,4 @@
-"""One GPU kernel: where it was launched, with which configuration, how long it took.
+"""Show one GPU kernel: its launch sites, launch configurations and times.
 
     taupy kernel NAME                 in the trial stored last
     taupy kernel NAME --trial 12
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if not chosen:
         largest = ", ".join(dict.fromkeys(row.short_name for row in rows[:8]))
         raise UsageError(
-            f"no kernel of trial {trial.id} answers to {args.name!r}; the largest are {largest}"
+            f"no kernel of trial {trial.id} matches {args.name!r}; the largest are {largest}"
         )
     names = dict.fromkeys(row.timer for row in chosen)
     views = [kernels.sites([site for site in sites if site.timer == name], name) for name in names]

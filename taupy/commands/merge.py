@@ -1,11 +1,11 @@
-"""Bring the trials of several databases together in one.
+"""Combine the trials of several databases in one.
 
-    taupy merge a.db b.db                  b's trials into a.db
-    taupy merge a.db b.db --into c.db      both into c.db, which is made if there is none
+    taupy merge a.db b.db                  copy b's trials into a.db
+    taupy merge a.db b.db --into c.db      copy both into c.db, which is created if missing
     taupy merge shard-*.db --into all.db --trial tag:base
     taupy merge old.db --into new.db --trial 12 --move
 
-A trial that is there already is not stored again; ceilings and derived metrics come along.
+A trial that is present already is not copied again. Ceilings and derived metrics are copied, too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(result: Merged, *, moved: bool) -> list[str]:
-    """What a source brought: one line, and one for each thing that is not as it was."""
+    """What a source added: one line, and one for each thing that changed on the way."""
     said = []
     if result.added:
         verb = "moved" if moved else "added"

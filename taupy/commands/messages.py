@@ -1,4 +1,4 @@
-"""What commands say beside their answer: single lines on stderr, escaped here and only here."""
+"""Messages of commands: single lines on stderr, escaped here and only here."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from taupy.escaping import visible
 
 
 def say(*lines: str) -> None:
-    """Each text as one line after `taupy: `, whatever it quotes; all in one piece."""
+    """Write each text as one line after `taupy: `, control characters escaped, in one write."""
     text = "".join(f"taupy: {visible(line)}\n" for line in lines)
     print(text, end="", file=sys.stderr, flush=True)
 
 
 def tell(line: str, *, end: str) -> None:
-    """A line that goes on (a question), or that the next one overwrites.
+    """Write a line that is continued (a question), or that the next one overwrites.
 
     Args:
-        end: as it is: our own terminal escapes.
+        end: written unescaped: taupy's own terminal sequences.
     """
     print(visible(line), end=end, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What several commands share: where the database is, settings of the project, recovery."""
+"""Options shared by several commands: the database, project settings, recovery."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def add_form_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def count(text: str) -> int:
-    """An option's value that is a number of something: 0, 1, 2, ..."""
+    """An option's value that is a count: 0, 1, 2, ..."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise argparse.ArgumentTypeError(f"{text!r} is not a count (0, 1, 2, ...)")
     return int(text)
 
 
 def percent(text: str) -> float:
-    """An option's value from 0 to 100, with or without the sign: 5, 0.5%."""
+    """An option's value from 0 to 100, with or without a percent sign: 5, 0.5%."""
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
@@ -55,7 +55,7 @@ def percent(text: str) -> float:
 
 
 class Renamed(argparse.Action):
-    """An option under its old name, for one version: one line says the new one.
+    """An option under its old name, for one version: prints the new name.
 
     add_argument("--old", dest="new", action=Renamed, help=argparse.SUPPRESS)
     """
@@ -82,7 +82,7 @@ def seconds(text: str) -> float:
 
 
 def database_path(args: argparse.Namespace) -> str:
-    """Where the database is: option, environment, project, default, in this order."""
+    """Path of the database, from option, environment, project or default, in this order."""
     chosen = getattr(args, "db", None) or os.environ.get("TAUPY_DB")
     if chosen:
         return os.path.abspath(chosen)
@@ -93,7 +93,7 @@ def database_path(args: argparse.Namespace) -> str:
 
 
 def recover_first(database: str) -> None:
-    """Store the runs of killed programs before anything is read; one line for each."""
+    """Store the runs of killed programs before reading anything; prints one line for each."""
     from taupy.instrument.runfolder import has_run_folders
 
     if not has_run_folders():

@@ -1,4 +1,4 @@
-"""Many trials in one table: applications, libraries and kernels against GPUs.
+"""Tabulate many trials: applications, libraries and kernels by GPU.
 
     taupy pivot                                        time of every application on every GPU
     taupy pivot --rows application,library --columns gpu
@@ -6,8 +6,8 @@
     taupy pivot mnist --rows routine --columns meta.batch_size --baseline 16
     taupy pivot --rows kernel --cell bytes_dram --peak
 
-Labels of trials: application, experiment, trial, id, gpu, tag, host, state, and all
-metadata by name. Labels of what they hold: routine, kernel, group, file, module.
+Labels of trials: application, experiment, trial, id, gpu, tag, host, state, and any metadata by
+name. Labels within a trial: routine, kernel, group, file, module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taupy.report.pivot import Layout
 from taupy.report.trial_values import VALUES
 
 PEOPLE_ROWS = 10
-"""Routines or kernels that people see under each label of trials."""
+"""Default number of routines or kernels under each label of trials in tables for people."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     table = parser.add_argument_group("the table")
     table.add_argument(
         "--by", "--rows", dest="rows", type=_names, default=("application",), metavar="DIMENSIONS",
-        help="down the side: one or several, such as application,library,kernel (default: "
+        help="labels of rows, one or several, such as application,library,kernel (default: "
         "application)",
     )  # fmt: skip
     table.add_argument(
@@ -57,11 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=", ".join(VALUES) + " (default: exclusive)",
     )  # fmt: skip
     table.add_argument(
-        "--over", choices=("total", "mean", "max"), default="total", help="threads of a trial"
+        "--over",
+        choices=("total", "mean", "max"),
+        default="total",
+        help="how to combine a trial's threads",
     )
     table.add_argument(
         "--across", choices=ACROSS, default="median",
-        help="trials that meet in a cell (default: median)",
+        help="how to combine trials in one cell (default: median)",
     )  # fmt: skip
     relative = parser.add_argument_group("relative values").add_mutually_exclusive_group()
     relative.add_argument(
@@ -69,30 +72,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     relative.add_argument(
         "--peak", action="store_true",
-        help="in percent of what each GPU can do at most, measured or by its datasheet",
+        help="in percent of each GPU's peak, measured or from its datasheet",
     )  # fmt: skip
     table.add_argument(
         "--ceiling", metavar="NAME",
-        help="of --peak: fp32, 'tensor bf16', DRAM ... (default: by the metric's name)",
+        help="peak for --peak: fp32, 'tensor bf16', DRAM ... (default: by the metric's name)",
     )  # fmt: skip
-    chosen = parser.add_argument_group("which routines and kernels")
+    chosen = parser.add_argument_group("selection of routines and kernels")
     chosen.add_argument("--group", action="append", default=[], metavar="NAME")
     chosen.add_argument(
         "--filter", action="append", default=[], metavar="PATTERN",
-        help="with this in their name; whole names with * and ?; /REGEX/",
+        help="only those whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
     )  # fmt: skip
     chosen.add_argument(
         "--match", choices=LEVELS, default="auto",
-        help="how names of kernels on different GPUs are matched, as in taupy compare",
+        help="how to match kernels on different GPUs, as in taupy compare",
     )  # fmt: skip
-    chosen.add_argument("--match-table", metavar="FILE", help="a table of patterns, likewise")
+    chosen.add_argument(
+        "--match-table", metavar="FILE", help="a table of patterns, as in taupy compare"
+    )
     output = parser.add_argument_group("output")
     output.add_argument(
         "--limit", "-n", type=options.count, metavar="N",
         help=f"routines or kernels under each label (default: {PEOPLE_ROWS} for people, all in "
         "CSV and JSON)",
     )  # fmt: skip
-    output.add_argument("--all", action="store_true", help="all of them")
+    output.add_argument("--all", action="store_true", help="show all")
     forms = output.add_mutually_exclusive_group()
     for form in ("csv", "json", "markdown"):
         forms.add_argument(f"--{form}", dest="form", action="store_const", const=form)
@@ -102,15 +107,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names) or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of different labels")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of different labels")
     return names
 
 
 def run(args: argparse.Namespace) -> int:
     if twice := set(args.rows) & set(args.columns):
-        raise UsageError(f"{', '.join(sorted(twice))} cannot stand in rows and in columns")
+        raise UsageError(f"{', '.join(sorted(twice))} cannot be in both rows and columns")
     if args.ceiling and not args.peak:
-        raise UsageError("--ceiling says of which peak cells are shares: add --peak")
+        raise UsageError("--ceiling chooses the peak for --peak: add --peak")
     layout = Layout(
         rows=args.rows,
         columns=args.columns,
@@ -129,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args)) as db, terminal.busy("reading trials ..."):
         trials = selector.many(db, args.trials) if args.trials else db.trials()
         if not trials:
-            raise NoSuchTrial(f"{db.path} holds no trials; `taupy run SCRIPT` adds one")
+            raise NoSuchTrial(f"{db.path} has no trials; `taupy run SCRIPT` adds one")
         made = pivot.made(db, trials, layout)
     machines = args.form in ("csv", "json")
     limit = None if args.all or (machines and args.limit is None) else args.limit or PEOPLE_ROWS

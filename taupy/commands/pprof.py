@@ -1,6 +1,6 @@
-"""Show where a trial spent its time: TAU's pprof.
+"""Show where a trial spent its time, as TAU's pprof does.
 
-taupy pprof                          the trial stored last, thread by thread
+taupy pprof                          the latest trial, thread by thread
 taupy pprof 12 --sort exclusive -n 20
 taupy pprof latest --tree --depth 5
 taupy pprof --callers forward --thread 0.0.0
@@ -43,19 +43,19 @@ from taupy.profiledb.dimensions import WITHIN, following
 from taupy.profiledb.meaning import Resolved
 
 PEOPLE_ROWS = 25
-"""So many rows of each table stand on a terminal, unless --limit or --all says otherwise."""
+"""Default number of rows per table on a terminal."""
 
 TREE_MIN_PERCENT = 1.0
-"""What a tree for people leaves out, unless --min-share says otherwise."""
+"""Default of --min-share in trees for people."""
 
 _REMARKS = ("taupy.health.", "taupy.invariants")
-"""Metadata whose names begin so are remarks on how the trial was measured."""
+"""Prefix of metadata that describes problems of the measurement."""
 
 _MOST_LAWS = 2
-"""So many broken laws are spelled out; a flat profile of a thousand ranks breaks thousands."""
+"""Violations listed in full; a flat profile of a thousand ranks has thousands."""
 
 _NUMBERS_WIDTH = 44
-"""Columns of a tree before the names."""
+"""Columns of a tree to the left of the names."""
 
 _CONDITION = re.compile(r"(\S.*?)\s*(<=|>=|=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -78,15 +78,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric",
         metavar="NAME",
-        help="measured or derived (`taupy derive` lists those); default: time, or the only "
-        "metric that the trial has",
+        help="measured or derived (`taupy derive` lists derived ones); default: time, or the "
+        "trial's only metric",
     )
     parser.add_argument(
         "--also",
         action="append",
         default=[],
         metavar="NAMES",
-        help="more metrics, beside that one: ipc,gld_per_inst",
+        help="additional metrics: ipc,gld_per_inst",
     )
     _add_order(parser)
     _add_selection(parser)
@@ -101,7 +101,7 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
         choices=SORT_KEYS,
         default="inclusive",
         metavar="KEY",
-        help="largest first, by " + ", ".join(SORT_KEYS) + " (default: inclusive)",
+        help="sort key, largest first: " + ", ".join(SORT_KEYS) + " (default: inclusive)",
     )
     for letter, key in (
         ("t", "inclusive"),
@@ -123,11 +123,11 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"N rows per table, the rest as -others- (default on a terminal: {PEOPLE_ROWS})",
     )
-    order.add_argument("--all", action="store_true", help="all rows, on a terminal, too")
+    order.add_argument("--all", action="store_true", help="all rows, even on a terminal")
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
-    chosen = parser.add_argument_group("selection", "each may be given several times")
+    chosen = parser.add_argument_group("selection", "each option may be repeated")
     chosen.add_argument(
         "--thread", action="append", default=[], metavar="N.C.T", help="0.0.1, 0.*.* or 0"
     )
@@ -140,7 +140,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="routines with this in their name; whole names with * and ?; /REGEX/",
+        help="routines whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
     )
     chosen.add_argument(
         "--where",
@@ -148,19 +148,19 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_condition,
         metavar="CONDITION",
-        help="routines of which this is true over the chosen threads: 'ipc < 1', 'time > 2e6'",
+        help="routines that meet a condition over the chosen threads: 'ipc < 1', 'time > 2e6'",
     )
     chosen.add_argument(
         "--fold-libraries",
         action="store_true",
-        help="sum what libraries do inside into the call that enters them",
+        help="count what happens inside a library for the call that enters it",
     )
 
 
 def _add_views(parser: argparse.ArgumentParser) -> None:
-    views = parser.add_argument_group("views", "without one: TAU's tables, thread by thread")
+    views = parser.add_argument_group("views", "default: TAU's tables, thread by thread")
     views.add_argument(
-        "--summary-only", "-s", action="store_true", help="all threads together, none by itself"
+        "--summary-only", "-s", action="store_true", help="only the sums over all threads"
     )
     views.add_argument(
         "--summary",
@@ -172,25 +172,23 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     )
     views.add_argument("--tree", action="store_true", help="every routine under its caller")
     views.add_argument(
-        "--depth", type=options.count, metavar="N", help="of a tree: N levels of callees"
+        "--depth", type=options.count, metavar="N", help="levels of callees in a tree"
     )
     views.add_argument(
         "--min-share",
         "--min-percent",  # as it was called before
         type=options.percent,
         metavar="PERCENT",
-        help="of a tree: call paths that are at least this part of the whole (default: "
-        f"{TREE_MIN_PERCENT:g}%%; all in CSV and JSON)",
+        help="hide call paths below this share of the whole in a tree (default: "
+        f"{TREE_MIN_PERCENT:g}%%; none in CSV and JSON)",
     )
-    views.add_argument("--callers", metavar="ROUTINE", help="who calls it")
-    views.add_argument("--callees", metavar="ROUTINE", help="whom it calls")
+    views.add_argument("--callers", metavar="ROUTINE", help="callers of a routine")
+    views.add_argument("--callees", metavar="ROUTINE", help="routines that it calls")
     views.add_argument(
         "--by", choices=WITHIN, metavar="DIMENSION", help="sums by " + ", ".join(WITHIN)
     )
     views.add_argument("--events", action="store_true", help="user events, call path by call path")
-    views.add_argument(
-        "--kernels", action="store_true", help="what ran on the GPUs, and who launched it"
-    )
+    views.add_argument("--kernels", action="store_true", help="GPU kernels, and who launched them")
     views.add_argument("--list", "-l", action="store_true", help="the names of all routines")
 
 
@@ -202,7 +200,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         forms.add_argument(*names, dest="form", action="store_const", const=form)
     output.add_argument("--plain", "-p", action="store_true", help="plain msec, not h:mm:ss.mmm")
     output.add_argument("--color", choices=("auto", "always", "never"), default="auto")
-    # TAU's letters that mean nothing here, each with its own answer.
+    # TAU's letters without a meaning here; each has its own message.
     output.add_argument("-a", action="store_true", help=argparse.SUPPRESS)
     output.add_argument("-f", metavar="PREFIX", help=argparse.SUPPRESS)
     output.add_argument("-x", action="store_true", help=argparse.SUPPRESS)
@@ -214,7 +212,7 @@ def _statistics(text: str) -> tuple[flat.Statistic, ...]:
     for name in names:
         if name not in known:
             raise argparse.ArgumentTypeError(
-                f"there is no summary {name!r} (there is: {', '.join(known)})"
+                f"unknown summary {name!r} (known: {', '.join(known)})"
             )
     return tuple(known[name] for name in names)
 
@@ -223,22 +221,22 @@ def _condition(text: str) -> tuple[str, str, float]:
     found = _CONDITION.fullmatch(text.strip())
     if found is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no condition: write METRIC < NUMBER (or <=, >, >=, =)"
+            f"{text!r} is not a condition: write METRIC < NUMBER (or <=, >, >=, =)"
         )
     return found[1], found[2], float(found[3])
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse what does not go together."""
+    """Refuse options that cannot be combined."""
     if args.f is not None:
         raise UsageError(
-            "-f names profile files, and a trial is in the database: choose it with TRIAL, "
-            "and the database with --db"
+            "-f names profile files in TAU; here, choose a trial with TRIAL and a database with "
+            "--db"
         )
     if args.x:
-        raise UsageError("-x means nothing here; `taupy pprof --help` lists the options")
+        raise UsageError("-x has no meaning here; `taupy pprof --help` lists the options")
     if args.all and args.limit is not None:
-        raise UsageError("--all shows all rows and --limit some: take one of them")
+        raise UsageError("--all and --limit cannot be combined: use one of them")
     modes = {
         "--tree": args.tree,
         "--callers or --callees": args.callers is not None or args.callees is not None,
@@ -249,15 +247,15 @@ def _check(args: argparse.Namespace) -> None:
     }
     asked = [name for name, given in modes.items() if given]
     if len(asked) > 1:
-        raise UsageError(f"{' and '.join(asked)} are different views: ask for one at a time")
+        raise UsageError(f"{' and '.join(asked)} are different views: choose one")
     if args.also and asked and not args.tree:
-        raise UsageError(f"--also goes with TAU's tables and with --tree, not with {asked[0]}")
+        raise UsageError(f"--also works with TAU's tables and with --tree, not with {asked[0]}")
     if not args.tree and (args.depth is not None or args.min_share is not None):
-        raise UsageError("--depth and --min-share are of the call tree: add --tree")
+        raise UsageError("--depth and --min-share apply to the call tree: add --tree")
     if asked and args.summary:
-        raise UsageError(f"--summary is of TAU's tables: it does not go with {asked[0]}")
+        raise UsageError(f"--summary applies to TAU's tables, not to {asked[0]}")
     if asked and args.sort == "stddev":
-        raise UsageError(f"stddev over threads orders TAU's tables: it does not go with {asked[0]}")
+        raise UsageError(f"--sort stddev applies to TAU's tables, not to {asked[0]}")
 
 
 # --- what is shown -----------------------------------------------------------
@@ -274,7 +272,8 @@ def run(args: argparse.Namespace) -> int:
     if args.limit is None and asked.limit and any(len(view.rows) > asked.limit for view in views):
         notes.insert(
             0,
-            f"the first {asked.limit} rows of each table and the sum of the rest; --all shows all",
+            f"only the first {asked.limit} rows of each table and the sum of the rest; "
+            "--all shows all rows",
         )
     views[-1] = replace(views[-1], notes=notes)
     color = {"auto": None, "always": True, "never": False}[args.color]
@@ -283,7 +282,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
-    """What must be known of how the trial was measured."""
+    """Notes on how the trial was measured."""
     found = [f"trial {trial_id} is {state}"] if state != "complete" else []
     for row in query.trial_metadata(db, trial_id):
         if row.name.startswith(_REMARKS):
@@ -291,7 +290,7 @@ def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
             lines = row.value.splitlines()
             if len(lines) > _MOST_LAWS and row.name == "taupy.invariants":
                 lines = [
-                    f"{len(lines)} laws of call trees are broken: taupy trials show {trial_id}"
+                    f"{len(lines)} call tree invariants are violated: taupy trials show {trial_id}"
                 ]
             found += [node + line for line in lines]
     return found
@@ -299,7 +298,7 @@ def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
 
 @dataclass(slots=True)
 class Asked:
-    """The trial, and what was asked of it."""
+    """The trial, and what the user asked for."""
 
     db: ProfileDB
     trial_id: int
@@ -308,7 +307,7 @@ class Asked:
 
     @property
     def limit(self) -> int | None:
-        """So many rows a table; None for all. CSV, JSON and pipes hold all, unless asked."""
+        """Rows per table; None for all, the default for CSV, JSON and pipes."""
         args = self.args
         whole = args.all or args.tree or args.list or args.form is not None
         if args.limit is not None or whole or not terminal.terminal_width(sys.stdout):
@@ -319,7 +318,7 @@ class Asked:
         """At least one view.
 
         Raises:
-            TaupyError: there is nothing of what was asked; says what there is.
+            TaupyError: nothing matches; the message says what the trial has.
         """
         args = self.args
         threads = selection.selected_threads(query.threads(self.db, self.trial_id), self.selection)
@@ -335,17 +334,17 @@ class Asked:
         return found if metric.additive else [figures.without_shares(view) for view in found]
 
     def _usual_metric(self) -> str:
-        """`time`; a trial that has one other metric only, such as samples, is shown by that.
+        """`time`, or the trial's only metric, such as samples.
 
         Raises:
-            UsageError: it has several, and no time.
+            UsageError: the trial has several metrics, none of them `time`.
         """
         there = [metric.name for metric in query.metrics(self.db, self.trial_id)]
         if len(there) > 1 and TIME.name not in there:
             names = ", ".join(there)
             raise UsageError(
-                f"trial {self.trial_id} has no metric 'time'; say which one to show: "
-                f"--metric NAME, of {names}"
+                f"trial {self.trial_id} has no metric 'time'; choose one with "
+                f"--metric NAME (it has: {names})"
             )
         return there[0] if len(there) == 1 else TIME.name
 
@@ -376,7 +375,7 @@ class Asked:
         return self._tables(threads, metric.name)
 
     def _where(self, threads: Sequence[ThreadRow]) -> set[str] | None:
-        """The routines for which all conditions hold; None without conditions."""
+        """The routines that meet all conditions; None without conditions."""
         chosen: set[str] | None = None
         for name, comparison, number in self.args.where:
             over = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
@@ -418,9 +417,7 @@ class Asked:
             test = lambda timer: named(timer) and timer.timer in chosen  # noqa: E731
         if test is not None and not any(map(test, timers)):
             where = " and to each --where" if self.args.where else ""
-            raise UsageError(
-                f"no routine is both in a group of --group and answers to a --filter{where}"
-            )
+            raise UsageError(f"no routine is in a group of --group and matches a --filter{where}")
         return test
 
     def _events(self, threads: Sequence[ThreadRow]) -> list[View]:
@@ -434,7 +431,7 @@ class Asked:
         if not found:
             names = ", ".join(sorted({row.event for row in rows})[:8]) or "none"
             raise TaupyError(
-                f"trial {self.trial_id} has no such user event on these threads "
+                f"trial {self.trial_id} has no matching user event on these threads "
                 f"(its user events: {names})"
             )
         return list(found.values())
@@ -462,7 +459,7 @@ class Asked:
         )
         if not found:
             raise TaupyError(
-                f"no kernel of trial {self.trial_id} answers to that on these threads; "
+                f"no kernel of trial {self.trial_id} matches on these threads; "
                 "`taupy pprof --kernels` lists all"
             )
         if tests or self.args.form == "csv":
@@ -471,7 +468,7 @@ class Asked:
         return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, sites), source)]
 
     def _flat(self, threads: Sequence[ThreadRow], name: str) -> Answer:
-        """The flat profile of these threads, libraries folded if so asked."""
+        """The flat profile of these threads, with libraries folded on request."""
         if self.args.fold_libraries:
             return paths.flattened(self._call_paths(threads, name))
         found = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
@@ -504,8 +501,8 @@ class Asked:
         if not metric.additive:
             if share:
                 raise UsageError(
-                    f"--min-share is of what adds up, and {metric.name} is a ratio; "
-                    f"take --where '{metric.name} > VALUE'"
+                    f"--min-share needs an additive metric, and {metric.name} is a ratio; "
+                    f"use --where '{metric.name} > VALUE'"
                 )
             share = 0.0
         elif share is None:
@@ -519,7 +516,7 @@ class Asked:
             depth=args.depth,
             min_percent=share,
             summary_only=args.summary_only,
-            # Half of what a terminal leaves for names may be indentation.
+            # Up to half of the space for names may be indentation.
             indent=max(3, (width - _NUMBERS_WIDTH) // 4) if width else tree.Choice().indent,
         )
         answer = self._call_paths(threads, metric.name, choice)
@@ -540,13 +537,13 @@ class Asked:
     def _call_paths(
         self, threads: Sequence[ThreadRow], name: str, choice: tree.Choice | None = None
     ) -> Answer:
-        """Call paths of these threads, libraries folded if so asked.
+        """Call paths of these threads, with libraries folded on request.
 
         Args:
-            choice: leave out what this would not show anyway.
+            choice: leave out call paths that this selection would not show.
         """
         args = self.args
-        # Imported trees have rows without values over ones with values.
+        # In imported trees, rows without values may have children with values.
         imported = self.db.trial(self.trial_id).source.startswith("import ")
         if imported or args.fold_libraries or args.filter or args.group or args.where:
             choice = None
@@ -564,7 +561,7 @@ class Asked:
         return answer
 
     def _least(self, threads: Sequence[ThreadRow], name: str, choice: tree.Choice) -> float | None:
-        """The inclusive below which no tree of these threads shows a call path."""
+        """Inclusive value below which no tree of these threads shows a call path."""
         if not choice.min_percent or choice.summary_only:
             return None
         whole: dict[selection.Place, float] = {}
@@ -577,7 +574,7 @@ class Asked:
     def _not_empty(self, answer: Answer) -> Answer:
         if not len(answer):
             raise TaupyError(
-                f"trial {self.trial_id} has nothing of the metric '{answer.metric.name}' on "
-                "these threads; `taupy pprof` without --thread and --node shows all that it has"
+                f"trial {self.trial_id} has no values of '{answer.metric.name}' on these "
+                "threads; omit --thread and --node to see all threads"
             )
         return answer

@@ -1,9 +1,9 @@
-"""Ask the database in SQL: one statement that reads.
+"""Query the database in SQL, with one read-only statement.
 
     taupy query "SELECT * FROM pprof WHERE trial_id = :t LIMIT 20" --param t=3
 
-Views made for this: trials, pprof, function_summary, callpaths, user_events,
-trial_metadata. What they and the tables hold stands in docs/database.md.
+Views for queries: trials, pprof, function_summary, callpaths, user_events, trial_metadata.
+docs/database.md describes them and the tables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="the value of :NAME; numeric text is passed as a number",
+        help="value of :NAME; numeric text is passed as a number",
     )
     parser.add_argument(
         "--limit",
@@ -67,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parameters(texts: Sequence[str]) -> dict[str, object]:
-    """NAME=VALUE, where whole and real numbers become numbers.
+    """NAME=VALUE; text that reads as a number becomes one.
 
     Raises:
-        UsageError: a text without `=`, or without a name before it.
+        UsageError: there is no `=`, or no name before it.
     """
     values: dict[str, object] = {}
     for text in texts:

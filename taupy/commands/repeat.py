@@ -1,8 +1,7 @@
-"""`taupy run --repeat` and `--sweep`: the program several times, each time a trial.
+"""`taupy run --repeat` and `--sweep`: several runs of a program, one trial per run.
 
-Each run is a child of this process that becomes the program, exactly as a single
-`taupy run` does. This process only waits, passes signals on, and gives every run the
-same standard input: a file from the same place, a pipe from what was read of it so far.
+Each run is a child process that becomes the program, exactly as a single `taupy run` does. The
+parent only waits, forwards signals, and gives every run the same standard input.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ Rank = tuple[int, int, str | None]
 
 _FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
-"""What a terminal sends to all of its foreground processes by itself."""
+"""Signals that a terminal sends to all of its foreground processes."""
 
 
 def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> int:
-    """Run the program for every value, as often as asked.
+    """Run the program for every value, with all repeats.
 
-    A run that fails ends the repeats of its value; a sweep continues with the next value.
-    Ctrl-C and SIGTERM end all.
+    A failed run ends the repeats of its value; a sweep continues with the next value. Ctrl-C and
+    SIGTERM end everything.
 
     Args:
-        once: becomes the program; returns only if that could not be done.
-        rank: of this process among the ranks of a parallel job, ranks, the job's identity.
+        once: becomes the program; returns only if that fails.
+        rank: this process's rank in a parallel job, number of ranks, the job's identity.
 
     Returns:
         The exit code of the first run that failed, 0 if none did.
@@ -94,7 +93,7 @@ def _arguments(
     rank: Rank,
     job: str,
 ) -> argparse.Namespace:
-    """The arguments of one run: its own trial of the experiment, marked with its place."""
+    """The arguments of one run: a new trial of the experiment, with its position as metadata."""
     number, repeat, repeats = which
     names = list(setting.metadata)
     facts = dict(setting.metadata)
@@ -121,7 +120,7 @@ def _arguments(
             "experiment": args.experiment or ("sweep-" + "-".join(names) if names else None),
             "trial": name,
             "target": setting.arguments(target),
-            # Ranks of a job that repeat in step stay together, run by run.
+            # The ranks of a job repeat in step; each run of the job is one trial.
             "rank": (rank[0], rank[1], rank[2] and derived_uuid(f"{job}/run/{number}")),
         }
     )
@@ -136,18 +135,21 @@ def _become_setting(setting: Setting, arguments: argparse.Namespace, once: Once)
 
 
 def run_once(become: Callable[[], int], passing: Passing, feeder: Feeder | None) -> int:
-    """Run a program in a child and wait for it; the exit code, 128 + the signal that killed it.
+    """Run a program in a child and wait for it.
 
     Args:
-        become: in the child, becomes the program; returns an exit code only if that could
-            not be done.
+        become: called in the child, becomes the program; returns an exit code only if that
+            fails.
+
+        Returns:
+        The exit code; 128 + the signal if one killed the program.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
     if feeder is not None:
         feeder.begin()
-    told, refusal = os.pipe()  # closed by exec: what comes was said before the program began
+    told, refusal = os.pipe()  # closed by exec: any data was written before the program began
     child = os.fork()
     if child == 0:
         _in_child(become, passing, feeder, refusal)
@@ -156,7 +158,7 @@ def run_once(become: Callable[[], int], passing: Passing, feeder: Feeder | None)
     try:
         status = wait(child) if feeder is None else feeder.feed(child)
         if os.read(told, 1):
-            passing.ended = True  # the next run would be refused in the same words
+            passing.ended = True  # the next run would fail with the same message
     finally:
         passing.child = 0
         os.close(told)
@@ -194,7 +196,7 @@ def _in_child(
 
 
 class Passing:
-    """Passes signals on to the run that goes on, and notes that all is to end."""
+    """Forwards signals to the current run, and notes that no other run should start."""
 
     def __init__(self) -> None:
         self.child = 0
@@ -204,7 +206,7 @@ class Passing:
     def install(self) -> None:
         for number in _FORWARDED:
             before = signal.getsignal(number)
-            if before != signal.SIG_IGN:  # as under nohup; the program inherits that, too
+            if before != signal.SIG_IGN:  # as under nohup; the program inherits this
                 self._before[number] = before
                 signal.signal(number, self._pass_on)
 
@@ -230,7 +232,7 @@ def passing_signals_on() -> Iterator[Passing]:
 
 
 def _in_foreground() -> bool:
-    """Does a terminal send its Ctrl-C to this process and to the program alike?"""
+    """Does the terminal send Ctrl-C to both this process and the program?"""
     for descriptor in (0, 1, 2):
         try:
             if os.tcgetpgrp(descriptor) == os.getpgrp():
@@ -245,7 +247,7 @@ def _in_foreground() -> bool:
 
 @contextmanager
 def same_input(runs: int) -> Iterator[Feeder | None]:
-    """A feeder, if standard input is something that only one run could read."""
+    """A feeder, if standard input could otherwise be read by one run only."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:  # closed
@@ -259,7 +261,7 @@ def same_input(runs: int) -> Iterator[Feeder | None]:
         yield feeder
 
 
-# --- what is said ------------------------------------------------------------
+# --- messages ----------------------------------------------------------------
 
 
 def _announcement(number: int, runs: int, setting: Setting, repeat: int, repeats: int) -> str:

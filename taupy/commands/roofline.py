@@ -1,4 +1,4 @@
-"""Show how near a program comes to what its machine can do, and what bounds it.
+"""Compare a program with the limits of its machine, and show what bounds it.
 
     taupy roofline                           table and verdict of the latest trial
     taupy roofline -o roof.html              an interactive page with every kind of chart
@@ -6,10 +6,10 @@
     taupy roofline gpu=V100 gpu=A100 -o both.svg
     taupy roofline --sweep batch 5 6 7 -o sweep.png --chart combined
 
-Points are sums of counters: `taupy run --metrics roofline SCRIPT` measures them, `taupy
-import` brings them from Nsight Compute. Roofs are the ceilings of the machine: measured by
-`taupy ceilings`, else from a datasheet, else given with --ceilings. Beside every picture
-and page stand FILE.csv and FILE.json with all its numbers. docs/rooflines.md tells more.
+Points are sums of counters: `taupy run --metrics roofline SCRIPT` measures them, `taupy import`
+reads them from Nsight Compute. Roofs are the machine's ceilings: measured by `taupy ceilings`,
+from a datasheet, or given with --ceilings. Every picture and page comes with FILE.csv and
+FILE.json, which hold all its numbers. See docs/rooflines.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from taupy.roofline.placement import Placement
 from taupy.roofline.point import Of, Point
 from taupy.roofline.verdict import verdict
 
-HELP = "place kernels, routines, phases and programs under the roofs of their machine"
+HELP = "compare kernels, routines and phases with the machine's limits"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--of",
         choices=get_args(Of),
-        help="what a point is (default: kernel on a GPU, routine on a CPU); launch: those of a "
-        "kernel that are alike, by call path, in Nsight Compute's files by configuration and time",
+        help="what a point represents (default: kernel on a GPU, routine on a CPU); launch: "
+        "similar launches of a kernel, by call path, or in Nsight Compute's files by "
+        "configuration and time",
     )
     parser.add_argument(
         "-o",
@@ -57,33 +58,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help=f"draw or write; ends in {', '.join(ENDINGS)}; may be repeated",
+        help=f"file to write; ends in {', '.join(ENDINGS)}; may be repeated",
     )
     parser.add_argument(
         "--chart",
         action="append",
         choices=KINDS,
-        help="which chart (default: classic; a page has all); may be repeated",
+        help="kind of chart (default: classic; a page has all); may be repeated",
     )
     parser.add_argument(
-        "--level", choices=LEVELS, help="memory level (default: DRAM, else the furthest measured)"
+        "--level",
+        choices=LEVELS,
+        help="memory level (default: DRAM, or else the farthest measured)",
     )
-    parser.add_argument("--title", metavar="TEXT", help="of pictures and pages")
+    parser.add_argument("--title", metavar="TEXT", help="title of pictures and pages")
     parser.add_argument(
         "--alias",
         action="append",
         default=[],
         metavar="'PATTERN=NAME'",
-        help="show points named like this, with * and ?, under another name; may be repeated",
+        help="show points that match a pattern with * and ? under another name; may be repeated",
     )
     parser.add_argument(
-        "--size", metavar="WxH", help="of pictures, in inches: 11x6 (default: as needed)"
+        "--size", metavar="WxH", help="size of pictures in inches: 11x6 (default: automatic)"
     )
     parser.add_argument("--theme", choices=("light", "dark"), help="default: light")
     parser.add_argument(
         "--equal-decades",
         action="store_true",
-        help="make a decade as long across as up: slanted roofs rise at 45 degrees",
+        help="same length for a decade on both axes: bandwidth roofs rise at 45 degrees",
     )
     parser.add_argument(
         "--top", type=int, default=10, metavar="N", help="points named in a chart (default: 10)"
@@ -91,15 +94,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=int, metavar="N", help="rows of the table in text (default: 20; 0: all)"
     )
-    parser.add_argument("--timer", metavar="PATTERN", help="only names like this, with * and ?")
+    parser.add_argument("--timer", metavar="PATTERN", help="only names that match, with * and ?")
     parser.add_argument(
-        "--inclusive", action="store_true", help="routines with all that they called"
+        "--inclusive", action="store_true", help="count routines with everything they call"
     )
     parser.add_argument("--full-names", action="store_true", help="names in full in the table")
     parser.add_argument(
         "--timing",
         metavar="TRIAL",
-        help="take run times from this trial, which ran without counters",
+        help="take run times from this trial, run without counters",
     )
     for quantity, example in (("flop", "2*M*N*K"), ("bytes", "(M*K+K*N+M*N)*4")):
         parser.add_argument(
@@ -107,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             metavar=f"'KERNEL={example}'",
-            help=f"{quantity} of one launch of kernels that were not counted, names with * and ?; "
+            help=f"{quantity} of one launch of kernels without counters, names with * and ?; "
             "M, N, K are metadata of the trial or numbers; may be repeated",
         )
     parser.add_argument(
@@ -123,28 +126,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="draw these ceilings, too, dashed: a GPU, a file, or a source such as datasheet",
+        help="also draw these ceilings, dashed: a GPU, a file, or a source such as datasheet",
     )
     parser.add_argument(
         "--peak",
         metavar="NAME",
         default="precision",
-        help="hold all flop against this one peak, such as 'tensor fp16' (default: each "
-        "precision against its own)",
+        help="compare all flop with this peak, such as 'tensor fp16' (default: each precision "
+        "with its own)",
     )
     parser.add_argument(
         "--latency",
         metavar="TIME",
-        help="of one launch, such as 4.2us, or how it was timed: back-to-back, 'event pair', graph",
+        help="time of one launch, such as 4.2us, or how it was measured: back-to-back, "
+        "'event pair', graph",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU ceilings of so many threads")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU ceilings for N threads")
     parser.add_argument(
         "--sweep",
         metavar="NAME",
-        help="draw trajectories over this parameter: NAME=VALUE in phases or metadata",
+        help="draw trajectories over this parameter: NAME=VALUE in phase names or metadata",
     )
     parser.add_argument(
-        "--series", metavar="NAME", help="with --sweep: metadata that names a trial's series"
+        "--series", metavar="NAME", help="with --sweep: metadata that distinguishes series"
     )
     parser.add_argument(
         "--export",
@@ -152,7 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("FORMAT", "FILE"),
-        help=f"for other tools: {', '.join(EXPORTS)}",
+        help=f"write a file for another tool: {', '.join(EXPORTS)}",
     )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
@@ -164,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
         trials = selector.many(db, args.trials or ["latest"])
         work = [trial_work(db, trial) for trial in trials]
         timing = trial_work(db, selector.one(db, args.timing)) if args.timing else None
-        if timing is not None:  # of other clocks than those that the counts' own roofs hold at
+        if timing is not None:  # measured at other clocks than the counts' own roofs
             work = [replace(one, ceilings=()) for one in work]
         there = stored.ceilings(db)
     found = aliased(_points(args, work, timing), args.alias)
@@ -195,20 +199,20 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     for path in args.output:
         if Path(path).suffix.lower() not in ENDINGS:
-            raise UsageError(f"{path}: an output ends in {', '.join(ENDINGS)}")
+            raise UsageError(f"{path}: the file name must end in {', '.join(ENDINGS)}")
     for form, _ in args.export:
         if form not in EXPORTS:
             raise UsageError(f"--export takes {' or '.join(EXPORTS)}, not '{form}'")
     if args.top < 1:
-        raise UsageError("--top is 1 or more")
+        raise UsageError("--top must be 1 or more")
     if args.limit is not None and args.limit < 0:
-        raise UsageError("--limit is 0 or more")
+        raise UsageError("--limit must be 0 or more")
     if args.series and not args.sweep:
-        raise UsageError("--series goes with --sweep NAME")
+        raise UsageError("--series needs --sweep NAME")
 
 
 def _size(text: str | None) -> tuple[float, float] | None:
-    """`11x6`: inches across and up."""
+    """Width and height in inches, from a text such as `11x6`."""
     if text is None:
         return None
     width, _, height = text.lower().partition("x")
@@ -229,7 +233,7 @@ def _points(
 ) -> list[Point]:
     of: Of = args.of or _usual(args, work)
     if args.inclusive and of != "routine":
-        raise UsageError("--inclusive goes with --of routine; phases and programs always are")
+        raise UsageError("--inclusive needs --of routine; phases and programs are always inclusive")
     found: list[Point] = []
     statements = [stated.statement("flop", text) for text in args.flop]
     statements += [stated.statement("bytes", text) for text in args.bytes]
@@ -248,7 +252,7 @@ def _points(
         ]
         if not kept:
             raise UsageError(
-                f"no {of} is named like '{args.timer}' ({len(found)} are there; "
+                f"no {of} matches '{args.timer}' (the trial has {len(found)}; "
                 "`taupy roofline --limit 0` lists them)"
             )
         found = kept
@@ -261,7 +265,7 @@ def _points(
 
 
 def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
-    """What a point is where nobody says it."""
+    """The default of --of for a trial."""
     if args.sweep:
         phases = any(
             sweep.parameter_in(place.name, args.sweep) is not None
@@ -275,7 +279,7 @@ def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
     if (args.flop or args.bytes) and all(one.kernels for one in work):
         return "kernel"
     if any(one.kernels and not points.has_host_work(one) for one in work):
-        return "kernel"  # and the error says what is missing
+        return "kernel"  # the error will say what is missing
     return "routine"
 
 
@@ -292,7 +296,7 @@ def _show(
     notes += roof_lines(placements)
     notes += [f"! {text}" for text in charts.warnings(placements)]
     notes += [
-        f"! trial {one.trial_id} did operations that nobody counted: {one.metadata[UNCOUNTED]}"
+        f"! trial {one.trial_id} performed uncounted operations: {one.metadata[UNCOUNTED]}"
         for one in work
         if UNCOUNTED in one.metadata
     ]

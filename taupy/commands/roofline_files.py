@@ -1,4 +1,4 @@
-"""What `taupy roofline -o` and `--export` write: pictures, pages, and the numbers beside them."""
+"""Write the files of `taupy roofline -o` and `--export`: pictures, pages and their numbers."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ ENDINGS = (*_PICTURES, ".html", ".csv", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What is drawn, and how.
+    """What to draw, and how.
 
     Attributes:
-        kinds: of charts that were asked for; empty for the usual one.
-        level: memory level; None for the usual one.
-        top: points with names; also: further roofs.
-        equal_decades: a decade is as long across as up.
+        kinds: kinds of charts requested; empty for the default.
+        level: memory level; None for the default.
+        top: number of points with labels.
+        also: further roofs to draw.
+        equal_decades: same length for a decade on both axes.
         title: of all charts; empty for their own.
-        size: of pictures in inches; None for the usual one.
+        size: of pictures in inches; None for automatic.
     """
 
     placements: Sequence[Placement]
@@ -65,7 +66,7 @@ class Drawing:
         return build(placed, level, top, equal)
 
     def first_level(self) -> str:
-        """The level asked for, else DRAM, else the furthest that was measured."""
+        """The requested level, or DRAM, or else the farthest one measured."""
         levels = classic.levels_in(self.placements)
         if self.level is None:
             return "DRAM" if "DRAM" in levels else levels[-1]
@@ -77,10 +78,10 @@ class Drawing:
 
 
 def write(paths: Sequence[str], drawing: Drawing) -> None:
-    """Write pictures, pages and tables, and beside those of one name one CSV and one JSON.
+    """Write pictures, pages and tables; each base name also gets one CSV and one JSON file.
 
     Raises:
-        UsageError: a file cannot be written, or a chart has nothing to show.
+        UsageError: a file cannot be written, or a chart would be empty.
     """
     numbers: dict[str, tuple[list[str], list[Chart]]] = {}
     for path in paths:
@@ -93,7 +94,7 @@ def write(paths: Sequence[str], drawing: Drawing) -> None:
 
 
 def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
-    """Write a picture or a page; the charts in it."""
+    """Write a picture or a page; returns its charts."""
     if ending == ".html":
         from taupy.roofline.page import html_page
 
@@ -117,19 +118,19 @@ def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
 
 
 def _need_roofs(kind: charts.Kind, level: str, placements: Sequence[Placement]) -> None:
-    """A chart of times is made of roofs; without them it would be empty."""
+    """A time-based chart is drawn from roofs; without them it would be empty."""
     if kind in ("classic", "hierarchical"):
         return
     if not any(each.times(level) for each in placements):
         name = placements[0].roofs.processor or "this processor"
         raise UsageError(
-            f"the {kind} chart needs a compute roof and a {level} roof of {name}; measure them "
+            f"the {kind} chart needs a compute roof and a {level} roof for {name}; measure them "
             "with `taupy ceilings`, or name a GPU or a file with --ceilings"
         )
 
 
 def _write_numbers(path: str, endings: Sequence[str], made: Sequence[Chart]) -> None:
-    """Beside pictures and pages of one name: one CSV of points, one JSON of charts."""
+    """For each base name: one CSV file of points, one JSON file of charts."""
     if ".csv" in endings:
         _save(path + ".csv", export.table_csv(made[0].points))
     if ".json" in endings:
@@ -139,7 +140,7 @@ def _write_numbers(path: str, endings: Sequence[str], made: Sequence[Chart]) -> 
 
 
 def _all_charts(drawing: Drawing) -> list[Chart]:
-    """Every chart that has something to show, the asked ones and the asked level first."""
+    """All charts that are not empty, the requested kinds and level first."""
     first = drawing.first_level()
     levels = [first, *(one for one in classic.levels_in(drawing.placements) if one != first)]
     made = []
@@ -163,14 +164,14 @@ def _save(path: str, text: str) -> None:
 
 
 def write_export(form: str, path: str, placements: Sequence[Placement]) -> None:
-    """Kernels or roofs in a form of another tool; `form` is one of `EXPORTS`."""
+    """Kernels or roofs in another tool's format; `form` is one of `EXPORTS`."""
     if form == "ncu-csv":
         kernels = [each.point for each in placements if each.point.of_gpu]
         if not kernels:
-            raise UsageError("--export ncu-csv writes kernels; these points are none")
+            raise UsageError("--export ncu-csv writes kernels, and these points are not kernels")
         _save(path, export.ncu_csv(kernels))
         return
     roofs = placements[0].roofs
     if roofs.empty:
-        raise UsageError("--export ert-json writes roofs, and none are known here")
+        raise UsageError("--export ert-json writes roofs, and none are known; see --ceilings")
     _save(path, ert_json(roofs))

@@ -1,4 +1,4 @@
-"""What `taupy roofline` and `taupy candidates` know of ceilings: the database's, and reports'."""
+"""Ceilings for `taupy roofline` and `taupy candidates`: from the database and from reports."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from taupy.roofline.placement import Placement
 
 
 def known(ceilings: Sequence[Ceiling]) -> Known:
-    """These ceilings, with the database's trust in them and Nsight Compute's reports."""
+    """The selected ceilings, from the database and from Nsight Compute's reports."""
     return Known(ceilings, stored.best_of, _of_report)
 
 
 def of_trial(db: ProfileDB, trial: TrialRow, wishes: Wishes) -> list[Placement]:
-    """The kernels of a trial, or its routines where none was counted, under their roofs.
+    """The kernels of a trial with their roofs; routines if no kernel was counted.
 
     Raises:
         MissingMetric: no operations or bytes were measured.
-        UsageError: the wishes name nothing that is known.
+        UsageError: the requested ceilings are unknown.
     """
     work = trial_work(db, trial)
     found = points.points(work, "kernel" if points.runs_on_gpu(work) else "routine")
@@ -38,7 +38,7 @@ def of_trial(db: ProfileDB, trial: TrialRow, wishes: Wishes) -> list[Placement]:
 
 
 def _of_report(text: str) -> list[Ceiling]:
-    """The peaks in a file of Nsight Compute; none where it is another's file."""
+    """The peaks in a file of Nsight Compute; none if it is another tool's file."""
     path = Path(text)
     first = registry.first_bytes(path)
     reads = next((one.read for one in (ncu_rep, ncu_csv) if one.recognises(path, first)), None)
@@ -47,5 +47,5 @@ def _of_report(text: str) -> list[Ceiling]:
     devices = [one for profile in reads(path, SILENT) for one in profile.devices]
     found = [one for each in devices for one in reported(each.name, each.facts, path.name)]
     if not found:
-        raise FormatError(f"{path} holds no peaks: `ncu --set roofline` takes them")
+        raise FormatError(f"{path} has no peaks: record them with `ncu --set roofline`")
     return found

@@ -1,4 +1,4 @@
-"""The points of a roofline as a view: for people short, for machines every number."""
+"""The points of a roofline as a view: short for people, complete in CSV and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORTEST = 60
 def points_view(
     placements: Sequence[Placement], title: str, notes: Sequence[str], full_names: bool = False
 ) -> View:
-    """One row a point; levels and precisions that no point has are left out."""
+    """One row per point; levels and precisions that no point has are left out."""
     levels = [one for one in LEVELS if any(one in each.point.bytes for each in placements)]
     precisions = [
         one
@@ -132,7 +132,7 @@ def _row(
 
 
 def _finite(value: float | None) -> float | None:
-    """Infinite intensities (no bytes) and unknown ones have no number."""
+    """None for infinite intensities (no bytes) and unknown ones."""
     if value is None or value != value or value in (float("inf"), float("-inf")):
         return None
     return value
@@ -144,7 +144,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def roof_lines(placements: Sequence[Placement]) -> list[str]:
-    """The roofs that the points are held against, with their sources."""
+    """The roofs that the points are compared with, and their sources."""
     lines = []
     for roofs in {each.roofs.processor: each.roofs for each in placements}.values():
         parts = [

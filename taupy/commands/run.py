@@ -7,8 +7,7 @@
     taupy run --repeat 5 script.py            five trials, to compare with others
     taupy run --sweep batch_size=16,32,64 -- script.py {batch_size}
 
-Options stop at the script; what follows is the program's. All of taupy's own text goes
-to stderr.
+Options end at the script; the rest belongs to the program. taupy's own output goes to stderr.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ HELP = "run a program and store its profile as a trial"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "taupy run [options] {script.py | -m module | -c code | -} [args ...]"
-    where = parser.add_argument_group("where the trial goes")
+    where = parser.add_argument_group("where to store the trial")
     where.add_argument("--db", metavar="FILE", help="the database (default: ./taupy.db)")
     where.add_argument("--app", metavar="NAME", help="application (default: the script's name)")
     where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
@@ -47,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--meta", metavar="KEY=VALUE", action="append", default=[], help="metadata for the trial"
     )
-    what = parser.add_argument_group("what is measured")
+    what = parser.add_argument_group("what to measure")
     what.add_argument("--c-calls", action="store_true", help="also record C functions")
     what.add_argument(
         "--include",
@@ -70,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--fold-libraries",
         action="store_true",
-        help="library code called by library code counts for its caller",
+        help="count library code called by library code for its caller",
     )
     what.add_argument(
         "--throttle",
@@ -102,26 +101,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="also count these: counters and sets, such as flop,instructions or roofline "
-        "(`taupy avail` lists them; TAU_METRICS is heeded)",
+        "(`taupy avail` lists them; default: TAU_METRICS)",
     )
     what.add_argument(
         "--counters-at",
         choices=("auto", "calls", "regions"),
         default=None,
         help="read CPU counters at every call, or at regions and phases only "
-        "(default: at every call where that is cheap)",
+        "(default: at every call if that is cheap)",
     )
     what.add_argument(
         "--twice",
         action="store_true",
-        help="run it twice, once for times and once for --metrics, and store both in one trial",
+        help="run twice, once for times and once for --metrics, and store both in one trial",
     )
     gpu = parser.add_argument_group("GPUs")
     gpu.add_argument(
         "--gpu",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="measure CUDA kernels, copies and API calls (default: where the program uses "
+        help="measure CUDA kernels, copies and API calls (default: if the program uses "
         "CUDA; with --gpu it is an error if nothing was measured)",
     )
     gpu.add_argument(
@@ -154,7 +153,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cupti-backend",
         choices=("native", "python"),
         default=None,
-        help="what records GPU work: taupy's native collector, or, to compare the two, NVIDIA's "
+        help="how to record GPU work: taupy's native collector, or, to compare the two, NVIDIA's "
         "cupti-python, which is slower and is imported into the program "
         "(default: native)",
     )
@@ -176,7 +175,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
-    """Split at the target: argparse never sees what belongs to the program."""
+    """Split at the target: argparse must not see the program's arguments."""
     values = {
         name: action.nargs is None for action in parser._actions for name in action.option_strings
     }
@@ -216,15 +215,15 @@ def run(args: argparse.Namespace) -> int:
     if wants_to_join and not settings.merge_into:
         say(*settings.notes)
         if args.merge_into:
-            raise TaupyError("none of --metrics can be counted here: the program was not run")
-        say("none of --metrics can be counted here: not run again")
+            raise TaupyError("none of --metrics can be counted here; the program was not run")
+            say("none of --metrics can be counted here; the program was not run again")
         return 0
     try:
         folder, refused = runfolder.make_run_folder(settings.uuid)
     except OSError as problem:
         raise TaupyError(
-            f"no folder for the running profile can be made ({problem}); "
-            "set TAUPY_STATE_DIR to one that can be written"
+            f"cannot create a folder for the running profile ({problem}); "
+            "set TAUPY_STATE_DIR to a writable folder"
         ) from None
     if text := settings.engine_options.get("gpu_counters"):
         (folder / "gpu.counters").write_bytes(text.encode())
@@ -248,8 +247,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _has_input() -> bool:
-    """May a script come from standard input? Not from a terminal without `-`, from nothing at
-    all, or from what has already ended."""
+    """Can a script be read from standard input? Not if that is a terminal (without `-`), closed,
+    or at its end."""
     try:
         mode = os.fstat(0).st_mode
         if stat.S_ISREG(mode):
@@ -270,7 +269,7 @@ def _target(target: list[str]) -> list[str]:
             return ["-"]
         raise UsageError(
             "nothing to run: name a script, -m MODULE, -c CODE, or - for standard input; "
-            "`taupy run --help` tells more"
+            "see `taupy run --help`"
         )
     if target[0] in ("-m", "-c") and len(target) < 2:
         raise UsageError(f"{target[0]} needs {'a module' if target[0] == '-m' else 'code'}")
@@ -278,7 +277,7 @@ def _target(target: list[str]) -> list[str]:
 
 
 _COUNTING = "taupy.count"
-"""Our module that runs a script: the program is that script."""
+"""taupy's module that runs a script; the application is named after that script."""
 
 
 def _names(target: list[str]) -> tuple[str, str]:
@@ -340,13 +339,12 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         letters = "".join(part[1:] for part in interpreter[1:] if not part.startswith("--"))
         if any(letter in letters for letter in "ISE"):
             notes.append(
-                "the interpreter's options keep it from reading taupy's start-up hook: "
-                "this run is not measured"
+                "the interpreter's options disable taupy's start-up hook: this run is not measured"
             )
     gpu = _gpu(args, project, engine, engine_options, notes)
     _cupti_backend(args, project, gpu, engine_options, notes, metadata)
     if engine_options.get("gpu_counters"):
-        gpu = "no"  # kernels are counted in this run, not timed
+        gpu = "no"  # this run counts kernels instead of timing them
     rank, world_size, job = getattr(args, "rank", None) or _rank()
     return runfolder.RunSettings(
         uuid=job or runfolder.new_uuid(),
@@ -383,7 +381,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
 
 
 def _merge_into(args: argparse.Namespace, engine_options: dict[str, Any]) -> str:
-    """The uuid of the trial that the counters are to join; "" if they are to join none."""
+    """The uuid of the trial to add the counters to; "" for none."""
     text = args.merge_into
     uuid = getattr(args, "merge_into_uuid", "")
     if text and not args.metrics:
@@ -408,7 +406,7 @@ def _count(
     notes: list[str],
     metadata: dict[str, str],
 ) -> None:
-    """Find out how what `--metrics` asks for can be counted, and tell the engine."""
+    """Find out how to count the metrics of `--metrics`, and put that into the settings."""
     names, source = run_metrics.listed(args.metrics, project)
     if not names:
         return
@@ -437,7 +435,7 @@ def _count(
         engine_options.update(prepared.engine_options())
         if wanted.analytic == "fallback" and "flop" in dict(prepared.metrics):
             return
-    if wanted.analytic and args.target[:2] != ["-m", "taupy.count"]:  # which counts by itself
+    if wanted.analytic and args.target[:2] != ["-m", "taupy.count"]:  # which counts on its own
         _tell_operations(engine, engine_options, notes, metadata)
 
 
@@ -448,7 +446,7 @@ def _count_on_gpus(
     engine_options: dict[str, Any],
     notes: list[str],
 ) -> None:
-    """Counters of kernels: a mode of its own, in which they are not timed."""
+    """Settings for counting kernels: a separate mode, in which they are not timed."""
     launches = 3 if args.gpu_launches is None else args.gpu_launches
     if launches < 1:
         raise UsageError(f"--gpu-launches must be at least 1, got {launches}")
@@ -465,26 +463,26 @@ def _count_on_gpus(
 
 
 def _sampling(args: argparse.Namespace, settings: Any) -> Any:
-    """What `--pm-sampling` asks for, ready for the sampler; None if nothing is sampled."""
+    """The sampler's settings for `--pm-sampling`; None if nothing is sampled."""
     project = options.project_settings()
     names, optional = run_metrics.sampled(args.pm_sampling, project)
     if not names:
         if args.pm_interval is not None:
-            raise UsageError("--pm-interval is that of --pm-sampling: name what to sample with it")
+            raise UsageError("--pm-interval needs --pm-sampling NAMES")
         return None
     if settings.engine_options.get("gpu_counters"):
         if args.pm_sampling:
             raise UsageError(
-                "--pm-sampling samples a run as it is, --metrics runs kernels one at a time: "
-                "take --twice, or a run for each"
+                "--pm-sampling and --metrics need separate runs, since --metrics serializes "
+                "kernels: use --twice, or run once for each"
             )
         return None
     interval_ns = run_metrics.interval_ns(args.pm_interval or project.get("pm_interval") or "1ms")
     if not run_metrics.has_gpu():
-        settings.notes.append("--pm-sampling: there is no NVIDIA GPU here: nothing is sampled")
+        settings.notes.append("--pm-sampling: this machine has no NVIDIA GPU; nothing is sampled")
         return None
     if run_metrics.local_rank():
-        return None  # one rank of each machine samples all of its GPUs
+        return None  # one rank per machine samples all its GPUs
     from taupy.collectors import sampler
 
     prepared = sampler.prepare(names, interval_ns, optional)
@@ -496,28 +494,30 @@ def _sampling(args: argparse.Namespace, settings: Any) -> Any:
 def _tell_operations(
     engine: str, engine_options: dict[str, Any], notes: list[str], metadata: dict[str, str]
 ) -> None:
-    """Operations and bytes of BLAS calls, from their shapes."""
+    """Settings for operations and bytes of BLAS calls, derived from their shapes."""
     library = run_metrics.blas_library() if engine == "native" else None
     if library is None:
-        notes.append("analytic: operations of BLAS calls are told by compiled code, not here")
+        notes.append(
+            "analytic: counting BLAS calls needs taupy's compiled library, which is missing"
+        )
         return
     engine_options["blas"] = library
     metadata["taupy.option.analytic"] = "BLAS"
     notes.append(
-        "analytic: flop and bytes are those that the shapes of BLAS calls imply (matrix products, "
+        "analytic: flop and bytes are derived from the shapes of BLAS calls (matrix products, "
         "dot products); element-wise operations and convolutions are not counted"
     )
 
 
 def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
-    """Which engine to use, and a first reading of its clock."""
+    """The engine to use, and a first reading of its clock."""
     if asked not in ("auto", "native", "python"):
-        raise UsageError(f"there is no engine {asked!r}: auto, native or python")
+        raise UsageError(f"unknown engine {asked!r}: use auto, native or python")
     from taupy.instrument import launch
 
     if launch.is_free_threaded():
         raise TaupyError(
-            "this Python is a free-threaded build, which taupy cannot measure: without the GIL "
+            "this Python is a free-threaded build, which taupy cannot measure: without the GIL, "
             "threads would miscount each other's calls; run the program with "
             f"python{sys.version_info.major}.{sys.version_info.minor}, the build with the GIL"
         )
@@ -528,11 +528,11 @@ def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
     except ImportError as problem:
         if asked == "native":
             raise TaupyError(
-                f"the compiled engine is not here ({problem}); `taupy doctor` tells more"
+                f"the compiled engine is missing ({problem}); see `taupy doctor`"
             ) from None
         notes.append(
-            "the compiled engine is not here: measuring with the slower one in plain Python "
-            "(`taupy doctor` tells more)"
+            "the compiled engine is missing: measuring with the slower one in plain Python "
+            "(see `taupy doctor`)"
         )
         return "python", (0, 0)
     return "native", engine.read_clock()
@@ -545,13 +545,13 @@ def _gpu(
     engine_options: dict[str, Any],
     notes: list[str],
 ) -> str:
-    """Whether GPUs are measured: "auto", "yes" (asked for) or "no"."""
+    """Whether to measure GPUs: "auto", "yes" (requested) or "no"."""
     asked = args.gpu if args.gpu is not None else project.get("gpu")
     if asked is False:
         return "no"
     if engine != "native":
         if asked or args.trace:
-            notes.append("GPUs are measured with the compiled engine only: not in this run")
+            notes.append("measuring GPUs needs the compiled engine: this run does not")
         return "no"
     from taupy.collectors.cupti_paths import libraries
 
@@ -575,18 +575,18 @@ def _cupti_backend(
     notes: list[str],
     metadata: dict[str, str],
 ) -> None:
-    """Whether cupti-python records what GPUs do, in place of the native collector.
+    """Whether cupti-python records GPU work instead of the native collector.
 
     Raises:
-        TaupyError: it was asked for and is not installed.
+        TaupyError: it was requested and is not installed.
     """
     backend = args.cupti_backend or project.get("cupti_backend") or "native"
     if backend not in ("native", "python"):
-        raise UsageError(f"there is no CUPTI backend {backend!r}: native or python")
+        raise UsageError(f"unknown CUPTI backend {backend!r}: use native or python")
     if backend == "native" or gpu == "no":
         return
     if engine_options.get("gpu_counters"):
-        notes.append("--cupti-backend python: kernels are timed with it, not counted")
+        notes.append("--cupti-backend python: it times kernels and cannot count them")
         return
     from taupy.collectors import cupti_python_check
 
@@ -597,7 +597,7 @@ def _cupti_backend(
 
 
 def _number(name: str, given: Any, environment: str | None, project: dict[str, Any]) -> Any:
-    """An option's number: command line, then environment, then project settings."""
+    """An option's number, from the command line, the environment or project settings."""
     if given is not None:
         return given
     if environment and (text := os.environ.get(environment)):
@@ -649,7 +649,7 @@ def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[s
 
 
 def _rank() -> tuple[int, int, str | None]:
-    """(rank, ranks in all, identity of the job) under torchrun, mpirun or srun.
+    """Rank, number of ranks and identity of the job under torchrun, mpirun or srun.
 
     All ranks of a job carry the same identity, so that they become one trial.
     """
@@ -673,7 +673,7 @@ def _rank() -> tuple[int, int, str | None]:
 
         text = [os.environ.get(name, "") for name in job_names]
         if int(os.environ.get("LOCAL_WORLD_SIZE", "0") or 0) == size:
-            # All ranks have one parent here, and it tells this job from the next one.
+            # All ranks of a job share one parent process; use it to identify the job.
             parent = os.getppid()
             text += [str(parent), str(process_start(parent)), boot_id()]
         return rank, size, derived_uuid("\0".join([rank_name, *text]))
@@ -681,12 +681,12 @@ def _rank() -> tuple[int, int, str | None]:
 
 
 def _database_doubts(database: str) -> list[str]:
-    """What can be seen now of a database that will not take the trial."""
+    """Warnings about a database that cannot take the trial, as far as visible now."""
     folder = os.path.dirname(database)
     if os.path.isdir(database):
         return [f"{database} is a directory: the profile will be saved beside it"]
     if not os.path.isdir(folder):
-        return [f"there is no directory {folder} for the database: make it, or use --db"]
+        return [f"no directory {folder} for the database: create it, or use --db"]
     if os.path.exists(database) and not os.path.isfile(database):
         return [f"{database} is not a regular file: the profile will be saved beside it"]
     if os.path.exists(database) and not os.access(database, os.W_OK):

@@ -3,8 +3,8 @@
     taupy serve                      the database, at http://127.0.0.1:8001/
     taupy serve FILE --port 9000 --open
 
-Nothing is written. Nobody on another machine gets in, and on this one only who knows the
-address, which holds a token. Ctrl-C ends it. Datasette is an extra:
+The server is read-only. It listens on this machine only, and the address contains a token, so
+that only those who know it have access. Ctrl-C ends it. Datasette is an extra:
 pip install 'taupy-profiler[serve]'.
 """
 
@@ -42,11 +42,11 @@ _SETTINGS = {
     "num_sql_threads": 3,
     "truncate_cells_html": 300,
     "default_cache_ttl": 0,
-    "allow_csv_stream": False,  # a table is held whole while its formulas are taken out
+    "allow_csv_stream": False,  # a whole table is in memory while its formulas are escaped
     "allow_download": False,
 }
 _ENCODED = "?#%"
-"""What has a meaning in addresses, and is not part of the database's."""
+"""Names that have a meaning in addresses and are not names in the database."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--port must be a number from 0 to 65535, got {args.port}")
     if args.file:
         options.recover_first(path)
-    with ProfileDB.open(path) as db:  # refused in one line, or brought up to date
+    with ProfileDB.open(path) as db:  # reports an unusable database, upgrades an old one
         columns = pages.columns(db)
         trials = len(db.trials())
     if find_spec("datasette") is None or find_spec("uvicorn") is None:
@@ -93,13 +93,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    """Unwind, so that nothing is left behind. Uvicorn handles it first while it serves."""
+    """Unwind, so that temporary files are removed. While serving, Uvicorn is first."""
     raise SystemExit(128 + number)
 
 
 @contextlib.contextmanager
 def _browser_page(address: str | None) -> Iterator[Path | None]:
-    """A page that leads to the address: on a browser's command line others could read it."""
+    """A page that redirects to the address; on a browser's command line others could read it."""
     if address is None:
         yield None
         return
@@ -114,7 +114,7 @@ def _browser_page(address: str | None) -> Iterator[Path | None]:
 
 
 def _free_port(wanted: int) -> int:
-    """The port, if nobody has it, or one that nobody has for 0."""
+    """The port, if it is free; for 0, any free port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -137,7 +137,7 @@ def _serve(
     import asyncio
     import warnings
 
-    warnings.simplefilter("ignore")  # of libraries, on their own account
+    warnings.simplefilter("ignore")  # of libraries
     import uvicorn
     from datasette.app import Datasette
     from datasette.plugins import pm

@@ -1,9 +1,8 @@
-"""Who may ask `taupy serve`, and what: a guard before Datasette.
+"""Access control for `taupy serve`, in front of Datasette.
 
-The address holds a token, which the terminal shows and nobody else knows. A cookie would
-reach every server on this machine, whatever its port; a path reaches this one only. The Host
-header must be ours, so that no page of another site can ask under a name of its own (DNS
-rebinding). Only GET and HEAD pass.
+The address contains a token, which is shown only on the terminal. It is in the path, because a
+cookie would be sent to every server on this machine, whatever its port. The Host header must be
+taupy's own, which prevents DNS rebinding. Only GET and HEAD are allowed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _POLICY = "; ".join(
     (
         "default-src 'none'",
-        "script-src 'self' 'unsafe-inline'",  # Datasette's own pages hold scripts
+        "script-src 'self' 'unsafe-inline'",  # Datasette's own pages contain scripts
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data:",
         "font-src 'self'",
@@ -38,7 +37,7 @@ _POLICY = "; ".join(
 _HEADERS = (
     (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),  # addresses hold the token
+    (b"referrer-policy", b"no-referrer"),  # addresses contain the token
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
@@ -47,12 +46,12 @@ _OURS = {name for name, _ in _HEADERS}
 
 
 class Guard:
-    """An ASGI application that passes on what may be asked.
+    """An ASGI application that forwards permitted requests.
 
     Args:
         app: Datasette, with `/token/` as its base address.
-        hosts: what the Host header may say: name and port.
-        on_entry: called with each request that is passed on.
+        hosts: permitted Host headers: name and port.
+        on_entry: called with each forwarded request.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ async def _answer(send: Send, status: int, text: str) -> None:
 
 
 def _guarded(scope: Scope, send: Send) -> Send:
-    """The same with our headers, and with the texts of pages and of CSV escaped."""
+    """Wraps `send`: adds security headers, and escapes text in pages and CSV."""
     pieces: list[bytes] = []
     change: Callable[[bytes], bytes] | None = None
 

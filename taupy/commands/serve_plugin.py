@@ -74,7 +74,7 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
     """
 
     def connect(self, write: bool = False) -> sqlite3.Connection:
-        """As Datasette's, which takes `?`, `#` and `%` of a file's name for SQLite's own."""
+        """As in Datasette, which would interpret `?`, `#` and `%` in a file name."""
         if write:
             raise PermissionError("the database is served read-only")
         connection = sqlite3.connect(
@@ -84,12 +84,12 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
         return connection
 
     async def foreign_keys_for_table(self, table: str) -> list[dict[str, str]]:
-        """As Datasette's, with the column told."""
+        """As in Datasette, with the missing column filled in."""
         found = await super().foreign_keys_for_table(table)
         return [{**key, "other_column": key["other_column"] or "id"} for key in found]
 
     async def get_all_foreign_keys(self) -> dict[str, dict[str, list[dict[str, str]]]]:
-        """As Datasette's, with the columns told."""
+        """As in Datasette, with the missing columns filled in."""
         found = await super().get_all_foreign_keys()
         for keys in found.values():
             for key in (*keys["incoming"], *keys["outgoing"]):
@@ -99,14 +99,14 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
 
 
 def prepare_connection(conn: sqlite3.Connection, database: str) -> None:
-    """Nothing may be written, and the file's own schema is not trusted."""
+    """Make the connection read-only, and distrust the file's schema."""
     if database != "_internal":
         conn.execute("PRAGMA query_only = ON")
         conn.execute("PRAGMA trusted_schema = OFF")
 
 
 def render_cell(value: Any, column: str, table: str | None, database: str, datasette: Any) -> Any:
-    """A trial's number leads to its routines."""
+    """Link a trial's number to its routines."""
     if column != "trial_id" or not isinstance(value, int):
         return None
     url = f"{datasette.urls.database(database)}/top_routines?trial={value}&metric=time"
@@ -114,7 +114,7 @@ def render_cell(value: Any, column: str, table: str | None, database: str, datas
 
 
 def prepare_jinja2_environment(env: Environment, datasette: Any) -> None:
-    """Our start page in place of Datasette's."""
+    """taupy's start page instead of Datasette's."""
     assert env.loader is not None
     env.loader = ChoiceLoader([DictLoader({"index.html": START_PAGE}), env.loader])
 
@@ -122,7 +122,7 @@ def prepare_jinja2_environment(env: Environment, datasette: Any) -> None:
 def extra_template_vars(
     view_name: str, datasette: Any
 ) -> Callable[[], Coroutine[Any, Any, dict[str, Any]]]:
-    """What the start page lists."""
+    """The contents of the start page."""
 
     async def found() -> dict[str, Any]:
         if view_name != "index":

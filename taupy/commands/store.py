@@ -1,4 +1,4 @@
-"""Store a run whose program has just ended (the storer: no command for people)."""
+"""Store a run whose program has just ended (the storer, not a command for users)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def store(folder: str) -> None:
-    """Deliver the run and say so in one line on stderr. Never raises."""
+    """Deliver the run and report it in one line on stderr. Never raises."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # The program's own limits are not meant for us.
+    # The program's resource limits should not apply to the storer.
     for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
         try:
             _, hard = resource.getrlimit(limit)
@@ -38,7 +38,7 @@ def store(folder: str) -> None:
             quiet = settings.quiet
             lines = report(deliver(run), settings.notes)
         recover(Path(settings.database))
-    except BaseException as problem:  # whatever it is, the run folder is still there
+    except BaseException as problem:  # whatever went wrong, the run folder still exists
         lines = [
             f"the run could not be stored ({type(problem).__name__}: {problem}); it is saved in "
             f"{folder}, and the next taupy command will try again"
@@ -51,10 +51,10 @@ def store(folder: str) -> None:
 
 
 def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
-    """What became of a run: one line, and one for each thing that was not as it should be.
+    """Describe the outcome of a run: one line, and one for each problem.
 
     Args:
-        told: what the launcher has said already, before the program began.
+        told: messages that the launcher printed before the program began.
     """
     from taupy.units import several
 

@@ -1,4 +1,4 @@
-"""Show what a parameter changes: speed-up, efficiency, load imbalance, correlations.
+"""Show the effect of a parameter: speed-up, efficiency, load imbalance, correlations.
 
     taupy run --sweep batch_size=16,32,64 -- train.py {batch_size}
     taupy sweep                                      the last sweep
@@ -6,8 +6,8 @@
     taupy sweep --over threads --scaling strong --show all
     taupy sweep --over batch_size meta.gpu=H200 --plot sweep.html
 
-The parameter is metadata of the trials, or `threads`, `nodes`, `gpus`, which are counted in
-them. Trials are named as for `taupy trials`.
+The parameter is metadata of the trials, or `threads`, `nodes` or `gpus`, which are counted.
+Select trials as for `taupy trials`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sweeps import last_parameter
 from taupy.report.sweep import ACROSS, PARTS, Part, Sweep
 
-HELP = "show what a parameter changes over trials"
+HELP = "show the effect of a parameter over several trials"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--of",
         metavar="NAME",
-        help="a routine or phase with all that it calls, or `program` (default: the program "
+        help="a routine or phase with everything it calls, or `program` (default: the program "
         "without imports and start-up)",
     )
     parser.add_argument("--metric", default="time", metavar="NAME", help="default: time")
@@ -51,31 +51,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scaling",
         choices=SCALINGS,
         default=None,
-        help="strong: the work stays the same; weak: it grows with the parameter; none: no "
-        "efficiency (default: strong for threads, nodes, gpus that are counted, else none)",
+        help="strong: constant work; weak: work grows with the parameter; none: no efficiency "
+        "(default: strong for threads, nodes and gpus, else none)",
     )
     parser.add_argument(
-        "--baseline", metavar="VALUE", help="what speed-up refers to (default: the first value)"
+        "--baseline", metavar="VALUE", help="reference for speed-up (default: the first value)"
     )
     parser.add_argument(
         "--across",
         choices=ACROSS,
         default=None,
-        help="what stands for several threads: the longest, their mean or their sum "
+        help="how to combine threads: the longest, the mean or the sum "
         "(default: max for times, total for other metrics)",
     )
     parser.add_argument(
         "--limit", "-n", type=int, default=10, metavar="N", help="routines shown (default: 10)"
     )
     parser.add_argument(
-        "--all", action="store_true", help="failed and incomplete trials, too; every routine"
+        "--all", action="store_true", help="include failed and incomplete trials, and every routine"
     )
     parser.add_argument(
         "--plot",
         action="append",
         default=[],
         metavar="FILE",
-        help="a picture, too: .png, .svg, or a self-contained .html page; may be repeated",
+        help="also write a picture: .png, .svg, or a self-contained .html page; may be repeated",
     )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     parts = _parts(args.show)
     if args.limit < 1:
-        raise UsageError(f"--limit is a number of routines from 1, got {args.limit}")
+        raise UsageError(f"--limit must be at least 1, got {args.limit}")
     for path in args.plot:
         if path.rpartition(".")[2].lower() not in ("png", "svg", "html"):
             raise UsageError(f"--plot takes a file ending in .png, .svg or .html, got {path!r}")
@@ -92,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
         over = args.over or last_parameter(db)
         if over is None:
             raise UsageError(
-                "say which parameter: taupy sweep --over NAME, a name of metadata, or threads, "
-                "nodes, gpus (no trial is of a `taupy run --sweep`)"
+                "name the parameter: taupy sweep --over NAME, with NAME a metadata name, or "
+                "threads, nodes, gpus (no trial comes from `taupy run --sweep`)"
             )
         sweep = Sweep(
             db,

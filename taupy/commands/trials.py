@@ -1,17 +1,17 @@
-"""List trials, look at one, rename, tag and delete them.
+"""List, show, rename, tag and delete trials.
 
     taupy trials                     all trials, the newest first
-    taupy trials mnist gpu=H200      those that any of these selectors names
-    taupy trials mnist,gpu=H200 -n 5     the last five that meet both
+    taupy trials mnist gpu=H200      trials that match any of these selectors
+    taupy trials mnist,gpu=H200 -n 5     the last five that match both
     taupy trials show [TRIAL]        one trial with its metadata (default: latest)
     taupy trials rename TRIAL NAME
-    taupy trials tag TRIAL TAG       put a tag on
-    taupy trials untag TRIAL TAG     take it off
-    taupy trials delete TRIAL...     asks first; --yes does not
+    taupy trials tag TRIAL TAG       add a tag
+    taupy trials untag TRIAL TAG     remove a tag
+    taupy trials delete TRIAL...     asks for confirmation, unless --yes is given
 
 TRIAL is `latest`, an id, application/experiment/trial (with * and ?), a name,
-tag:TAG, gpu=MODEL, meta.NAME=VALUE, or the beginning of a uuid. `taupy trials list X`
-lists what X names where X is one of the words above.
+tag:TAG, gpu=MODEL, meta.NAME=VALUE, or the beginning of a uuid. If a trial is named like one of
+the actions above, list it with `taupy trials list NAME`.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
     words = list(args.words)
     action = words.pop(0) if words and words[0] in _ACTIONS else "list"
     if (args.yes or args.compact) and action != "delete":
-        raise UsageError("--yes and --compact need `taupy trials delete TRIAL...`")
+        raise UsageError("--yes and --compact apply to `taupy trials delete TRIAL...`")
     if args.limit is not None and action != "list":
-        raise UsageError("--limit needs the list of trials: taupy trials [list] [TRIAL...]")
+        raise UsageError("--limit applies to the list of trials: taupy trials [list] [TRIAL...]")
     path = options.database_path(args)
     with ProfileDB.open(path, readonly=action in ("list", "show")) as db:
         return _ACTIONS[action](db, words, args)
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     trials = selector.many(db, words) if words else db.trials()
-    notes = () if trials else (f"{db.path} holds no trials; `taupy run SCRIPT` adds one",)
+    notes = () if trials else (f"{db.path} has no trials; `taupy run SCRIPT` adds one",)
     if args.limit is not None and len(trials) > args.limit:
         older = len(trials) - args.limit
         notes = (f"{older} older {'trial' if older == 1 else 'trials'} not shown (--limit)",)
@@ -149,10 +149,10 @@ def _rename(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> in
     trials = selector.many(db, [which])
     if len(trials) > 1:
         raise UsageError(
-            f"'{which}' names {len(trials)} trials ({_listed(trials)}); rename one by its id"
+            f"'{which}' matches {len(trials)} trials ({_listed(trials)}); rename one by its id"
         )
     db.rename(trials[0].id, name)
-    say(f"trial {trials[0].id} is {_name(db.trial(trials[0].id))} now (it was {_name(trials[0])})")
+    say(f"trial {trials[0].id} is now {_name(db.trial(trials[0].id))} (was {_name(trials[0])})")
     return 0
 
 

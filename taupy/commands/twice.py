@@ -1,7 +1,7 @@
-"""`taupy run --twice`: one run for the times, one for the counters, one trial.
+"""`taupy run --twice`: one run for times and one for counters, stored in one trial.
 
-Counting slows a program down, so the two are taken apart: the first run is timed as ever,
-the second one counts, and its counters join the first one's trial, call path by call path.
+Counting slows a program down, so the two are separated: the first run is timed as usual, the
+second one counts, and its counters are added to the first one's trial, call path by call path.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
 
     Args:
         args: as typed.
-        once: does one run, and does not return if it succeeds in starting the program.
+        once: does one run; does not return if the program starts.
         target: the program and its arguments.
         rank: this process's rank, how many there are, and the job's identity.
 
     Returns:
-        The exit code of the run that failed, else 0.
+        The exit code of the failed run, or 0.
 
     Raises:
         UsageError: there is nothing to count in the second run.
@@ -60,6 +60,6 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
             code = run_once(partial(once, own), passing, feeder)
             if code or passing.ended:
                 if number == 1 and not args.quiet:
-                    say("the first run failed: nothing was counted")
+                    say("the first run failed; nothing was counted")
                 return code or 130
     return 0

@@ -1,1 +1,1 @@
-"""The viewer: rows of a trial in, views out, and views onto the terminal."""
+"""The viewer: turns rows of a trial into views, and prints views."""

@@ -1,7 +1,7 @@
-"""Other metrics beside the one that a table is of: a column for each.
+"""Additional metrics of a table, one column each (`--also`).
 
-A flat table gets exclusive values, a call tree inclusive ones. Over several threads a ratio is
-that of the sums; there is no mean of it.
+A flat table shows exclusive values, a call tree inclusive ones. Over several threads, a ratio is
+the ratio of the sums; it has no mean.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _SUMMARIES = ("total", "mean")
 
 
 def with_metrics(view: View, others: Sequence[Answer], plain: bool) -> View:
-    """The table with the others' columns before the names; any other view as it is.
+    """The table with the other metrics' columns before the names; other views unchanged.
 
-    Minima, maxima and deviations over threads are of the table's own metric alone.
+    Minima, maxima and deviations over threads exist for the table's main metric only.
     """
     names = [column.name for column in view.columns]
     if "table" not in names or "timer" not in names:
@@ -75,10 +75,10 @@ def _column(view: View, other: Answer, names: Sequence[str], in_tree: bool) -> l
 
 
 def _key(label: TimerRow | int) -> Hashable:
-    """What a view calls a timer or a call path."""
+    """How a view names a timer or a call path."""
     return label.timer if isinstance(label, TimerRow) else label
 
 
 def _cell(value: float | None) -> Cell:
-    """What is not a number is absent."""
+    """The value, or None for NaN."""
     return value if value is None or value == value else None

@@ -1,9 +1,8 @@
 """Callers and callees of one routine.
 
-A line says what happened while one routine was called directly by the other: calls
-and exclusive are sums over those calls; inclusive counts a call inside another one
-of the same pair once. So a line of a routine's callers is the same as the caller's
-line among its callees; in recursion, lines may overlap each other.
+A line covers the direct calls from one routine to the other: calls and exclusive are sums over
+those calls; inclusive counts nested calls of the same pair once. A line among a routine's
+callers therefore equals the caller's line among its callees. In recursion, lines may overlap.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from taupy.pprof.flat import metric_remark
 from taupy.pprof.view import Column, View
 
 ROOT = TimerRow("(root)", "(root)", None, None, "")
-"""The caller of what nobody calls."""
+"""The caller of routines that have none."""
 
 
 def callers(answer: Answer, routine: str, order: Order) -> View:
-    """Who calls the routine (its full name), over all threads of the call paths."""
+    """Callers of the routine (full name), over all threads of the call paths."""
     timers = answer.timers
     parent = callpaths.parents(answer.table)
     named: list[TimerRow | None] = [None] * len(answer)
@@ -35,7 +34,7 @@ def callers(answer: Answer, routine: str, order: Order) -> View:
 
 
 def callees(answer: Answer, routine: str, order: Order) -> View:
-    """Whom the routine (its full name) calls, over all threads of the call paths."""
+    """Routines that the routine (full name) calls, over all threads of the call paths."""
     timers = answer.timers
     parent = callpaths.parents(answer.table)
     named = [
@@ -53,10 +52,10 @@ def _view(
     routine: str,
     order: Order,
 ) -> View:
-    """The routine itself, then the others of its pairs.
+    """The routine itself, then its callers or callees.
 
     Args:
-        named: for each row the routine it counts for, None where it does not count.
+        named: for each row, the routine it counts for; None if it does not count.
     """
     own = next(timer for timer in answer.timers if timer.timer == routine)
     mine = [own if timer.timer == routine else None for timer in answer.timers]
@@ -78,7 +77,7 @@ def _view(
 def _summed(
     answer: Answer, parent: Sequence[int], named: Sequence[TimerRow | None]
 ) -> tuple[list[Figures], Answer]:
-    """Figures of the rows that count, by the other routine of the pair; and their sums."""
+    """Figures of the rows that count, by the other routine of the pair, and their sums."""
     numbers: dict[str, int] = {}
     names: list[TimerRow] = []
     keys = [-1] * len(named)

@@ -1,4 +1,4 @@
-"""How each kind of value looks to people, and which columns they see."""
+"""Format values for people by their kind, and choose the columns they see."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
 
 
 def heading(column: Column) -> list[str]:
-    """Its lines, two at most. They may quote names, which may hold anything."""
+    """The lines of a heading, at most two, with control characters escaped."""
     return [visible(line) for line in (column.heading or visible(column.name)).split("\n", 1)]
 
 

@@ -1,4 +1,4 @@
-"""USER EVENTS: values sampled at moments, one table a thread."""
+"""USER EVENTS: statistics of sampled values, one table per thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taupy.pprof.selection import Place, place_of
 from taupy.pprof.view import Column, View
 
 LONGEST_PATH = 3
-"""So many routines of a call path are spelled out to people, counted from its end."""
+"""Number of routines shown of a call path, counted from its end."""
 
 _COLUMNS = (
     *figures.THREAD_COLUMNS,
@@ -35,7 +35,7 @@ def views(
     """One table for each of these threads that has events.
 
     Args:
-        meant: a test on the name as shown and on the event's own name.
+        meant: predicate on the name as shown and on the event's own name.
     """
     by_thread: dict[Place, list[EventRow]] = {place_of(thread): [] for thread in threads}
     for row in rows:
@@ -62,7 +62,7 @@ def _view(thread: ThreadRow, rows: Sequence[EventRow]) -> View:
 
 
 def over_callpaths(rows: Sequence[EventRow]) -> list[EventRow]:
-    """One row an event and thread, whatever call paths its values belong to."""
+    """One row per event and thread, combined over call paths."""
     together: dict[tuple[Place, str, str], list[EventRow]] = {}
     for row in rows:
         together.setdefault((place_of(row), row.event, row.unit), []).append(row)
@@ -76,7 +76,7 @@ def _summed(rows: Sequence[EventRow]) -> EventRow:
     count = sum(row.count for row in rows)
     weights = [row.count / count if count else 0.0 for row in rows]
     mean = sum(row.mean * weight for row, weight in zip(rows, weights, strict=True))
-    # Each row's own spread, and how far its mean is from the common one.
+    # Variance within each row, plus the distance of its mean from the overall mean.
     variance = sum(
         (row.stddev**2 + (row.mean - mean) ** 2) * weight
         for row, weight in zip(rows, weights, strict=True)
@@ -92,9 +92,9 @@ def _summed(rows: Sequence[EventRow]) -> EventRow:
 
 
 def event_name(row: EventRow) -> str:
-    """TAU's spelling of an event within a call path, and the unit where it has one.
+    """TAU's notation for an event in a call path, with its unit if it has one.
 
-    Of a long call path only the end is spelled out.
+    Only the end of a long call path is shown.
     """
     unit = f" ({row.unit})" if row.unit else ""
     if row.callpath is None:

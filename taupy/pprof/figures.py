@@ -1,4 +1,4 @@
-"""What every view of routines shows: figures of a routine, their order, their columns."""
+"""Figures of a routine, shared by all views: values, sort order, columns."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """In which order rows stand, and how many.
+    """Sort order and number of rows.
 
     Attributes:
-        limit: so many rows a table, the rest summed up as `-others-`.
+        limit: rows per table; the rest is summed as `-others-`.
         plain: times as msec, without TAU's h:mm:ss.mmm.
     """
 
@@ -42,19 +42,19 @@ class Order:
 
 
 OTHERS = "-others-"
-"""TAU's name for the sum of what a limit leaves out."""
+"""TAU's name for the sum of the rows beyond a limit."""
 
 
 class Figures(NamedTuple):
-    """One routine on one thread, or over threads.
+    """Figures of one routine on one thread, or over threads.
 
-    None is a figure that does not exist: times of others overlap, so `-others-`
-    has no inclusive; what was never called has nothing per call.
+    None if undefined: `-others-` has no inclusive value, because the routines in it overlap; a
+    routine that was never called has no value per call.
 
     Attributes:
-        percent: of the largest inclusive in the same table, filtered rows included.
-        stddev: of exclusive over threads, a sort key only.
-        rows: of the answer that it was made of.
+        percent: of the largest inclusive value in the table, including filtered rows.
+        stddev: of exclusive values over threads; used for sorting only.
+        rows: row numbers in the answer.
     """
 
     timer: str
@@ -74,7 +74,7 @@ class Figures(NamedTuple):
 
 
 def of(answer: Answer, names: Sequence[TimerRow]) -> list[Figures]:
-    """The figures of each row; `names` are the rows'."""
+    """The figures of each row; `names` has one name per row."""
     numbers = zip(
         names,
         answer.calls(),
@@ -111,7 +111,7 @@ _VALUES: dict[SortKey, Callable[[Figures], float | None]] = {
 
 
 def ordered(found: Iterable[Figures], order: Order) -> list[Figures]:
-    """Largest first, names from a to z; `reverse` turns that round. Ties stand by name."""
+    """Largest first, names alphabetically; `reverse` inverts the order. Ties are sorted by name."""
     by_name = sorted(found, key=lambda figures: figures.timer)
     if order.sort == "name":
         return by_name[::-1] if order.reverse else by_name
@@ -120,15 +120,15 @@ def ordered(found: Iterable[Figures], order: Order) -> list[Figures]:
 
 
 def sortable(value: float | None) -> float:
-    """What is absent or not a number stands below all numbers."""
+    """A sort key that places None and NaN below all numbers."""
     return -math.inf if value is None or math.isnan(value) else value
 
 
 def limited(found: Sequence[Figures], limit: int | None, answer: Answer) -> list[Figures]:
-    """The first `limit`, and the sum of the others under them.
+    """The first `limit` figures, followed by the sum of the others.
 
     Args:
-        answer: that the figures were made of.
+        answer: the source of the figures.
     """
     if limit is None or len(found) <= limit:
         return list(found)
@@ -160,7 +160,7 @@ def ratio(value: float | None, calls: float) -> float | None:
 
 
 def share(value: float | None, whole: float) -> float | None:
-    """In percent; None where there is no whole to be a share of."""
+    """In percent; None if the whole is zero or unknown."""
     return 100.0 * value / whole if whole and value is not None else None
 
 
@@ -168,20 +168,20 @@ def share(value: float | None, whole: float) -> float | None:
 
 
 def value_kind(metric: Metric, plain: bool) -> Kind:
-    """How a value of the metric is shown; `plain`: without TAU's h:mm:ss.mmm."""
+    """The kind of cell for a value of the metric; `plain`: without TAU's h:mm:ss.mmm."""
     if metric.unit != "ns":
         return "tau_count"
     return "milliseconds" if plain else "tau_time"
 
 
 def value_name(name: str, metric: Metric) -> str:
-    """A column's name for machines, with its unit: `exclusive_ns`."""
+    """A column's name in CSV and JSON, with its unit: `exclusive_ns`."""
     unit = re.sub(r"\W+", "_", metric.unit).strip("_")
     return f"{name}_{unit}" if unit else name
 
 
 def value_columns(metric: Metric, plain: bool = False, counts: Kind = "int") -> list[Column]:
-    """%Time to usec/call: TAU's columns, at TAU's widths."""
+    """TAU's columns from %Time to usec/call, in TAU's widths."""
     timed = metric.unit == "ns"
     unit = "msec" if timed else metric.unit or "counts"
     per_call = "usec/call" if timed else f"{metric.unit or 'count'}/call"
@@ -214,9 +214,9 @@ def value_cells(figures: Figures) -> tuple[Cell, ...]:
 
 
 def without_shares(view: View) -> View:
-    """A table of a ratio, which has neither shares of a whole nor values per call.
+    """Columns for a ratio, which has neither shares of a whole nor values per call.
 
-    What a ratio has no value for is absent, not a number that is none.
+    Where a ratio is undefined, the cell is empty.
     """
     kept = [
         at
@@ -251,4 +251,4 @@ THREAD_COLUMNS = (
     Column("thread", "int", audience="machines"),
     Column("thread_name", audience="machines"),
 )
-"""What the title tells people: `table` is thread, total, mean, min, max or stddev."""
+"""Columns that repeat the title; `table` is thread, total, mean, min, max or stddev."""

@@ -1,8 +1,8 @@
-"""How a table gets into a narrow window: what its columns give up, and in which order.
+"""Fit a table into a narrow window.
 
-First the room around numbers, then long names as far as they stay readable, then whole columns:
-spare ones, then those of numbers from the right; only then are names cut short. A number is
-never cut. Widths are in columns of the terminal.
+Space around numbers is reduced first, then long names as far as they stay readable, then whole
+columns are dropped: spare ones, then columns of numbers from the right. Only then are names cut
+further. Numbers are never cut. Widths are in columns of the terminal.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import NamedTuple
 from taupy.pprof.view import Column
 
 READABLE_NAME = 0.375
-"""The part of the window that a long name keeps as long as columns can be left out for it."""
+"""Share of the window that a long name keeps as long as columns can be dropped instead."""
 
 NARROWEST_NAME = 12
-"""What is left of a long name where no more columns can be left out."""
+"""Minimum width of a long name once no more columns can be dropped."""
 
 NARROWEST_TEXT = 8
-"""No text is cut below this; in a window narrower than that lines wrap."""
+"""Minimum width of any text; in a narrower window, lines wrap."""
 
 
 class Fit(NamedTuple):
-    """Which columns are shown, by their places, and the width of each of these."""
+    """The positions of the columns shown, and the width of each."""
 
     kept: list[int]
     widths: list[int]
@@ -32,17 +32,17 @@ class Fit(NamedTuple):
 def fitted(
     columns: Sequence[Column], widths: Sequence[int], needed: Sequence[int], limit: int
 ) -> Fit:
-    """What of a table has a place in `limit` columns, as far as that can be.
+    """Choose columns and widths that fit into `limit` columns, if possible.
 
     Args:
-        widths: as wide as each column would like to be.
-        needed: as wide as its widest cell or heading is.
+        widths: preferred width of each column.
+        needed: width of each column's widest cell or heading.
     """
     kept = list(range(len(columns)))
     names = [at for at in kept if columns[at].kind in ("text", "any")]
-    numbers = [at for at in kept if at not in names][1:]  # the first one stays
+    numbers = [at for at in kept if at not in names][1:]  # keep the first one
     to_leave_out = [*numbers, *(at for at in kept if columns[at].spare)]
-    # Short texts, a verdict for one, stay whole as long as there are others.
+    # Short texts, such as verdicts, are kept whole while longer ones can be cut.
     longest = [at for at in names if needed[at] > 2 * NARROWEST_NAME]
     readable = max(NARROWEST_NAME, int(READABLE_NAME * limit / max(1, len(longest))))
     while True:
@@ -64,7 +64,7 @@ def _excess(widths: Sequence[int], kept: Sequence[int], limit: int) -> int:
 
 
 def _give_room(widths: list[int], needed: Sequence[int], kept: Sequence[int], limit: int) -> None:
-    """Take from the room around numbers, from the widest first."""
+    """Reduce the space around numbers, widest column first."""
     excess = _excess(widths, kept, limit)
     for at in sorted(kept, key=lambda at: needed[at] - widths[at]):
         given = max(0, min(excess, widths[at] - needed[at]))
@@ -75,7 +75,7 @@ def _give_room(widths: list[int], needed: Sequence[int], kept: Sequence[int], li
 def _narrow(
     widths: list[int], names: Sequence[int], floor: int, kept: Sequence[int], limit: int
 ) -> None:
-    """Take from the widest name until all fit, or none can give more."""
+    """Shorten the widest name until the table fits or no name can be shortened."""
     while (excess := _excess(widths, kept, limit)) > 0:
         flexible = [at for at in names if widths[at] > floor]
         if not flexible:

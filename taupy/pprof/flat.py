@@ -1,7 +1,7 @@
-"""TAU's view: one table a thread, then summaries over threads.
+"""TAU's view: one table per thread, then summaries over threads.
 
-Locations are kept and equal names are never summed: TAU's own default strips
-them, and shows one `<module>` for all modules of a program.
+Names include their source location, and routines with equal short names are not summed. TAU's
+default strips locations and so merges all modules of a program into one `<module>`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Order):
-    """Which tables there are, and their order.
+    """Which tables to show, and in which order.
 
     Attributes:
-        summaries: None for TAU's: total and mean, where there are several threads.
-        summary_only: no tables of threads.
+        summaries: None for TAU's default: total and mean, if there are several threads.
+        summary_only: omit the tables of single threads.
     """
 
     summaries: tuple[Statistic, ...] | None = None
@@ -43,15 +43,15 @@ def views(
     meant: Test | None = None,
     events: Mapping[Place, View] | None = None,
 ) -> list[View]:
-    """The tables of these threads, and the summaries that were chosen.
+    """The tables of these threads, and the chosen summaries.
 
     Args:
-        answer: by thread and timer, all routines of these threads: shares in percent are of
-            the whole.
-        threads: in order; one without rows was not measured in this metric, has no
+        answer: by thread and timer, with all routines of these threads, because percentages
+            refer to the whole.
+        threads: in order; a thread without rows was not measured in this metric: it has no
             table and does not count in a mean.
         meant: the routines to show, None for all.
-        events: a thread's user events, to stand under its table.
+        events: user events of a thread, shown below its table.
     """
     choice = choice or Choice()
     by_thread: dict[Place, list[Figures]] = {place_of(thread): [] for thread in threads}
@@ -86,7 +86,7 @@ def views(
 
 
 def thread_title(thread: ThreadRow, metric: Metric) -> str:
-    """`NODE 0;CONTEXT 0;THREAD 1: worker`, as TAU writes it, with the thread's name."""
+    """TAU's notation with the thread's name: `NODE 0;CONTEXT 0;THREAD 1: worker`."""
     place = f"NODE {thread.node};CONTEXT {thread.context};THREAD {thread.thread}:"
     return place + (f" {thread.name}" if thread.name else "") + metric_remark(metric)
 
@@ -113,7 +113,7 @@ def _on_thread(
     rows: Sequence[Figures], spread: Mapping[str, float], meant: Test | None, kind: str
 ) -> list[Figures]:
     whole = max((figures.sortable(row.inclusive) for row in rows), default=0)
-    if kind == "stream":  # it has no row for the whole of its work
+    if kind == "stream":  # a stream has no root row with its total
         whole = max(whole, sum(figures.sortable(row.exclusive) for row in rows))
     return [
         row._replace(percent=figures.share(row.inclusive, whole), stddev=spread[row.timer])
@@ -150,11 +150,11 @@ def _summaries(choice: Choice, answer: Answer, threads: int) -> tuple[Statistic,
 class _Over:
     """Statistics over threads.
 
-    A thread that never called a routine counts as 0. Of a ratio it has none: total and mean
-    are the ratio of the sums, the others are over the threads that have a value.
+    A thread that never called a routine counts as 0. For a ratio, total and mean are the ratio
+    of the sums, and the other statistics are over the threads that have a value.
 
     Attributes:
-        threads: how many were measured.
+        threads: number of threads measured.
     """
 
     answer: Answer
@@ -169,7 +169,7 @@ class _Over:
             exclusive_per_call = figures.ratio(sum(exclusive), sum(calls))
             inclusive_per_call = figures.ratio(sum(inclusive), sum(calls))
         else:
-            # Per call there is a value only where there was a call.
+            # A value per call needs at least one call.
             exclusive_per_call = _per_call(summed, exclusive, calls)
             inclusive_per_call = _per_call(summed, inclusive, calls)
         return rows[0]._replace(
@@ -229,7 +229,7 @@ def _most(values: Sequence[float], threads: int) -> float:
 
 
 def _spread(values: Sequence[float], threads: int) -> float:
-    """The standard deviation of the threads' values: of all there are, not of a sample."""
+    """Population standard deviation of the threads' values."""
     mean = sum(values) / threads
     squares = sum((value - mean) ** 2 for value in values)
     return math.sqrt((squares + (threads - len(values)) * mean**2) / threads)
@@ -268,7 +268,7 @@ def _cells(
     choice: Choice,
     sums: bool = True,
 ) -> list[tuple[Cell, ...]]:
-    """The rows of a table; where values do not add up (`sums`), there are no others."""
+    """The rows of a table; without additive values (`sums`) there is no row of others."""
     chosen = figures.ordered(found, choice)
     chosen = figures.limited(chosen, choice.limit, answer) if sums else chosen[: choice.limit]
     return [prefix + figures.value_cells(one) + figures.name_cells(one) for one in chosen]

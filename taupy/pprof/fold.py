@@ -1,8 +1,7 @@
-"""Library code folded: what a library does inside is summed into the call that enters it.
+"""Fold library code into the call that enters the library.
 
-The boundary stays: a routine of a library that the user's own code calls keeps its
-row, with the time of all library routines below it. User code that a library calls
-back hangs under that boundary.
+A library routine that user code calls keeps its row, with the time of all library routines below
+it. User code that a library calls back becomes a child of that row.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ from taupy.model.answer import Answer
 from taupy.model.rows import TimerRow
 from taupy.pprof import paths
 
-# Standard libraries lie in .../lib/python3.11, whoever installed them.
+# The standard library is in .../lib/python3.11, whoever installed it.
 _LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib(64)?/python\d+(\.\d+t?)?)[/\\]")
 
 
 def is_library(path: str) -> bool:
-    """Does this file belong to the standard library or to an installed package?"""
+    """Is this file part of the standard library or of an installed package?"""
     return path.startswith("<frozen") or _LIBRARY.search(path) is not None
 
 
 def libraries_folded(answer: Answer, path_of: Mapping[str, str | None]) -> Answer:
-    """The call paths with libraries folded.
+    """The call paths with library code folded.
 
-    Calls, inclusive and the sum of all exclusive stay what they were.
+    Calls, inclusive values and the sum of all exclusive values are unchanged.
 
     Args:
         path_of: a timer's full name -> its source file as the interpreter knows it.
-            C functions and code without a file (`<string>`) belong to whoever calls
-            them; other timers without a path (phases, kernels) are the user's.
+            C functions and code without a file (`<string>`) belong to their caller; other
+            timers without a path (phases, kernels) count as user code.
     """
     belongs = [_belongs(timer, path_of.get(timer.timer)) for timer in answer.table.labels["timer"]]
     in_library = [False] * len(answer)
@@ -47,7 +46,7 @@ def libraries_folded(answer: Answer, path_of: Mapping[str, str | None]) -> Answe
 
 
 def _belongs(timer: TimerRow, path: str | None) -> bool | None:
-    """True for a library, False for the user, None for whoever calls it."""
+    """True for library code, False for user code, None to follow the caller."""
     if path is not None and is_library(path):
         return True
     if path is None:

@@ -1,7 +1,7 @@
-"""Views for other programs: CSV, JSON; and for pages: Markdown.
+"""Views as CSV, JSON and Markdown.
 
-CSV and JSON hold values unrounded. JSON is exact; in CSV a text that a spreadsheet
-would take for a formula gets a `'` in front.
+Values in CSV and JSON are not rounded. JSON is exact; in CSV, text that a spreadsheet would
+interpret as a formula is prefixed with `'`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from taupy.pprof.view import Cell, View
 
 
 class _Line:
-    """What a csv.writer writes to: it keeps the last line."""
+    """A target for csv.writer that keeps the last line."""
 
     def __init__(self) -> None:
         self.last = ""

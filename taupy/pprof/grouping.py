@@ -1,8 +1,8 @@
-"""Call paths summed up by a dimension: file, module, group, kernel, node, rank, device ...
+"""Call paths summed by a dimension: file, module, group, kernel, node, rank, device ...
 
-Exclusive values are sums. Inclusive is the time during which any routine of the
-file (module, group) was on the stack: it is counted once, however its routines call
-each other. Flat profiles cannot tell that, so all comes from the call tree.
+Exclusive values are sums. Inclusive is the time during which any routine of the file (module,
+group) was on the stack, counted once however its routines call each other. This requires the
+call tree; flat profiles do not contain it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def view(
     order: Order,
     meant: Test | None = None,
 ) -> View:
-    """One line a label, over all threads of the call paths.
+    """One line per label, over all threads of the call paths.
 
-    A routine in several groups counts in each. Calls are those of its routines, also
-    among themselves.
+    A routine in several groups counts in each of them. Calls include calls between routines of
+    the same label.
 
     Args:
         by: the dimension's name.
-        source: what it follows from; `labels` are those of each timer or thread.
+        source: what the label depends on; `labels` has one entry per timer or thread.
     """
     table, metric, whole = answer.table, answer.metric, _whole(answer)
     wanted = [meant is None or meant(timer) for timer in table.labels["timer"]]
@@ -74,7 +74,7 @@ def view(
 
 
 def _whole(answer: Answer) -> float:
-    """100 %: the largest inclusive of each thread."""
+    """The value of 100 %: the sum of each thread's largest inclusive value."""
     largest: dict[int, float] = {}
     for thread, value in zip(answer.table.codes["thread"], answer.values("inclusive"), strict=True):
         largest[thread] = max(largest.get(thread, 0), value)

@@ -1,4 +1,4 @@
-"""Tables of what ran on GPUs: kernels, one kernel's launch sites, how busy each GPU was."""
+"""Tables of GPU work: kernels, launch sites of a kernel, utilization of each GPU."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def table(
     limit: int | None = None,
     meant: Callable[[str, str], bool] | None = None,
 ) -> list[View]:
-    """One table a GPU: its kernels and copies with their share of its time.
+    """One table per GPU: its kernels and copies with their share of its time.
 
     Args:
-        meant: a test on a kernel's full and short name; None for all.
-        limit: so many rows; the rest is summed as `-others-`.
+        meant: predicate on a kernel's full and short name; None for all.
+        limit: number of rows; the rest is summed as `-others-`.
     """
     views = []
     for place in sorted({(row.node, row.context) for row in rows}):
@@ -135,7 +135,7 @@ def _kernel_cells(row: KernelRow) -> list[Cell]:
 
 
 def _spread(mean: float, minimum: int, maximum: int, stddev: float) -> list[Cell]:
-    """Nothing where no launch was timed: absent is not 0."""
+    """None if no launch was timed: unknown is not 0."""
     return [mean, minimum, maximum, stddev] if mean == mean else [None] * 4
 
 
@@ -154,7 +154,7 @@ def _others(place: tuple[int, int], rest: Sequence[KernelRow]) -> list[Cell]:
 def _notes(rows: Sequence[KernelRow]) -> list[str]:
     notes = []
     if untimed := sum(row.untimed for row in rows):
-        notes.append(f"{untimed} launches have no times: the GPU gave none; means leave them out")
+        notes.append(f"{untimed} launches have no times from the GPU; means exclude them")
     without = sum(row.percent for row in rows if row.routine == NO_OWNER)
     if without:
         notes.append(f"{without:.1f} % of the GPU's time has no known launching routine")
@@ -162,7 +162,7 @@ def _notes(rows: Sequence[KernelRow]) -> list[str]:
 
 
 def sites(rows: Iterable[SiteRow], kernel: str) -> View:
-    """One kernel: where it was launched, with which configuration, how long it took."""
+    """Launch sites, launch configurations and times of one kernel."""
     ordered = sorted(rows, key=lambda row: -row.time_ns)
     notes = [kernel] if kernel != ordered[0].short_name else []
     title = f"KERNEL {ordered[0].short_name}"
@@ -200,10 +200,10 @@ def _extent(extent: tuple[int, int, int] | None) -> str | None:
 
 
 def busy(rows: Sequence[BusyRow], source: str = "") -> View:
-    """How busy each GPU was: kernels, copies, gaps, and what ran side by side.
+    """Utilization of each GPU: kernels, copies, gaps and overlap.
 
     Args:
-        source: of the trial: where it was imported from, empty where taupy measured it.
+        source: file that the trial was imported from; empty if taupy measured it.
     """
     notes = []
     if any(row.busy_ns is None for row in rows):
@@ -214,14 +214,17 @@ def busy(rows: Sequence[BusyRow], source: str = "") -> View:
 
 
 def _way_to_stamps(source: str, timed: bool) -> str:
-    """How the moments of single launches get into the trial."""
+    """How to get start and end times of single launches into the trial."""
     imported, _, file = source.partition(": ")
     format = imported.removeprefix("import ")
     if format == imported:
-        return "the moments of single launches: `taupy run --trace`"
+        return "start and end times of single launches: record them with `taupy run --trace`"
     if timed and format in ("nsys", "chrome", "perfetto"):
-        return f"the moments of single launches: taupy import --trace {shlex.quote(file)}"
-    return "the moments of single launches, which the imported file does not tell"
+        return (
+            "start and end times of single launches: import them with "
+            f"`taupy import --trace {shlex.quote(file)}`"
+        )
+    return "start and end times of single launches, which the imported file does not have"
 
 
 def _busy_cells(row: BusyRow) -> list[Cell]:

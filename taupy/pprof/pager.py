@@ -1,8 +1,7 @@
 """Show long text on a terminal in a pager, and everything else directly.
 
-A pager is used only where a person can scroll: standard output and input are the terminal,
-and the text is longer than its window. `PAGER` chooses another one than `less`; an empty
-`PAGER` or `PAGER=cat` means none.
+A pager is used only if standard output and input are terminals and the text is longer than the
+window. `PAGER` replaces `less`; an empty `PAGER` or `PAGER=cat` disables the pager.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import IO
 
 
 def write(lines: Iterator[str], out: IO[str]) -> None:
-    """Write the lines to `out`, or to a pager if they do not fit its window."""
+    """Write the lines to `out`, or to a pager if they do not fit the window."""
     height = _window_height(out)
     head = list(islice(lines, height)) if height else []
     if height and sum(line.count("\n") for line in head) >= height:
@@ -27,11 +26,11 @@ def write(lines: Iterator[str], out: IO[str]) -> None:
             return
     for line in chain(head, lines):
         out.write(line)
-    out.flush()  # a reader that has gone is noticed here, not when the interpreter ends
+    out.flush()  # a closed pipe is noticed here, not at interpreter exit
 
 
 def _window_height(out: IO[str]) -> int:
-    """Lines of the window; 0 where there is no person to scroll."""
+    """Lines of the window; 0 if input or output is not a terminal."""
     if out is not sys.stdout or os.environ.get("TERM", "") in ("", "dumb"):
         return 0
     try:
@@ -46,7 +45,7 @@ def _start_pager() -> subprocess.Popen[str] | None:
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not command or command == ["cat"]:
         return None
-    # Colours are kept; a screen that is not full ends at once; long lines are cut, not folded.
+    # Keep colours, quit if the text fits one screen, do not wrap long lines.
     environment = {"LESS": "FRSX", **os.environ}
     try:
         return subprocess.Popen(
@@ -62,7 +61,7 @@ def _feed(pager: subprocess.Popen[str], lines: Iterator[str]) -> None:
         pager.stdin.writelines(lines)
         pager.stdin.close()
     except BrokenPipeError:
-        pass  # the reader has seen enough
+        pass  # the user quit the pager
     while True:
         try:
             pager.wait()

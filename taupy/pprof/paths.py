@@ -1,8 +1,8 @@
-"""Call paths summed up: flat, without some of them, and over threads.
+"""Sum call paths: into flat profiles, over folded rows, and over threads.
 
-Everything here is iterative and linear in the number of call paths: there may be a
-million, and one may be a hundred thousand deep. Answers are by thread, call path, parent
-and timer, callers before callees.
+All functions are iterative and linear in the number of call paths: there may be a million, and
+one may be a hundred thousand deep. Answers are by thread, call path, parent and timer, callers
+before callees.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def flattened(answer: Answer) -> Answer:
 
 
 def regrouped(answer: Answer, folded: Sequence[bool], across_threads: bool = False) -> Answer:
-    """The same forest without some rows, and with equal call paths made one.
+    """The same forest without some rows, with equal call paths merged.
 
-    What a folded row did itself is added to the row it is folded into, the nearest
-    one above that stays; its callees hang there, and callees of the same routine are
-    summed. Inclusive is unchanged by that, since siblings never run inside each other.
-    A folded root goes, and its callees become roots.
+    The exclusive value of a folded row is added to its nearest remaining ancestor. Its callees
+    become children of that ancestor, and callees of the same routine are summed. Inclusive
+    values do not change, because siblings never run inside each other. If a root is folded, its
+    callees become roots.
 
     Args:
-        folded: for each row, whether it goes.
-        across_threads: call paths of all threads are summed, under the first thread's place.
+        folded: for each row, whether to fold it.
+        across_threads: sum the call paths of all threads, under the first thread.
     """
     table, parent = answer.table, callpaths.parents(answer.table)
     home, firsts, above = _homes(table, parent, folded, across_threads)
@@ -65,8 +65,7 @@ def regrouped(answer: Answer, folded: Sequence[bool], across_threads: bool = Fal
 def _homes(
     table: Table, parent: Sequence[int], folded: Sequence[bool], across_threads: bool
 ) -> tuple[list[int], list[int], list[int]]:
-    """The group that each row is in, or is folded into; and of each group the first row, and
-    the group above it (-1 for none)."""
+    """The group of each row; for each group, its first row and its parent group (-1 for none)."""
     numbers: dict[tuple[int, int, int], int] = {}
     home = [-1] * len(table)
     firsts: list[int] = []
@@ -86,5 +85,5 @@ def _homes(
 
 
 def over_threads(answer: Answer) -> Answer:
-    """The call paths of all threads summed up."""
+    """The call paths summed over all threads."""
     return regrouped(answer, [False] * len(answer), across_threads=True)

@@ -1,10 +1,10 @@
-"""Which threads and routines a view is about, as people name them.
+"""Select threads and routines by what the user typed.
 
 threads   0.0.1, 0.*.*, 0 (a whole node), 0.1 (a whole context)
 routines  forward            the short name, or a part of the full name
           for*, *[{net.py}*  `*` and `?` as in a shell, on either name, whole
           /^for.*d$/         a regular expression, found anywhere in the full name
-groups    PYTHON_C           letters count the same, large or small
+groups    PYTHON_C           upper and lower case are equal
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Place = tuple[int, int, int]
 
 
 Test = Callable[[Named], bool]
-"""Is the routine meant?"""
+"""Is the routine selected?"""
 
 _MOST_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was asked for; empty means all. Values of one kind add up (or), kinds narrow (and)."""
+    """The user's selection; empty means all. Values of one kind combine with or, kinds with and."""
 
     threads: tuple[str, ...] = ()
     nodes: tuple[int, ...] = ()
@@ -37,22 +37,22 @@ class Selection:
 
 
 def selected_threads(threads: Sequence[ThreadRow], selection: Selection) -> list[ThreadRow]:
-    """The threads that are meant.
+    """The selected threads.
 
     Raises:
-        UsageError: a pattern is none, or nothing answers to it; says what there is.
+        UsageError: a pattern is invalid or matches nothing; the message lists the threads.
     """
     there = [place_text(place_of(thread)) for thread in threads]
     chosen: set[Place] = set()
     for pattern in selection.threads:
         found = {place_of(thread) for thread in threads if _place_matches(pattern, thread)}
         if not found:
-            raise UsageError(f"there is no thread '{pattern}' (there is: {_list(there)})")
+            raise UsageError(f"no thread matches '{pattern}' (the trial has: {_list(there)})")
         chosen |= found
     nodes = sorted({thread.node for thread in threads})
     for node in selection.nodes:
         if node not in nodes:
-            raise UsageError(f"there is no node {node} (there is: {_list(map(str, nodes))})")
+            raise UsageError(f"no node {node} (the trial has: {_list(map(str, nodes))})")
     return [
         thread
         for thread in threads
@@ -70,13 +70,13 @@ def place_text(place: Place) -> str:
 
 
 def routine_test(timers: Iterable[Named], selection: Selection) -> Test | None:
-    """A test for the routines that are meant; None when all are.
+    """A predicate for the selected routines; None for all.
 
     Args:
-        timers: what there is, for the error.
+        timers: all timers, for error messages.
 
     Raises:
-        UsageError: none is in such a group, or has such a name; says what there is.
+        UsageError: a group or name matches nothing; the message lists what exists.
     """
     if not selection.groups and not selection.names:
         return None
@@ -86,7 +86,7 @@ def routine_test(timers: Iterable[Named], selection: Selection) -> Test | None:
     for group in selection.groups:
         if not any(_in_groups(joined, {group.upper()}) for joined in groups):
             known = sorted({name for joined in groups for name in joined.split("|") if name})
-            raise UsageError(f"there is no group '{group}' (there is: {_list(known)})")
+            raise UsageError(f"no group '{group}' (the trial has: {_list(known)})")
     tests = [(pattern, name_test(pattern)) for pattern in selection.names]
     named = {(timer.timer, timer.short_name) for timer in timers}
     for pattern, test in tests:
@@ -102,16 +102,16 @@ def routine_test(timers: Iterable[Named], selection: Selection) -> Test | None:
 
 
 def name_test(pattern: str) -> Callable[[str, str], bool]:
-    """A test on a full name and a short name.
+    """A predicate on a full name and a short name.
 
     Raises:
-        UsageError: the regular expression is none.
+        UsageError: the regular expression is invalid.
     """
     if len(pattern) > 1 and pattern[0] == pattern[-1] == "/":
         try:
             expression = re.compile(pattern[1:-1])
         except re.error as problem:
-            raise UsageError(f"{pattern} is no regular expression: {problem}") from None
+            raise UsageError(f"{pattern} is not a regular expression: {problem}") from None
         return lambda timer, short_name: expression.search(timer) is not None
     if "*" in pattern or "?" in pattern:
         whole = glob(pattern)
@@ -120,12 +120,12 @@ def name_test(pattern: str) -> Callable[[str, str], bool]:
 
 
 def one_routine(timers: Iterable[Named], name: str) -> str:
-    """The full name of the one routine that is meant.
+    """The full name of the selected routine.
 
-    By full name, by short name, by its last part (`forward` of `Net.forward`), by glob.
+    Matches by full name, by short name, by last part (`forward` of `Net.forward`), or by glob.
 
     Raises:
-        UsageError: it is none, or several; says which there are.
+        UsageError: no routine matches, or several do; the message lists them.
     """
     there = {(timer.timer, timer.short_name) for timer in timers}
     if any(timer == name for timer, _ in there):
@@ -142,26 +142,25 @@ def one_routine(timers: Iterable[Named], name: str) -> str:
         raise UsageError(no_such_routine(name, there))
     if len(found) > 1:
         raise UsageError(
-            f"'{name}' may be any of {len(found)} routines: {_list(found)}; "
-            "give the full name of one"
+            f"'{name}' matches {len(found)} routines: {_list(found)}; give the full name of one"
         )
     return found[0]
 
 
 def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
-    """The error's text: what was asked, and what comes close."""
+    """An error message: the request, and similar names."""
     by_short_name: dict[str, str] = {}
     for timer, short_name in sorted(timers, reverse=True):
         by_short_name[short_name] = timer
     near = get_close_matches(pattern.strip("/*?"), by_short_name, n=3, cutoff=0.5)
     near = near or sorted(by_short_name)[:_MOST_LISTED]
     names = _list([by_short_name[name] for name in near])
-    known = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there is none"
-    return f"no routine answers to '{pattern}' ({known}); `taupy pprof -l` lists them"
+    known = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there are none"
+    return f"no routine matches '{pattern}' ({known}); `taupy pprof -l` lists them"
 
 
 def glob(pattern: str) -> re.Pattern[str]:
-    """`*` and `?` only: names of routines are full of brackets."""
+    """Supports `*` and `?` only, since names of routines contain brackets."""
     parts = [".*" if letter == "*" else "." if letter == "?" else re.escape(letter)
              for letter in pattern]  # fmt: skip
     return re.compile("".join(parts), re.DOTALL)
@@ -171,7 +170,7 @@ def _place_matches(pattern: str, thread: ThreadRow) -> bool:
     parts = pattern.split(".")
     if len(parts) > 3 or not all(part == "*" or _is_number(part) for part in parts):
         raise UsageError(
-            f"'{pattern}' names no thread: write NODE.CONTEXT.THREAD, as 0.0.1 or 0.*.*"
+            f"'{pattern}' is not a thread: write NODE.CONTEXT.THREAD, such as 0.0.1 or 0.*.*"
         )
     return all(
         part == "*" or int(part) == here

@@ -10,10 +10,10 @@ from taupy.pprof import cells, fitting, text
 from taupy.pprof.view import Cell, View
 
 RULE = 87
-"""Length of TAU's rule; ours is as long where the table is."""
+"""Length of TAU's rule, used if the table is at least as wide."""
 
 Painter = Callable[[str, str], str]
-"""Takes a text and a style, gives the text with the terminal's escapes."""
+"""Maps a text and a style to the text with terminal escapes."""
 
 
 def lines(views: Iterable[View], limit: int, paint: Painter | None) -> Iterator[str]:
@@ -37,7 +37,7 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
     if limit and longest > limit:
         kept, widths = fitting.fitted(columns, widths, needed, limit)
         if left_out := [" ".join(headings[at]) for at in range(len(columns)) if at not in kept]:
-            notes.append(f"too narrow a window for {', '.join(left_out)}: --csv has them")
+            notes.append(f"not shown in this narrow window: {', '.join(left_out)} (use --csv)")
         columns, positions = [columns[at] for at in kept], [positions[at] for at in kept]
         formats, headings = [formats[at] for at in kept], [headings[at] for at in kept]
         right = [right[at] for at in kept]
@@ -78,7 +78,7 @@ def _needed(
 
 
 def _wrapped(line: str, limit: int) -> list[str]:
-    """A sentence on lines of a window (0: of any width); paths and commands stay whole."""
+    """Wrap a sentence to the window (0: do not wrap); paths and commands are not broken."""
     if not limit or text.width(line) <= limit:
         return [line]
     return textwrap.wrap(
@@ -92,13 +92,13 @@ def _row(shown: Sequence[str], widths: Sequence[int], right: Sequence[bool], lim
         if limit:
             cell = text.cut(cell, wide)
         if not cell.isascii():
-            wide += len(cell) - text.width(cell)  # for rjust all letters are one column wide
+            wide += len(cell) - text.width(cell)  # rjust counts every letter as one column
         parts.append(cell.rjust(wide) if to_the_right else cell.ljust(wide))
     return " ".join(parts).rstrip()
 
 
 def _heat(share: Cell) -> str:
-    """A row glows by its share in percent: the eye finds the hot ones."""
+    """A row's style by its share in percent, so that expensive rows stand out."""
     if not isinstance(share, int | float):
         return ""
     return "bold red" if share >= 50 else "yellow" if share >= 10 else ""

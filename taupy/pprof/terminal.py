@@ -1,12 +1,12 @@
-"""Shows views: text on a terminal or in a pipe, CSV, JSON, Markdown.
+"""Print views as text, CSV, JSON or Markdown.
 
-The one place that writes results. It knows nothing of what the views hold.
+The only module that writes results. It does not depend on the contents of the views.
 
-- On a terminal text has colour, no line is longer than the window, and what does not
-  fit the window goes through a pager (`pager.py`); in a pipe
-  there is neither colour nor truncation. NO_COLOR and FORCE_COLOR are honoured.
-- Names may hold anything. Control characters, newlines, terminal escapes and
-  bidirectional overrides are always shown as escapes.
+- On a terminal, text is coloured and cut to the width of the window, and long text goes through
+  a pager (`pager.py`). In a pipe, text is neither coloured nor cut. NO_COLOR and FORCE_COLOR are
+  honoured.
+- Names may contain anything. Control characters, newlines, terminal escapes and bidirectional
+  overrides are always escaped.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def show(
 
     Args:
         stream: standard output when None.
-        width: columns to keep to; None asks the terminal, 0 is no limit.
-        color: None asks the terminal and the environment.
+        width: maximum width; None for the terminal's, 0 for no limit.
+        color: None to decide by the terminal and the environment.
     """
     _write(stream, lambda out: _lines([view], form, out, width, color, alone=True))
 
@@ -53,8 +53,8 @@ def show_all(
 ) -> None:
     """Write several views, one after another.
 
-    In JSON: a list of the objects that `show` gives. In CSV: neighbours with the
-    same columns share one header; an empty line stands before any other header.
+    In JSON: a list of objects as written by `show`. In CSV: consecutive views with the same
+    columns share one header; an empty line precedes any other header.
     """
     _write(stream, lambda out: _lines(views, form, out, width, color, alone=False))
 
@@ -65,7 +65,7 @@ def _write(stream: IO[str] | None, lines: Callable[[IO[str]], Iterator[str]]) ->
 
 
 def write(text: str) -> None:
-    """Write lines that are no table to standard output; what they quote is escaped."""
+    """Write plain lines to standard output, escaped."""
     _write(None, lambda out: _encodable(iter([guarded(text)]), out))
 
 
@@ -88,13 +88,13 @@ def _lines(
         colored = wants_color(out) if color is None else color
         limit = terminal_width(out) if width is None else width
         lines = table.lines(views, limit, _painter() if colored else None)
-    # Forms and tables escape what they show; whatever they missed ends here.
+    # Forms and tables escape their text; this catches anything they missed.
     return _encodable((guarded(line, colored=colored) for line in lines), out)
 
 
 @contextlib.contextmanager
 def busy(text: str) -> Iterator[None]:
-    """Say on a terminal's stderr that something takes its time, if it does."""
+    """Show a message on a terminal's stderr while slow work is in progress."""
     if not _is_terminal(sys.stderr) or os.environ.get("TERM", "") in ("", "dumb"):
         yield
         return
@@ -125,7 +125,7 @@ def busy(text: str) -> Iterator[None]:
 
 
 def wants_color(stream: IO[str]) -> bool:
-    """NO_COLOR wins over FORCE_COLOR (any value but 0), then a real terminal."""
+    """NO_COLOR overrides FORCE_COLOR (any value but 0); otherwise colour needs a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     forced = os.environ.get("FORCE_COLOR")
@@ -135,7 +135,7 @@ def wants_color(stream: IO[str]) -> bool:
 
 
 def terminal_width(stream: IO[str]) -> int:
-    """Columns of the terminal behind the stream; 0, no limit, for anything else."""
+    """Width of the stream's terminal; 0, no limit, if it is not a terminal."""
     if not _is_terminal(stream):
         return 0
     try:
@@ -159,7 +159,7 @@ _PLAIN_LINES = str.maketrans("├└│…", "|`|~")
 
 
 def _encodable(lines: Iterator[str], out: IO[str]) -> Iterator[str]:
-    """In a narrow encoding (LANG=C) what cannot be written becomes an escape."""
+    """Escape characters that the stream's encoding (LANG=C) cannot represent."""
     encoding = getattr(out, "encoding", None) or "utf-8"
     narrow = encoding.lower().replace("_", "-") not in ("utf-8", "utf8")
     for line in lines:
@@ -171,7 +171,7 @@ def _encodable(lines: Iterator[str], out: IO[str]) -> Iterator[str]:
 
 
 def _painter() -> table.Painter | None:
-    """Colours by rich, which is imported for a coloured terminal only."""
+    """Colours by rich, which is imported only for a coloured terminal."""
     try:
         from rich.color import ColorSystem
         from rich.style import Style

@@ -1,30 +1,30 @@
-"""Text on a terminal: how wide it is, and how it is cut."""
+"""Measure and cut text for a terminal."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-# Text of these only takes one column a letter: ASCII, Latin, lines of boxes.
+# Characters that are one column wide: ASCII, Latin, box drawing.
 _NARROW = re.compile("[ -~\u00a0-\u02ff\u2026\u2500-\u257f]*")
 _ELLIPSIS = "\u2026"
 
 
 _STEP = " => "
-"""Stands between the routines of a call path."""
+"""Separator between the routines of a call path."""
 
 
 def width(value: str) -> int:
-    """Columns that the text takes on a terminal: two for wide letters."""
+    """Width of the text in columns: two for each wide letter."""
     if value.isascii() or _NARROW.fullmatch(value):
         return len(value)
     return sum(_letter_width(letter) for letter in value)
 
 
 def cut(value: str, limit: int) -> str:
-    """At most `limit` columns (0: all). A name is cut in the middle: both of its ends tell.
+    """Cut text to `limit` columns (0: do not cut). A name is cut in the middle.
 
-    A call path is cut at its root, by whole routines, as long as the last one fits.
+    A call path loses whole routines at its root, as long as the last routine fits.
     """
     if not limit or width(value) <= limit:
         return value

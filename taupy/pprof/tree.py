@@ -21,15 +21,14 @@ from taupy.pprof.view import Cell, Column, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Order):
-    """How much of a tree is shown, and how. `sort` is the order of siblings.
+    """Which part of a tree to show, and how. `sort` is the order of siblings.
 
     Attributes:
-        limit: the so many call paths with the largest inclusive.
-        depth: so many levels below the root.
-        min_percent: call paths with an inclusive share of at least this.
-        summary_only: one tree, all threads summed up.
-        indent: levels that are indented; deeper ones stand below each other, with
-            their depth in brackets.
+        limit: show this many call paths, those with the largest inclusive values.
+        depth: show this many levels below the root.
+        min_percent: show call paths with at least this inclusive share.
+        summary_only: show one tree, summed over all threads.
+        indent: maximum indentation in levels; deeper levels show their depth in brackets.
     """
 
     depth: int | None = None
@@ -44,11 +43,11 @@ def views(
     choice: Choice,
     meant: Test | None = None,
 ) -> list[View]:
-    """One tree for each of these threads that has call paths, or one for all together.
+    """One tree for each of these threads that has call paths, or one for their sum.
 
     Args:
-        answer: of these threads, whole trees.
-        meant: the routines to show, with the paths that lead to them; None for all.
+        answer: the complete trees of these threads.
+        meant: the routines to show, with the call paths leading to them; None for all.
     """
     if choice.summary_only:
         prefix = ("total", None, None, None, None)
@@ -70,7 +69,7 @@ def views(
 
 
 def _notes(choice: Choice) -> list[str]:
-    """What is left out, and how to see it."""
+    """What is not shown, and the option that changes it."""
     left_out = []
     if choice.min_percent > 0:
         left_out.append(f"call paths below {units.number(choice.min_percent)} % (--min-share)")
@@ -150,7 +149,7 @@ class _Tree:
     def _shown(
         self, whole: float, depth: Sequence[int], choice: Choice, meant: Test | None
     ) -> Sequence[bool]:
-        """Which rows are shown; a row is never shown without its ancestors."""
+        """The rows to show; a shown row's ancestors are shown, too."""
         shown = [True] * len(self.parent)
         if meant is not None:
             shown = list(map(meant, self.timers))
@@ -166,7 +165,7 @@ class _Tree:
         if choice.limit is not None:
             order = sorted(
                 (at for at, here in enumerate(shown) if here),
-                # At equal time the caller goes first: it is the callee's way in.
+                # With equal times the caller comes first, because its callee needs it.
                 key=lambda at: (-figures.sortable(reach[at]), depth[at], self.timers[at].timer),
             )
             for at in order[choice.limit :]:
@@ -177,9 +176,9 @@ class _Tree:
         return shown
 
     def _reach(self) -> list[float]:
-        """What a row's inclusive counts for: that of its callees where it has no values itself.
+        """Inclusive values for selecting rows; a row without values has those of its callees.
 
-        Imported trees have such rows, over call paths whose callers the file does not tell.
+        Imported trees have such rows above call paths with unknown callers.
         """
         reach = list(self.inclusive)
         for at in range(len(reach) - 1, -1, -1):
@@ -189,11 +188,11 @@ class _Tree:
         return reach
 
     def _outline(self, shown: Sequence[bool], choice: Choice) -> list[tuple[int, str]]:
-        """The shown rows from top to bottom, each with its indented name."""
+        """The shown rows from top to bottom, with indented names."""
         order = self._order([at for at, here in enumerate(shown) if here], choice)
         links = Links(self.parent, order)
         found: list[tuple[int, str]] = []
-        # Row, what stands before its name, what stands before its callees' names, depth.
+        # Row, prefix of its name, prefix of its callees' names, depth.
         stack = [(root, "", "", 0) for root in reversed(links.roots)]
         while stack:
             at, lead, below, depth = stack.pop()

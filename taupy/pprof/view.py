@@ -1,7 +1,7 @@
-"""What a table is before it is shown: a title, columns, rows and notes.
+"""A table before it is printed: title, columns, rows and notes.
 
-Every reading command ends in views. A view knows nothing of terminals, files or
-databases; `terminal.py` turns it into text, CSV, JSON or Markdown.
+Every reading command produces views. A view does not depend on terminals, files or databases;
+`terminal.py` prints it as text, CSV, JSON or Markdown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal[
-    "any",  # whatever comes: a column of a user's own query
+    "any",  # any value: a column of a user's own query
     "text",
     "int",
     "float",
@@ -21,14 +21,14 @@ Kind = Literal[
     "bytes",  # "1.5 MiB"
     "tau_time",  # nanoseconds in, TAU's msec cell out
     "tau_per_call",  # nanoseconds in, TAU's usec/call cell out
-    "tau_count",  # TAU's cell for all that is not a time
+    "tau_count",  # TAU's cell for values that are not times
 ]
-"""How people see a value. CSV and JSON give the value itself, unrounded."""
+"""How a value is formatted for people. CSV and JSON contain the unrounded value."""
 
 Audience = Literal["all", "people", "machines"]
 
 Cell = str | int | float | bytes | None
-"""None is an absent value: nothing in text and CSV, null in JSON."""
+"""None is an absent value: empty in text and CSV, null in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Column:
     """One column of a view.
 
     Attributes:
-        name: what CSV and JSON call it, with its unit: `exclusive_ns`.
-        kind: how people see its values.
-        heading: what people read above it, up to two lines; the name where empty.
-        audience: "people" for text and Markdown only (a name with its indent),
-            "machines" for CSV and JSON only (what the title already says).
-        width: the least width in text.
-        spare: a text that is left out first where the window is too narrow.
+        name: its name in CSV and JSON, with the unit: `exclusive_ns`.
+        kind: how its values are formatted.
+        heading: its heading in text, up to two lines; the name if empty.
+        audience: "people" for text and Markdown only (an indented name), "machines" for CSV and
+            JSON only (information that text has in the title).
+        width: minimum width in text.
+        spare: dropped first if the window is too narrow.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One table. Every row has as many cells as there are columns.
+    """One table. Every row has one cell per column.
 
     Attributes:
         title: the line above the table, empty for none.
-        notes: remarks on the table as a whole, shown beneath it.
+        notes: remarks on the whole table, shown below it.
     """
 
     title: str

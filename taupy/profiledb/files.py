@@ -157,7 +157,7 @@ def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) ->
         )
     if found.st_size == 0:
         if not create:
-            raise DatabaseError(f"{name} is empty: it holds no trials; `taupy run SCRIPT` adds one")
+            raise DatabaseError(f"{name} is empty: it has no trials; `taupy run SCRIPT` adds one")
         return 0
     if (found.st_dev, found.st_ino) in held:
         return -1

@@ -231,7 +231,7 @@ def _miss(db: ProfileDB, text: str) -> str:
     trials = db.trials()
     place = db.path
     if not trials:
-        return f"{place} holds no trials; `taupy run SCRIPT` adds one"
+        return f"{place} has no trials; `taupy run SCRIPT` adds one"
     count = _count(len(trials))
     there = _what_there_is(db, text, trials)
     return f"no trial matches '{text}' in {place} ({count}: {there}); `taupy trials` lists them"

@@ -251,7 +251,7 @@ def _no_such_parameter(
     db: ProfileDB, over: str, trials: Sequence[TrialRow], facts: dict[int, dict[str, str]]
 ) -> str:
     if not trials:
-        return f"{db.path} holds no trials; `taupy run --sweep` adds some"
+        return f"{db.path} has no trials; `taupy run --sweep` adds some"
     names = _varying([trial.id for trial in trials], facts)
     there = ", ".join(names[:12]) or "none"
     return (

@@ -1,1 +1,1 @@
-"""Drawings and pages that others share: plots, self-contained HTML."""
+"""Reports: comparisons, pivots, sweeps and gates over the trials of a database."""

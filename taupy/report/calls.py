@@ -1,4 +1,4 @@
-"""Calls beside a comparison's values: medians of repeated runs, worked out when looked at."""
+"""Numbers of calls in a comparison: medians over repeated runs, computed lazily."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taupy.report.sides import Side
 
 
 class Medians(Mapping[Hashable, tuple[float | None, ...]]):
-    """Each row's median on each side, worked out when asked for: few rows are looked at."""
+    """Each row's median on each side, computed on access, since few rows are shown."""
 
     def __init__(self, sides: Sequence[Sequence[Mapping[Hashable, float]]]) -> None:
         self._sides = sides
@@ -32,7 +32,7 @@ class Medians(Mapping[Hashable, tuple[float | None, ...]]):
 
 
 class CallsOfPaths(Medians):
-    """The same of call paths, asked of the database when needed: first for the first rows."""
+    """The same for call paths, queried on demand, the first rows first."""
 
     def __init__(self, db: ProfileDB, sides: Sequence[Side], first: Sequence[int]) -> None:
         super().__init__(())

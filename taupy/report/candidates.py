@@ -1,6 +1,6 @@
-"""What tuning candidates are chosen from: a trial's routines, with time, values and evidence.
+"""The routines of a trial with time, values and evidence, from which candidates are chosen.
 
-Asks the database; `analysis/candidates.py` ranks.
+Queries the database; `analysis/candidates.py` ranks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taupy.profiledb import gpu_query, metrics
 from taupy.profiledb.database import ProfileDB
 
 USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
-"""Ratios to rank by, the first that a trial has."""
+"""Ratios to rank by; the first one in the trial is the default."""
 
 _EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
              "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
@@ -30,8 +30,8 @@ class Program(NamedTuple):
     """The routines of a trial, and how long it took.
 
     Attributes:
-        wall_ns: of the longest thread of the host, else of the GPU.
-        remark: which of the two; `{}` stands for the time.
+        wall_ns: time of the longest host thread, or else of the GPU.
+        remark: which of the two; `{}` is replaced by the time.
     """
 
     routines: list[Routine]
@@ -40,7 +40,7 @@ class Program(NamedTuple):
 
 
 def has_usual(db: ProfileDB, trial_id: int) -> str | None:
-    """The first of the usual ratios that the trial has."""
+    """The first usual ratio that the trial has."""
     for name in USUAL:
         try:
             if len(metrics.flat_profile(db, trial_id, name)):
@@ -51,7 +51,7 @@ def has_usual(db: ProfileDB, trial_id: int) -> str | None:
 
 
 def usual_order(metric: str) -> Way:
-    """As the metric is good when small, or when large."""
+    """The default order, which depends on whether smaller or larger values are better."""
     better = next((ratio.better for ratio in RATIOS if ratio.name == metric), "")
     if metric == "time":
         return "value"
@@ -59,17 +59,17 @@ def usual_order(metric: str) -> Way:
 
 
 def chosen_groups(db: ProfileDB, trial_id: int, metric: str, asked: Sequence[str]) -> list[str]:
-    """The groups that are meant: kernels where none is asked for and these have the metric.
+    """The groups to rank: those requested, or kernels if they have the metric.
 
     Raises:
-        UsageError: no routine with that metric is in such a group.
+        UsageError: no routine of a group has the metric.
     """
     profile = metrics.flat_profile(db, trial_id, metric)
     there = {name for timer in profile.timers for name in timer.groups.split("|")}
     for group in asked:
         if group.upper() not in there:
             raise UsageError(
-                f"no routine with that metric is in group '{group}' (there is: "
+                f"no routine in group '{group}' has that metric (groups that have it: "
                 f"{', '.join(sorted(there))})"
             )
     if asked:
@@ -80,20 +80,20 @@ def chosen_groups(db: ProfileDB, trial_id: int, metric: str, asked: Sequence[str
 def program(
     db: ProfileDB, trial_id: int, groups: Sequence[str], ranking: str | None = None
 ) -> Program:
-    """The routines of these groups (none: all code) with all that speaks for or against them.
+    """The routines of these groups (none: all code) with their evidence.
 
     Args:
-        ranking: the metric that ranks, if any.
+        ranking: the metric to rank by, if any.
 
     Raises:
-        TaupyError: no routine of these groups has the metric that ranks.
+        TaupyError: no routine of these groups has the metric to rank by.
     """
     values = None
     if ranking is not None:
         values = _of_groups(_profile(db, trial_id, ranking), groups)
         if not len(values):
             raise TaupyError(
-                f"trial {trial_id} has no {ranking} of routines in "
+                f"trial {trial_id} has no {ranking} for routines in "
                 f"{' or '.join(groups) or 'any group'}"
             )
     times = _if_there(db, trial_id, "time", ("thread", "node", "timer"))
@@ -132,7 +132,7 @@ def _of_groups(answer: Answer, groups: Sequence[str]) -> Answer:
 
 
 def _wall(times: Answer | None) -> tuple[float, str]:
-    """How long the program took: the longest thread of the host, else the GPU's whole time."""
+    """The program's duration: the longest host thread, or else the GPU's total time."""
     on_host, on_gpu = 0.0, dict[int, float]()
     if times is not None:
         whole, own = times.values("inclusive"), times.values("exclusive")
@@ -142,25 +142,25 @@ def _wall(times: Answer | None) -> tuple[float, str]:
             on_gpu[thread.node] = on_gpu.get(thread.node, 0.0) + exclusive
     if on_host > 0:
         return on_host, "the program took {}"
-    return max(on_gpu.values(), default=0.0), "the GPU worked for {}: the host was not timed"
+    return max(on_gpu.values(), default=0.0), "the GPU was busy for {}; the host was not timed"
 
 
 def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> None:
-    """Who launched the kernels, and what their launches allow."""
+    """Launching routines of the kernels, and the occupancy that their launches allow."""
     try:
         sites = gpu_query.launch_sites(db, trial_id)
-    except TaupyError:  # a trial may have counters without launches
+    except TaupyError:  # a trial can have counters without launches
         return
     remarks: dict[str, list[str]] = {}
     for row in gpu_query.kernels(sites):
         if row.timer in remarks:
-            continue  # of several GPUs, the one that is listed first
+            continue  # with several GPUs, the first one listed
         found = remarks[row.timer] = []
         if row.routine and row.routine != NO_OWNER:
             more = f" and {row.routines - 1} more" if row.routines > 1 else ""
             found.append(f"launched by {row.routine}{more}")
         if row.occupancy is not None:
             why = f", by {row.limiter}" if row.limiter else ""
-            found.append(f"its launches allow an occupancy of {row.occupancy:.2g}{why}")
+            found.append(f"occupancy limited to {row.occupancy:.2g}{why}")
     for one in routines:
         one.remarks += remarks.get(one.name, [])

@@ -1,7 +1,7 @@
-"""Trials of the database side by side: asks for their values, and has them matched and compared.
+"""Compare trials of a database: query their values, match names, compute differences.
 
-The one place where the database meets `analysis`: commands and notebooks ask here. What
-comes out is data; `comparison_views.py` makes tables of it.
+The only module that connects the database with `analysis`; commands and notebooks use it. It
+returns data; `comparison_views.py` turns that into tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from taupy.report.sides import Side
 from taupy.report.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 
 By = str
-"""A dimension, or one of what else a comparison has rows for."""
+"""A dimension, or another kind of row that a comparison can have."""
 
 BYS: tuple[By, ...] = (
     "routine", "kernel", "callpath", *(name for name in WITHIN if name != "kernel"),
@@ -38,7 +38,7 @@ BYS: tuple[By, ...] = (
 )  # fmt: skip
 
 FIRST_ROWS = 25
-"""So many rows people see; what they need is asked for at once."""
+"""Number of rows shown to people; their details are queried at once."""
 
 Statistic = Literal["mean", "samples", "minimum", "maximum", "sum"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
@@ -46,15 +46,15 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is compared, and how.
+    """What to compare, and how.
 
     Attributes:
         metric: measured or derived.
-        value: which of its values; of a user event, a `Statistic`.
-        over: threads of a trial.
-        level, table: how far names are told apart (`analysis/match.py`).
-        groups, names: only timers in one of these groups, with one of these patterns in
-            their names; empty for all.
+        value: which of the metric's values; for user events, a `Statistic`.
+        over: how to combine a trial's threads.
+        level, table: how to match names (`analysis/match.py`).
+        groups, names: only timers in one of these groups, and whose names match one of these
+            patterns; empty for all.
     """
 
     by: By = "routine"
@@ -72,11 +72,11 @@ class Answer:
     """One table of a comparison.
 
     Attributes:
-        where: the host's threads, the GPUs' streams, or None where both are together.
-        metric: with the unit that values are in.
-        keys: the names of rows, by what `comparison.rows` call them.
-        calls: each row's calls on each side, as medians; empty of user events.
-        sums: values of rows add up to the whole.
+        where: host threads, GPU streams, or None for both together.
+        metric: with the unit of the values.
+        keys: names of rows, by their keys in `comparison.rows`.
+        calls: median number of calls of each row on each side; empty for user events.
+        sums: whether the rows add up to the whole.
     """
 
     by: By
@@ -93,11 +93,11 @@ class Answer:
 
 
 def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[Answer]:
-    """The tables that answer a question: of routines, GPU work stands in its own.
+    """The tables that answer a question; by routine, GPU work has a separate table.
 
     Raises:
-        MissingMetric: a trial lacks the metric, or the rows that were asked for.
-        UsageError: the value or a pattern does not go with what is compared.
+        MissingMetric: a trial lacks the metric or the requested rows.
+        UsageError: the value or a pattern does not apply to these rows.
     """
     _check(question)
     if question.by == "event":
@@ -108,8 +108,8 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
     elif question.by == "kernel":
         if not asked.has("gpu"):
             raise MissingMetric(
-                f"none of these trials has '{question.metric}' of kernels: no GPU was "
-                "measured; `taupy doctor` says what works here"
+                f"none of these trials has '{question.metric}' for kernels: no GPU was "
+                "measured; `taupy doctor` shows what works here"
             )
         found = [asked.answer("gpu")]
     else:
@@ -125,7 +125,7 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
             if given
         )
         raise UsageError(
-            f"no {what} of these trials answers to {asked_for}; `taupy pprof -l` lists them"
+            f"no {what} of these trials matches {asked_for}; `taupy pprof -l` lists them"
             if asked_for
             else f"these trials have no {what} with '{question.metric}'"
         )
@@ -137,12 +137,12 @@ def _check(question: Question) -> None:
     if (question.by == "event") != of_events:
         there = STATISTICS if question.by == "event" else VALUES
         raise UsageError(
-            f"'{question.value}' is no value of a {question.by} (there is: {', '.join(there)})"
+            f"rows by {question.by} have no value '{question.value}' (only: {', '.join(there)})"
         )
 
 
 class _Asked:
-    """A question to the sides' trials."""
+    """Answers a question from the sides' trials."""
 
     def __init__(self, db: ProfileDB, sides: Sequence[Side], question: Question) -> None:
         self.db = db
@@ -154,7 +154,7 @@ class _Asked:
         self._limits = self.values.limits(question.groups, question.names)
 
     def has(self, where: Where) -> bool:
-        """Was the metric measured there in any trial?"""
+        """Does any trial have the metric on these threads?"""
         whole = replace(self.values, value="exclusive")
         return any(len(answer) for answer in whole.answers(where=where, calls=False))
 
@@ -211,7 +211,7 @@ class _Asked:
         keyed: Callable[[int, values.Answer], Sequence[Hashable]],
         where: Where | None,
     ) -> list[list[Runs]]:
-        """Each side's trials, with keys that may differ between the sides."""
+        """The values of each side's trials, by keys that may differ between sides."""
         sides = []
         for at, side in enumerate(self.sides):
             ids = {trial.id for trial in side.trials}
@@ -229,7 +229,7 @@ class _Asked:
         return sides
 
     def _same_callpaths(self) -> Answer | None:
-        """Where all trials have the same timers, ids say all: names only of what is shown."""
+        """If all trials have the same timers, ids suffice: names are read only for shown rows."""
         question = self.question
         if (
             (question.value != "exclusive" and question.value != "inclusive")
@@ -271,7 +271,7 @@ class _Asked:
         rows = compared([[one.values for one in side] for side in runs], totals, additive)
         if not additive:
             rows.totals = ()
-        # A routine in two groups counts in both.
+        # A routine in two groups counts in both of them.
         sums_up = additive and question.value != "inclusive" and question.by != "group"
         return Answer(
             question.by,
@@ -285,7 +285,7 @@ class _Asked:
         )
 
     def _totals(self, where: Where | None) -> list[list[float]]:
-        """Each trial's whole, also of what was not asked for; NaN where a trial has none."""
+        """The total of each trial, including rows not requested; NaN if it has none."""
         found = self.values.totals(where)
         return [[found.get(trial.id, math.nan) for trial in side.trials] for side in self.sides]
 
@@ -301,7 +301,7 @@ def _timers_of_trials(answers: Iterable[values.Answer]) -> dict[int, list[TimerR
 
 
 def metric_shown(metric: Metric, value: str) -> Metric:
-    """What the numbers are, where a value of a metric was asked for."""
+    """The metric whose values are compared."""
     if value in COUNTS:
         return Metric(value, "call")
     if value.endswith("per-call") and metric.unit != "ns":
@@ -335,8 +335,8 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
                 keys.setdefault(key, Key(key, key[0], key[0], None, None, key[1], "same"))
     found = compared(values, None, additive=False)
     if not found.rows:
-        raise UsageError("these trials have no such user events")
-    # Events have units of their own, so a relative change is what makes them comparable.
+        raise UsageError("these trials have no matching user events")
+        # Events have different units, so only relative changes are comparable.
     found.rows = sorted(found.rows, key=lambda row: -max(map(_relative, _ratios(row)), default=0.0))
     samples = Medians(calls)
     return Answer(

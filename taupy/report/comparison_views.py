@@ -1,4 +1,4 @@
-"""A comparison as views: the trials, what makes them hard to compare, and the rows."""
+"""A comparison as views: the trials, obstacles to comparing them, and the rows."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _TITLES = {
 }
 
 LAST_ROUTINES = 3
-"""So many routines of a call path are shown to people; CSV and JSON hold all."""
+"""Number of routines shown of a call path; CSV and JSON contain all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which rows there are, and their order.
+    """Number and order of rows.
 
     Attributes:
         sort: impact, difference, ratio, value or name.
-        limit: rows; the others are summed up under them. None for all.
-        confidence: that intervals of ratios have.
+        limit: number of rows; the others are summed below them. None for all.
+        confidence: of the intervals of ratios.
     """
 
     sort: str = "impact"
@@ -46,7 +46,7 @@ class Shown:
 
 
 def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
-    """The trials of each side, and the whole of what is compared."""
+    """The trials of each side, with their totals."""
     columns = [
         Column("side", "text", "Side"),
         Column("trials", audience="machines"),
@@ -97,7 +97,7 @@ def _names(side: Side) -> str:
 
 
 def obstacles_view(sides: Sequence[Side], found: Sequence[Difference]) -> View:
-    """What differs in how the sides were made."""
+    """Differences in how the sides were measured."""
     columns = [Column("kind", "text", "Other"), Column("name", "text", "Fact")]
     columns += [Column(side.letter.lower(), "text", side.letter) for side in sides]
     rows = [(one.kind, one.name, *(value or None for value in one.values)) for one in found]
@@ -107,7 +107,7 @@ def obstacles_view(sides: Sequence[Side], found: Sequence[Difference]) -> View:
 def metadata_view(
     sides: Sequence[Side], known: Sequence[Sequence[Mapping[str, str]]], everything: bool
 ) -> View:
-    """Facts side by side; only those that differ unless everything is asked for."""
+    """Metadata of all sides; by default only entries that differ."""
     names = sorted({name for side in known for one in side for name in one}, key=str.lower)
     columns = [Column("name", "text", "Name")]
     columns += [Column(side.letter.lower(), "text", side.letter) for side in sides]
@@ -121,7 +121,7 @@ def metadata_view(
         if everything or not same:
             cells = (" | ".join(one) or None for one in values)
             rows.append((name, *cells, "yes" if same else "no"))
-    notes = () if rows else ("all metadata are the same",)
+    notes = () if rows else ("no metadata differ",)
     return View("METADATA", columns, rows, notes)
 
 
@@ -135,7 +135,7 @@ def rows_view(
     """The rows of a comparison.
 
     Args:
-        verdicts: one mapping for each side but the first; empty where runs are not repeated.
+        verdicts: one mapping for each side but the first; empty without repeated runs.
     """
     rows = _ordered(answer, shown)
     chosen = rows[: shown.limit] if shown.limit is not None else rows
@@ -191,14 +191,14 @@ def _ordered(answer: Answer, shown: Shown) -> list[Row[Hashable]]:
 
 
 def _apart(ratio: float | None) -> float:
-    """How far from 1, up or down; a row that only one side has comes last."""
+    """Sort by distance from 1, up or down; rows of only one side come last."""
     if ratio is None:
         return 0.0
     return max(ratio, 1 / ratio) if ratio > 0 else float("inf")
 
 
 class _Layout:
-    """The columns of a comparison of these sides, and a row's cells under them."""
+    """The columns of a comparison of these sides, and the cells of a row."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class _Layout:
         self.confidence = confidence
         self.answer = answer
         self.sides = sides
-        # By the sides, so that all tables of a comparison have the same columns.
+        # Determined by the sides, so that all tables of a comparison have the same columns.
         repeated = [len(side.trials) > 1 for side in sides]
         self.verdicts = [*verdicts] if repeated[0] and any(repeated[1:]) else []
         self.shares = bool(answer.comparison.totals)
@@ -295,7 +295,7 @@ class _Layout:
         return found
 
     def others(self, rows: Sequence[Row[Hashable]]) -> list[Cell]:
-        """One row for all that are not shown."""
+        """One row for all rows that are not shown."""
         at_all = range(len(self.sides))
         sums = [_sum([row.values[at] for row in rows]) for at in at_all]
         summed: Row[Hashable] = Row("others", tuple(sums), ())
@@ -320,7 +320,7 @@ class _Layout:
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    """Of those that are there; None where none is."""
+    """The sum of the values that are not None; None if there are none."""
     there = [value for value in values if value is not None]
     return sum(there) if there else None
 
@@ -341,7 +341,7 @@ def interval_text(low: float | None, high: float | None) -> str:
 
 
 def word(verdict: str, metric: Metric) -> str:
-    """Of a time, more is slower."""
+    """The word for an increase or decrease; for times, slower or faster."""
     timed = {"more": "slower", "less": "faster"}
     return timed.get(verdict, verdict) if metric.unit == "ns" else verdict
 

@@ -1,4 +1,4 @@
-"""The gate: conditions of `--fail-on` put to the trials of the database."""
+"""The gate: test the conditions of `--fail-on` on trials of the database."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ Judge = Callable[[Condition, Sequence[Candidate], str, float, int], list[Ruling]
 
 
 class Judged(NamedTuple):
-    """A ruling, and what its values are."""
+    """A ruling, and the metric of its values."""
 
     ruling: Ruling
     metric: Metric
 
 
 class Judgement(NamedTuple):
-    """What all conditions gave.
+    """The rulings of all conditions.
 
     Attributes:
-        apart: rows that were not judged, since a run or a side lacks them, by condition.
+        apart: rows that were not judged because a run or a side lacks them, by condition.
     """
 
     judged: list[Judged]
@@ -51,10 +51,10 @@ class Judgement(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """What a judgement comes to.
+    """The outcome of a judgement.
 
     Attributes:
-        word: PASSED, FAILED or UNDECIDED, and why it is not what the rulings say.
+        word: PASSED, FAILED or UNDECIDED, and the reason if that differs from the rulings.
         code: the exit code.
     """
 
@@ -64,11 +64,11 @@ class Conclusion(NamedTuple):
 
 
 class _There(NamedTuple):
-    """The rows that a condition is about.
+    """The rows that a condition applies to.
 
     Attributes:
-        metric: what their values are; `own`: of rows for which it is another one.
-        left: names of rows that some run lacks.
+        metric: metric of the values; `own`: exceptions by row.
+        left: names of rows missing in some run.
     """
 
     rows: list[Candidate]
@@ -85,19 +85,19 @@ def judge(
     rule: Rule,
     judged_rows: Judge = gate.judged,
 ) -> Judgement:
-    """Put every condition to every side against the first.
+    """Test every condition for every side, compared with the first.
 
     Args:
-        judged_rows: judges the rows of one condition: `gate.judged` what has been measured,
-            `sequential.judged` pairs of runs while they are made.
-        question: how names are matched and threads summed; a condition names its metric
-            and value itself.
+        judged_rows: judges the rows of one condition: `gate.judged` for finished measurements,
+            `sequential.judged` for pairs of runs as they are made.
+        question: how to match names and combine threads; metric and value come from the
+            condition.
 
     Raises:
-        UsageError: a pattern names nothing.
+        UsageError: a pattern matches nothing.
         MissingMetric: a trial lacks a condition's metric.
     """
-    # A limit on the value itself is not tested, and takes no chance of a false alarm.
+    # A limit on the value itself is not tested statistically and cannot raise a false alarm.
     families = max(1, sum(one.change for one in conditions)) * (len(sides) - 1)
     judged: list[Judged] = []
     apart: list[str] = []
@@ -125,12 +125,12 @@ def concluded(
     allowed: Collection[str],
     undecided: Literal["pass", "fail"] | None,
 ) -> Conclusion:
-    """What the judgement comes to, given how the trials were made.
+    """The outcome of the judgement, given how the trials were measured.
 
     Args:
-        obstacles: what differs between the sides, and within one of them.
-        allowed: kinds of differences that may be, or "all".
-        undecided: what a gate that cannot be decided counts as.
+        obstacles: differences between the sides, and within one of them.
+        allowed: permitted kinds of differences, or "all".
+        undecided: how to treat an undecided gate.
     """
     between, within = obstacles
     against = [(one, one.text) for one in between]
@@ -145,7 +145,7 @@ def concluded(
         notes += [f"not comparable: trial {id} is on both sides" for id in twice]
         kinds = ",".join(dict.fromkeys(one.kind for one, _ in forbidden))
         if kinds:
-            notes.append(f"if these may differ: --allow {kinds}")
+            notes.append(f"to allow these differences: --allow {kinds}")
     counts = Counter(one.ruling.verdict for one in judgement.judged)
     word = {0: "PASSED", gate.FAILED: "FAILED", gate.UNDECIDED: "UNDECIDED"}[code]
     if forbidden or twice:
@@ -198,8 +198,8 @@ def _candidates(
         raise UsageError(_nothing(condition, found))
     if not candidates and condition.scope == "total":
         raise UsageError(
-            f"--fail-on '{condition.text}': values of {condition.metric} do not add "
-            "up to a total; name a routine or kernel with `of`"
+            f"--fail-on '{condition.text}': {condition.metric} has no total, because it is not "
+            "additive; name a routine or kernel with `of`"
         )
     return _There(candidates, found[0].metric, left)
 
@@ -207,7 +207,7 @@ def _candidates(
 def _of_events(
     db: ProfileDB, sides: Sequence[Side], condition: Condition, question: Question, rule: Rule
 ) -> _There:
-    del rule  # events are no parts of a whole
+    del rule  # events are not parts of a whole
     assert condition.pattern is not None
     asked = replace(question, by="event", value=condition.metric, names=())  # type: ignore[arg-type]
     (answer,) = answers(db, sides, asked)
@@ -233,14 +233,14 @@ def _of_events(
     if len(units) > 1 and not condition.percent:
         raise UsageError(
             f"--fail-on '{condition.text}': these user events are in "
-            f"{', '.join(sorted(visible(unit) or 'no unit' for unit in units))}; judge them in %, "
-            "or one by one"
+            f"{', '.join(sorted(visible(unit) or 'no unit' for unit in units))}; use a limit in %, "
+            "or one condition per event"
         )
     return _There(rows, Metric(condition.metric, units.pop() if len(units) == 1 else ""), left, own)
 
 
 def _asked(condition: Condition, question: Question) -> Question:
-    """Routines named in a condition are seen from outside, all routines from inside."""
+    """The default value: inclusive for routines named in a condition, exclusive for all."""
     value = condition.value or ("inclusive" if condition.pattern is not None else "exclusive")
     asked = replace(question, by="routine", groups=(), names=())
     if condition.metric in gate.COUNTS:
@@ -249,7 +249,7 @@ def _asked(condition: Condition, question: Question) -> Question:
 
 
 def _meant(test: object, pattern: str | None, timer: str, short_name: str) -> bool:
-    """A plain word is the whole or the last part of a name: `forward` is not `forward_hook`."""
+    """A plain word matches a whole name or its last part: `forward`, but not `forward_hook`."""
     assert pattern is not None and callable(test)
     if any(letter in pattern for letter in "*?/"):
         return bool(test(timer, short_name))
@@ -269,13 +269,11 @@ def _nothing(condition: Condition, found: Sequence[Answer]) -> str:
     near = get_close_matches(condition.pattern or "", names, n=3, cutoff=0.4) or sorted(names)[:5]
     what = "user event" if condition.of_event else "routine or kernel"
     return (
-        f"--fail-on '{visible(condition.text)}': no {what} is called "
-        f"'{visible(condition.pattern or '')}' (there is: {', '.join(map(visible, near))})"
+        f"--fail-on '{visible(condition.text)}': no {what} matches "
+        f"'{visible(condition.pattern or '')}' (near it: {', '.join(map(visible, near))})"
     )
 
 
 def _left_out(condition: Condition, names: Sequence[str]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return (
-        f"'{condition.text}' does not judge what is not in every run: {', '.join(names[:5])}{more}"
-    )
+    return f"'{condition.text}': not judged, because not in every run: {', '.join(names[:5])}{more}"

@@ -1,4 +1,4 @@
-"""What a gate found, as a view."""
+"""The result of a gate as a view."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taupy.report.comparison_views import interval_text
 from taupy.report.gate import Conclusion, Judgement
 
 PASSED_ROWS = 5
-"""So many rows people see of a gate that passed."""
+"""Number of rows shown of a gate that passed."""
 
 _GATE_WORDS = {"fails": "FAILED", "undecided": "UNDECIDED", "passes": "passed"}
 
@@ -24,7 +24,7 @@ def conclusion_view(
     machines: bool,
     confidence: float = 0.95,
 ) -> View:
-    """The rulings under the conclusion."""
+    """The rulings, with the conclusion as title."""
     title = f"GATE {conclusion.word}: " + "; ".join(one.text for one in conditions)
     found = [(one.ruling, one.metric) for one in judgement.judged]
     return gate_view(found, title, conclusion.notes, machines, confidence)
@@ -37,9 +37,9 @@ def gate_view(
     machines: bool,
     confidence: float = 0.95,
 ) -> View:
-    """What fails and what could not be decided; for machines all that was judged.
+    """Failed and undecided rulings; in CSV and JSON, all rulings.
 
-    Where all is well, people see what changed most.
+    If all conditions passed, people see the largest changes.
     """
     columns = [
         Column("verdict", "text", "Verdict"),

@@ -1,4 +1,4 @@
-"""What `taupy.open` gives: the database of `profiledb/api.py`, which compares trials, too.
+"""The class behind `taupy.open`: the database of `profiledb/api.py`, plus comparisons.
 
     db = taupy.open("taupy.db")
     db.compare("tag:base", "latest")
@@ -6,7 +6,7 @@
     db.gate("time > +5%", baseline="tag:base")
     db.sweep(over="batch_size").frame("routines")
 
-Frames have the columns of `taupy compare --csv`, which docs/compare.md tells.
+Frames have the columns of `taupy compare --csv`; see docs/compare.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
     """Open a trial database for reading.
 
     Raises:
-        taupy.errors.DatabaseError: there is none, or it cannot be read.
+        taupy.errors.DatabaseError: the file does not exist or cannot be read.
     """
     database = Database(path)
     with database._opened():
@@ -58,7 +58,7 @@ def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
 
 
 class Database(api.Database):
-    """A trial database, whose trials can be held against each other."""
+    """A trial database that can compare its trials."""
 
     def compare(
         self,
@@ -76,22 +76,22 @@ class Database(api.Database):
         min_effect: float = verdicts.MIN_EFFECT,
         min_share: float = verdicts.MIN_SHARE,
     ) -> pd.DataFrame:
-        """Trials side by side, the row with the largest impact first.
+        """Compare trials; the row with the largest impact comes first.
 
         Args:
-            trials: two sides or more; each a selector that may name repeated runs.
-            baseline: what the others are held against, in place of the first.
-            table: of patterns, name -> pattern or list of them.
+            trials: two or more sides; each is a selector that may match repeated runs.
+            baseline: side that the others are compared with, instead of the first.
+            table: name patterns, name -> pattern or list of patterns.
 
         Returns:
-            One row a routine, kernel, call path ...: table, in, match, a value for each side
+            One row per routine, kernel, call path ...: table, in, match, a value for each side
             (`a_ns`, `b_ns`), difference, ratio, impact, shares in percent, calls, and with
-            repeated runs ratio_low, ratio_high, p, p_adjusted, verdict. What is absent is
+            repeated runs ratio_low, ratio_high, p, p_adjusted, verdict. Absent values are
             missing, never 0. `attrs` has `metric`, `unit`, `sides` [letter -> trial ids] and
             `not_comparable` [list of texts].
 
         Raises:
-            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as `taupy compare` says.
+            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy compare`.
         """
         import pandas as pd
 
@@ -149,23 +149,23 @@ class Database(api.Database):
         baseline: str | int | float | None = None,
         of: str | None = None,
     ) -> Sweep:
-        """What a parameter changes: speed-up, efficiency, load imbalance, correlations.
+        """The effect of a parameter: speed-up, efficiency, load imbalance, correlations.
 
         Args:
-            trials: without any, those of the last sweep over the parameter.
-            over: name of metadata, or `threads`, `nodes`, `gpus`, counted in the trials.
-            scaling: "strong", "weak" or "none"; strong where the parameter is counted.
-            across: what stands for several threads: "max", "mean" or "total".
-            baseline: the value that others are held against; the first when None.
-            of: a routine or phase with all that it calls, or "program"; without it, the
+            trials: selectors; the default is the last sweep over the parameter.
+            over: name of metadata, or `threads`, `nodes` or `gpus`, counted in the trials.
+            scaling: "strong", "weak" or "none"; by default strong if the parameter is counted.
+            across: how to combine threads: "max", "mean" or "total".
+            baseline: value that the others are compared with; None for the first.
+            of: a routine or phase with everything it calls, or "program"; by default the
                 program without imports and start-up.
 
         Returns:
-            Its `frame("totals")`, `frame("routines")` and others, and its `plot(FILE)`;
-            docs/sweeps.md tells their columns.
+            A `Sweep` with `frame("totals")`, `frame("routines")` and others, and `plot(FILE)`;
+            docs/sweeps.md describes the columns.
 
         Raises:
-            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as `taupy sweep` says.
+            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy sweep`.
         """
         with self._opened() as db:
             return Sweep(
@@ -187,16 +187,16 @@ class Database(api.Database):
         alpha: float = verdicts.ALPHA,
         min_share: float = verdicts.MIN_SHARE,
     ) -> pd.DataFrame:
-        """Put conditions to trials, as `taupy compare --fail-on` does.
+        """Test conditions on trials, as `taupy compare --fail-on` does.
 
         Returns:
-            One row for each condition and what it judged: verdict [FAILED, UNDECIDED or
-            passed], condition, name, value_a, value_b, unit, change [relative], ratio_low,
-            ratio_high, p_adjusted, why. `attrs["exit_code"]` is the command's, were the trials
-            comparable; `attrs["not_comparable"]` says what speaks against that.
+            One row for each condition and judged row: verdict [FAILED, UNDECIDED or passed],
+            condition, name, value_a, value_b, unit, change [relative], ratio_low, ratio_high,
+            p_adjusted, why. `attrs["exit_code"]` is the command's exit code for comparable
+            trials; `attrs["not_comparable"]` lists reasons why they are not.
 
         Raises:
-            taupy.errors.UsageError: a condition is none, or its pattern names nothing.
+            taupy.errors.UsageError: a condition is invalid, or its pattern matches nothing.
         """
         parsed = [conditions.parse(text) for text in fail_on]
         with self._opened() as db:
@@ -228,18 +228,18 @@ class Database(api.Database):
         filter: Sequence[str] = (),
         group: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """Many trials in one table, as `taupy pivot` makes it.
+        """Tabulate many trials, as `taupy pivot` does.
 
         Args:
             trials: selectors; none for all trials.
-            peak: in percent of each device's peak; a text says of which one.
+            peak: show percentages of each device's peak; a text names the peak.
 
         Returns:
-            The row labels as columns, then one column for each label across the top. `attrs`
-            has `metrics` [cell -> unit] and `notes`.
+            The row labels as columns, then one column per column label. `attrs` has `metrics`
+            [cell -> unit] and `notes`.
 
         Raises:
-            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as `taupy pivot` says.
+            taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy pivot`.
         """
         for what, asked, there in (
             ("match", match, LEVELS),
@@ -276,11 +276,11 @@ class Database(api.Database):
 def _check(what: str, asked: object, there: Sequence[object]) -> None:
     if asked not in there:
         names = ", ".join(str(one) for one in there if one is not None)
-        raise UsageError(f"{what} is one of {names}, not {asked!r}")
+        raise UsageError(f"{what} must be one of {names}, not {asked!r}")
 
 
 def _frame(view: View) -> pd.DataFrame:
-    """The columns that CSV has, too, with types that do not depend on what is missing."""
+    """The columns of CSV, with types that do not depend on missing values."""
     columns, positions = seen_by(view, "machines")
     rows = [tuple(row[at] for at in positions) for row in view.rows]
     made = api.frame(rows, [column.name for column in columns])

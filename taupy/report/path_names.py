@@ -1,4 +1,4 @@
-"""Call paths of different trials under common keys, and their names when asked for."""
+"""Common keys for call paths of different trials, with names built on demand."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def _call_paths(db: ProfileDB, side: Side) -> tables.Table:
 
 
 class PathsById(Mapping[Hashable, Key]):
-    """Call paths whose routines all match by name: equal ids are equal paths.
+    """Keys of call paths whose routines all match by name: equal ids mean equal paths.
 
-    As a mapping it gives the names of a path, which are put together when asked for.
+    As a mapping it returns the name of a path, built on access.
     """
 
     def __init__(self, db: ProfileDB, first: Sequence[int] = ()) -> None:
-        """`first` are those whose names will be wanted: all are asked for at once."""
+        """`first`: paths whose names will be needed; they are queried at once."""
         self._db = db
         self._first = first
         self._named: dict[Hashable, Key] = {}
@@ -66,7 +66,7 @@ class PathsById(Mapping[Hashable, Key]):
 
 
 class PathsByName(PathsById):
-    """Call paths in which a routine goes by another name: each step is its timer's key."""
+    """Keys of call paths in which a routine has different names: each step is a timer's key."""
 
     def __init__(
         self,

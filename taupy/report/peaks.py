@@ -1,4 +1,4 @@
-"""Values as shares of what each device can do at most, measured or by its datasheet."""
+"""Values as shares of each device's peak, measured or from its datasheet."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from taupy.profiledb.database import ProfileDB
 
 
 class Peaks:
-    """What the devices of trials can do at most, of one kind."""
+    """One kind of peak of the trials' devices."""
 
     def __init__(self, db: ProfileDB, metric: Metric, value: str, ceiling: str | None) -> None:
-        """Find which roof is meant.
+        """Determine the roof.
 
         Args:
-            ceiling: its name; None to go by the metric's.
+            ceiling: its name; None to derive it from the metric.
 
         Raises:
-            UsageError: the metric has no peak, or does not say which.
+            UsageError: the metric has no peak, or several.
         """
         self.db = db
         self.metric = metric
         self.is_rate = metric.unit in ("flop/s", "B/s")
         if metric.unit not in ("flop", "flop/s", "B", "B/s") or value != "exclusive":
             raise UsageError(
-                f"'{metric.name}' is in {metric.unit or 'no unit'}, and a peak is of "
-                "operations or bytes: take flop_fp32, flop_tensor_bf16, bytes_dram, "
-                "bandwidth_dram or their like"
+                f"'{metric.name}' has the unit {metric.unit or 'none'}, and peaks exist for "
+                "operations and bytes only: use flop_fp32, flop_tensor_bf16, bytes_dram, "
+                "bandwidth_dram or the like"
             )
         self.kind: CeilingKind = "compute" if metric.unit.startswith("flop") else "bandwidth"
         self.name = ceiling or _ceiling_of(metric.name)
         if self.name is None:
             raise UsageError(
-                f"'{metric.name}' does not say which peak is meant: write "
+                f"'{metric.name}' has several possible peaks: choose one with "
                 "--ceiling NAME, such as fp32, 'tensor bf16' or DRAM"
             )
         self._known: dict[str, Ceiling | None] = {}
@@ -52,7 +52,7 @@ class Peaks:
         return 100 * value / time_ns * 1e9 / roof.value if time_ns else float("nan")
 
     def _roof(self, trial: TrialRow, notes: list[str]) -> Ceiling | None:
-        """The roof of the trial's GPU, and one note on each GPU."""
+        """The roof of the trial's GPU; adds one note per GPU."""
         models = trial_facts.gpu_models(self.db, [trial.id])[trial.id]
         processor = "" if " + " in models else models
         if processor not in self._known:
@@ -63,12 +63,12 @@ class Peaks:
             said += f" ({roof.reference})" if roof.reference else ""
         elif processor:
             said = (
-                f"no peak is known for {self.name} of {processor}: it was not measured "
-                "(`taupy ceilings`), and no datasheet of it is known"
+                f"no peak known for {self.name} of {processor}: no datasheet; measure it with "
+                "`taupy ceilings`"
             )
         else:
-            what = "ran on several kinds of GPU" if models else "name no GPU"
-            said = f"trials that {what} have no peak"
+            what = "on several kinds of GPU" if models else "without a known GPU"
+            said = f"trials {what} have no peak"
         if said not in notes:
             notes.append(said)
         return roof
@@ -81,14 +81,14 @@ class Peaks:
         sheet = datasheets.datasheet(processor)
         if sheet is None:
             return None
-        # As under `taupy roofline`: what was published is for what no datasheet tells.
+        # As in `taupy roofline`: published figures fill gaps in the datasheets.
         return ceilings.best_of(
             datasheets.ceilings(sheet), self.kind, self.name
         ) or ceilings.best_of(datasheets.ceilings(sheet, "report"), self.kind, self.name)
 
 
 def _ceiling_of(metric: str) -> str | None:
-    """The roof over a metric, by its name."""
+    """The roof that belongs to a metric, by its name."""
     name = metric.lower()
     for level, roof in (("dram", "DRAM"), ("l2", "L2"), ("l1", "L1")):
         if name in (f"bytes_{level}", f"bandwidth_{level}"):

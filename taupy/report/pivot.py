@@ -1,7 +1,6 @@
-"""Pivots of the database's trials: applications, kernels and the like against GPUs.
+"""Pivots over the trials of a database: applications, kernels and the like by GPU.
 
-Asks for the labels of trials and the values of their timers; `analysis/pivot.py` puts them
-into cells.
+Queries labels of trials and values of timers; `analysis/pivot.py` arranges them in cells.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ NOTHING = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a pivot shows.
+    """Rows, columns and cells of a pivot.
 
     Attributes:
         rows, columns: names of labels: of `TRIAL_DIMENSIONS`, `ROW_DIMENSIONS`, `metric`, or
             of metadata.
         cells: metrics, measured or derived, or `duration`.
-        across: how trials that meet in a cell are summed up.
-        baseline: a column that all others are divided by.
-        peak: cells are shares of what each device can do at most.
-        ceiling: the roof for that, None to go by the metric's name.
+        across: how to combine trials that share a cell.
+        baseline: column that all others are divided by.
+        peak: show cells as shares of each device's peak.
+        ceiling: the roof for `peak`, None to derive it from the metric.
     """
 
     rows: tuple[str, ...] = ("application",)
@@ -65,7 +64,7 @@ class Layout:
     names: tuple[str, ...] = ()
 
     def with_metric(self) -> Layout:
-        """Several cells need a place for their names: before the timers' labels."""
+        """With several cells, the dimension `metric` is added before the timers' labels."""
         if len(self.cells) < 2 or METRIC in (*self.rows, *self.columns):
             return self
         at = next((n for n, name in enumerate(self.rows) if name in ROW_DIMENSIONS), None)
@@ -74,12 +73,12 @@ class Layout:
 
 
 class Made(NamedTuple):
-    """A pivot, and what its cells are.
+    """A pivot, and the metrics of its cells.
 
     Attributes:
-        layout: with the place of `metric`, where there are several.
-        metrics: by the name that was asked for.
-        notes: what the cells rest on.
+        layout: including the position of `metric`, if there are several.
+        metrics: by requested name.
+        notes: remarks on the cells.
     """
 
     table: Pivot
@@ -89,11 +88,11 @@ class Made(NamedTuple):
 
 
 def made(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Made:
-    """Make the pivot of these trials.
+    """Build the pivot of these trials.
 
     Raises:
         MissingMetric: none of the trials has one of the metrics.
-        UsageError: a label is none, or there is no peak or baseline of that name.
+        UsageError: a label, peak or baseline does not exist.
     """
     layout = layout.with_metric()
     labels = _Labels(db, trials, layout)
@@ -109,9 +108,9 @@ def made(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Made:
     if not table.rows:
         reasons = [note for note in notes if not note.startswith("peak ")]
         raise MissingMetric(
-            f"these {len(trials)} trials have no values for such a table"
+            f"these {len(trials)} trials have no values for this table"
             + (f": {'; '.join(reasons)}" if reasons else "")
-            + "; `taupy trials` and `taupy pprof -l` list what there is"
+            + "; `taupy trials` and `taupy pprof -l` list trials and routines"
         )
     if layout.baseline is not None:
         table, column = pivot.relative_to(table, layout.baseline)
@@ -119,7 +118,7 @@ def made(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Made:
         metrics = {cell: Metric(one.name, "ratio") for cell, one in metrics.items()}
     most = max(table.counts.values(), default=0)
     if most > 1:
-        notes.append(f"up to {most} trials meet in a cell: their {layout.across}")
+        notes.append(f"a cell with several trials (up to {most}) shows their {layout.across}")
     return Made(table, layout, metrics, notes)
 
 
@@ -127,7 +126,7 @@ def made(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Made:
 
 
 class _Labels:
-    """The labels of trials under the names of a layout."""
+    """The labels of trials for the dimensions of a layout."""
 
     def __init__(self, db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> None:
         self._of: dict[str, dict[int, str]] = {}
@@ -157,13 +156,13 @@ class _Labels:
             near = get_close_matches(wanted, there, n=4, cutoff=0.5)
             more = f", metadata such as {', '.join(map(visible, near))}" if near else ""
             raise UsageError(
-                f"'{name}' is no label of these trials (there is: "
+                f"'{name}' is not a label of these trials (labels: "
                 f"{', '.join((*TRIAL_DIMENSIONS, *ROW_DIMENSIONS, METRIC))}{more})"
             )
         return {trial.id: found.get(trial.id, NOTHING) for trial in trials}
 
     def of_trial(self, names: Sequence[str], trial: int, metric: str) -> tuple[str | None, ...]:
-        """The labels that a trial gives; None where its timers give them."""
+        """The labels that follow from a trial; None where they follow from its timers."""
         return tuple(
             metric if name == METRIC else self._of[name][trial] if name in self._of else None
             for name in names
@@ -174,7 +173,7 @@ class _Labels:
 
 
 class _Cells:
-    """The values of one metric, trial by trial, under their labels."""
+    """The values of one metric by trial and label."""
 
     def __init__(
         self,
@@ -192,7 +191,7 @@ class _Cells:
         self.timer_names = [one for one in layout.rows + layout.columns if one in ROW_DIMENSIONS]
         if name == DURATION:
             if self.timer_names:
-                raise UsageError("a duration is of a trial, not of its routines and kernels")
+                raise UsageError("trials have a duration; routines and kernels do not: use time")
             self.trials = list(trials)
             self.metric = Metric(DURATION, "ns")
             return
@@ -212,7 +211,7 @@ class _Cells:
         if layout.peak:
             self._peaks = Peaks(db, values.metric, layout.value, layout.ceiling)
             self.metric = Metric(self.metric.name, "%")
-        # A rate has been divided by its time already.
+        # A rate is already divided by its time.
         timed = self._peaks is not None and not self._peaks.is_rate
         self.values = replace(values, timed=timed)
 
@@ -236,7 +235,7 @@ class _Cells:
         return Entry(filled(self.layout.rows), filled(self.layout.columns), value)
 
     def _totals(self) -> Iterator[Entry]:
-        """The whole of each trial: of its host's threads, or where they have none, its GPUs'."""
+        """The total of each trial: of its host threads or, if they have none, of its GPUs."""
         value: Value = self.layout.value if self.layout.value in COUNTS else "exclusive"
         whole = replace(self.values, value=value)
         found: dict[int, tuple[float, float | None]] = {}
@@ -277,7 +276,7 @@ class _Cells:
     def _keys(
         self, answer: Answer, names: dict[int, dict[TimerRow, str]]
     ) -> Iterator[tuple[Hashable, ...]]:
-        """The timers' labels of each row, in the order of the layout."""
+        """Labels of each row's timer, in the order of the layout."""
         table = answer.table
         columns: list[Iterable[Hashable]] = []
         for name in self.timer_names:
@@ -289,7 +288,7 @@ class _Cells:
         return zip(*columns, strict=True)
 
     def _names(self, found: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:
-        """Trial -> timer -> its name, matched between the columns: those of one row are one."""
+        """Trial -> timer -> its name, matched across columns, so that equal names share a row."""
         sides: dict[Labels, list[int]] = {}
         for trial in self.trials:
             sides.setdefault(self._columns(trial.id), []).append(trial.id)
@@ -310,14 +309,14 @@ class _Cells:
         return tuple(label or "" for label in found)
 
     def _share(self, trial: TrialRow, value: float, time_ns: float | None) -> float:
-        """In percent of the device's peak; the value itself where that was not asked for."""
+        """In percent of the device's peak, if requested; otherwise the value itself."""
         if self._peaks is None:
             return value
         return self._peaks.share(trial, value, time_ns, self.notes)
 
 
 def _spelled(keys: Iterable[Key]) -> dict[object, str]:
-    """A name for every key: the short one, where only one key has it."""
+    """A name for every key: the short name if it is unique."""
     distinct = {key.identity: key for key in keys}
     having: dict[str, int] = {}
     for key in distinct.values():

@@ -1,4 +1,4 @@
-"""A pivot as a view: labels down the side, one column a label across the top."""
+"""A pivot as a view: row labels, then one column per column label."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from taupy.report.pivot import ROW_DIMENSIONS, Made
 
 
 def view(made: Made, limit: int | None = None) -> View:
-    """The table; people see a label once, above the rows that share it.
+    """The table. In text, a label that several rows share is shown once.
 
     Args:
-        limit: rows under the same labels of trials; the largest stay.
+        limit: number of rows, the largest, under the same labels of trials.
     """
     layout = made.layout
     outer = next(
@@ -66,7 +66,7 @@ def _by(made: Made) -> str:
 
 
 def _kind(made: Made) -> tuple[Kind, str]:
-    """How cells are shown: alike in the whole table, so that they can be held side by side."""
+    """The format of cells, the same in the whole table, so that they are easy to compare."""
     found = {metric.unit for metric in made.metrics.values()}
     unit = next(iter(found)) if len(found) == 1 else ""
     kinds: dict[str, Kind] = {"ns": "time_ns", "B": "bytes", "call": "float", "%": "percent"}
@@ -86,6 +86,6 @@ def _spelled(label: Labels) -> str:
 
 
 def _heading(label: Labels) -> str:
-    """On one line, or on two, whatever the labels hold."""
+    """A heading on one or two lines, with control characters escaped."""
     names = [visible(name) for name in label]
     return "\n".join(names) if len(names) == 2 else _spelled(tuple(names))

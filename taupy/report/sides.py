@@ -1,4 +1,4 @@
-"""Which trials stand on which side of a comparison, and whether they may be compared."""
+"""The sides of a comparison, and whether they are comparable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: a trial, or runs of one kind."""
+    """One side of a comparison: a trial, or a set of repeated runs."""
 
     letter: str
     asked: str
@@ -29,15 +29,15 @@ class Side:
 
 
 def sides(db: ProfileDB, texts: Sequence[str], baseline: str | None = None) -> list[Side]:
-    """What the texts name: a side each. One text that names several trials: a side a trial.
+    """The sides that the arguments select.
 
-    `latest` is all runs of the last `taupy run --repeat`. A baseline comes first. Where it
-    holds trials of several applications, those of the application that it is held against
-    count.
+    One side per argument; a single argument that matches several trials gives one side per
+    trial. `latest` selects all runs of the last `taupy run --repeat`. A baseline comes first. If
+    it matches trials of several applications, those of the other sides' application count.
 
     Raises:
-        NoSuchTrial: a text names none.
-        UsageError: there is nothing to compare with.
+        NoSuchTrial: an argument matches no trial.
+        UsageError: there is only one side, or there are too many.
     """
     found = [(text, _trials(db, text)) for text in texts]
     if baseline is None and len(found) == 1 and len(found[0][1]) > 1:
@@ -46,13 +46,13 @@ def sides(db: ProfileDB, texts: Sequence[str], baseline: str | None = None) -> l
         found.insert(0, (baseline, _of_their_applications(db, baseline, found)))
     if len(found) < 2:
         raise UsageError(
-            "a comparison takes two trials or more: taupy compare A B, or "
+            "a comparison needs at least two trials: taupy compare A B, or "
             "taupy compare --baseline tag:NAME B"
         )
     if len(found) > len(LETTERS):
         raise UsageError(
-            f"{len(found)} sides are more than a table can show ({len(LETTERS)} at most); "
-            "`taupy pivot` shows many trials"
+            f"{len(found)} sides are too many for a comparison (maximum {len(LETTERS)}); use "
+            "`taupy pivot` for many trials"
         )
     return [
         Side(letter, text, trials) for letter, (text, trials) in zip(LETTERS, found, strict=False)
@@ -90,7 +90,7 @@ def both_sided(sides: Sequence[Side]) -> list[int]:
 
 
 def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
-    """What is known of how a trial was made: metadata, and what the trial itself says."""
+    """How a trial was measured: its metadata and attributes."""
     found = {row.name: row.value for row in query.trial_metadata(db, trial.id) if row.node is None}
     places = query.threads(db, trial.id)
     hosts = [place for place in places if place.kind != "stream"]
@@ -112,7 +112,7 @@ def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
 def obstacles(
     sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, str]]]
 ) -> tuple[list[comparable.Difference], list[tuple[str, comparable.Difference]]]:
-    """What differs between the sides, and what differs within one (its letter first).
+    """Differences between the sides, and differences within one side (its letter first).
 
     Args:
         facts: as `known` gives them.
@@ -131,17 +131,17 @@ def known(db: ProfileDB, sides: Sequence[Side]) -> list[list[dict[str, str]]]:
 
 
 def in_turns(first: Side, other: Side) -> bool:
-    """Were the runs of one side not all made before those of the other?"""
+    """Do the runs of the two sides overlap in time, that is, alternate?"""
     mine = [trial.started_at for trial in first.trials]
     others = [trial.started_at for trial in other.trials]
     return max(mine) >= min(others) and max(others) >= min(mine)
 
 
 def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
-    """Notes on what may make times differ, whatever the program did: turns, and a busy machine.
+    """Notes on other causes of different times: order of the runs, and a busy machine.
 
-    A program that became slower may itself wait more or less than before, so that another
-    share of CPU time says nothing of the machine alone: it is a note, and forbids nothing.
+    A changed share of CPU time may also come from the program itself, which may wait more or
+    less than before. It is therefore a note and does not prevent the comparison.
 
     Args:
         facts: as `known` gives them.
@@ -151,20 +151,20 @@ def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, s
     for side, known in zip(sides[1:], facts[1:], strict=True):
         if not in_turns(first, side) and len(first.trials) > 1 and len(side.trials) > 1:
             notes.append(
-                f"the runs of {first.letter} and {side.letter} were not made in turns: what "
-                "changed on the machine meanwhile counts as a difference between them"
+                f"the runs of {first.letter} and {side.letter} did not alternate: changes on the "
+                "machine between them look like differences of the program"
             )
         share = _cpu_share(side, known)
         if base is not None and share is not None and not 0.85 <= share / base <= 1.18:
             notes.append(
-                f"CPU time over elapsed time is {base:.2f} in {first.letter} and {share:.2f} in "
+                f"CPU time / elapsed time is {base:.2f} in {first.letter} and {share:.2f} in "
                 f"{side.letter}: a busier machine, or a program that waits more or less"
             )
     return notes
 
 
 def _cpu_share(side: Side, facts: Sequence[Mapping[str, str]]) -> float | None:
-    """CPU time over elapsed time, in the middle of the runs; None where it was not told."""
+    """Median of CPU time over elapsed time of the runs; None if unknown."""
     shares = []
     for trial, known in zip(side.trials, facts, strict=True):
         try:

@@ -1,4 +1,4 @@
-"""A sweep: trials over a parameter, asked from the database and put through `analysis/sweep.py`.
+"""A sweep: trials over a parameter, read from the database and analyzed by `analysis/sweep.py`.
 
     sweep = taupy.open("taupy.db").sweep(over="batch_size")
     sweep.totals(), sweep.routines(), sweep.phases(), sweep.imbalance()
@@ -6,8 +6,7 @@
     sweep.frame("routines")          any of them as a pandas frame
     sweep.plot("scaling.html")       .png, .svg or .html
 
-Commands and notebooks ask here; tables are made in `sweep_views.py`, pictures in
-`sweep_plot.py`.
+Commands and notebooks use this; `sweep_views.py` makes tables, `sweep_plot.py` pictures.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
 from taupy.profiledb.sweeps import OWN, SweptTrials, swept_trials
 from taupy.report.swept_values import PROGRAM, Measured, TimerKey, Where, measured, totals
+from taupy.units import several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ _MAY_LACK = ("share", "cumulative", "speedup", "efficiency", "pearson", "spearma
 
 
 class TotalRow(NamedTuple):
-    """What the whole program took at one value; see `analysis.sweep.Scaled`."""
+    """The whole program at one value; see `analysis.sweep.Scaled`."""
 
     series: str
     value: str
@@ -66,7 +66,7 @@ class TotalRow(NamedTuple):
 
 
 class TimerRow(NamedTuple):
-    """What a routine or phase took at one value. `share`: of the program's, 0 to 1."""
+    """A routine or phase at one value. `share`: of the program's total, 0 to 1."""
 
     series: str
     timer: str
@@ -83,9 +83,9 @@ class TimerRow(NamedTuple):
 
 
 class BalanceRow(NamedTuple):
-    """How evenly threads, nodes or GPUs shared a routine, in the middle run of a value.
+    """Load balance of a routine over threads, nodes or GPUs, in the median run of a value.
 
-    `timer` is empty for the program as a whole; see `analysis.sweep.Balance`.
+    `timer` is empty for the whole program; see `analysis.sweep.Balance`.
     """
 
     series: str
@@ -114,7 +114,7 @@ class CorrelationRow(NamedTuple):
 
 
 class OutlierRow(NamedTuple):
-    """A run, or a thread of one, that lies apart. `score`: modified z-score."""
+    """An outlier: a run, or a thread of a run. `score`: modified z-score."""
 
     series: str
     value: str
@@ -127,7 +127,7 @@ class OutlierRow(NamedTuple):
 
 
 class TopRow(NamedTuple):
-    """One of the routines in which most was spent at one value, exclusive."""
+    """One of the routines with the largest exclusive value at one value of the parameter."""
 
     series: str
     value: str
@@ -141,7 +141,7 @@ class TopRow(NamedTuple):
 
 
 def _mixed(found: SweptTrials) -> list[str]:
-    """A remark where trials of one value are no runs of one thing."""
+    """A note if trials with the same value of the parameter differ in other ways."""
     together: dict[tuple[str, str], list[dict[str, str]]] = {}
     for one in found.trials:
         together.setdefault((one.series, one.value), []).append(found.facts[one.trial.id])
@@ -157,8 +157,8 @@ def _mixed(found: SweptTrials) -> list[str]:
     ]
     more = f" and {len(apart) - 4} more" if len(apart) > 4 else ""
     return [
-        f"trials of one value of {visible(found.over)} differ in {', '.join(listed)}{more}, and "
-        "count as repeated runs all the same; name those that are meant"
+        f"trials with the same {visible(found.over)} differ in {', '.join(listed)}{more}, but are "
+        "treated as repeated runs; select trials to exclude some"
     ]
 
 
@@ -167,9 +167,9 @@ class Sweep:
 
     Attributes:
         over: the parameter; `counted` if it was counted in the trials.
-        metric: what is compared, with its unit.
+        metric: the metric, with its unit.
         scaling, across, baseline: see `taupy sweep --help`.
-        notes: what was left out and why.
+        notes: what was omitted, and why.
     """
 
     def __init__(
@@ -186,9 +186,9 @@ class Sweep:
         of: str | None = None,
     ) -> None:
         if scaling is not None and scaling not in SCALINGS:
-            raise UsageError(f"scaling is one of {', '.join(SCALINGS)}, not {scaling!r}")
+            raise UsageError(f"scaling must be one of {', '.join(SCALINGS)}, not {scaling!r}")
         if across is not None and across not in ACROSS:
-            raise UsageError(f"across is one of {', '.join(ACROSS)}, not {across!r}")
+            raise UsageError(f"across must be one of {', '.join(ACROSS)}, not {across!r}")
         found = swept_trials(db, over, selectors, failed=failed)
         self.over = over
         self._path = db.path
@@ -210,13 +210,13 @@ class Sweep:
         if not additive:
             self.across = "total"
             self.notes.append(
-                f"{visible(metric)} is a ratio: over threads it is that of their sums, and there "
-                "are no shares"
+                f"{visible(metric)} is a ratio: over threads it is the ratio of the sums, and it "
+                "has no shares"
             )
         self._additive = additive
         if lacking:
             self.notes.append(
-                f"{len(lacking)} trials without {visible(metric)} left out "
+                f"omitted {several(len(lacking), 'trial')} without {visible(metric)} "
                 f"({', '.join(map(str, lacking[:10]))})"
             )
         swept = {one.trial.id: one for one in found.trials}
@@ -228,28 +228,28 @@ class Sweep:
         self.values = in_order([one.swept.value for one in self._measured])
         self.series = list(dict.fromkeys(one.swept.series for one in self._measured))
         if len(self.values) < 2:
-            raise UsageError(f"only one value of {over} has {metric}: a sweep needs two at least")
+            raise UsageError(f"only one value of {over} has {metric}: a sweep needs at least two")
         if baseline is not None and baseline not in self.values:
             raise UsageError(
-                f"there is no {over} = {baseline} to be the baseline (there are: "
+                f"no trial has {over} = {baseline} for a baseline (values: "
                 f"{', '.join(self.values)})"
             )
         self.baseline = baseline if baseline is not None else self.values[0]
 
     def _note_part(self, of: str | None, found: SweptTrials) -> None:
-        """What of the program is looked at."""
+        """Note which part of the program is measured."""
         if any(run.trimmed for run in self._measured):
             self.notes.append(
-                f"imports and start-up are left out: --of {PROGRAM} measures all, --of NAME a "
+                f"without imports and start-up: --of {PROGRAM} includes them, --of NAME selects a "
                 "routine or phase"
             )
         elif of is not None and of != PROGRAM:
-            self.notes.append(f"of {visible(of)} and what it calls")
+            self.notes.append(f"only {visible(of)} and everything it calls")
             having = {run.swept.trial.id for run in self._measured}
             if left := [one.trial.id for one in found.trials if one.trial.id not in having]:
-                trials = "1 trial" if len(left) == 1 else f"{len(left)} trials"
                 self.notes.append(
-                    f"{trials} without {visible(of)} left out ({', '.join(map(str, left[:10]))})"
+                    f"omitted {several(len(left), 'trial')} without {visible(of)} "
+                    f"({', '.join(map(str, left[:10]))})"
                 )
 
     def __repr__(self) -> str:
@@ -276,7 +276,7 @@ class Sweep:
         return [TotalRow(series, *row) for series in self.series for row in self._totals[series]]
 
     def routines(self) -> list[TimerRow]:
-        """The same by routine, exclusive; those that took most at any value come first."""
+        """The same by routine, exclusive; the largest at any value come first."""
         return self._by_timer("exclusive", phases=False)
 
     def phases(self) -> list[TimerRow]:
@@ -284,7 +284,7 @@ class Sweep:
         return self._by_timer("inclusive", phases=True)
 
     def top(self, most: int | None = 10) -> list[TopRow]:
-        """The routines in which most was spent, value by value, summed over threads."""
+        """The largest routines at each value, summed over threads."""
         rows = []
         for series in self.series:
             for value in self.values:
@@ -319,10 +319,10 @@ class Sweep:
         return rows
 
     def imbalance(self) -> list[BalanceRow]:
-        """Load over host threads, nodes and GPUs: the program, then routine by routine.
+        """Load balance over host threads, nodes and GPUs: the program, then each routine.
 
-        Of each value the run in the middle is taken. A routine counts on the threads that
-        ran it. Rows come by value, what could be won most first.
+        Uses the median run of each value. A routine counts on the threads that ran it. Rows are
+        ordered by value, then by possible gain.
         """
         rows = []
         for series in self.series:
@@ -333,7 +333,7 @@ class Sweep:
         return rows
 
     def correlation(self) -> list[CorrelationRow]:
-        """Facts of the trials against the total, the largest routines, other metrics' totals."""
+        """Correlate metadata with the total, the largest routines, and other metrics' totals."""
         names = sorted({name for facts in self._facts.values() for name in facts})
         facts: dict[str, list[str | None]] = {
             name: [self._facts[one.swept.trial.id].get(name) for one in self._measured]
@@ -362,7 +362,7 @@ class Sweep:
         return sorted(rows, key=lambda row: row.fact != self.over)
 
     def outliers(self) -> list[OutlierRow]:
-        """Runs that lie apart from the others of their value, and threads within a run."""
+        """Outliers among the runs of a value, and among the threads of a run."""
         rows = []
         for series in self.series:
             for value in self.values:
@@ -391,16 +391,16 @@ class Sweep:
     # --- other forms ----------------------------------------------------------
 
     def rows(self, part: Part) -> list[Any]:
-        """The rows of one of the operations by its name."""
+        """The rows of an operation, by its name."""
         if part not in PARTS:
-            raise UsageError(f"there is no {part!r}: {', '.join(PARTS)}")
+            raise UsageError(f"unknown part {part!r}: use one of {', '.join(PARTS)}")
         found: list[Any] = getattr(self, part)()
         return found
 
     def frame(self, part: Part = "totals") -> pd.DataFrame:
-        """One of the operations as a frame; its columns are the fields of its rows.
+        """An operation as a frame; its columns are the fields of its rows.
 
-        Values are in `attrs["unit"]`; shares and efficiencies run from 0 to 1.
+        Values have the unit `attrs["unit"]`; shares and efficiencies are between 0 and 1.
         """
         import pandas as pd
 
@@ -415,11 +415,11 @@ class Sweep:
         return frame
 
     def plot(self, path: str | os.PathLike[str], most: int = 8) -> None:
-        """Write the picture of the sweep: PNG, SVG or a self-contained HTML page.
+        """Write a picture of the sweep: PNG, SVG or a self-contained HTML page.
 
         Args:
-            path: its ending says which: .png, .svg or .html.
-            most: routines shown one by one.
+            path: the suffix determines the format: .png, .svg or .html.
+            most: number of routines shown individually.
         """
         from taupy.report.sweep_plot import write
 
@@ -433,7 +433,7 @@ class Sweep:
         ]
 
     def _other_metrics(self) -> dict[str, list[float | None]]:
-        """Totals of all other metrics that were measured, each in every trial."""
+        """Totals of all other metrics that were measured in every trial."""
         ids = [one.swept.trial.id for one in self._measured]
         with ProfileDB.open(self._path) as db:
             found = totals(db, ids)
@@ -444,7 +444,7 @@ class Sweep:
         }
 
     def _total(self, run: Measured) -> float:
-        """One number for the trial's threads."""
+        """Combine the values of a trial's threads."""
         threads = run.threads or run.streams
         if self.across == "max":
             return float(max(threads.values(), default=0.0))
@@ -452,7 +452,7 @@ class Sweep:
             return sum(threads.values()) / max(len(threads), 1)
         if self.metric.unit in _TIMES:
             return float(sum(threads.values()))
-        # Counters of the GPU and of the host add up.
+        # Counters of the GPU and the host are added.
         return run.whole if run.whole == run.whole else 0.0
 
     def _by_timer(
@@ -494,7 +494,7 @@ class Sweep:
                 TimerRow(
                     *(series, key[1], key[0], row.value, row.runs, median(calls[row.value])),
                     *(row.median, row.minimum, row.maximum, share),
-                    # A routine that did not run at the baseline has nothing to be held against.
+                    # A routine that did not run at the baseline has no reference.
                     *((row.speedup, row.efficiency) if baseline else (None, None)),
                 )
             )
@@ -529,8 +529,8 @@ class Sweep:
 
 
 def _alike(threads: dict[str, float]) -> list[tuple[str, float]]:
-    """Threads that may be held against each other: where nodes have several, the first
-    one of each, which waits for the others, is left out."""
+    """Comparable threads: if nodes have several, the first of each node, which waits for the
+    others, is omitted."""
     firsts = [place for place in threads if place.endswith(".0.0")]
     several = len(firsts) < len(threads)
     return [
@@ -539,7 +539,7 @@ def _alike(threads: dict[str, float]) -> list[tuple[str, float]]:
 
 
 def _says_the_same(texts: Sequence[str | None], values: Sequence[str]) -> bool:
-    """Words that stand for the parameter, such as a command line with it."""
+    """Metadata that repeats the parameter, such as a command line with its value."""
     pairs = set(zip(texts, values, strict=True))
     same = len(pairs) == len(set(texts)) == len(set(values))
     return same and any(text is None or as_number(text) is None for text in texts)

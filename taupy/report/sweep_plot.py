@@ -1,8 +1,7 @@
 """The picture of a sweep: time, speed-up, where the time went, speed-up by routine.
 
-matplotlib draws it, imported when a picture is asked for, without a window and without
-the network. The HTML page holds the picture as SVG with the page's own colours, so that
-it follows the reader's light or dark theme, and the tables beneath it.
+matplotlib draws it without a window; it is imported on demand. The HTML page contains the picture
+as SVG in the page's colours, so that it follows the reader's light or dark theme, and the tables.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Told apart by people who see few colours, on white and on black (after Okabe and Ito).
+# Distinguishable with colour-vision deficiency, on white and on black (after Okabe and Ito).
 _COLORS = (
     *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
     *("#8f7fd8", "#7f9c2f", "#b07a4f", "#4fb0a5"),
@@ -40,17 +39,17 @@ _STEPS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
 def write(sweep: Sweep, path: str, most: int = 8) -> None:
-    """Write the picture; the file's ending says which kind.
+    """Write the picture; the suffix determines the format.
 
     Raises:
-        UsageError: the ending is none of .png, .svg, .html.
+        UsageError: the suffix is not .png, .svg or .html.
         TaupyError: matplotlib is missing, or the file cannot be written.
     """
     kind = path.rpartition(".")[2].lower()
     if kind not in ("png", "svg", "html"):
-        raise UsageError(f"a picture's file ends in .png, .svg or .html, not {path!r}")
+        raise UsageError(f"the picture's file name must end in .png, .svg or .html, not {path!r}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of letters that its fonts do not have
+        warnings.simplefilter("ignore")  # about characters missing in its fonts
         content = _drawn(sweep, kind, most)
     try:
         with open(path, "wb") as file:
@@ -78,7 +77,7 @@ def _svg(drawn: Figure) -> str:
     import matplotlib
 
     data = io.BytesIO()
-    # Without a date: the same sweep gives the same file.
+    # Without a date, so that the same sweep gives the same file.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "taupy"}):
         drawn.savefig(data, format="svg", metadata={"Date": None, "Creator": "taupy"})
     return data.getvalue().decode()
@@ -88,7 +87,7 @@ def _svg(drawn: Figure) -> str:
 
 
 def figure(sweep: Sweep, most: int = 8, *, title: bool = True) -> Figure:
-    """The sweep as a matplotlib figure; `title`: with one above it."""
+    """The sweep as a matplotlib figure; `title`: whether it has one."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -128,7 +127,7 @@ def _dress(axes: Axes) -> None:
 
 
 def _draw_whole_markers(axes: Axes) -> None:
-    """Markers at the edge of the axes are drawn whole; what a cut axis leaves out stays out."""
+    """Draw markers at the edge of the axes whole; points beyond a cut axis stay hidden."""
     low, high = sorted(axes.get_ylim())
     for line in list(axes.get_lines()):
         xs, ys = (list(map(float, values)) for values in line.get_data())  # type: ignore[arg-type]
@@ -144,7 +143,7 @@ def _draw_whole_markers(axes: Axes) -> None:
 
 
 def _places(sweep: Sweep, axes: Axes) -> dict[str, float]:
-    """Where each value stands on the axis: numbers by size, powers evenly, words in a row."""
+    """Positions on the axis: numbers by size, powers evenly spaced, words in order."""
     numbers = [as_number(value) for value in sweep.values]
     axes.set_xlabel(_text(sweep.over))
     if any(number is None for number in numbers):
@@ -163,7 +162,7 @@ def _places(sweep: Sweep, axes: Axes) -> dict[str, float]:
 
 
 def _grows_by_factors(values: list[float]) -> bool:
-    """1, 2, 4, 8 rather than 1, 2, 3, 4: the middle one is nearer to the geometric mean."""
+    """1, 2, 4, 8 rather than 1, 2, 3, 4: the middle value is near the geometric mean."""
     least, largest = min(values), max(values)
     if least <= 0 or largest / least < 8:
         return False
@@ -174,7 +173,7 @@ def _grows_by_factors(values: list[float]) -> bool:
 
 
 def _scale(sweep: Sweep, largest: float) -> tuple[str, float]:
-    """The axis's unit and what values are divided by."""
+    """The axis's unit and the divisor of values."""
     if sweep.metric.unit != "ns":
         return sweep.metric.unit or "count", 1.0
     return next(((unit, step) for unit, step in _STEPS if largest >= step), ("ns", 1.0))
@@ -208,14 +207,14 @@ def _draw_totals(sweep: Sweep, axes: Axes) -> None:
         )
     axes.set_ylim(bottom=0)
     if any(row.runs > 1 for row in rows):
-        axes.set_title("The program: median, and from least to most")
+        axes.set_title("The program: median, minimum to maximum")
     if len(sweep.series) > 1:
         axes.legend(fontsize=8)
 
 
 def _draw_speedup(sweep: Sweep, axes: Axes) -> None:
     places = _places(sweep, axes)
-    axes.set_title(f"Speed-up against {_text(sweep.over)}={_text(sweep.baseline, 16)}")
+    axes.set_title(f"Speed-up relative to {_text(sweep.over)}={_text(sweep.baseline, 16)}")
     axes.set_ylabel("speed-up")
     start = as_number(sweep.baseline)
     if sweep.scaling != "none" and start is not None and start > 0:
@@ -259,9 +258,9 @@ def _draw_speedup(sweep: Sweep, axes: Axes) -> None:
 
 
 def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
-    """Bars: what was spent at each value, by routine, over all threads."""
+    """Bars: exclusive values at each value, by routine, over all threads."""
     series = sweep.series[0]
-    axes.set_title("Where it went" + (f" ({_text(series, 30)})" if series else ", over threads"))
+    axes.set_title("By routine" + (f" ({_text(series, 30)})" if series else ", over threads"))
     axes.set_xlabel(_text(sweep.over))
     rows = [row for row in sweep.top(None) if row.series == series]
     weight: dict[tuple[Where, str], float] = {}
@@ -299,7 +298,7 @@ def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
     handles, labels = axes.get_legend_handles_labels()
     made = axes.get_figure()
     assert made is not None
-    legend = made.legend(  # for both pictures below
+    legend = made.legend(  # for both charts below
         handles, labels, fontsize=8, loc="outside lower center", ncols=3, frameon=False
     )
     for text in legend.get_texts():
@@ -307,7 +306,7 @@ def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
 
 
 def _draw_routines(sweep: Sweep, axes: Axes, most: int) -> None:
-    """Lines: the speed-up of each of the largest routines."""
+    """Lines: speed-up of each of the largest routines."""
     series = sweep.series[0]
     axes.set_title("Speed-up by routine" + (f" ({_text(series, 30)})" if series else ""))
     axes.set_ylabel("speed-up")
@@ -344,13 +343,13 @@ def _draw_routines(sweep: Sweep, axes: Axes, most: int) -> None:
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
     cut = max([_CUT, *(high for high in [_ideal(sweep)] if high is not None)])
-    if low < 1 / cut or high > cut:  # a routine that is all but gone hides the others
+    if low < 1 / cut or high > cut:  # a routine that has almost vanished would hide the others
         axes.set_ylim(max(low, 1 / cut) / 1.1, min(high, cut) * 1.1)
         axes.set_title(axes.get_title() + f", cut at {units.number(cut)}")
 
 
 def _ideal(sweep: Sweep) -> float | None:
-    """The largest speed-up that there should be, None where there is no scaling."""
+    """The largest expected speed-up; None without a scaling."""
     numbers = [as_number(value) for value in sweep.values]
     start = as_number(sweep.baseline)
     if sweep.scaling == "none" or start is None or start <= 0:
@@ -359,12 +358,12 @@ def _ideal(sweep: Sweep) -> float | None:
 
 
 def _name(where: Where, timer: str) -> str:
-    # A leading underscore would keep the name out of the legend.
+    # matplotlib hides names with a leading underscore from the legend.
     return "\u200a" + _text(f"{timer} (GPU)" if where == "gpu" else timer)
 
 
 def _text(name: str, longest: int = _LONGEST_NAME) -> str:
-    """A name as matplotlib takes it: one line, nothing of it mathematics."""
+    """A name for matplotlib: one line, with `$` escaped."""
     text = visible(name)
     if len(text) > longest:
         text = text[: longest - 3] + "..."
@@ -409,7 +408,7 @@ p.note {{ color: var(--quiet); margin: 0.4rem 0; }}
 
 
 def page(sweep: Sweep, svg: str, most: int) -> str:
-    """One HTML page that needs nothing else."""
+    """A self-contained HTML page."""
     from taupy.pprof import cells
     from taupy.report.sweep_views import view
 

@@ -1,4 +1,4 @@
-"""A sweep as tables: a long one for programs, values side by side for people."""
+"""A sweep as tables: long format for CSV and JSON, values side by side for people."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.report.sweep import PARTS, Part, Sweep, TimerRow
 
 SIDE_BY_SIDE = 10
-"""So many values of the parameter stand beside each other in a table for people."""
+"""Maximum number of values side by side in a table for people."""
 
 
 def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
     """One operation as a table.
 
     Args:
-        limit: rows of routines (of each value, for top and imbalance); None for all.
+        limit: number of routines (per value, for top and imbalance); None for all.
         people: for text and Markdown, otherwise for CSV and JSON.
     """
     assert part in PARTS
@@ -33,7 +33,7 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
 
 
 def _value(sweep: Sweep) -> tuple[Kind, str]:
-    """How people see values of the metric, and what CSV adds to a column's name."""
+    """The format of values for people, and the suffix of a column's name in CSV."""
     unit = sweep.metric.unit
     suffix = unit.replace("/", "_per_").replace(" ", "_")
     kind: Kind = "time_ns" if unit == "ns" else "bytes" if unit == "B" else "float"
@@ -46,10 +46,10 @@ def _start(sweep: Sweep) -> list[Column]:
 
 
 def _own(sweep: Sweep, row: Sequence[Cell], value: int | None = 1) -> list[Cell]:
-    """The row without its series where there is only one, numbers as numbers.
+    """The row, without its series if there is only one, with numbers as numbers.
 
     Args:
-        value: where the parameter's value stands.
+        value: index of the parameter's value.
     """
     cells = list(row)
     if value is not None and all(as_number(text) is not None for text in sweep.values):
@@ -91,16 +91,16 @@ def _totals(sweep: Sweep, limit: int | None, people: bool) -> View:
         cells: list[Cell] = [*row[:-1], *([_percent(row.efficiency)] if scaling else [])]
         rows.append(_rounded(_own(sweep, cells), columns, people))
     notes = [
-        f"{_across(sweep)}; speed-up is the median at {sweep.over}={sweep.baseline} over the "
-        "median here" + (f" ({sweep.scaling} scaling)" if scaling else "")
+        f"{_across(sweep)}; speed-up: median at {sweep.over}={sweep.baseline} divided by the "
+        "median at this value" + (f" ({sweep.scaling} scaling)" if scaling else "")
     ]
     if not scaling and all(as_number(value) is not None for value in sweep.values):
-        notes.append("no efficiency: say --scaling strong or weak if the parameter is a resource")
+        notes.append("no efficiency: add --scaling strong or weak if the parameter is a resource")
     return View(f"SWEEP over {sweep.over}: {_what(sweep)}", columns, rows, [*notes, *sweep.notes])
 
 
 def _across(sweep: Sweep) -> str:
-    """What stands for the threads of a trial."""
+    """How the threads of a trial are combined."""
     return {
         "max": "the longest thread of each run",
         "mean": "the mean over threads of each run",
@@ -109,7 +109,7 @@ def _across(sweep: Sweep) -> str:
 
 
 def _rounded(cells: list[Cell], columns: Sequence[Column], people: bool) -> list[Cell]:
-    """Ratios with three digits behind the point, for people."""
+    """Ratios with three decimals, for people."""
     if not people:
         return cells
     ratios = ("speedup", "pearson", "spearman", "explained", "score")
@@ -246,13 +246,13 @@ def _correlation(sweep: Sweep, limit: int | None, people: bool) -> View:
     found = sweep.correlation()
     kept = found if limit is None else found[:limit]
     notes = [
-        "explained: share of the variance; a correlation is no cause, and with many facts some "
-        "go together by chance"
+        "explained: share of the variance; correlation is not causation, and with many facts "
+        "some correlate by chance"
     ]
     if len(kept) < len(found):
         notes.append(f"{len(kept)} of {len(found)} pairs; --limit shows more")
     if not found:
-        notes = ["too few trials, or nothing that varies: a correlation takes 4 trials at least"]
+        notes = ["too few trials, or nothing varies: a correlation needs at least 4 trials"]
     rows = [_rounded(list(row), columns, people) for row in kept]
     return View(f"CORRELATION of exclusive {_what(sweep)} with metadata", columns, rows, notes)
 
@@ -269,7 +269,7 @@ def _outliers(sweep: Sweep, limit: int | None, people: bool) -> View:
         Column("score", "float", "z-score"),
     ]
     rows = [_rounded(_own(sweep, list(row)), columns, people) for row in sweep.outliers()]
-    notes = ["modified z-score beyond 3.5, among 5 runs or threads at least"]
+    notes = ["modified z-score above 3.5, among at least 5 runs or threads"]
     if not rows:
         notes.append("none")
     return View(f"OUTLIERS, {_what(sweep)}", columns, rows, notes)
@@ -293,5 +293,5 @@ def _top(sweep: Sweep, limit: int | None, people: bool) -> View:
         name = row.timer if row.where == "host" else f"{row.timer} (GPU)"
         shares = [_percent(row.share), _percent(row.cumulative)]
         rows.append(_own(sweep, [*row[:7], *shares, name]))
-    notes = ["medians over runs, summed over threads; share: of all that all threads spent"]
+    notes = ["medians over runs, summed over threads; share: of the total over all threads"]
     return View(f"TOP ROUTINES, exclusive {_what(sweep)}", columns, rows, notes)

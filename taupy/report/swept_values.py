@@ -1,4 +1,4 @@
-"""What the trials of a sweep measured: timers over threads, asked for in one statement."""
+"""Values of the trials of a sweep, by timer and thread, from one query."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Spent(NamedTuple):
     """A value of a timer over threads.
 
     Attributes:
-        threads: node, context and value of each thread that has one.
-        total: of all threads, 0 where there are none; of a ratio, that of the sums.
+        threads: node, context and value of each thread that has a value.
+        total: over all threads, 0 if there are none; for a ratio, the ratio of the sums.
     """
 
     threads: list[tuple[int, int, float]]
     total: float
 
     def joined(self, across: Literal["max", "mean", "total"]) -> float:
-        """One number for all threads."""
+        """Combine the values of all threads."""
         if not self.threads:
             return 0.0
         if across == "max":
@@ -55,13 +55,13 @@ class SweptTimer:
 
 @dataclass(slots=True)
 class Measured:
-    """What one trial's threads measured.
+    """Totals of one trial's threads.
 
     Attributes:
-        threads: the largest inclusive value of each host thread, as `node.0.thread`.
-        streams: the exclusive values of each stream of a GPU together.
-        whole: all exclusive values together; NaN where there are none.
-        trimmed: imports and start-up were left out.
+        threads: largest inclusive value of each host thread, by `node.0.thread`.
+        streams: sum of exclusive values of each GPU stream.
+        whole: sum of all exclusive values; NaN if there are none.
+        trimmed: imports and start-up were omitted.
     """
 
     swept: SweptTrial
@@ -74,20 +74,20 @@ class Measured:
 
 
 PROGRAM = "program"
-"""What a sweep may be of, beside a routine or phase: all, with imports and start-up."""
+"""Value of `of` for the whole program, including imports and start-up."""
 
 
 def measured(
     db: ProfileDB, meant: Meant, trials: Mapping[int, SweptTrial], of: str | None = None
 ) -> list[Measured]:
-    """What these trials measured, in their order; a trial in which `of` did not run is left out.
+    """Values of these trials, in order; a trial in which `of` did not run is omitted.
 
     Args:
-        of: a routine or phase, with all that ran below it; `PROGRAM` for everything; None
-            for everything but imports and start-up.
+        of: a routine or phase, with everything it called; `PROGRAM` for everything; None for
+            everything except imports and start-up.
 
     Raises:
-        UsageError: `of` is no routine of the trials, or may be any of several.
+        UsageError: `of` matches no routine of the trials, or several.
     """
     answer = metrics.of_meant(db, meant, ("trial", "thread", "timer"))
     timers = answer.table.labels["timer"]
@@ -157,7 +157,7 @@ def _add_threads(found: Mapping[int, Measured], answer: Answer) -> None:
 
 
 def totals(db: ProfileDB, trials: Sequence[int]) -> dict[tuple[str, str], dict[int, float]]:
-    """(name, unit) of each metric that was measured -> all exclusive values of each trial."""
+    """(name, unit) of each measured metric -> sum of exclusive values of each trial."""
     having: dict[tuple[str, str], list[int]] = {}
     for trial, there in metrics_of(db, trials).items():
         for name, (_, unit) in there.items():

@@ -1,11 +1,11 @@
-"""A metric's values in trials of the database, the threads of each trial taken together.
+"""A metric's values in trials of the database, with each trial's threads combined.
 
     values = TrialValues.of(db, trials, "ipc", "exclusive", over="mean")
     for answer in values.answers("timer", where="host"):
         values.runs(answer, names)          # by trial: values and calls under these names
 
-All trials are asked at once; only those in which the metric means something else are asked
-apart. What comparisons and pivots are made of.
+All trials are queried at once, except those in which the metric has another meaning. Comparisons
+and pivots are built on this.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Value = Literal[
 VALUES: tuple[Value, ...] = get_args(Value)
 
 COUNTED = "first(counted_time, time)"
-"""The time in which the counters of a call path were read."""
+"""The time during which the counters of a call path were read."""
 
 
 class Runs(NamedTuple):
-    """A trial's values under keys.
+    """A trial's values by key.
 
     Attributes:
-        values: NaN is left out.
-        times: in which the metric was measured, ns, where that was asked for.
+        values: without NaN.
+        times: time in ns during which the metric was measured, if requested.
     """
 
     values: dict[Hashable, float]
@@ -54,11 +54,11 @@ class TrialValues:
     """One value of a metric in some trials.
 
     Attributes:
-        meant: what the metric means in the trials that have it.
+        meant: meaning of the metric in the trials that have it.
         missing: trials that do not have it.
-        over: how a trial's threads become one. The mean is over the threads on which the
-            metric was measured; of a ratio, it is the ratio of the sums.
-        timed: the time in which the metric was measured comes with it.
+        over: how to combine a trial's threads. The mean is over the threads on which the metric
+            was measured; for a ratio, it is the ratio of the sums.
+        timed: also query the time during which the metric was measured.
     """
 
     db: ProfileDB
@@ -82,11 +82,11 @@ class TrialValues:
         """Find the metric in the trials.
 
         Args:
-            lenient: some of the trials need not have it.
+            lenient: accept trials without the metric.
 
         Raises:
-            MissingMetric: a trial does not have it, or none has.
-            UsageError: it has another unit in another trial.
+            MissingMetric: a trial lacks the metric, or (lenient) all trials do.
+            UsageError: the metric has different units in different trials.
         """
         trial_facts.with_room(db)
         ids = list(dict.fromkeys(trial_ids))
@@ -98,17 +98,17 @@ class TrialValues:
 
     @property
     def metric(self) -> Metric:
-        """With its unit, which is the same in all trials."""
+        """The metric with its unit, which is the same in all trials."""
         return self.meant[0].metric.metric
 
     @property
     def additive(self) -> bool:
-        """Values of parts add up to that of the whole; of a ratio they do not."""
+        """Do values of parts add up to that of the whole? Those of a ratio do not."""
         return all(one.metric.additive for one in self.meant)
 
     @property
     def is_measured(self) -> bool:
-        """Measured in all trials, derived in none."""
+        """Is the metric measured in all trials, derived in none?"""
         return all(one.metric.source == "measured" for one in self.meant)
 
     @property
@@ -117,13 +117,13 @@ class TrialValues:
 
     @property
     def stored(self) -> Literal["inclusive", "exclusive"]:
-        """Which of the metric's values is needed."""
+        """The values of the metric that are needed."""
         return "inclusive" if self.value.startswith("inclusive") else "exclusive"
 
     # --- questions ---------------------------------------------------------------
 
     def limits(self, groups: Sequence[str], names: Sequence[str]) -> list[Condition]:
-        """Only timers in one of these groups, and with one of these patterns in their names."""
+        """The same for timers in one of these groups whose names match one of these patterns."""
         found = [Condition("group", tuple(groups))] if groups else []
         if names:
             tests = [name_test(pattern) for pattern in names]
@@ -143,14 +143,14 @@ class TrialValues:
         limits: Sequence[Condition] = (),
         calls: bool = True,
     ) -> list[Answer]:
-        """The rows that have the metric, by trial and these dimensions (and thread, of "max").
+        """The rows that have the metric, by trial and these dimensions (for "max", by thread).
 
         Args:
-            where: only the host's threads, or only the GPUs' streams.
-            calls: these are needed, too; the sums of values alone are twice as quick.
+            where: restrict to host threads or to GPU streams.
+            calls: include numbers of calls, which takes twice as long.
 
         Returns:
-            One answer for all trials in which the metric means the same.
+            One answer for each group of trials in which the metric has the same meaning.
         """
         thread = ("thread",) if self.over == "max" else ()
         by = tuple(dict.fromkeys(("trial", *thread, *by)))
@@ -169,7 +169,7 @@ class TrialValues:
         return found
 
     def column(self, trial_id: int) -> dict[int, float]:
-        """A measured metric's value by call path in one trial: without calls, it is quick."""
+        """A measured metric by call path in one trial, without calls, which is fast."""
         (meant,) = [one for one in self.meant if trial_id in one.trials]
         meant = meant._replace(trials=(trial_id,))
         table = metrics.of_meant(self.db, meant, ("callpath",), counted=(self.stored,)).table
@@ -182,11 +182,11 @@ class TrialValues:
     def runs(
         self, answer: Answer, keys: Sequence[Hashable], where: Where | None = None
     ) -> dict[int, Runs]:
-        """The trials' values under keys.
+        """The trials' values by key.
 
         Args:
-            keys: of each row of the answer; None for a row that does not count.
-            where: what the answer was asked for with.
+            keys: key of each row of the answer; None for a row that does not count.
+            where: the restriction with which the answer was requested.
         """
         codes, trials = answer.table.codes, answer.table.labels["trial"]
         threads = codes.get("thread", codes["trial"])
@@ -212,7 +212,7 @@ class TrialValues:
         return found
 
     def totals(self, where: Where | None = None) -> dict[int, float]:
-        """Of each trial all calls, or else all exclusive values together."""
+        """The total of each trial: of calls, or else of exclusive values."""
         value = self.value if self.value in COUNTS else "exclusive"
         whole = replace(self, value=value, timed=False)
         found: dict[int, float] = {}
@@ -227,13 +227,13 @@ class TrialValues:
         return sums.subroutines() if self.value == "subroutines" else sums.values(self.stored)
 
     def _joined(self, before: float | None, number: float) -> float:
-        """Of two threads of a trial."""
+        """Combine the values of two threads of a trial."""
         if before is None:
             return number
         return before + number if self.value in COUNTS else max(before, number)
 
     def _finish(self, runs: Runs, trial_id: int, where: Where | None) -> None:
-        """What divides: threads of a mean, calls."""
+        """The divisor: number of threads for a mean, or calls."""
         if not self.additive or self.value in COUNTS:
             return
         values = runs.values
@@ -248,7 +248,7 @@ class TrialValues:
                     del values[key]
 
     def _thread_counts(self, where: Where | None) -> dict[int, int]:
-        """On how many threads of each trial the metric was measured."""
+        """Number of threads of each trial on which the metric was measured."""
         if where not in self._threads:
             counts: dict[int, int] = {}
             for meant in self.meant:

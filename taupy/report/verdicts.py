@@ -1,4 +1,4 @@
-"""What repeated runs say of a comparison's rows: more than noise, or not, or too few to tell."""
+"""Verdicts on a comparison's rows from repeated runs: a real change, noise, or too few runs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When a difference counts.
+    """When a difference is significant.
 
     Attributes:
-        alpha: the chance of one or more false alarms among all rows of a table.
-        min_effect: a smaller relative change is the same, however sure it is.
-        min_share: rows below this part of the whole (over all runs) are not tested: they
-            matter little, and cost the others certainty.
+        alpha: probability of one or more false alarms among all rows of a table.
+        min_effect: smaller relative changes count as "same", however certain.
+        min_share: rows below this share of the whole (over all runs) are not tested: they matter
+            little and reduce the power for other rows.
     """
 
     alpha: float = ALPHA
@@ -37,17 +37,16 @@ class Rule:
 
 
 _FEW_PAIRS = 400
-"""Of more pairs of runs, intervals are worked out for the rows that are tested only."""
+"""With more pairs of runs than this, only tested rows get intervals."""
 
 
 class Verdict(NamedTuple):
-    """Of one row and one side against the first.
+    """Verdict on one row of one side, compared with the first side.
 
     Attributes:
-        p: of the row by itself; `adjusted` for all that were tested with it. None where
-            it was not tested.
-        interval: of the ratio.
-        word: empty where it was not tested.
+        p: p-value of the row alone; `adjusted` for all rows tested. None if not tested.
+        interval: confidence interval of the ratio.
+        word: empty if not tested.
     """
 
     p: float | None
@@ -57,7 +56,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
-    """By key; only rows for which there are several runs of both sides."""
+    """Verdicts by key, for rows with several runs on both sides."""
     comparison = answer.comparison
     rows = [row for row in comparison.rows if _repeated(row, side)]
     whole = comparison.totals
@@ -70,7 +69,7 @@ def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
     if tested:
         counts = len(tested[0].runs[0]), len(tested[0].runs[side])
         if significance.can_tell(*counts, rule.alpha):
-            # Several sides against the first are as many chances of a false alarm.
+            # Each comparison with the first side is another chance of a false alarm.
             others = comparison.sides - 1
             found = significance.tested(
                 [row.runs[0] for row in tested], [row.runs[side] for row in tested], rule.correction
@@ -98,12 +97,12 @@ def _repeated(row: Row[Hashable], side: int) -> bool:
 
 
 def _complete(row: Row[Hashable], side: int) -> bool:
-    """Has every run a value? A test needs them all."""
+    """Does every run have a value? A test needs all of them."""
     return all(math.isfinite(value) for value in (*row.runs[0], *row.runs[side]))
 
 
 def _middle(row: Row[Hashable], side: int) -> float:
-    """Over all runs of both sides, so that the choice does not depend on which is which."""
+    """Computed over all runs of both sides, so that the choice does not depend on the labels."""
     values = [*row.runs[0], *row.runs[side]]
     return sum(values) / len(values)
 
@@ -130,10 +129,10 @@ def _word(
 
 
 def too_few(sides: Sequence[int], alpha: float) -> str | None:
-    """The remark on too few runs; None where there are enough.
+    """A note on too few runs; None if there are enough.
 
     Args:
-        sides: how many trials each side has.
+        sides: number of trials of each side.
     """
     first, *others = sides
     fewest = min(others)
@@ -142,8 +141,8 @@ def too_few(sides: Sequence[int], alpha: float) -> str | None:
     needed = significance.runs_needed(alpha)
     if first == fewest == 1:
         return (
-            "one run per side: changes cannot be told from noise; "
-            f"`taupy run --repeat {needed}` makes enough runs for both sides"
+            "one run per side: changes cannot be distinguished from noise; "
+            f"use `taupy run --repeat {needed}` for both sides"
         )
     smallest = significance.smallest_p(first, fewest)
     return (

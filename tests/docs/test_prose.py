@@ -65,17 +65,10 @@ PHRASES = {
 NOT_YET = {
     "taupy/analysis/": "not yet: questions are being reworked",
     "taupy/collectors/": "not yet: the GPU side is being reworked",
-    "taupy/commands/candidates.py": "not yet: questions are being reworked",
-    "taupy/commands/compare.py": "not yet: questions are being reworked",
-    "taupy/commands/pivot.py": "not yet: questions are being reworked",
-    "taupy/commands/pprof.py": "not yet: questions are being reworked",
-    "taupy/commands/roofline": "not yet: the rooflines are being reworked",
     "taupy/formats/": "not yet: the formats are being reworked",
     "taupy/instrument/": "not yet: the engine is being reworked",
-    "taupy/pprof/": "not yet: questions are being reworked",
     "taupy/profiledb/": "not yet: questions are being reworked",
     "taupy/record/": "not yet: the record room is being reworked",
-    "taupy/report/": "not yet: questions are being reworked",
     "taupy/roofline/": "not yet: the rooflines are being reworked",
     "taupy/session.py": "not yet: the record room is being reworked",
 }

@@ -75,7 +75,7 @@ def test_what_is_there_stays_unless_force_is_used(database, capsys):
     assert Path("x.csv").read_text().startswith("node,")
     assert main(["export", "1", "--format", "tau", "-o", "folder", "--force"]) == 2
     assert main(["export", "1", "-o", "folder", "--format", "csv", "--force"]) == 2
-    assert "holds other files (mine); it is not replaced" in capsys.readouterr().err
+    assert "contains other files (mine); not replaced" in capsys.readouterr().err
     assert Path("folder/mine").read_text() == "mine"
     Path("folder/mine").rename("folder/profile.0.0.0")
     assert main(["export", "1", "--format", "tau", "-o", "folder", "--force"]) == 0
@@ -179,7 +179,7 @@ def test_small_call_paths_are_folded_where_it_is_asked_for(runs):
         assert done.returncode == 0, done.stderr
         text = (runs.folder / target).read_text()
         assert ("(folded call paths)" in text) == bool(options)
-        assert ("call paths were folded" in done.stderr) == bool(options)
+        assert ("folded " in done.stderr) == bool(options)
     for options, said in (
         (("--format", "json", "--min-share", "1"), "go with pprof, speedscope"),
         (("--format", "collapsed", "--min-share", "101"), "from 0 to 100"),

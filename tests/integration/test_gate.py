@@ -75,7 +75,7 @@ def test_a_spent_budget_leaves_the_gate_undecided(gate, tmp_path):
 def test_a_run_that_fails_is_no_evidence(gate):
     done = gate("--baseline", "prog.py 1 1", "--fail-on", "time > +5%", "--", "prog.py", "x", "1")
     assert done.returncode == 1
-    assert "pair 1: the candidate ended with exit code 1; nothing is judged" in done.stderr
+    assert "pair 1: the candidate failed with exit code 1; the gate cannot judge" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,7 @@ def test_of_several_metrics_without_time_pprof_asks_which(state, capsys):
     capsys.readouterr()
     assert main(["pprof"]) != 0
     said = capsys.readouterr().err
-    assert "has no metric 'time'; say which one to show: --metric NAME, of PAPI_FP_INS" in said
+    assert "has no metric 'time'; choose one with --metric NAME (it has: PAPI_FP_INS" in said
     assert main(["pprof", "--metric", "PAPI_TOT_CYC"]) == 0
     assert "(metric PAPI_TOT_CYC)" in capsys.readouterr().out
 

@@ -77,7 +77,7 @@ def events(tmp_path_factory):
         [sys.executable, "p.py"], capture_output=True, text=True, cwd=folder, check=True
     )
     assert done.stdout == plain.stdout
-    assert "analytic: flop and bytes are those that the shapes of BLAS calls imply" in done.stderr
+    assert "analytic: flop and bytes are derived from the shapes of BLAS calls" in done.stderr
     sums = {}
     with ProfileDB.open(folder / "t.db") as db:
         for row in query.user_events(db, 1):
@@ -127,4 +127,4 @@ def test_without_it_nothing_is_put_in_between(tmp_path):
 def test_the_plain_engine_says_that_it_cannot(tmp_path):
     done = run(tmp_path, "--metrics", "analytic", "--engine", "python")
     assert done.returncode == 0
-    assert "analytic: operations of BLAS calls are told by compiled code" in done.stderr
+    assert "analytic: counting BLAS calls needs taupy's compiled library" in done.stderr

@@ -204,12 +204,16 @@ def test_tensor_flop_come_back_through_nsights_form(folder, capsys, precision):
     [
         (("4",), 1, "without hardware counters: taupy run -m taupy.count SCRIPT"),
         (("4", "--of", "kernel"), 1, "taupy run --metrics roofline SCRIPT"),
-        (("1", "-o", "roof.gif"), 2, "an output ends in .png, .svg, .pdf, .html, .csv, .json"),
+        (
+            ("1", "-o", "roof.gif"),
+            2,
+            "the file name must end in .png, .svg, .pdf, .html, .csv, .json",
+        ),
         (("1", "-o", "no/where.csv"), 2, "cannot be written"),
         (("1", "--level", "L1"), 2, ""),
         (("1", "--peak", "fp128"), 2, "no peak 'fp128' (it has:"),
         (("1", "--latency", "soon"), 2, "a time such as 4.2us"),
-        (("1", "--timer", "nothing*"), 2, "no kernel is named like 'nothing*' (2 are there"),
+        (("1", "--timer", "nothing*"), 2, "no kernel matches 'nothing*' (the trial has 2"),
         (("1", "--sweep", "batch"), 2, "no point has a parameter 'batch'"),
         (("1", "--ceilings", "GTX 285"), 2, "no GPU that a datasheet is known of"),
         (("1", "--export", "xml", "f"), 2, "--export takes ncu-csv or ert-json"),
@@ -232,7 +236,7 @@ def test_time_charts_need_roofs(folder, capsys):
         add_profile(db, profile)
     assert "no ceilings of Unheard-of GPU are known" in taupy(capsys, "latest").out
     said = refused(capsys, "latest", "-o", "x.png", "--chart", "time", code=2)
-    assert "needs a compute roof and a DRAM roof of Unheard-of GPU" in said
+    assert "needs a compute roof and a DRAM roof for Unheard-of GPU" in said
 
 
 def test_a_program_without_counters_is_counted_by_its_shapes(runs):

@@ -236,7 +236,7 @@ def test_sampling_and_counting_of_kernels_are_two_runs(gpu):
     done = gpu.run("print(1)", "--pm-sampling", "sm_active", "--pm-interval", "1")
     assert done.returncode == 0  # a number alone is milliseconds
     for options, said in (
-        (("--pm-interval", "1ms"), "name what to sample with it"),
+        (("--pm-interval", "1ms"), "--pm-interval needs --pm-sampling NAMES"),
         (("--pm-sampling", "sm_active", "--pm-interval", "1us"), "from 50us to 60s"),
         (("--pm-sampling", "sm_active", "--pm-interval", "fast"), "such as 1ms or 100us"),
     ):

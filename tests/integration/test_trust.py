@@ -330,7 +330,7 @@ def test_a_second_user_cannot_plant_a_run_in_the_shared_temporary_folder(victim)
     database = str(victim.home / "taupy.db")
     done = victim.python("-m", "taupy", "run", "--db", database, "-c", "def f(): pass\nf()")
     assert done.returncode == 1
-    assert "no folder for the running profile can be made" in done.stderr
+    assert "cannot create a folder for the running profile" in done.stderr
     assert f"{planted} belongs to user {OTHER}" in done.stderr
     assert done.stderr.count("\n") == 1
     done = victim.python("-m", "taupy", "trials", "--db", database)

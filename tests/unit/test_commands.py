@@ -40,11 +40,11 @@ def test_a_program_without_a_command_is_told_how_it_is_run(capsys, tmp_path, mon
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["pprof", "--sumary", "mean"], "there is no option --sumary; did you mean --summary?"),
-        (["pprof", "1", "two words"], "there is no place for two words"),
+        (["pprof", "--sumary", "mean"], "unknown option --sumary; did you mean --summary?"),
+        (["pprof", "1", "two words"], "unexpected argument two words"),
         (["trials", "--csv", "--json"], "not allowed with argument"),
         (["compare", "1", "2", "--min-share=x"], "'x' is not a percentage from 0 to 100"),
-        (["run", "--depht", "3", "prog.py"], "there is no option --depht"),
+        (["run", "--depht", "3", "prog.py"], "unknown option --depht"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(line, said, capsys):

@@ -146,7 +146,7 @@ def test_the_evidence_tells_who_launched_a_kernel(database, capsys):
     add_profile(database, gpu_profile(5))
     answer = shown(capsys, "--metric", "time")
     assert answer["rows"][0]["evidence"].startswith(
-        "launched by step [{train.py}{5}]; its launches allow an occupancy of 0.5, by registers"
+        "launched by step [{train.py}{5}]; occupancy limited to 0.5, by registers"
     )
 
 
@@ -178,7 +178,9 @@ def test_the_roofs_rank_by_what_they_would_allow(database, capsys, refused):
     same = shown(capsys, "--ceilings", "NVIDIA Test GPU")
     assert same["rows"] == answer["rows"]
     assert "'X1' is no file, no source" in refused("--ceilings", "X1", code=2)
-    assert "goes with --metric roofline" in refused("--metric", "gld", "--ceilings", "X1", code=2)
+    assert "--ceilings needs --metric roofline" in refused(
+        "--metric", "gld", "--ceilings", "X1", code=2
+    )
 
 
 @pytest.fixture
@@ -195,13 +197,13 @@ def refused(capsys):
 def test_what_cannot_be_ranked_is_refused_in_one_line(database, refused):
     assert "has no metric 'nix'" in refused("--metric", "nix")
     said = refused("--group", "phase", code=2)
-    assert "no routine with that metric is in group 'phase'" in said
-    assert "do not go with --metric roofline" in refused(
+    assert "no routine in group 'phase' has that metric" in said
+    assert "cannot be combined with --metric roofline" in refused(
         "--metric", "roofline", "--target", "1", code=2
     )
     assert "0 or more" in refused("--limit=-1", code=2)
     add_profile(database, profile_of(host(call("f", 1, {"misses": 3})), number=9))
-    assert "no usual ratio; say which with --metric (it has: misses)" in refused("2")
+    assert "none of the usual ratios; choose one with --metric (it has: misses)" in refused("2")
     assert "no time to rank by" in refused("2", "--metric", "misses", "--order", "product")
 
 

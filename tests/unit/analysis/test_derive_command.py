@@ -59,7 +59,7 @@ def test_a_definition_is_made_shown_used_and_deleted(taupy, database):
 
 def test_what_is_replaced_or_missing_is_said(taupy):
     assert "in place" not in taupy("derive", "add", "a", "gld * 2").err
-    assert "it replaces gld * 2 (database)" in taupy("derive", "add", "a", "gld * 3").err
+    assert "this replaces gld * 2 (database)" in taupy("derive", "add", "a", "gld * 3").err
     said = taupy("derive", "add", "b", "nix * 2").err
     assert "note: trial 1 has no metric 'nix'" in said and "--metrics nix" not in said
     said = taupy("derive", "add", "c", "bytes_l2 / calls").err
@@ -93,7 +93,7 @@ def test_options_may_stand_before_the_name(taupy):
         (["show", "nix"], 1, "no derived metric 'nix' (available: warps_per_inst"),
         (["delete", "ipc"], 1, "no derived metric 'ipc' of its own (it has: none)"),
         (["nix"], 2, "'nix' is not an action"),
-        (["list", "--unit", "s"], 2, "need `taupy derive add"),
+        (["list", "--unit", "s"], 2, "apply to `taupy derive add"),
         (["sql", "ipc"], 1, "no metric 'inst_executed'"),
     ],
 )
@@ -137,7 +137,7 @@ def test_every_view_of_pprof_takes_a_ratio(taupy):
 @pytest.mark.parametrize(
     ("arguments", "code", "part"),
     [
-        (["--where", "ipc <"], 2, "is no condition: write METRIC < NUMBER"),
+        (["--where", "ipc <"], 2, "is not a condition: write METRIC < NUMBER"),
         (["--where", "gld > 1e9"], 1, "no routine of trial 1 has gld > 1e+09"),
         (["--where", "nix > 1"], 1, "no metric 'nix'"),
         (["--where", "gld > 1", "--filter", "relu"], 2, "--filter and to each --where"),

@@ -251,7 +251,7 @@ def test_brackets_in_a_pattern_are_themselves():
     [
         ({"x": 3}, "neither a pattern nor a list"),
         ({"x": ["a", 3]}, "neither a pattern nor a list"),
-        ({"x": "/(/"}, "no regular expression"),
+        ({"x": "/(/"}, "not a regular expression"),
         ({r"x\2": "/(a)/"}, "no group 2"),
     ],
 )

@@ -456,6 +456,6 @@ def test_what_is_installed_is_told(monkeypatch):
         "ok",
         "13.4.0, for `taupy run --cupti-backend python`",
     )
-    assert "is not for this driver's CUDA 12" in doctor_gpu._cupti_python(12)[2]
+    assert "does not match this driver's CUDA 12" in doctor_gpu._cupti_python(12)[2]
     monkeypatch.setattr(cupti_python_check, "problem", lambda: "it is not here")
     assert doctor_gpu._cupti_python(13)[1] == "note"

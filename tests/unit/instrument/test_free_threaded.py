@@ -22,7 +22,7 @@ def test_a_run_is_refused_in_one_line_that_says_why(tmp_path, engine):
     assert refused.returncode == 1
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     assert refused.stderr == (
-        "taupy: this Python is a free-threaded build, which taupy cannot measure: without the GIL "
+        "taupy: this Python is a free-threaded build, which taupy cannot measure: without the GIL, "
         "threads would miscount each other's calls; run the program with "
         f"{version}, the build with the GIL\n"
     )

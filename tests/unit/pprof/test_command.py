@@ -286,37 +286,37 @@ def test_how_the_trial_was_measured_stands_beneath(stored, pprof):
             "taupy: trial 1 has no metric 'flop' (it has: time); near it: flop_rate; "
             "`taupy derive` lists what can be derived",
         ),
-        (["--thread", "0.0.5"], "taupy: there is no thread '0.0.5' (there is: 0.0.0, 0.0.1)"),
-        (["--node", "4"], "taupy: there is no node 4 (there is: 0)"),
-        (["--group", "GPU"], "taupy: there is no group 'GPU' (there is: PYTHON, TAUPY)"),
+        (["--thread", "0.0.5"], "taupy: no thread matches '0.0.5' (the trial has: 0.0.0, 0.0.1)"),
+        (["--node", "4"], "taupy: no node 4 (the trial has: 0)"),
+        (["--group", "GPU"], "taupy: no group 'GPU' (the trial has: PYTHON, TAUPY)"),
         (
             ["--callers", "forwards"],
-            "taupy: no routine answers to 'forwards' (7 names, such as Net.forward [{net.py}{3}], "
+            "taupy: no routine matches 'forwards' (7 names, such as Net.forward [{net.py}{3}], "
             "read [{data.py}{7}]); "
             "`taupy pprof -l` lists them",
         ),
         (
             ["--group", "TAUPY", "--filter", "main"],
-            "taupy: no routine is both in a group of --group and answers to a --filter",
+            "taupy: no routine is in a group of --group and matches a --filter",
         ),
         (
             ["--events", "--filter", "heap"],
-            "taupy: trial 1 has no such user event on these threads "
+            "taupy: trial 1 has no matching user event on these threads "
             "(its user events: Batch loss, Resident Memory)",
         ),
         (
             ["--tree", "--by", "file"],
-            "taupy: --tree and --by are different views: ask for one at a time",
+            "taupy: --tree and --by are different views: choose one",
         ),
-        (["--depth", "2"], "taupy: --depth and --min-share are of the call tree: add --tree"),
+        (["--depth", "2"], "taupy: --depth and --min-share apply to the call tree: add --tree"),
         (
             ["-v", "--tree"],
-            "taupy: stddev over threads orders TAU's tables: it does not go with --tree",
+            "taupy: --sort stddev applies to TAU's tables, not to --tree",
         ),
         (
             ["-f", "profile"],
-            "taupy: -f names profile files, and a trial is in the database: choose it with TRIAL, "
-            "and the database with --db",
+            "taupy: -f names profile files in TAU; here, choose a trial with TRIAL and a database "
+"with --db",
         ),
     ],
 )  # fmt: skip
@@ -408,4 +408,4 @@ def test_a_terminal_shows_25_rows_and_the_sum_of_the_others(stored, pprof, monke
 
 def test_all_rows_and_some_rows_contradict_each_other(stored, refused):
     stored(many_routines())
-    assert "--all shows all rows and --limit some" in refused("--all", "-n", "3", code=2)
+    assert "--all and --limit cannot be combined" in refused("--all", "-n", "3", code=2)

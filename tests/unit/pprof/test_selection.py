@@ -55,9 +55,9 @@ def test_threads_are_named_by_node_context_and_thread():
 
 def test_a_thread_that_is_not_there_is_refused_with_those_that_are():
     assert refusal(chosen, "0.0.9") == (
-        "there is no thread '0.0.9' (there is: 0.0.0, 0.0.1, 0.1.7, 1.0.0)"
+        "no thread matches '0.0.9' (the trial has: 0.0.0, 0.0.1, 0.1.7, 1.0.0)"
     )
-    assert refusal(chosen, nodes=(3,)) == "there is no node 3 (there is: 0, 1)"
+    assert refusal(chosen, nodes=(3,)) == "no node 3 (the trial has: 0, 1)"
     for wrong in ("x", "0.0.0.0", "-1", "", "²"):
         assert "write NODE.CONTEXT.THREAD" in refusal(chosen, wrong)
 
@@ -80,14 +80,14 @@ def test_a_glob_is_the_whole_of_a_name_and_brackets_are_letters():
 
 def test_between_slashes_stands_a_regular_expression():
     assert meant(r"/^(len$|main\b)/") == ["main", "len"]
-    assert "is no regular expression" in refusal(name_test, "/(/")
+    assert "is not a regular expression" in refusal(name_test, "/(/")
 
 
 def test_groups_count_whatever_their_letters_size():
     assert meant(groups=("python_c",)) == ["len"]
     assert meant(groups=("PHASE", "PYTHON_C")) == ["Net.forward", "len"]
     assert refusal(meant, groups=("GPU",)) == (
-        "there is no group 'GPU' (there is: PHASE, PYTHON, PYTHON_C)"
+        "no group 'GPU' (the trial has: PHASE, PYTHON, PYTHON_C)"
     )
 
 
@@ -97,7 +97,7 @@ def test_without_a_wish_there_is_no_test():
 
 def test_a_name_that_is_not_there_is_refused_with_what_comes_close():
     assert refusal(meant, "Net.forwrad") == (
-        "no routine answers to 'Net.forwrad' (5 names, such as Net.forward [{net.py}{3}], "
+        "no routine matches 'Net.forwrad' (5 names, such as Net.forward [{net.py}{3}], "
         "Loss.forward [{net.py}{9}]); `taupy pprof -l` lists them"
     )
 
@@ -113,11 +113,11 @@ def test_one_routine_is_found_by_any_name_that_only_it_has():
 
 def test_of_several_routines_all_are_named():
     assert refusal(one_routine, ROWS, "forward") == (
-        "'forward' may be any of 2 routines: Loss.forward [{net.py}{9}], "
+        "'forward' matches 2 routines: Loss.forward [{net.py}{9}], "
         "Net.forward [{net.py}{3}]; give the full name of one"
     )
-    assert "may be any of 2" in refusal(one_routine, ROWS, "<module>")
-    assert "no routine answers" in refusal(one_routine, ROWS, "mai")
+    assert "matches 2 routines" in refusal(one_routine, ROWS, "<module>")
+    assert "no routine matches" in refusal(one_routine, ROWS, "mai")
 
 
 def test_a_refusal_is_one_line_whatever_the_names_hold():

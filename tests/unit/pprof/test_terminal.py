@@ -139,14 +139,14 @@ def test_a_narrow_window_shortens_names_and_leaves_out_whole_columns(width):
     row = next(line for line in lines if line.startswith(" 50.0"))
     assert "…" in row and row.endswith("end") and "slower" in row
     assert len(row.split()[-1]) >= 12  # of the name, enough to know it by
-    note = " ".join(made[made.index("note: too narrow") :].split()) if "too narrow" in made else ""
+    note = " ".join(made[made.index("note: not shown") :].split()) if "not shown" in made else ""
     for heading, value in [("Started (UTC)", "2026-11-21 10:43:51"), ("Number 4", " 4 ")]:
         assert (heading in note) != (value in row)
 
 
 def test_room_around_numbers_is_given_up_before_a_name_is_cut():
     made = shown(WIDE, width=80 + len(WIDE.rows[0][-1]))
-    assert WIDE.rows[0][-1] in made and "too narrow" not in made
+    assert WIDE.rows[0][-1] in made and "not shown" not in made
 
 
 @pytest.mark.parametrize(

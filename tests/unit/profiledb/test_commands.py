@@ -89,7 +89,7 @@ def test_an_empty_database_says_how_to_fill_it(taupy):
     ProfileDB.open("empty.db", create=True).close()
     code, text, _ = taupy("trials", "--db", "empty.db")
     assert code == 0
-    assert "holds no trials; `taupy run SCRIPT` adds one" in text
+    assert "has no trials; `taupy run SCRIPT` adds one" in text
 
 
 def test_rename_tag_and_untag(taupy):
@@ -105,7 +105,7 @@ def test_rename_tag_and_untag(taupy):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["trials", "rename", "mnist", "x"], 2, "names 2 trials"),
+        (["trials", "rename", "mnist", "x"], 2, "matches 2 trials"),
         (["trials", "rename", "1"], 2, "write: taupy trials rename TRIAL NAME"),
         (["trials", "rename", "1", ""], 2, "must not be empty"),
         (["trials", "delete", "", "--yes"], 2, "an empty text names no trial"),
@@ -113,7 +113,7 @@ def test_rename_tag_and_untag(taupy):
         (["trials", "untag", "1", "x"], 1, r"has no tag 'x' (tags: none)"),
         (["trials", "show", "1", "2"], 2, "one trial at a time"),
         (["trials", "delete"], 2, "name the trials"),
-        (["trials", "--yes"], 2, "need `taupy trials delete"),
+        (["trials", "--yes"], 2, "apply to `taupy trials delete"),
         (["trials", "delete", "nothing"], 1, "no trial matches 'nothing'"),
         (["trials", "--db", "none.db"], 1, "there is no database"),
         (["query", "DROP TABLE trial"], 2, "queries may only read"),

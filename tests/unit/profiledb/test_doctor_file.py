@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 def test_a_sound_file_is_called_so(capsys):
     assert main(["doctor", "a.db"]) == 0
     text = capsys.readouterr().out
-    assert "nothing is wrong: 1 trial, all laws hold" in text
+    assert "no problems: 1 trial, all invariants hold" in text
     assert "throttled: f" in text
 
 

@@ -150,7 +150,7 @@ def test_a_miss_among_many_lists_the_last(db):
 
 @pytest.mark.parametrize("text", ["latest", "1", "x"])
 def test_an_empty_database_says_how_to_fill_it(db, text):
-    with pytest.raises(NoSuchTrial, match="holds no trials; `taupy run SCRIPT` adds one"):
+    with pytest.raises(NoSuchTrial, match="has no trials; `taupy run SCRIPT` adds one"):
         selector.one(db, text)
 
 

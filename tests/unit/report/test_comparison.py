@@ -87,7 +87,7 @@ def test_latest_is_all_runs_that_were_repeated_together(db):
 
 
 def test_one_trial_is_no_comparison(pair):
-    with pytest.raises(UsageError, match="two trials or more"):
+    with pytest.raises(UsageError, match="at least two trials"):
         sides(pair, ["1"])
     with pytest.raises(NoSuchTrial):
         sides(pair, ["1", "nothing"])
@@ -196,9 +196,9 @@ def test_a_table_of_patterns_joins_routines(pair):
 
 
 def test_a_value_that_does_not_go_with_the_rows_is_refused(pair):
-    with pytest.raises(UsageError, match="'mean' is no value of a routine"):
+    with pytest.raises(UsageError, match="rows by routine have no value 'mean'"):
         asked(pair, ["1", "2"], value="mean")
-    with pytest.raises(UsageError, match="'exclusive' is no value of a event"):
+    with pytest.raises(UsageError, match="rows by event have no value 'exclusive'"):
         asked(pair, ["1", "2"], by="event")
 
 
@@ -281,7 +281,7 @@ def test_runs_that_were_not_made_in_turns_are_told(db):
         return circumstances(pair, facts)
 
     (note,) = notes((a, b), (c, d))
-    assert "not made in turns" in note
+    assert "did not alternate" in note
     assert notes((a, c), (b, d)) == []
 
 
@@ -298,7 +298,7 @@ def test_a_busier_machine_is_told_in_turns_or_not(db):
         return circumstances(pair, [[free, free], [busy, busy]])
 
     turns, share = notes((a, b), (c, d))
-    assert "not made in turns" in turns
+    assert "did not alternate" in turns
     assert "1.00 in A and 0.50 in B" in share
     assert notes((a, c), (b, d)) == [share]
     assert circumstances(apart[:2], [[free], [free]]) == []

@@ -91,10 +91,10 @@ def test_a_pivot(db):
 @pytest.mark.parametrize("wrong", [{"by": "x"}, {"value": "x"}, {"match": "x"}, {"over": "x"}])
 def test_a_word_that_is_none_is_refused_and_the_others_are_named(db, wrong):
     (name,) = wrong
-    with pytest.raises(UsageError, match=f"{name} is one of .*, not 'x'"):
+    with pytest.raises(UsageError, match=f"{name} must be one of .*, not 'x'"):
         db.compare(1, 2, **wrong)
     if name != "by":
-        with pytest.raises(UsageError, match=f"{name} is one of"):
+        with pytest.raises(UsageError, match=f"{name} must be one of"):
             db.pivot(**wrong)
 
 

@@ -140,7 +140,7 @@ def test_each_device_is_held_against_its_own_peak(database, pivot):
 def test_a_device_without_a_known_peak_is_said_and_not_zero(capsys):
     main(["pivot", "--rows", "kernel", "--cell", "flop_fp32", "--peak", "1", "2"])
     out = capsys.readouterr().out
-    assert "no peak is known for fp32 of Tesla K80" in out
+    assert "no peak known for fp32 of Tesla K80" in out
     assert "peak fp32 of NVIDIA H200: 6.7e+13 flop/s, datasheet" in out
     assert "K80" not in out.splitlines()[2]
 
@@ -166,12 +166,15 @@ def test_trials_without_the_metric_are_left_out_and_named(database, capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--rows", "librari"), "'librari' is no label of these trials"),
-        (("--rows", "gpu"), "gpu cannot stand in rows and in columns"),
+        (("--rows", "librari"), "'librari' is not a label of these trials"),
+        (("--rows", "gpu"), "gpu cannot be in both rows and columns"),
         (("--cell", "nope"), "has no metric 'nope'"),
         (("--baseline", "B200"), "none of the columns (NVIDIA H200, Tesla K80)"),
-        (("--rows", "kernel", "--cell", "time", "--peak"), "a peak is of operations or bytes"),
-        (("--rows", "kernel", "--cell", "duration"), "a duration is of a trial"),
+        (
+            ("--rows", "kernel", "--cell", "time", "--peak"),
+            "peaks exist for operations and bytes only",
+        ),
+        (("--rows", "kernel", "--cell", "duration"), "trials have a duration"),
         (("nothing",), "no trial matches 'nothing'"),
     ],
 )

@@ -236,7 +236,7 @@ def test_runs_of_one_value_that_are_of_different_things_are_told():
         )
     )
     (note,) = sweep(over="n").notes
-    assert "trials of one value of n differ in library (jax, torch)" in note
+    assert "trials with the same n differ in library (jax, torch)" in note
     assert sweep("meta.library=jax", over="n").notes == []
 
 
@@ -296,7 +296,7 @@ def test_metrics_that_some_trials_lack_and_ratios():
         ("1", 100, 1),
         ("2", 300, pytest.approx(1 / 3)),
     ]
-    assert found.notes == ["1 trials without inst left out (3)"]
+    assert found.notes == ["omitted 1 trial without inst (3)"]
     with pytest.raises(TaupyError, match="no metric 'nothing'"):
         sweep(over="n", metric="nothing")
 
@@ -304,13 +304,13 @@ def test_metrics_that_some_trials_lack_and_ratios():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "say which parameter"),
+        ((), "name the parameter"),
         (("--over", "m"), "no trial has metadata 'm' (what differs between them: n;"),
-        (("--over", "n", "--baseline", "3"), "no n = 3 to be the baseline (there are: 1, 2, 4)"),
+        (("--over", "n", "--baseline", "3"), "no trial has n = 3 for a baseline (values: 1, 2, 4)"),
         (("--over", "n", "1"), "all 1 trials have n = 1"),
         (("--over", "n", "nothing"), "no trial matches 'nothing'"),
         (("--over", "n", "--show", "x"), "--show takes"),
-        (("--over", "n", "--limit", "0"), "from 1"),
+        (("--over", "n", "--limit", "0"), "at least 1"),
         (("--over", "n", "--plot", "x.pdf"), "ending in .png, .svg or .html"),
         (("--over", "n", "--plot", "no/x.png"), "no/x.png cannot be written"),
     ],
@@ -485,7 +485,7 @@ def test_imports_and_start_up_are_left_out_of_a_sweep(trained):
     assert {row.timer for row in found.routines()} == {
         "main", "train_epoch [{p.py}{7}]", "work [{p.py}{3}]"
     }  # fmt: skip
-    assert any("imports and start-up are left out" in note for note in found.notes)
+    assert any("without imports and start-up" in note for note in found.notes)
     whole = sweep(over="n", of="program")
     assert medians(whole.totals()) == [700 + 30 + 9100 + 1041, 700 + 30 + 2100 + 541]
     assert not whole.notes
@@ -499,7 +499,7 @@ def test_a_sweep_of_a_routine_is_of_all_that_it_calls(trained):
         ("train_epoch [{p.py}{7}]", "1"): (1001, 2), ("train_epoch [{p.py}{7}]", "2"): (501, 2),
         ("work [{p.py}{3}]", "1"): (40, 2), ("work [{p.py}{3}]", "2"): (40, 2),
     }  # fmt: skip
-    with pytest.raises(UsageError, match="no routine answers to 'validate'"):
+    with pytest.raises(UsageError, match="no routine matches 'validate'"):
         sweep(over="n", of="validate")
 
 
@@ -507,4 +507,4 @@ def test_trials_without_the_routine_are_left_out_of_its_sweep(trained):
     fill(trial(3, 1, [10], n=3))
     found = sweep("1", "2", "3", over="n", of="train_epoch")
     assert found.values == ["1", "2"]
-    assert "1 trial without train_epoch left out (3)" in found.notes
+    assert "omitted 1 trial without train_epoch (3)" in found.notes
