@@ -71,13 +71,15 @@ Node = Number | Name | Binary | Function
 
 _TOKEN = re.compile(
     r"\s*(?:"
-    r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])(?:\s*\[(?P<unit>[^\[\]]*)\])?"
+    r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])(?:\s*\[[^\[\]]*\])?)"
     r'|"(?P<quoted>[^"]+)"'
     r"|(?P<name>[A-Za-z_][\w.:]*)"
     r"|(?P<sign>[-+*/(),])"
     r"|(?P<end>$)"
+    r"|(?P<unknown>\S)"
     r")"
 )
+_LEVELS: tuple[tuple[Operator, ...], ...] = (("+", "-"), ("*", "/"))
 
 
 def parse(text: str) -> Node:
@@ -147,10 +149,8 @@ class _Parser:
     """Recursive descent; `_kind`, `_text` are the token that comes next."""
 
     def __init__(self, text: str) -> None:
-        self._source = text
-        self._at = 0
-        self._depth = 0
-        self._parts = 0
+        self._tokens = _TOKEN.finditer(text)
+        self._depth = self._parts = 0
         self._advance()
 
     def whole(self) -> Node:
@@ -160,53 +160,43 @@ class _Parser:
         return node
 
     def _advance(self) -> None:
-        found = _TOKEN.match(self._source, self._at)
-        if found is None:
-            blank = len(self._source[self._at :]) - len(self._source[self._at :].lstrip())
-            self._start = self._at + blank
-            self._kind, self._text = "unknown", self._source[self._start]
+        self._token = next(self._tokens)
+        self._kind = self._token.lastgroup or "end"
+        self._text = self._token[self._kind]
+        if self._kind == "unknown":
             self._refuse("a metric, a number, an operator or a parenthesis")
-        self._kind = found.lastgroup or "end"
-        self._unit = found["unit"] or ""
-        if self._unit or self._kind == "unit":
-            self._kind = "number"
-        self._text = found[self._kind] or ""
-        self._start = found.start(self._kind)
-        self._at = found.end()
 
     def _refuse(self, expected: str) -> NoReturn:
-        there = f"'{self._text}'" if self._kind != "end" else "the end"
+        stands = "the end" if self._kind == "end" else f"'{self._text}'"
         raise UsageError(
-            f"the expression '{self._source}' is not understood: at character "
-            f"{self._start + 1} stands {there} and not {expected}"
+            f"the expression '{self._token.string}' is not understood: at character "
+            f"{self._token.start(self._kind) + 1} stands {stands} and not {expected}"
         )
 
-    def _is(self, signs: str) -> bool:
+    def _is(self, *signs: str) -> bool:
         return self._kind == "sign" and self._text in signs
 
     def _sum(self) -> Node:
         self._depth += 1
         if self._depth > DEEPEST:
             raise UsageError(f"an expression has {DEEPEST} parentheses in each other at most")
-        node = self._product()
-        while self._is("+-"):
-            operator: Operator = "+" if self._text == "+" else "-"
-            self._advance()
-            node = Binary(operator, node, self._product())
+        node = self._binary(0)
         self._depth -= 1
         return node
 
-    def _product(self) -> Node:
-        node = self._signed()
-        while self._is("*/"):
-            operator: Operator = "*" if self._text == "*" else "/"
+    def _binary(self, level: int) -> Node:
+        """Operators of one precedence; those of higher ones first."""
+        if level == len(_LEVELS):
+            return self._signed()
+        node = self._binary(level + 1)
+        while operator := next(filter(self._is, _LEVELS[level]), None):
             self._advance()
-            node = Binary(operator, node, self._signed())
+            node = Binary(operator, node, self._binary(level + 1))
         return node
 
     def _signed(self) -> Node:
         negative = False
-        while self._is("+-"):
+        while self._is("+", "-"):
             negative ^= self._text == "-"
             self._advance()
         node = self._single()
@@ -220,7 +210,8 @@ class _Parser:
         if self._parts > MOST:
             raise UsageError(f"an expression has {MOST} metrics and numbers at most")
         if self._kind == "number":
-            number = Number(float(text), self._unit.strip())
+            digits, _, unit = text.partition("[")
+            number = Number(float(digits), unit.removesuffix("]").strip())
             if number.value == float("inf"):
                 self._refuse("a number that a computer can hold")
             self._advance()
