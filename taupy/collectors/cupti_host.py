@@ -99,7 +99,8 @@ _SupportedChips = parameters(
 )  # fmt: skip
 _Initialize = parameters(
     "Initialize", ("profilerType", c_int), ("pChipName", c_char_p),
-    ("pCounterAvailabilityImage", c_void_p), _HOST,
+    ("pCounterAvailabilityImage", c_void_p), _HOST, ("pSinglePassMetricSetName", c_char_p),
+    older_end="pHostObject",  # CUDA 12.6 to 13.1
 )  # fmt: skip
 _Deinitialize = parameters("Deinitialize", _HOST)
 _BaseMetrics = parameters(
@@ -113,6 +114,7 @@ _SubMetrics = parameters(
 _MetricProperties = parameters(
     "MetricProperties", _HOST, ("pMetricName", c_char_p), ("pDescription", c_char_p),
     ("pHwUnit", c_char_p), ("pDimUnit", c_char_p), ("metricType", c_int),
+    ("metricCollectionScope", c_int), older_end="metricType",  # CUDA 12.6 to 13.0
 )  # fmt: skip
 _AddMetrics = parameters(
     "AddMetrics", _HOST, ("ppMetricNames", _NAMES), ("numMetrics", c_size_t)

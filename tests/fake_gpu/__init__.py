@@ -5,8 +5,8 @@ taupy's collector is loaded by the driver's first cuInit, subscribes to the play
 its callbacks, buffers, records and counters as from NVIDIA's. So a real `taupy run` of a real
 program goes from end to end, and misbehaves where it is told to.
 
-All of it is written against NVIDIA's headers, and as strict as NVIDIA's library was seen to be:
-parameters must have a size that the played version knows.
+All of it is written against NVIDIA's headers, and at least as strict as NVIDIA's library was seen
+to be: parameters must have the size that they have in the played version.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ int is_known_size(const char *structure, size_t size)
 #include "sizes.h" /* made from layouts.json */
     };
     for (auto &known : sizes)
-        if (known.version <= version() && known.size == size && !strcmp(known.structure, structure))
+        if (known.version == version() && known.size == size && !strcmp(known.structure, structure))
             return 1;
     fprintf(stderr, "the played CUPTI %d knows no %s of %zu bytes\n", version(), structure, size);
     return 0;

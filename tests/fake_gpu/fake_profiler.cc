@@ -104,6 +104,73 @@ static int is_unknown(const Host *host, const char *metric)
            strstr(metric, "_op_global_ld");
 }
 
+/* What there is of each kind, in NVIDIA's order of kinds. */
+static const char *bases[][2] = {{"dram__bytes", "sm__inst_executed"},
+                                 {"lts__t_sector_hit_rate", NULL},
+                                 {"sm__throughput", NULL}};
+static const char *submetrics[][3] = {{".avg", ".max", ".sum"},
+                                      {".pct", ".ratio", NULL},
+                                      {".avg.pct_of_peak_sustained_elapsed", NULL, NULL}};
+static const char *units[] = {"byte", "", "%"};
+#define KINDS 3
+
+static int kind_of(const char *metric)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        for (auto base : bases[kind])
+            if (base != NULL && strncmp(metric, base, strlen(base)) == 0)
+                return kind;
+    return -1;
+}
+
+static size_t count_of(const char *const *names, size_t most)
+{
+    size_t count = 0;
+    while (count < most && names[count] != NULL)
+        count++;
+    return count;
+}
+
+CUptiResult cuptiProfilerHostGetBaseMetrics(CUpti_Profiler_Host_GetBaseMetrics_Params *p)
+{
+    SIZED(CUpti_Profiler_Host_GetBaseMetrics_Params, p);
+    if (p->metricType >= KINDS || p->pHostObject == NULL)
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    p->ppMetricNames = bases[p->metricType];
+    p->numMetrics = count_of(bases[p->metricType], 2);
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiProfilerHostGetSubMetrics(CUpti_Profiler_Host_GetSubMetrics_Params *p)
+{
+    SIZED(CUpti_Profiler_Host_GetSubMetrics_Params, p);
+    int kind = kind_of(p->pMetricName);
+    if (kind < 0 || kind != (int)p->metricType)
+        return CUPTI_ERROR_INVALID_METRIC_NAME;
+    p->ppSubMetrics = submetrics[kind];
+    p->numOfSubmetrics = count_of(submetrics[kind], 3);
+    return CUPTI_SUCCESS;
+}
+
+/* From 13.1 on the scope follows at the end, which the headers at hand may not have. */
+CUptiResult
+cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Params *p)
+{
+    SIZED(CUpti_Profiler_Host_GetMetricProperties_Params, p);
+    const size_t scope = offsetof(CUpti_Profiler_Host_GetMetricProperties_Params, metricType) +
+                         sizeof p->metricType;
+    int kind = kind_of(p->pMetricName);
+    if (kind < 0)
+        return CUPTI_ERROR_INVALID_METRIC_NAME;
+    p->pDescription = "as it is played";
+    p->pHwUnit = "dram";
+    p->pDimUnit = units[kind];
+    p->metricType = (CUpti_MetricType)kind;
+    if (p->structSize > scope)
+        *(uint32_t *)((char *)p + scope) = 0; /* the context */
+    return CUPTI_SUCCESS;
+}
+
 CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params *p)
 {
     SIZED(CUpti_Profiler_Host_ConfigAddMetrics_Params, p);

@@ -4,8 +4,8 @@
 
 int version(); /* of CUDA: 1300 for 13.0 */
 
-/* Does this version of CUPTI know a structure of this size? It knows its own and all older ones:
- * tried with the host functions of CUPTI 12.6, 13.0 and 13.1. */
+/* Is this the size of a structure in this version of CUPTI? NVIDIA's know older ones, too (tried with
+ * the host functions of 13.1); whether that goes for all of them nobody can tell without a GPU. */
 int is_known_size(const char *structure, size_t size);
 #define SIZED(structure, p)                                                                        \
     if (!is_known_size(#structure, (p)->structSize) || is_finalized(#structure))                   \

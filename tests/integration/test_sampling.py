@@ -57,7 +57,7 @@ def test_a_timeline_and_its_statistics_stand_in_the_trial(gpu):
     assert list(gpu.state.iterdir()) == []
 
 
-@pytest.mark.parametrize("version", ["1206", "1208", "1301", "1305"])
+@pytest.mark.parametrize("version", ["1206", "1208", "1300", "1301", "1302", "1305"])
 def test_each_version_is_told_of_the_structures_that_it_knows(gpu, version):
     """CUPTI refuses a size that it does not know; 12.6 knows a shorter configuration."""
     gpu.environment["FAKE_CUPTI"] = version

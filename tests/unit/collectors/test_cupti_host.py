@@ -1,5 +1,9 @@
 """Which CUPTI is taken, and what is said where none can be."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from taupy.collectors import cupti_host, cupti_paths
@@ -110,3 +114,31 @@ def test_a_gpu_is_not_asked_for_without_a_driver(played):
 def test_a_refusal_says_the_code_and_what_it_means(played):
     with pytest.raises(CuptiError, match=r"SupportedChips: CUPTI_ERROR_UNKNOWN \(999\): an inte"):
         played(130000, driver=True).chips()
+
+
+ASK = """
+from taupy.collectors.cupti_host import CuptiHost
+with CuptiHost.open().chip("GH100") as chip:
+    for base in chip.base_metrics():
+        print(base, *chip.submetrics(base), chip.properties(f"{base}.sum").unit)
+    print(chip.submetrics("nothing"), chip.properties("nothing"), chip.passes(["dram__bytes.sum"]))
+"""
+
+
+@pytest.mark.parametrize(
+    "version", ["1206", "1208", "1209", "1300", "1301", "1302", "1303", "1305"]
+)
+def test_each_version_is_asked_with_structures_of_its_own_sizes(played_gpu, version):
+    """What the played CUPTI answers where each structure is as long as in that version."""
+    told = {"LD_LIBRARY_PATH": str(played_gpu), "TAUPY_CUPTI": str(played_gpu / "libcupti.so.13")}
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], env={**os.environ, **told, "FAKE_CUPTI": version},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "dram__bytes .avg .max .sum byte",
+        "lts__t_sector_hit_rate .pct .ratio ",
+        "sm__inst_executed .avg .max .sum byte",
+        "sm__throughput .avg.pct_of_peak_sustained_elapsed %",
+        "[] None 2",
+    ]
