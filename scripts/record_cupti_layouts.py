@@ -82,7 +82,7 @@ def main() -> int:
             fetch(folder, version)
         headers = Headers(version, (folder / version,))
         recorded[version] = measured(headers, newest(folder, version))
-        print(version, len(recorded[version]["records"]), len(recorded[version]["parameters"]))
+        print(version, *(len(of) for of in recorded[version].values() if isinstance(of, dict)))
     lines = [f'"{name}": {json.dumps(of, sort_keys=True)}' for name, of in recorded.items()]
     LAYOUTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     return 0

@@ -177,9 +177,9 @@ int config_leave_out_sass(CountContext *here)
 static void note_support(CountContext *here)
 {
     PSupported supported = FILLED_FOR(counting_setup.cupti->version, PSupported, api, SKU_SINCE,
-                                      sku, .device = here->device, .api = RANGE_PROFILER);
+                                      sku, .device = here->device, .api = RANGE_PROFILING);
     char text[128];
-    if (RANGE(supported, supported) != 0 || supported.supported == 3)
+    if (RANGE(supported, supported) != 0 || supported.supported == IS_SUPPORTED)
         return;
     snprintf(text, sizeof text, "vgpu %d confidential %d cmp %d wsl %d sli %d sku %d",
              supported.vgpu, supported.confidential, supported.cmp, supported.wsl, supported.sli,

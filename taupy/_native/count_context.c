@@ -9,7 +9,6 @@
 #define CONTEXTS_AT_MOST 64
 #define FAULTS_AT_MOST 3
 #define GONE ((void *)-1) /* its address may be another's soon */
-#define INVALID_OPERATION 7 /* its answer where it takes no configuration */
 
 enum ContextState { NEW, PREPARING, READY, FAILED };
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "count_kernel.h"
 #include "count_file.h"
+#include "launch_parameters.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,33 +21,48 @@ enum LaunchKind launch_kind(const char *function)
     return strncmp(plain, "LaunchKernel", 12) == 0 ? LAUNCH : NO_LAUNCH;
 }
 
-/* cuLaunchKernel and cudaLaunchKernel begin alike: a pointer, then grid and block; those with
- * a configuration have it behind their first pointer, whose attributes are 72 bytes each. */
-LaunchShape launch_shape(enum LaunchKind kind, int domain, const uint8_t *parameters)
+static LaunchShape shape_of(const uint32_t *grid, const uint32_t *block, void *stream)
 {
+    LaunchShape shape = {.stream = stream};
+    memcpy(shape.grid, grid, sizeof shape.grid);
+    memcpy(shape.block, block, sizeof shape.block);
+    return shape;
+}
+
+static int is_cooperative(const LaunchConfig *config)
+{
+    int found = 0;
+    for (uint32_t i = 0; config->attributes != NULL && i < config->attribute_count; i++)
+        if (config->attributes[i].id == ATTRIBUTE_COOPERATIVE)
+            found = config->attributes[i].cooperative;
+    return found;
+}
+
+static LaunchShape shape_by_config(int domain, const ConfigLaunch *launch)
+{
+    const LaunchConfig *config = launch->config;
     LaunchShape shape = {0};
-    if (parameters == NULL)
-        return shape;
-    if (kind == LAUNCH_BY_CONFIG) {
-        const uint8_t *config = *(const uint8_t *const *)parameters;
-        if (domain == DOMAIN_DRIVER)
-            shape.function = *(void *const *)(parameters + 8);
-        if (config == NULL)
-            return shape;
-        memcpy(shape.grid, config, 12);
-        memcpy(shape.block, config + 12, 12);
-        shape.stream = *(void *const *)(config + 32);
-        const uint8_t *attribute = *(const uint8_t *const *)(config + 40);
-        for (uint32_t i = 0; attribute != NULL && i < *(const uint32_t *)(config + 48); i++)
-            if (*(const uint32_t *)(attribute + 72 * i) == 2 /* cooperative */)
-                shape.cooperative = *(const int *)(attribute + 72 * i + 8);
-        return shape;
+    if (config != NULL) {
+        shape = shape_of(config->grid, config->block, config->stream);
+        shape.cooperative = is_cooperative(config);
     }
     if (domain == DOMAIN_DRIVER)
-        shape.function = *(void *const *)parameters;
-    memcpy(shape.grid, parameters + 8, 12);
-    memcpy(shape.block, parameters + 20, 12);
-    shape.stream = *(void *const *)(parameters + (domain == DOMAIN_DRIVER ? 40 : 48));
+        shape.function = launch->function;
+    return shape;
+}
+
+LaunchShape launch_shape(enum LaunchKind kind, int domain, const void *parameters)
+{
+    const DriverLaunch *driver = parameters;
+    const RuntimeLaunch *runtime = parameters;
+    if (parameters == NULL)
+        return (LaunchShape){0};
+    if (kind == LAUNCH_BY_CONFIG)
+        return shape_by_config(domain, parameters);
+    if (domain != DOMAIN_DRIVER)
+        return shape_of(runtime->grid, runtime->block, runtime->stream);
+    LaunchShape shape = shape_of(driver->grid, driver->block, driver->stream);
+    shape.function = driver->function;
     return shape;
 }
 

@@ -16,7 +16,7 @@ typedef struct LaunchShape {
     int cooperative;
 } LaunchShape;
 
-LaunchShape launch_shape(enum LaunchKind kind, int domain, const uint8_t *parameters);
+LaunchShape launch_shape(enum LaunchKind kind, int domain, const void *parameters);
 
 /* Does a kernel of this name wait for other GPUs' kernels? Run one by one they would for ever. */
 int communicates(const char *kernel);

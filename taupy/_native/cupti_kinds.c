@@ -61,14 +61,12 @@ static int enable_again(void)
 void kinds_begin_unified_memory(void)
 {
     static int once;
-    struct {
-        uint32_t scope, kind, device, enable;
-    } wanted[4];
+    UnifiedConfig wanted[4];
     if (collector.cupti.configure_unified_memory == NULL ||
         __atomic_exchange_n(&once, 1, __ATOMIC_ACQ_REL))
         return;
     for (uint32_t i = 0; i < 4; i++)
-        wanted[i] = (typeof(wanted[0])){2, i + 1, 0, 1}; /* all devices of the process */
+        wanted[i] = (UnifiedConfig){.scope = ALL_DEVICES, .counter = i + 1, .enable = 1};
     int result = collector.cupti.configure_unified_memory(wanted, 4);
     if (result == 0)
         result = collector.cupti.enable(RECORD_UNIFIED_MEMORY);

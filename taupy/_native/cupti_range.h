@@ -57,7 +57,9 @@ typedef struct { HEAD; const uint8_t *data; size_t bytes, ranges; } PDataInfo;
 typedef struct { HEAD; void *host; const uint8_t *data; size_t bytes, range; const char **names; size_t count; double *values; } PEvaluate;
 
 enum { CACHES_LEFT_ALONE = 0 }; /* CUpti_CacheControl_Mode */
-enum { AUTO_RANGE = 1, USER_RANGE = 2, KERNEL_REPLAY = 2, USER_REPLAY = 3, RANGE_PROFILER = 0 };
+enum { AUTO_RANGE = 1, USER_RANGE = 2, KERNEL_REPLAY = 2, USER_REPLAY = 3 };
+enum { RANGE_PROFILER = 0, RANGE_PROFILING = 0, IS_SUPPORTED = 3 };
+enum { INVALID_OPERATION = 7 }; /* CUPTI's answer where it takes no configuration */
 
 typedef struct RangeProfiler {
     int (*initialize)(PInitialize *);

@@ -132,6 +132,11 @@ typedef struct UnifiedRecord { /* CUpti_ActivityUnifiedMemoryCounter2 and later 
 } UnifiedRecord;
 _Static_assert(offsetof(UnifiedRecord, source) == 40, "unified memory");
 
+typedef struct UnifiedConfig { /* CUpti_ActivityUnifiedMemoryCounterConfig */
+    uint32_t scope, counter, device, enable;
+} UnifiedConfig;
+enum { ALL_DEVICES = 2 }; /* of the process, as a scope */
+
 typedef struct DeviceRecord { /* CUpti_ActivityDevice4 and later */
     uint32_t kind, flags;
     uint64_t bandwidth_kib_s, memory_bytes;

@@ -64,7 +64,15 @@ def missing() -> str | None:
     """Why the played GPU cannot be built here; None if it can."""
     if compiler() is None or c_compiler() is None:
         return "no C and C++ compiler to build the played GPU with"
+    if _headers() is None and installed():
+        found = ", ".join(headers.version for headers in installed())
+        return f"nothing is recorded of CUPTI {found}: see scripts/record_cupti_layouts.py"
     return None if installed() else REASON
+
+
+def _headers() -> Headers | None:
+    """Those that the played GPU is written against: the first whose sizes are on record."""
+    return next((one for one in installed() if one.version in recorded()), None)
 
 
 def c_compiler() -> str | None:
@@ -73,8 +81,8 @@ def c_compiler() -> str | None:
 
 def build(folder: Path) -> Path:
     """Compile the played libraries into `folder`; returns it."""
-    cxx, cc, headers = compiler(), c_compiler(), installed()[0]
-    assert cxx is not None and cc is not None
+    cxx, cc, headers = compiler(), c_compiler(), _headers()
+    assert cxx is not None and cc is not None and headers is not None
     generated = folder / "generated"
     generated.mkdir()
     _generate(generated, headers)

@@ -1,8 +1,10 @@
 """Layouts of CUPTI's records and parameters in each version, as NVIDIA's headers have them.
 
 `layouts.json` was written by `scripts/record_cupti_layouts.py`; nothing in it comes from taupy's
-own structures. For each version: `records`, kind -> [structure, size, {field: [offset, size]}], and
-`parameters`, structure -> the size that a caller must tell.
+own structures. For each version: `api`, what its cuptiGetVersion tells; `records`, kind ->
+[structure, size, {field: [offset, size]}]; `parameters`, structure -> the size that a caller must
+tell; `structures`, structure -> [size, {field: [offset, size]}], as far as the version has the
+fields; `numbers`, name -> value.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fake_gpu.headers import Headers, compiler
+from tests.fake_gpu.pairs import NUMBERS, PYTHON_NUMBERS, structures
 
 LAYOUTS = Path(__file__).with_name("layouts.json")
 
@@ -62,13 +65,13 @@ def recorded() -> dict[str, dict[str, Any]]:
     return json.loads(LAYOUTS.read_text())
 
 
-def printed(headers: Headers, body: str, *options: str) -> list[str]:
-    """What a C++ program with this `main`, compiled with NVIDIA's headers, prints, line by line."""
+def printed(headers: Headers, body: str, *options: str, includes: str = INCLUDES) -> list[str]:
+    """What a C++ program with this `main`, compiled with these headers, prints, line by line."""
     cxx = compiler()
     assert cxx is not None
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "layouts.cc"), Path(folder, "layouts")
-        source.write_text(f"{INCLUDES}{body}")
+        source.write_text(f"{includes}{body}")
         command = [*cxx.split(), "-std=gnu++20", "-w", "-fpermissive", *options, *headers.options]
         subprocess.run([*command, str(source), "-o", str(program), "-ldl"], check=True)
         done = subprocess.run([str(program)], capture_output=True, text=True, check=True)
@@ -81,21 +84,45 @@ def measured(headers: Headers, newest: dict[str, str]) -> dict[str, Any]:
     Args:
         newest: kind of record -> the structure that this version writes.
     """
-    body = ['#define F(T, f) printf(" %zu %zu", offsetof(T, f), sizeof(((T *)0)->f));']
-    body.append("int main() {")
-    for what, structure in newest.items():
-        fields = "".join(f"F({structure}, {field})" for field in RECORDS[what].split())
-        body.append(f'printf("%zu", sizeof({structure})); {fields} puts("");')
-    structures = parameter_structures(headers)
-    body += [f'printf("%zu\\n", (size_t){name}_STRUCT_SIZE);' for name in structures]
-    lines = printed(headers, "\n".join([*body, "}"]))
-    records = {}
-    for (what, structure), line in zip(newest.items(), lines, strict=False):
-        size, *numbers = map(int, line.split())
-        places = zip(numbers[::2], numbers[1::2], strict=True)
-        records[what] = [structure, size, dict(zip(RECORDS[what].split(), places, strict=True))]
-    sizes = map(int, lines[len(newest) :])
-    return {"records": records, "parameters": dict(zip(structures, sizes, strict=True))}
+    sized = parameter_structures(headers)
+    described = [(newest[what], RECORDS[what].split()) for what in newest]
+    described += structures().items()
+    numbers = [*dict.fromkeys([*NUMBERS.values(), *PYTHON_NUMBERS])]
+    body = [FIELD, "int main() {"]
+    for structure, fields in described:
+        body.append(f'printf("%zu", sizeof({structure}));')
+        body += [f"F({structure}, {field})" for field in fields]
+        body.append('puts("");')
+    body += [f'printf("%zu\\n", (size_t){name}_STRUCT_SIZE);' for name in sized]
+    body += [f'printf("%zu\\n", (size_t){name});' for name in (*numbers, "CUPTI_API_VERSION")]
+    lines = iter(printed(headers, "\n".join([*body, "}"])))
+    layouts = [_described(next(lines), fields) for _, fields in described]
+    records = dict(zip(newest, layouts, strict=False))
+    return {
+        "records": {what: [newest[what], *layout] for what, layout in records.items()},
+        "structures": dict(zip(structures(), layouts[len(newest) :], strict=True)),
+        "parameters": {name: int(next(lines)) for name in sized},
+        "numbers": {name: int(next(lines)) for name in numbers},
+        "api": int(next(lines)),
+    }
+
+
+FIELD = """
+#define F(T, f) []<class A>() { \\
+    if constexpr (requires(A &a) { a.f; }) \\
+        printf(" %zu %zu", offsetof(A, f), sizeof(((A *)0)->f)); \\
+    else \\
+        printf(" - -"); \\
+}.template operator()<T>();
+"""
+"""Prints a field's offset and size, if the version has it."""
+
+
+def _described(line: str, fields: list[str]) -> list[Any]:
+    size, *numbers = line.split()
+    places = dict(zip(fields, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
+    known = {field: [int(at), int(n)] for field, (at, n) in places.items() if at != "-"}
+    return [int(size), known]
 
 
 def parameter_structures(headers: Headers) -> list[str]:

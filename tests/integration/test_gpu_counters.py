@@ -77,7 +77,7 @@ def test_the_first_launches_of_each_kernel_and_call_path_are_counted(gpu):
         "forward(); backward()\n"
     )
     done = gpu.run(source, "--metrics", "gld,gst")
-    assert "GA100: 3 metrics in 2 passes" in done.stderr.splitlines()[0]
+    assert "GA100: 3 metrics in 2 passes" in done.stderr
     assert kernels(gpu, "gld") == {"gemm": (3 * 10 + 100, 11), "relu": (3, 1)}
     assert kernels(gpu, "gst") == {"gemm": (2 * (3 * 10 + 100), 11), "relu": (6, 1)}
     assert kernels(gpu, "counted_launches") == {"gemm": (4, 11), "relu": (1, 1)}
