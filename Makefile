@@ -105,7 +105,7 @@ gpu-wheels: python
 	$(PYTHON) -m pip download --disable-pip-version-check -q --no-deps --only-binary=:all: \
 	  --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
 	  --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d .whl \
-	  sqlite-utils sqlite-fts4 click-default-group click ijson tabulate pluggy python-dateutil
+	  sqlite-utils sqlite-fts4 click-default-group click ijson msgspec tabulate pluggy python-dateutil
 
 gpu-check: gpu-environment
 	$(GPU)/bin/python -m pytest -v -m gpu tests/gpu

@@ -14,15 +14,15 @@ import json
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from taupy.formats import json_pieces, limits
 from taupy.formats.json_pieces import Pieces
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.model.gpu import Activity, Device, Fact, Launch
+from taupy.model.gpu import Activity, Device, Launch
 from taupy.model.profile import (
     CallTree,
     Metric,
@@ -38,13 +38,11 @@ VERSION = 1
 KEY = "taupy_profile"
 _ENCODE: Callable[[object], str] = json.JSONEncoder(allow_nan=False).encode
 _ROWS_AT_ONCE = 10_000
+Checked = TypeVar("Checked")
+Infinite = Literal["inf", "-inf"]
 
-_INTEGERS = {"line", "node", "context", "thread", "native_id", "row", "count", "time_ns",
-             "minimum_ns", "maximum_ns", "untimed", "registers", "shared_static_bytes",
-             "shared_dynamic_bytes", "local_bytes", "bytes", "ordinal"}  # fmt: skip
 _STAMPS = ("start_ns", "end_ns", "count")
 _SAMPLED = ("mean", "minimum", "maximum")
-_REALS = {"minimum", "maximum", "mean", "sum_squares", "sum_squares_ns2", "occupancy"}
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
@@ -163,19 +161,36 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
                 found[key] = list(_each(pieces, _read_thread))
             elif key == "timers":
                 found[key] = list(_each(pieces, _read_timer))
-            elif key in _HEAD or key == KEY:
+            elif key in _HEAD:
                 found[key] = pieces.value()
             else:
                 pieces.skip()
         yield _profile(found, pieces)
 
 
-_HEAD = {"uuid", "application", "experiment", "name", "started_at", "duration_ns", "exit_code",
-         "state", "source", "metadata", "node_metadata", "metrics", "devices"}  # fmt: skip
+@dataclass
+class _Head:
+    """What a file says before its threads."""
+
+    uuid: str
+    application: str
+    experiment: str = "default"
+    started_at: float = 0.0
+    duration_ns: int = 0
+    metrics: list[Metric] = field(default_factory=list)
+    name: str | None = None
+    exit_code: int | None = None
+    state: Literal["complete", "incomplete"] = "complete"
+    source: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+    node_metadata: dict[int, dict[str, str]] = field(default_factory=dict)
+    devices: list[Device] = field(default_factory=list)
+
+
+_HEAD = {KEY, *(one.name for one in fields(_Head))}
 
 
 def _profile(found: dict[str, Any], pieces: Pieces) -> Profile:
-    check = _Checked(pieces)
     if found.get(KEY) != VERSION:
         raise pieces.refusal(
             f"version {found.get(KEY)!r} of {KEY} is not known (we know {VERSION})"
@@ -183,33 +198,29 @@ def _profile(found: dict[str, Any], pieces: Pieces) -> Profile:
     missing = {"uuid", "application", "threads", "timers"} - found.keys()
     if missing:
         raise pieces.refusal(f"no {', '.join(sorted(missing))} in it")
-    uuid = check.text("uuid", found["uuid"])
-    if not 8 <= len(uuid) <= 100:
+    timers, threads = found.pop("timers"), found.pop("threads")
+    head = _checked(_Head, found, pieces)
+    if not 8 <= len(head.uuid) <= 100:
         raise pieces.refusal("the uuid is none")
-    state = found.get("state", "complete")
-    exit_code = found.get("exit_code")
-    return Profile(
-        uuid=uuid,
-        application=check.text("application", found["application"]),
-        experiment=check.text("experiment", found.get("experiment", "default")),
-        started_at=check.real("started_at", found.get("started_at", 0.0)),
-        duration_ns=check.integer("duration_ns", found.get("duration_ns", 0)),
-        timers=found["timers"],
-        threads=found["threads"],
-        metrics=[
-            check.made(Metric, one) for one in check.many("metrics", found.get("metrics", []))
-        ],
-        name=None if found.get("name") is None else check.text("name", found["name"]),
-        exit_code=None if exit_code is None else check.integer("exit_code", exit_code),
-        state="complete" if state == "complete" else "incomplete",
-        source=check.text("source", found.get("source", "")),
-        metadata=check.texts("metadata", found.get("metadata", {})),
-        node_metadata={
-            check.integer("node", node): check.texts("node_metadata", facts)
-            for node, facts in check.members("node_metadata", found.get("node_metadata", {}))
-        },
-        devices=[_device(check, one) for one in check.many("devices", found.get("devices", []))],
-    )
+    if any(abs(node) > limits.INTEGER for node in head.node_metadata):
+        raise pieces.refusal("the number of a node has more than 64 bits")
+    return Profile(timers=timers, threads=threads, **vars(head))
+
+
+def _checked(kind: type[Checked], value: object, pieces: Pieces) -> Checked:
+    """A value of this type; what is not known is left out.
+
+    Raises:
+        FormatError: something in it has another type, or lacks.
+    """
+    import msgspec
+
+    try:
+        checked: Checked = msgspec.convert(value, kind, str_keys=True)
+    except msgspec.ValidationError as problem:
+        name = kind.__name__.lstrip("_").lower()
+        raise pieces.refusal(f"{name}: {problem}") from None
+    return checked
 
 
 def _each(pieces: Pieces, read_one: Callable[[Pieces], Any]) -> Iterator[Any]:
@@ -220,29 +231,10 @@ def _each(pieces: Pieces, read_one: Callable[[Pieces], Any]) -> Iterator[Any]:
 
 
 def _read_timer(pieces: Pieces) -> Timer:
-    values = pieces.rest_of_map()
-    check = _Checked(pieces)
-    if "groups" in values:
-        groups = check.many("groups", values["groups"])
-        values["groups"] = tuple(check.text("groups", one) for one in groups)
-    return check.made(Timer, values)  # type: ignore[no-any-return]
-
-
-def _device(check: _Checked, values: Any) -> Device:
-    if not isinstance(values, dict):
-        raise check.refusal("a device is no object")
-    facts = []
-    for fact in check.many("facts", values.get("facts", [])):
-        if not (
-            isinstance(fact, list) and len(fact) == 3 and isinstance(fact[1], str | int | float)
-        ):
-            raise check.refusal("a fact of a device is no list of name, value, unit")
-        facts.append(Fact(check.text("fact", fact[0]), fact[1], check.text("unit", fact[2])))
-    return check.made(Device, {**values, "facts": tuple(facts)})  # type: ignore[no-any-return]
+    return _checked(Timer, pieces.rest_of_map(), pieces)
 
 
 def _read_thread(pieces: Pieces) -> ThreadProfile:
-    check = _Checked(pieces)
     tree = CallTree()
     place: dict[str, Any] = {}
     events: list[UserEvent] = []
@@ -253,67 +245,74 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
         if key == "tree":
             tree = _read_tree(pieces)
         elif key == "user_events":
-            events = [check.made(UserEvent, {**one, **_nan(one)}) for one in _objects(pieces)]
+            events = [
+                _checked(UserEvent, _reals(one, *_SAMPLED, "sum_squares"), pieces)
+                for one in _objects(pieces)
+            ]
         elif key == "launches":
-            for one in _objects(pieces):
-                for extent in ("grid", "block"):
-                    if one.get(extent) is not None:
-                        one[extent] = check.extent(one[extent])
-                launches.append(check.made(Launch, one))
+            launches = [
+                _checked(Launch, _reals(one, "sum_squares_ns2"), pieces) for one in _objects(pieces)
+            ]
         elif key == "activities":
             pieces.expect("start_array", "a list")
             while (event := pieces.next())[0] != "end_array":
                 pieces.is_start(event, "start_array", "an activity")
-                activities.append(_activity(pieces, check))
+                activities.append(_activity(pieces))
         elif key == "samples":
-            samples = [_samples(check, one) for one in _objects(pieces)]
+            samples = [
+                _samples(_checked(_Samples, one, pieces), pieces) for one in _objects(pieces)
+            ]
         else:
             place[key] = pieces.value()
-    thread = check.made(Thread, place)
-    if thread.kind not in ("host", "stream"):
-        raise check.refusal(f"a thread of the kind '{thread.kind}'")
+    thread = _checked(Thread, place, pieces)
     if any(not 0 <= one.row < len(tree) for one in activities):
-        raise check.refusal("an activity of a row that is not there")
+        raise pieces.refusal("an activity of a row that is not there")
     return ThreadProfile(thread, tree, events, launches, activities, samples)
 
 
-def _samples(check: _Checked, values: dict[str, Any]) -> Samples:
-    columns: dict[str, list[Any]] = {
-        name: list(check.many(name, values.get(name))) for name in (*_STAMPS, *_SAMPLED)
-    }
-    if len({len(column) for column in columns.values()}) != 1:
-        raise check.refusal("columns of samples differ in length")
-    whole = [array("q", [check.integer(name, one) for one in columns[name]]) for name in _STAMPS]
-    real = [
-        array("d", [math.nan if one is None else check.real(name, one) for one in columns[name]])
-        for name in _SAMPLED
-    ]
-    name, unit = (check.text(word, values.get(word)) for word in ("name", "unit"))
-    return Samples(name, unit, whole[0], whole[1], whole[2], real[0], real[1], real[2])
+@dataclass
+class _Samples:
+    """As they stand in the file."""
+
+    name: str
+    unit: str
+    start_ns: list[int]
+    end_ns: list[int]
+    count: list[int]
+    mean: list[float | Infinite | None]
+    minimum: list[float | Infinite | None]
+    maximum: list[float | Infinite | None]
+
+
+def _samples(read: _Samples, pieces: Pieces) -> Samples:
+    columns = vars(read)
+    if len({len(columns[name]) for name in (*_STAMPS, *_SAMPLED)}) != 1:
+        raise pieces.refusal("columns of samples differ in length")
+    whole = (array("q", columns[name]) for name in _STAMPS)
+    real = (array("d", map(_real, columns[name])) for name in _SAMPLED)
+    return Samples(read.name, read.unit, *whole, *real)
 
 
 def _objects(pieces: Pieces) -> Iterator[dict[str, Any]]:
     yield from _each(pieces, Pieces.rest_of_map)
 
 
-def _nan(values: dict[str, Any]) -> dict[str, float]:
-    """A user event's values that are null are no numbers."""
-    names = ("minimum", "maximum", "mean", "sum_squares")
-    return {name: math.nan for name in names if values.get(name, 0) is None}
+def _real(value: Any) -> Any:
+    """A number that JSON has not: null is none, infinity a text."""
+    if value is None:
+        return math.nan
+    return float(value) if value in ("inf", "-inf") else value
 
 
-def _activity(pieces: Pieces, check: _Checked) -> Activity:
+def _reals(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {**values, **{name: _real(values[name]) for name in names if name in values}}
+
+
+def _activity(pieces: Pieces) -> Activity:
     values: list[Any] = []
     while (event := pieces.next())[0] != "end_array":
         values.append(event[1])
-    if len(values) != len(Activity._fields):
-        raise check.refusal(f"an activity has {len(values)} values")
-    for name, value in zip(Activity._fields, values, strict=True):
-        if name == "kind":
-            check.text("kind", value)
-        elif value is not None or name in ("row", "start_ns", "end_ns"):
-            check.integer(name, value)
-    return Activity(*values)
+    return _checked(Activity, values, pieces)
 
 
 def _read_tree(pieces: Pieces) -> CallTree:
@@ -357,79 +356,6 @@ def _read_column(pieces: Pieces) -> array[int]:
         else:
             raise pieces.refusal("a number is expected in a column")
 
-
-class _Checked:
-    """Values of the types they must have."""
-
-    def __init__(self, pieces: Pieces) -> None:
-        self.refusal = pieces.refusal
-
-    def text(self, name: str, value: Any) -> str:
-        if not isinstance(value, str):
-            raise self.refusal(f"{name} is no text")
-        return value
-
-    def integer(self, name: str, value: Any) -> int:
-        if isinstance(value, str):
-            value = int(value) if value.lstrip("-").isdecimal() and len(value) < 19 else None
-        if type(value) is not int or abs(value) > limits.INTEGER:
-            raise self.refusal(f"{name} is no whole number of 64 bits")
-        return value
-
-    def real(self, name: str, value: Any) -> float:
-        if value in ("inf", "-inf"):
-            return float(value)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.refusal(f"{name} is no number")
-        return value
-
-    def many(self, name: str, value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            raise self.refusal(f"{name} is no list")
-        return value
-
-    def members(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
-        if not isinstance(value, dict):
-            raise self.refusal(f"{name} is no object")
-        return value.items()
-
-    def texts(self, name: str, value: Any) -> dict[str, str]:
-        return {key: self.text(name, text) for key, text in self.members(name, value)}
-
-    def extent(self, value: Any) -> tuple[int, int, int]:
-        found = self.many("an extent", value)
-        if len(found) != 3:
-            raise self.refusal("an extent has three numbers")
-        return tuple(self.integer("an extent", one) for one in found)  # type: ignore[return-value]
-
-    def made(self, kind: Any, values: Any) -> Any:
-        """One of the model's records, its fields by name; what is not known is left out."""
-        known = {field.name for field in fields(kind)}
-        found = {}
-        for name, value in self.members(kind.__name__, values):
-            if name not in known:
-                continue
-            if value is not None:
-                if name in _INTEGERS:
-                    self.integer(name, value)
-                elif name in _REALS:
-                    value = self.real(name, value)
-                elif name not in ("groups", "facts", "grid", "block"):
-                    self.text(name, value)
-            found[name] = value
-        try:
-            made = kind(**found)
-        except TypeError:
-            raise self.refusal(f"a {kind.__name__} without all that belongs to it") from None
-        nothing = {f.name for f in fields(kind) if getattr(made, f.name) is None}
-        if lacking := nothing - _MAY_LACK:
-            raise self.refusal(f"a {kind.__name__} without {', '.join(sorted(lacking))}")
-        return made
-
-
-_MAY_LACK = {"file", "line", "path", "short", "row", "grid", "block", "registers", "limiter",
-             "shared_static_bytes", "shared_dynamic_bytes", "local_bytes", "occupancy",
-             "bytes"}  # fmt: skip
 
 FORMAT = Format(
     name="json",
