@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.one(db, args.trial)
-        sites = gpu_query.launch_sites(db, trial.id)
-    rows = gpu_query.kernels(sites)
+        launches = gpu_query.launched(db, trial.id)
+    rows = gpu_query.kernels(launches)
     if args.name is None:
         terminal.show_all(kernels.table(rows), args.form)
         return 0
@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"no kernel of trial {trial.id} matches {args.name!r}; the largest are {largest}"
         )
+    sites = gpu_query.sites(launches)
     names = dict.fromkeys(row.timer for row in chosen)
     views = [kernels.sites([site for site in sites if site.timer == name], name) for name in names]
     terminal.show_all(views, args.form)

@@ -437,12 +437,8 @@ class Asked:
         return list(found.values())
 
     def _kernels(self, threads: Sequence[ThreadRow]) -> list[View]:
-        places = {(thread.node, thread.context, thread.thread) for thread in threads}
-        sites = [
-            site
-            for site in gpu_query.launch_sites(self.db, self.trial_id)
-            if (site.node, site.context, site.thread) in places
-        ]
+        places = [".".join(map(str, thread[:3])) for thread in threads]
+        launches = gpu_query.launched(self.db, self.trial_id, places)
         tests = [selection.name_test(pattern) for pattern in self.args.filter]
         sorts: dict[str, kernels.SortKey] = {
             "calls": "launches",
@@ -451,7 +447,7 @@ class Asked:
             "name": "name",
         }
         found = kernels.table(
-            gpu_query.kernels(sites),
+            gpu_query.kernels(launches),
             sort=sorts.get(self.args.sort, "time"),
             reverse=self.args.reverse,
             limit=self.limit,
@@ -465,7 +461,7 @@ class Asked:
         if tests or self.args.form == "csv":
             return found
         source = self.db.trial(self.trial_id).source
-        return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, sites), source)]
+        return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, launches), source)]
 
     def _flat(self, threads: Sequence[ThreadRow], name: str) -> Answer:
         """The flat profile of these threads, with libraries folded on request."""

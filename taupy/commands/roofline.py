@@ -166,8 +166,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     with ProfileDB.open(options.database_path(args), readonly=True) as db:
         trials = selector.many(db, args.trials or ["latest"])
-        work = [trial_work(db, trial) for trial in trials]
-        timing = trial_work(db, selector.one(db, args.timing)) if args.timing else None
+        work = trial_work(db, trials)
+        timing = trial_work(db, [selector.one(db, args.timing)])[0] if args.timing else None
         if timing is not None:  # measured at other clocks than the counts' own roofs
             work = [replace(one, ceilings=()) for one in work]
         there = stored.ceilings(db)

@@ -31,7 +31,7 @@ def of_trial(db: ProfileDB, trial: TrialRow, wishes: Wishes) -> list[Placement]:
         MissingMetric: no operations or bytes were measured.
         UsageError: the requested ceilings are unknown.
     """
-    work = trial_work(db, trial)
+    (work,) = trial_work(db, [trial])
     found = points.points(work, "kernel" if points.runs_on_gpu(work) else "routine")
     points.require(found, work)
     return placed(wishes, found, [work], known(stored.ceilings(db)))

@@ -53,6 +53,17 @@ def depths(parent: Sequence[int]) -> list[int]:
     return found
 
 
+def rolled_up(own: Sequence[Amount], parent: Sequence[int], order: Sequence[int]) -> list[Amount]:
+    """Each row's value with those of all rows below it; `order` has parents first."""
+    found = list(own)
+    for row in reversed(order):
+        above, value = parent[row], found[row]
+        if above >= 0 and value is not None:
+            before = found[above]
+            found[above] = value if before is None else before + value
+    return found
+
+
 def grouped(
     table: Table, parent: Sequence[int], groups: Sequence[Sequence[int]], count: int
 ) -> dict[Column, list[Amount]]:

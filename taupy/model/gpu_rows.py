@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
+
+
+def spread(timed: int, time_ns: int, sum_squares_ns2: float) -> tuple[float, float]:
+    """Mean and standard deviation of so many launches' times; NaN where none was timed."""
+    if not timed:
+        return math.nan, math.nan
+    mean = time_ns / timed
+    return mean, math.sqrt(max(0.0, sum_squares_ns2 / timed - mean * mean))
 
 
 class SiteRow(NamedTuple):
     """One kernel or copy with one configuration, from one call path, on one stream.
 
     `routine` is the nearest routine above the launch, `callpath` the whole path down to
-    the launching call; both say so when the launch was not seen. Times in nanoseconds.
+    the launching call; both say so when the launch was not seen. Times in nanoseconds, of the
+    timed launches; None where none was timed.
     """
 
     node: int
@@ -24,8 +34,8 @@ class SiteRow(NamedTuple):
     calls: int
     untimed: int
     time_ns: int
-    minimum_ns: int
-    maximum_ns: int
+    minimum_ns: int | None
+    maximum_ns: int | None
     sum_squares_ns2: float
     grid: tuple[int, int, int] | None
     block: tuple[int, int, int] | None
@@ -55,8 +65,8 @@ class KernelRow(NamedTuple):
     calls: int
     untimed: int
     time_ns: int
-    minimum_ns: int
-    maximum_ns: int
+    minimum_ns: int | None
+    maximum_ns: int | None
     mean_ns: float
     stddev_ns: float
     bytes: int | None

@@ -13,10 +13,34 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple, get_args
 
-Value = Literal["calls", "subroutines", "inclusive", "exclusive"]
-VALUES: tuple[Value, ...] = get_args(Value)
-COUNTS: tuple[Value, ...] = ("calls", "subroutines")
+Source = Literal["call", "launch", "event"]
+"""Whose rows a question reads: calls with their metrics, launches on GPUs, user events."""
+
+_OfCalls = Literal["calls", "subroutines", "inclusive", "exclusive"]
+_OfLaunches = Literal[
+    "launch.count",
+    "launch.untimed",
+    "launch.time",
+    "launch.shortest",
+    "launch.longest",
+    "launch.squares",
+    "launch.bytes",
+    "launch.occupancy",
+    "launch.occupied",
+]
+_OfEvents = Literal["event.count", "event.total", "event.least", "event.most"]
+Value = _OfCalls | _OfLaunches | _OfEvents
+
+VALUES: tuple[_OfCalls, ...] = get_args(_OfCalls)
+COUNTS: tuple[_OfCalls, ...] = ("calls", "subroutines")
 """Values that belong to no metric."""
+
+LAUNCHES: tuple[_OfLaunches, ...] = get_args(_OfLaunches)
+"""Of launches on GPUs. Times are of the timed launches, `squares` the sum of their squares [ns^2];
+`occupancy` is weighted with time: its sum over that of `occupied` is the mean."""
+
+EVENTS: tuple[_OfEvents, ...] = get_args(_OfEvents)
+"""Of user events: samples, their sum, the smallest and the largest."""
 
 Relation = Literal["in", "at least", "at most"]
 Label = str | int | float | None
@@ -44,8 +68,9 @@ class Question:
 
     Attributes:
         trials: their ids.
-        metrics: measured ones by name. `first(a, b)` is the first of them that a call path
-            was measured in, `sum(a, b)` the sum of those that it was measured in.
+        metrics: measured ones by name; none for launches and user events. `first(a, b)` is the
+            first of them that a call path was measured in, `sum(a, b)` the sum of those that it
+            was measured in.
         by: dimensions; values are summed over all others.
         where: conditions, all of which must hold.
         over: how the threads of a group become one: their sum, or the largest of them.
@@ -63,8 +88,15 @@ class Question:
     values: tuple[Value, ...] = ("exclusive",)
     together: bool = False
 
+    @property
+    def dimensions(self) -> list[str]:
+        """What it groups by, or takes some labels of."""
+        chosen = (condition for condition in self.where if condition.relation == "in")
+        return [*self.by, *(condition.dimension for condition in chosen)]
+
     def __str__(self) -> str:
-        parts = [f"{', '.join(self.values)} of {', '.join(self.metrics)}"]
+        of = f" of {', '.join(self.metrics)}" if self.metrics else ""
+        parts = [f"{', '.join(self.values)}{of}"]
         if self.by:
             parts.append(f"by {', '.join(self.by)}")
         if self.where:

@@ -119,6 +119,26 @@ class TreeRow(NamedTuple):
     exclusive: float
 
 
+class Event(NamedTuple):
+    """What a user event is called, and its unit."""
+
+    name: str
+    unit: str
+
+
+class Configuration(NamedTuple):
+    """How a kernel was launched; None where that is not known."""
+
+    grid: tuple[int, int, int] | None
+    block: tuple[int, int, int] | None
+    registers: int | None
+    shared_static_bytes: int | None
+    shared_dynamic_bytes: int | None
+    local_bytes: int | None
+    occupancy: float | None
+    limiter: str | None
+
+
 class EventRow(NamedTuple):
     """One user event on one thread; `callpath` is its full path or None."""
 

@@ -82,6 +82,14 @@ class Table:
             len(rows),
         )
 
+    def parts(self, dimension: str) -> dict[Any, Table]:
+        """The rows of each label, apart."""
+        labels = self.labels[dimension]
+        rows: list[list[int]] = [[] for _ in labels]
+        for row, code in enumerate(self.codes[dimension]):
+            rows[code].append(row)
+        return {label: self.taken(own) for label, own in zip(labels, rows, strict=True) if own}
+
     def by(self, *dimensions: str) -> Table:
         """Summed over all other dimensions.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from taupy.model.gpu import NO_OWNER
-from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow
+from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow, spread
 from taupy.pprof.view import Cell, Column, View
 
 SortKey = Literal["time", "launches", "mean", "max", "name"]
@@ -16,7 +16,7 @@ _ORDERS: dict[SortKey, Callable[[KernelRow], float | str]] = {
     "time": lambda row: -row.time_ns,
     "launches": lambda row: -row.calls,
     "mean": lambda row: -row.mean_ns if row.mean_ns == row.mean_ns else 0.0,
-    "max": lambda row: -row.maximum_ns,
+    "max": lambda row: -(row.maximum_ns or 0),
     "name": lambda row: row.timer,
 }
 SORT_KEYS: tuple[SortKey, ...] = tuple(_ORDERS)
@@ -134,7 +134,7 @@ def _kernel_cells(row: KernelRow) -> list[Cell]:
     ]
 
 
-def _spread(mean: float, minimum: int, maximum: int, stddev: float) -> list[Cell]:
+def _spread(mean: float, minimum: Cell, maximum: Cell, stddev: float) -> list[Cell]:
     """None if no launch was timed: unknown is not 0."""
     return [mean, minimum, maximum, stddev] if mean == mean else [None] * 4
 
@@ -170,9 +170,7 @@ def sites(rows: Iterable[SiteRow], kernel: str) -> View:
 
 
 def _site_cells(row: SiteRow) -> list[Cell]:
-    timed = row.calls - row.untimed
-    mean = row.time_ns / timed if timed else float("nan")
-    variance = row.sum_squares_ns2 / timed - mean * mean if timed else 0.0
+    mean, stddev = spread(row.calls - row.untimed, row.time_ns, row.sum_squares_ns2)
     return [
         row.node,
         row.context,
@@ -180,7 +178,7 @@ def _site_cells(row: SiteRow) -> list[Cell]:
         row.time_ns,
         row.calls,
         row.untimed,
-        *_spread(mean, row.minimum_ns, row.maximum_ns, max(0.0, variance) ** 0.5),
+        *_spread(mean, row.minimum_ns, row.maximum_ns, stddev),
         _extent(row.grid),
         _extent(row.block),
         row.registers,

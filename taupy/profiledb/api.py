@@ -234,7 +234,7 @@ class Trial:
             taupy.errors.TaupyError: nothing of the trial ran on a GPU.
         """
         with self._database._opened() as db:
-            rows = gpu_query.kernels(gpu_query.launch_sites(db, self.row.id))
+            rows = gpu_query.kernels(gpu_query.launched(db, self.row.id))
         return frame(rows, KernelRow._fields)
 
     def launches(self) -> pd.DataFrame:
@@ -247,7 +247,7 @@ class Trial:
             taupy.errors.TaupyError: nothing of the trial ran on a GPU.
         """
         with self._database._opened() as db:
-            return frame(gpu_query.launch_sites(db, self.row.id), SiteRow._fields)
+            return frame(gpu_query.sites(gpu_query.launched(db, self.row.id)), SiteRow._fields)
 
     def user_events(self) -> pd.DataFrame:
         """One row an event, thread and call path.

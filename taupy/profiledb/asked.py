@@ -10,10 +10,11 @@ from taupy.errors import UsageError
 from taupy.model.dimension import dimension as unit_of
 from taupy.model.dimension import spelled
 from taupy.model.formula import Sum
-from taupy.model.question import COUNTS, VALUES, Condition, Question, Value
+from taupy.model.question import COUNTS, VALUES, Condition, Question, Source, Value
 from taupy.model.table import Column
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import Id, dimension, ids_of, ids_where, listed
+from taupy.profiledb.measures import MEASURES, column, source_of
 from taupy.profiledb.statements import Statement
 
 _METRICS = """
@@ -41,17 +42,19 @@ class Asked:
 
     Attributes:
         metrics: name -> id and unit of the measured ones.
-        threads, timers, callpaths: that conditions leave; None for all.
+        threads, timers, callpaths, items: that conditions leave; None for all.
         lone: the only thread there is, None where there are several.
     """
 
     question: Question
+    source: Source
     trials: Sequence[int]
     sums: Sequence[Sum]
     metrics: Mapping[str, tuple[int, str]]
     threads: Sequence[int] | None
     timers: Sequence[int] | None
     callpaths: Sequence[int] | None
+    items: Sequence[int] | None
     lone: int | None
 
     @classmethod
@@ -69,17 +72,21 @@ class Asked:
         if threads is not None and len(threads) == len(every):
             threads = None  # all of them need no list
         there = every if threads is None else threads
-        found = metrics_of(db, question.trials)
+        source = source_of(question.values, question.dimensions)
+        texts = question.metrics if source == "call" else ()
+        found = metrics_of(db, question.trials) if texts else {}
         measured = {name for of_trial in found.values() for name in of_trial}
-        sums = [Sum("", (text,)) if text in measured else Sum.of(text) for text in question.metrics]
+        sums = [Sum("", (text,)) if text in measured else Sum.of(text) for text in texts]
         return cls(
             question,
+            source,
             chosen,
             sums,
             _metrics(found, {name for one in sums for name in one.metrics}),
             threads,
             ids_where(db, "timer", chosen, where),
             _callpaths(where),
+            None if source == "call" else ids_where(db, source, chosen, where),
             there[0] if len(there) == 1 else None,
         )
 
@@ -91,6 +98,12 @@ class Asked:
             replace(self, threads=ids, lone=ids[0] if len(ids) == 1 else None) for ids in parts
         )
         return without, alone
+
+    @property
+    def leaves_any(self) -> bool:
+        """Do the conditions leave anything?"""
+        chosen = (self.trials, self.threads, self.timers, self.callpaths, self.items)
+        return all(ids is None or len(ids) > 0 for ids in chosen)
 
     @property
     def needs(self) -> set[Id]:
@@ -111,31 +124,31 @@ class Asked:
 
     def columns(self, values: Sequence[Value]) -> list[Column]:
         """What a statement's numbers are, in its order."""
-        found = [Column(value, unit="call") for value in COUNTS if value in values]
+        found = [column(value) for value in MEASURES if value in values]
         for one in self.sums:
             units = [self.metrics[name][1] for name in one.metrics if name in self.metrics]
             # Of different units a statement adds base units.
             unit = "" if not units else units[0]
             if len({unit_of(text).scale for text in units}) > 1:
                 unit = spelled(unit_of(unit))[0]
-            found += [Column(value, one.text, unit) for value in values if value not in COUNTS]
+            found += [Column(value, one.text, unit) for value in values if value not in MEASURES]
         return found
 
     def statement(self) -> Statement:
         """The statement that sums by id."""
-        needs, values = self.needs, [one for one in VALUES if one in self.question.values]
-        depth = self.between("depth")
-        of_paths = "callpath" in needs or depth or self.callpaths is not None
-        leaf: Id = "callpath" if of_paths else "timer"
+        needs = self.needs
+        values = [one for one in dict.fromkeys((*MEASURES, *VALUES)) if one in self.question.values]
+        leaf = self._leaf
         keys: list[Id] = []
-        if len(self.trials) > 1 and needs & {"trial", "thread"}:
+        # A trial without launches has no row, rather than one of nothing.
+        if self.source != "call" or (len(self.trials) > 1 and needs & {"trial", "thread"}):
             keys.append("trial")
-        if leaf in needs and leaf == "callpath":
+        if "callpath" in needs:
             keys.append("callpath")
         if "thread" in needs and self.lone is None:
             keys.append("thread")
-        if leaf in needs and leaf == "timer":
-            keys.append("timer")
+        if leaf in needs and leaf != "callpath":
+            keys.append(leaf)
         wanted = {*self.question.by, *needs}
         return Statement(
             leaf,
@@ -144,15 +157,32 @@ class Asked:
             self.metrics,
             values,
             keys,
-            [name for name in OF_PATH if name in wanted] if leaf == "callpath" else [],
+            [name for name in OF_PATH if name in wanted] if leaf != "timer" else [],
             self.threads,
             self.timers,
             self.callpaths,
+            self.items,
             self.between("inclusive"),
-            depth,
+            self.between("depth"),
+            rows="launch" in keys
+            or (leaf in keys and leaf != "event" and (self.lone is not None or "thread" in keys)),
             together=self.question.together,
-            rows=leaf in keys and (self.lone is not None or "thread" in keys),
+            # Calls are known of call paths that have no value of a metric beside them.
+            whole=not self.question.together and self._names_counts,
         )
+
+    @property
+    def _leaf(self) -> Id:
+        """The finest id that a statement reads sums of."""
+        if self.source != "call":
+            return self.source
+        chosen = self.between("depth") or self.callpaths is not None
+        return "callpath" if chosen or "callpath" in self.needs else "timer"
+
+    @property
+    def _names_counts(self) -> bool:
+        named = {name for one in self.sums for name in one.metrics}
+        return not named.isdisjoint({*COUNTS} - self.metrics.keys())
 
     def trees(self) -> Statement:
         """The statement that gives whole call trees, all values of each call path."""

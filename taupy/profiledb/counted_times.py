@@ -9,19 +9,12 @@ plain run; a call of a helper itself costs some 0.1 us.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 
-from taupy.profiledb.database import ProfileDB
-
-_PATHS = """
-    SELECT value.thread_id, value.callpath_id, callpath.parent_id, callpath.timer_id,
-           value.exclusive
-      FROM interval_value AS value
-      CROSS JOIN callpath ON callpath.id = value.callpath_id
-      CROSS JOIN thread ON thread.id = value.thread_id AND thread.kind = 'host'
-     WHERE value.trial_id = ? AND value.metric_id = ?
-     ORDER BY value.thread_id, callpath.depth
-"""
+from taupy.model import callpaths
+from taupy.model.forest import outermost, preorder
+from taupy.model.table import Table, numbered
 
 HELPERS = re.compile(r"[{/\\]taupy[/\\]count(_torch)?\.py}")
 """In the name of a routine of `taupy.count`: its file."""
@@ -54,70 +47,46 @@ def _kind(name: str) -> int:
     return _Kind.PASSES_ON if _PASSES_ON.match(name) else _Kind.NOTES
 
 
-def counted_times(
-    db: ProfileDB, trial_id: int, time_metric: int, names: Mapping[int, str]
-) -> dict[tuple[int, int], tuple[float, float]]:
-    """Thread id and timer id -> inclusive and exclusive nanoseconds of the program's own.
+def counted_times(paths: Table) -> Table:
+    """Inclusive and exclusive time of the program's own, by thread and timer.
 
     Args:
-        time_metric: id of the metric `time`.
-        names: full name of each timer, by its id.
+        paths: exclusive time of one trial's host by thread, call path, parent and timer.
     """
-    kinds = {timer: _kind(name) for timer, name in names.items()}
-    found: dict[tuple[int, int], tuple[float, float]] = {}
-    thread_rows: list[tuple[int, int | None, int, float]] = []
-    thread = None
-    for here, callpath, parent, timer, value in db.stream(_PATHS, (trial_id, time_metric)):
-        if here != thread:
-            if thread is not None:
-                _add_thread(found, thread, thread_rows, kinds)
-            thread, thread_rows = here, []
-        thread_rows.append((callpath, parent, timer, float(value or 0)))
-    if thread is not None:
-        _add_thread(found, thread, thread_rows, kinds)
-    return found
+    parent = callpaths.parents(paths)
+    order = preorder(parent)
+    kinds = [_kind(timer.timer) for timer in paths.labels["timer"]]
+    kind = [kinds[code] for code in paths.codes["timer"]]
+    owner, above = _owners(kind, parent, order)
+    time = paths.named("exclusive", "time")
+    counting = [-1 if here == _Kind.WRAPS else own for here, own in zip(kind, owner, strict=True)]
+    exclusive = paths.summed(counting, len(paths))[time]
+    inclusive = callpaths.rolled_up(exclusive, above, order)
+    owned = replace(paths, columns={time._replace(value="inclusive"): inclusive, time: exclusive})
+    keys = {name: paths.codes[name] for name in ("thread", "timer")}
+    groups, firsts = numbered(*keys.values(), size=len(paths))
+    groups = [group if owner[row] == row else -1 for row, group in enumerate(groups)]
+    columns = owned.summed(groups, len(firsts), outermost(above, groups))
+    codes = {name: [column[row] for row in firsts] for name, column in keys.items()}
+    flat = Table(codes, paths.labels, columns, len(firsts))
+    return flat.taken([row for row, own in enumerate(columns[time]) if own is not None])
 
 
-def _add_thread(
-    found: dict[tuple[int, int], tuple[float, float]],
-    thread: int,
-    rows: list[tuple[int, int | None, int, float]],
-    kinds: Mapping[int, int],
-) -> None:
-    """One thread's call paths, parents before their children."""
-    place = {row[0]: number for number, row in enumerate(rows)}
-    owner = [-1] * len(rows)  # the row that a row's time belongs to; -1: nobody's
-    above = [-1] * len(rows)  # the next row above that is the program's own
-    own = [0.0] * len(rows)
-    for number, (_, parent_id, timer, value) in enumerate(rows):
-        parent = -1 if parent_id is None else place.get(parent_id, -1)
-        kind = kinds.get(timer, _Kind.PROGRAM)
-        if parent >= 0:
-            noting = kinds.get(rows[parent][2]) == _Kind.DISPATCH
-            if owner[parent] < 0 or (noting and kind != _Kind.RUNS):
+def _owners(
+    kinds: Sequence[int], parent: Sequence[int], order: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """The row that each row's time belongs to, -1 for nobody's; the program's next row above it."""
+    owner, above = [-1] * len(parent), [-1] * len(parent)
+    for row in order:
+        kind, caller = kinds[row], parent[row]
+        if caller >= 0:
+            noting = kinds[caller] == _Kind.DISPATCH
+            if owner[caller] < 0 or (noting and kind != _Kind.RUNS):
                 continue  # beneath what notes
             if kind == _Kind.RUNS and not noting:
                 kind = _Kind.PROGRAM
             if kind == _Kind.NOTES:
                 continue
-            above[number] = owner[parent]
-        if kind == _Kind.PROGRAM or parent < 0:
-            owner[number] = number
-        else:
-            owner[number] = owner[parent]
-        if kind != _Kind.WRAPS:
-            own[owner[number]] += value
-    whole = own[:]
-    for number in range(len(rows) - 1, -1, -1):
-        if owner[number] == number and above[number] >= 0:
-            whole[above[number]] += whole[number]
-    for number, (_, _, timer, _) in enumerate(rows):
-        if owner[number] != number:
-            continue
-        inclusive, exclusive = found.get((thread, timer), (0.0, 0.0))
-        outer = above[number]
-        while outer >= 0 and rows[outer][2] != timer:
-            outer = above[outer]
-        if outer < 0:  # of recursion, the outermost activation's
-            inclusive += whole[number]
-        found[thread, timer] = (inclusive, exclusive + own[number])
+            above[row] = owner[caller]
+        owner[row] = row if kind == _Kind.PROGRAM or caller < 0 else owner[caller]
+    return owner, above

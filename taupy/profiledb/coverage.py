@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from taupy.model import callpaths
 from taupy.model.forest import preorder
 from taupy.model.table import Amount, Column, Table
 from taupy.profiledb.database import ProfileDB
@@ -56,7 +57,7 @@ def together(
         if name in own:
             found[name] = sums
     uneven = _uneven(table, own)
-    below = {name.metric: _rolled_up(found[name], parent, order) for name in own}
+    below = {name.metric: callpaths.rolled_up(found[name], parent, order) for name in own}
     complete = _complete(table, whole)
     for name in whole:
         stored, summed = table.columns[name], below[name.metric]
@@ -105,14 +106,3 @@ def _owners(
         elif not is_stream[row] and parent[row] >= 0:
             owner[row] = owner[parent[row]]
     return owner
-
-
-def _rolled_up(own: Sequence[Amount], parent: Sequence[int], order: Sequence[int]) -> list[Amount]:
-    """Each row's value with those of all rows below it."""
-    found = list(own)
-    for row in reversed(order):
-        above, value = parent[row], found[row]
-        if above >= 0 and value is not None:
-            before = found[above]
-            found[above] = value if before is None else before + value
-    return found

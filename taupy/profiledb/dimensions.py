@@ -1,9 +1,10 @@
 """What values may be grouped and filtered by: one table of dimensions.
 
-A row of values hangs on four ids: its trial, thread, timer and call path. Every dimension
-follows from one of them: a node from the thread, a file from the timer, a GPU from the
-trial. So values are summed by id, in the order of the tables' keys, and the few sums get
-their labels afterwards. Labels are what matches across trials: equal labels are one row.
+A row of values hangs on four ids: its trial, thread, timer and call path; one of a launch or a
+user event also on that. Every dimension follows from one of them: a node from the thread, a
+file from the timer, a GPU from the trial. So values are summed by id, in the order of the
+tables' keys, and the few sums get their labels afterwards. Labels are what matches across
+trials: equal labels are one row.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any, Literal
 from taupy.errors import UsageError
 from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
-from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.rows import Configuration, Event, ThreadRow, TimerRow
 from taupy.profiledb.database import ProfileDB
 
-Id = Literal["trial", "thread", "timer", "callpath"]
+Id = Literal["trial", "thread", "timer", "callpath", "launch", "event"]
 
 METADATA = "meta."
 """`meta.NAME` is a dimension of trials, too."""
@@ -114,12 +115,38 @@ _GPU = """
                AND metadata.trial_id NOT IN (SELECT device.trial_id FROM device)) AS gpu
      ORDER BY gpu.trial_id, gpu.node, gpu.ordinal, gpu.source"""
 
-_THREADS = "SELECT thread.id FROM thread WHERE thread.trial_id IN ({trials})"
-_TIMERS = "SELECT trial_timer.timer_id FROM trial_timer WHERE trial_timer.trial_id IN ({trials})"
+_CONFIGURATION = """
+    SELECT launch.id, launch.grid_x, launch.grid_y, launch.grid_z, launch.block_x,
+           launch.block_y, launch.block_z, launch.registers, launch.shared_static_bytes,
+           launch.shared_dynamic_bytes, launch.local_bytes, launch.occupancy, launch.limiter
+      FROM launch WHERE launch.id IN ({ids})"""
+
+_EVENT = """
+    SELECT user_event.id, user_event.name, user_event.unit
+      FROM user_event WHERE user_event.id IN ({ids})"""
+
+_IDS = {
+    "thread": "SELECT thread.id FROM thread WHERE thread.trial_id IN ({trials})",
+    "timer": "SELECT trial_timer.timer_id FROM trial_timer"
+    " WHERE trial_timer.trial_id IN ({trials})",
+    "launch": "SELECT launch.id FROM launch WHERE launch.trial_id IN ({trials})",
+    "event": "SELECT DISTINCT event.user_event_id FROM user_event_value AS event"
+    " WHERE event.trial_id IN ({trials})",
+}
+"""The ids of all threads, timers ... of some trials."""
 
 
 def _timer(name: str, short: str, file: str | None, line: int | None, *groups: str) -> TimerRow:
     return TimerRow(name, short, file, line, "|".join(filter(None, groups)))
+
+
+def _configuration(*parts: Any) -> Configuration:
+    grid, block, rest = parts[:3], parts[3:6], parts[6:]
+    return Configuration(
+        None if grid[0] is None else (grid[0], grid[1], grid[2]),
+        None if block[0] is None else (block[0], block[1], block[2]),
+        *rest,
+    )
 
 
 def _place(label: Any) -> str:
@@ -175,8 +202,11 @@ DIMENSIONS: dict[str, Dimension] = {
     "callpath": Dimension("callpath", across="equal timers from the root"),
     "parent": Dimension("callpath", across="equal timers from the root"),
     "depth": Dimension("callpath", across="equal numbers"),
+    "configuration": Dimension("launch", _CONFIGURATION, _configuration, across="all of it equal"),
+    "event": Dimension("event", _EVENT, Event, lambda label: getattr(label, "name", label)),
 }
-"""By name. The last three are columns of a call path's row; a parent is a call path's id."""
+"""By name. A call path, parent and depth are columns of a call path's row; a parent is a call
+path's id. `configuration` is of launches, `event` of user events."""
 
 
 WITHIN = ("file", "module", "group", "kernel", "node", "rank", "device", "kind", "thread")
@@ -215,17 +245,17 @@ def dimension(name: str) -> Dimension:
 
 
 def ids_of(db: ProfileDB, what: Id, trials: Sequence[int]) -> list[int]:
-    """The ids of all threads or timers of these trials."""
+    """The ids of all threads, timers, launches or user events of these trials."""
     if what == "trial":
         return list(trials)
-    sql = (_THREADS if what == "thread" else _TIMERS).replace("{trials}", listed(trials))
-    return list(dict.fromkeys(id for (id,) in db.rows(sql)))
+    rows = db.rows(_IDS[what].replace("{trials}", listed(trials)))
+    return list(dict.fromkeys(id for (id,) in rows))
 
 
 def ids_where(
     db: ProfileDB, what: Id, trials: Sequence[int], where: Sequence[Condition]
 ) -> list[int] | None:
-    """The ids of trials, threads or timers that meet the conditions on them; None for all."""
+    """The ids that meet the conditions on them; None for all."""
     found: list[int] | None = None
     for condition in where:
         if condition.relation != "in" or dimension(condition.dimension).of != what:
@@ -238,27 +268,31 @@ def ids_where(
     return found
 
 
-def labels(db: ProfileDB, name: str, ids: Sequence[int]) -> dict[int, tuple[Any, ...]]:
-    """The labels of each id under a dimension: one, or as many as it has; None for none."""
+def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
+    """The labels of each id under a dimension: one, or as many as it has; None for none.
+
+    None is an id, too: of the call path and timer of a user event that has none.
+    """
     meant = dimension(name)
     if not meant.sql:
         return {id: (id,) for id in ids}
-    found: dict[int, tuple[Any, ...]] = {}
-    for rows in _answers(db, meant.sql, ids):
-        for id, parts in _by_id(rows):
-            if meant.several:
-                found[id] = tuple(meant.label(*part) for part in parts)
-            else:
-                # Rows of one id differ in their last part.
-                found[id] = (meant.label(*parts[0], *(part[-1] for part in parts[1:])),)
+    found: dict[Any, tuple[Any, ...]] = {None: (None,)}
+    known = [id for id in ids if id is not None]
+    for id, parts in _by_id(rows_of_ids(db, meant.sql, known)):
+        if meant.several:
+            found[id] = tuple(meant.label(*part) for part in parts)
+        else:
+            # Rows of one id differ in their last part.
+            found[id] = (meant.label(*parts[0], *(part[-1] for part in parts[1:])),)
     if meant.several or meant.of == "trial":
         return {id: found.get(id, (None,)) for id in ids}
     return {id: found[id] for id in ids}
 
 
-def _answers(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[list[Any]]:
+def rows_of_ids(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[Any]:
+    """The rows of a statement with ids in the place of `{ids}`, whatever their number."""
     for begin in range(0, len(ids), _MOST_IDS):
-        yield db.rows(sql.replace("{ids}", listed(ids[begin : begin + _MOST_IDS])))
+        yield from db.rows(sql.replace("{ids}", listed(ids[begin : begin + _MOST_IDS])))
 
 
 def _by_id(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from taupy.errors import TaupyError
 from taupy.escaping import visible
 from taupy.model.gpu import NO_OWNER, Device, Fact
-from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow
+from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow, spread
+from taupy.model.question import LAUNCHES, Question
+from taupy.model.rows import TimerRow
+from taupy.model.table import Table
+from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-
-_LAUNCHES = """
-    SELECT thread.node, thread.context, thread.thread, launch.callpath_id, callpath.parent_id,
-           launch.count, launch.untimed, launch.time_ns, launch.minimum_ns, launch.maximum_ns,
-           launch.sum_squares_ns2, launch.grid_x, launch.grid_y, launch.grid_z, launch.block_x,
-           launch.block_y, launch.block_z, launch.registers, launch.shared_static_bytes,
-           launch.shared_dynamic_bytes, launch.local_bytes, launch.occupancy, launch.limiter,
-           launch.bytes
-      FROM launch
-      JOIN thread ON thread.id = launch.thread_id
-      JOIN callpath ON callpath.id = launch.callpath_id
-     WHERE launch.trial_id = ?
-     ORDER BY launch.id
-"""
-
-_PATHS = """
-    WITH RECURSIVE needed (id) AS (
-        SELECT DISTINCT callpath_id FROM launch WHERE trial_id = :trial
-        UNION
-        SELECT callpath.parent_id FROM needed JOIN callpath USING (id)
-         WHERE callpath.parent_id IS NOT NULL
-    )
-    SELECT callpath.id, callpath.parent_id, timer.name, timer.short_name,
-           (SELECT coalesce(group_concat(name, '|'), '') FROM timer_group
-             WHERE timer_group.timer_id = timer.id)
-      FROM needed JOIN callpath USING (id) JOIN timer ON timer.id = callpath.timer_id
-"""
+from taupy.profiledb.dimensions import written
+from taupy.profiledb.values import values
 
 _DEVICES = """
     SELECT id, node, ordinal, name, uuid, compute_capability
@@ -56,105 +34,143 @@ _SPANS = """
      ORDER BY thread.node, thread.context, activity.start_ns
 """
 
-_NOT_A_ROUTINE = ("CUDA_API", "TAUPY", "GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER")
+_NOT_A_ROUTINE = {"CUDA_API", "TAUPY", "GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER"}
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What ran on a trial's GPUs: sums of launches.
+
+    Attributes:
+        table: by `WHERE_LAUNCHED`, and by `routine`: the nearest one above the launch.
+        above: the call paths of the launches.
+    """
+
+    table: Table
+    above: Ancestry
+
+
+WHERE_LAUNCHED = ("device", "thread", "timer", "callpath", "parent", "configuration")
 
 
 @of_a_sound_file
-def launch_sites(db: ProfileDB, trial_id: int) -> list[SiteRow]:
-    """Every kernel and copy, one row a stream, call path and configuration.
+def launched(
+    db: ProfileDB,
+    trial_id: int,
+    threads: Container[str] | None = None,
+    more: Sequence[str] = (),
+) -> Launched:
+    """Every kernel and copy of a trial.
+
+    Args:
+        threads: streams, such as "0.1.0"; None for all.
+        more: further dimensions to sum by.
 
     Raises:
         NoSuchTrial: there is no such trial.
         TaupyError: nothing of it ran on a GPU; says how to get there.
+        UsageError: there is no such dimension.
     """
     db.trial(trial_id)
-    paths = _Paths(db.rows(_PATHS, {"trial": trial_id}))
-    found = []
-    for node, context, thread, callpath, parent, *values in db.rows(_LAUNCHES, (trial_id,)):
-        counts, grid, block, rest = values[:6], values[6:9], values[9:12], values[12:]
-        name, short_name, groups = paths.names(callpath)
-        found.append(
-            SiteRow._make(
-                (
-                    *(node, context, thread, name, short_name, groups),
-                    *(paths.routine(parent), paths.text(parent), callpath),
-                    *counts,
-                    None if grid[0] is None else tuple(grid),
-                    None if block[0] is None else tuple(block),
-                    *rest,
-                )
-            )
-        )
-    if not found:
+    by = tuple(dict.fromkeys((*WHERE_LAUNCHED, *more)))
+    table = values(db, Question((trial_id,), (), by, values=LAUNCHES))
+    if not len(table):
         raise TaupyError(
             f"nothing of trial {trial_id} ran on a GPU; `taupy run` on a machine with an NVIDIA "
             "GPU records kernels (`taupy doctor` says whether this is one), `taupy import` reads "
             "them from Nsight's and torch.profiler's files"
         )
-    return found
+    if threads is not None:
+        places = [".".join(map(str, thread[:3])) for thread in table.each("thread")]
+        table = table.taken([row for row, place in enumerate(places) if place in threads])
+    above = Ancestry.of(db, table.labels["callpath"])
+    return Launched(_with_routines(table, above), above)
 
 
-def kernels(sites: Iterable[SiteRow]) -> list[KernelRow]:
-    """The sites summed up, one row a kernel and GPU; by GPU, then time from large to small."""
-    by_kernel: dict[tuple[int, int, str, str], list[SiteRow]] = {}
-    totals: dict[tuple[int, int], int] = {}
-    for site in sites:
-        key = (site.node, site.context, site.timer, site.groups)
-        by_kernel.setdefault(key, []).append(site)
-        place = (site.node, site.context)
-        totals[place] = totals.get(place, 0) + site.time_ns
-    rows = [_kernel(group, totals[key[:2]]) for key, group in by_kernel.items()]
-    return sorted(rows, key=lambda row: (row.node, row.context, -row.time_ns, row.timer))
-
-
-def _kernel(sites: list[SiteRow], total_ns: int) -> KernelRow:
-    first = sites[0]
-    calls = sum(site.calls for site in sites)
-    untimed = sum(site.untimed for site in sites)
-    time_ns = sum(site.time_ns for site in sites)
-    timed = [site for site in sites if site.calls > site.untimed]
-    count = calls - untimed
-    mean = time_ns / count if count else math.nan
-    squares = sum(site.sum_squares_ns2 for site in sites)
-    by_routine: dict[str, int] = {}
-    for site in sites:
-        by_routine[site.routine] = by_routine.get(site.routine, 0) + site.time_ns
-    known = [site for site in sites if site.occupancy is not None]
-    weight = sum(site.time_ns for site in known)
-    largest = max(sites, key=lambda site: site.time_ns)
-    configurations = {
-        (site.grid, site.block, site.registers, site.shared_dynamic_bytes) for site in sites
-    }
-    return KernelRow(
-        node=first.node,
-        context=first.context,
-        timer=first.timer,
-        short_name=first.short_name,
-        groups=first.groups,
-        percent=100 * time_ns / total_ns if total_ns else 0.0,
-        calls=calls,
-        untimed=untimed,
-        time_ns=time_ns,
-        minimum_ns=min((site.minimum_ns for site in timed), default=0),
-        maximum_ns=max((site.maximum_ns for site in timed), default=0),
-        mean_ns=mean,
-        stddev_ns=math.sqrt(max(0.0, squares / count - mean * mean)) if count else math.nan,
-        bytes=_sum(site.bytes for site in sites),
-        occupancy=(
-            sum((site.occupancy or 0.0) * site.time_ns for site in known) / weight
-            if weight
-            else None
-        ),
-        limiter=largest.limiter,
-        configurations=len(configurations),
-        routine=max(by_routine, key=by_routine.__getitem__),
-        routines=len(by_routine),
+def _with_routines(table: Table, above: Ancestry) -> Table:
+    """The table by routine, too, which follows from the parent."""
+    numbers: dict[str, int] = {}
+    code_of = [
+        numbers.setdefault(_routine(above, parent), len(numbers))
+        for parent in table.labels["parent"]
+    ]
+    codes = [code_of[code] for code in table.codes["parent"]]
+    return replace(
+        table,
+        codes={**table.codes, "routine": codes},
+        labels={**table.labels, "routine": list(numbers)},
     )
 
 
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def sites(launches: Launched) -> list[SiteRow]:
+    """One row a stream, call path and configuration."""
+    table, above = launches.table, launches.above
+    names = ("thread", "timer", "callpath", "parent", "routine", "configuration")
+    rows = zip(*map(table.each, names), _sums(table), strict=True)
+    return [
+        SiteRow._make((*thread[:3], timer.timer, timer.short_name, timer.groups, routine,
+                       _text(above, parent), callpath, *sums[:6], *configuration, sums.bytes))
+        for thread, timer, callpath, parent, routine, configuration, sums in rows
+    ]  # fmt: skip
+
+
+def kernels(launches: Launched, by: str = "timer") -> list[KernelRow]:
+    """The launches of each kernel on each GPU; by GPU, then time from large to small.
+
+    Args:
+        by: another dimension to sum by.
+    """
+    table = launches.table
+    summed = table.by("device", by)
+    of_gpu = dict(_times(table.by("device"), "device"))
+    routines = _largest(table, by, "routine")
+    configurations = _largest(table, by, "configuration")
+    rows = []
+    for gpu, label, sums in zip(summed.each("device"), summed.each(by), _sums(summed), strict=True):
+        timer = label if isinstance(label, TimerRow) else _named(by, label)
+        (routine, number), (configuration, kinds) = routines[gpu, label], configurations[gpu, label]
+        percent = 100 * sums.time_ns / of_gpu[gpu] if of_gpu[gpu] else 0.0
+        mean, stddev = spread(sums.calls - sums.untimed, sums.time_ns, sums.squares)
+        rows.append(
+            KernelRow._make((*gpu, timer.timer, timer.short_name, timer.groups, percent, *sums[:5],
+                             mean, stddev, sums.bytes, sums.occupancy, configuration.limiter,
+                             kinds, routine, number))
+        )  # fmt: skip
+    return sorted(rows, key=lambda row: (row.node, row.context, -row.time_ns, row.timer))
+
+
+class _Sums(NamedTuple):
+    calls: int
+    untimed: int
+    time_ns: int
+    shortest: int | None
+    longest: int | None
+    squares: float
+    bytes: int | None
+    occupancy: float | None
+
+
+def _sums(table: Table) -> Iterator[_Sums]:
+    """The numbers of each row; the mean occupancy is a formula of sums."""
+    columns = [table.column(value) for value in LAUNCHES]
+    for *sums, weighted, weight in zip(*columns, strict=True):
+        yield _Sums._make((*sums, weighted / weight if weight else None))
+
+
+def _times(table: Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(table.each, names), table.column("launch.time"), strict=True)
+
+
+def _largest(table: Table, by: str, other: str) -> dict[tuple[Any, Any], tuple[Any, int]]:
+    """By GPU and `by`: the label of `other` with most of the time, and how many there are."""
+    found: dict[tuple[Any, Any], dict[Any, int]] = {}
+    for gpu, label, one, time in _times(table.by("device", by, other), "device", by, other):
+        found.setdefault((gpu, label), {})[one] = time
+    return {key: (max(times, key=times.__getitem__), len(times)) for key, times in found.items()}
+
+
+def _named(by: str, label: Any) -> TimerRow:
+    return TimerRow(written(by, label), written(by, label), None, None, "")
 
 
 @of_a_sound_file
@@ -169,30 +185,34 @@ def devices(db: ProfileDB, trial_id: int) -> list[Device]:
 
 
 @of_a_sound_file
-def busy(db: ProfileDB, trial_id: int, sites: Iterable[SiteRow]) -> list[BusyRow]:
-    """What each GPU of the trial did in all; `sites` as `launch_sites` gives them."""
+def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
+    """What each GPU of the trial did in all."""
     names = {(one.node, 1 + one.ordinal): one.name for one in devices(db, trial_id)}
-    sums: dict[tuple[int, int], list[int]] = {}
-    for site in sites:
-        kernel, copy, ownerless = sums.setdefault((site.node, site.context), [0, 0, 0])
-        is_kernel = "GPU_KERNEL" in site.groups.split("|")
-        sums[site.node, site.context] = [
-            kernel + site.time_ns * is_kernel,
-            copy + site.time_ns * (not is_kernel),
-            ownerless + site.time_ns * (site.routine == NO_OWNER),
-        ]
     spans: dict[tuple[int, int], _Spans] = {}
     for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
         spans.setdefault((node, context), _Spans()).add(kind == "kernel", start, end)
+    table = launches.table
+    whole: dict[tuple[int, int], int] = dict(_times(table.by("device"), "device"))
+    of_kernels = _time_of(table, "timer", lambda timer: "GPU_KERNEL" in timer.groups.split("|"))
+    without_owner = _time_of(table, "routine", lambda routine: routine == NO_OWNER)
     return [
         BusyRow(
-            *place,
-            names.get(place, ""),
-            *sums[place],
-            *(spans[place].figures() if place in spans else (None,) * 5),
+            *gpu,
+            names.get(gpu, ""),
+            kernel_ns,
+            whole[gpu] - kernel_ns,
+            without_owner.get(gpu, 0),
+            *(spans[gpu] if gpu in spans else _Spans()).figures(),
         )
-        for place in sorted(sums)
+        for gpu in sorted(whole)
+        for kernel_ns in [of_kernels.get(gpu, 0)]
     ]
+
+
+def _time_of(table: Table, name: str, meant: Callable[[Any], bool]) -> dict[Any, int]:
+    """GPU -> time of the launches whose label is meant."""
+    rows = [row for row, label in enumerate(table.each(name)) if meant(label)]
+    return dict(_times(table.taken(rows).by("device"), "device"))
 
 
 @dataclass(slots=True)
@@ -220,54 +240,32 @@ class _Spans:
         self.overlap += max(0, min(end, other) - max(start, mine))
         self.ends[is_kernel] = max(mine, end)
 
-    def figures(self) -> tuple[int, int, int, int, int]:
-        """span, busy, overlap, gaps, longest gap."""
-        return self.until - (self.first or 0), self.busy, self.overlap, self.gaps, self.longest
+    def figures(self) -> tuple[int | None, int | None, int | None, int | None, int | None]:
+        """span, busy, overlap, gaps, longest gap; None where there is no interval."""
+        if self.first is None:
+            return None, None, None, None, None
+        return self.until - self.first, self.busy, self.overlap, self.gaps, self.longest
 
 
-class _Paths:
-    """The call paths that lead to kernels."""
+def _routine(above: Ancestry, callpath: int | None) -> str:
+    """The nearest timer from here up that is no API call and not the root.
 
-    def __init__(self, rows: Iterable[Any]) -> None:
-        self._steps = {
-            id: (parent, name, short, groups) for id, parent, name, short, groups in rows
-        }
-        self._texts: dict[int, str] = {}
-
-    def names(self, callpath: int) -> tuple[str, str, str]:
-        """(name, short name, groups) of its last timer."""
-        _, name, short, groups = self._steps[callpath]
-        return name, short, groups
-
-    def routine(self, callpath: int | None) -> str:
-        """The nearest timer from here up that is no API call and not the root.
-
-        The API call, or the root, where a thread without routines launched it.
-        """
-        here = callpath
-        call = None
-        while here is not None and here in self._steps:
-            parent, name, _, groups = self._steps[here]
-            if "GPU_NO_OWNER" in groups:
-                return NO_OWNER
-            if not set(groups.split("|")) & set(_NOT_A_ROUTINE):
-                return visible(name)
-            if call is None:
-                call = visible(name)
-            here = parent
-        return NO_OWNER if call is None else call
-
-    def text(self, callpath: int | None) -> str:
-        """The path as text, without its root."""
-        if callpath is None or callpath not in self._steps:
+    The API call, or the root, where a thread without routines launched it.
+    """
+    nearest = None
+    for timer in map(above.timers.__getitem__, above.up(callpath)):
+        groups = set(timer.groups.split("|"))
+        if "GPU_NO_OWNER" in groups:
             return NO_OWNER
-        if callpath not in self._texts:
-            names: list[str] = []
-            here: int | None = callpath
-            while here is not None and here in self._steps:
-                parent, name, _, groups = self._steps[here]
-                if parent is not None or "TAUPY" not in groups.split("|"):
-                    names.append(visible(name))
-                here = parent
-            self._texts[callpath] = " => ".join(reversed(names)) or NO_OWNER
-        return self._texts[callpath]
+        if not groups & _NOT_A_ROUTINE:
+            return visible(timer.timer)
+        nearest = nearest or timer
+    return NO_OWNER if nearest is None else visible(nearest.timer)
+
+
+def _text(above: Ancestry, callpath: int | None) -> str:
+    """The path as text, without its root."""
+    timers = [above.timers[timer] for timer in above.up(callpath)]
+    if timers and "TAUPY" in timers[-1].groups.split("|"):
+        timers.pop()
+    return " => ".join(visible(timer.timer) for timer in reversed(timers)) or NO_OWNER

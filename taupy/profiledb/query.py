@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from taupy.model.profile import Metric
 from taupy.model.rows import EventRow, ThreadRow
+from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.schema import LONGEST_PATH
 
@@ -36,12 +37,6 @@ _EVENTS = """
 _METADATA = """
     SELECT node, name, value FROM metadata WHERE trial_id = ?
      ORDER BY ifnull(node, -1), name COLLATE NOCASE, name
-"""
-
-_CALLPATH = """
-    SELECT timer.name, callpath.parent_id
-      FROM callpath JOIN timer ON timer.id = callpath.timer_id
-     WHERE callpath.id = ?
 """
 
 
@@ -96,16 +91,17 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
     """
     db.trial(trial_id)
     places = _places(db, trial_id)
-    paths = _Paths(db)
+    rows = db.rows(_EVENTS, (trial_id,))
+    above = Ancestry.of(db, (callpath for _, _, _, callpath, *_ in rows))
     found = []
-    for thread, name, unit, callpath, count, *values in db.rows(_EVENTS, (trial_id,)):
+    for thread, name, unit, callpath, count, *values in rows:
         minimum, maximum, mean, sum_squares = map(_number, values)
         found.append(
             EventRow(
                 *places[thread],
                 name,
                 unit,
-                None if callpath is None else paths.text(callpath),
+                None if callpath is None else " => ".join(above.names(callpath, LONGEST_PATH)),
                 count,
                 minimum,
                 maximum,
@@ -115,30 +111,6 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
         )
     found.sort(key=lambda row: (row[:3], row.event, row.callpath or ""))
     return found
-
-
-class _Paths:
-    """Call paths as text, each call path read once."""
-
-    def __init__(self, db: ProfileDB) -> None:
-        self._db = db
-        self._known: dict[int, tuple[str, int | None]] = {}
-
-    def text(self, callpath: int) -> str:
-        names: list[str] = []
-        here: int | None = callpath
-        while here is not None and len(names) < LONGEST_PATH:
-            name, here = self._step(here)
-            names.append(name)
-        if here is not None:
-            names.append("...")
-        return " => ".join(reversed(names))
-
-    def _step(self, callpath: int) -> tuple[str, int | None]:
-        if callpath not in self._known:
-            found = self._db.rows(_CALLPATH, (callpath,))
-            self._known[callpath] = found[0] if found else ("(missing)", None)
-        return self._known[callpath]
 
 
 def _places(db: ProfileDB, trial_id: int) -> dict[int, tuple[int, int, int]]:

@@ -1,13 +1,19 @@
-"""What a roofline needs of a trial: work of kernels and routines, and what ran them."""
+"""What a roofline needs of trials: work of kernels and routines, and what ran them.
+
+Of however many trials, kernels are one statement, routines one, and stated work one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from taupy.model.machine import Ceiling, reported
-from taupy.model.rows import TrialRow
+from taupy.model.gpu import Device
+from taupy.model.machine import reported
+from taupy.model.question import Condition, Question, Value
+from taupy.model.rows import ThreadRow, TimerRow, TrialRow
+from taupy.model.table import Amount, Table
 from taupy.model.work import (
     COUNTED_OPERATIONS,
     COUNTED_PROGRAM,
@@ -22,315 +28,271 @@ from taupy.model.work import (
     RoutineWork,
     TrialWork,
 )
+from taupy.profiledb.ancestry import Ancestry
+from taupy.profiledb.asked import metrics_of
 from taupy.profiledb.counted_times import HELPERS, WRAPPERS, counted_times
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.dimensions import ids_of, labels
 from taupy.profiledb.gpu_query import devices
-
-_METRICS = """
-    SELECT id, name FROM metric
-     WHERE id IN (SELECT metric_id FROM thread_metric WHERE trial_id = ?)
-     ORDER BY name
-"""
-
-_TIMERS = """
-    SELECT timer.id, timer.name, timer.short_name,
-           (SELECT coalesce(group_concat(name, '|'), '') FROM timer_group
-             WHERE timer_group.timer_id = timer.id)
-      FROM trial_timer JOIN timer ON timer.id = trial_timer.timer_id
-     WHERE trial_timer.trial_id = ?
-"""
-
-_THREADS = "SELECT id, node, context, thread, kind FROM thread WHERE trial_id = ?"
-
-# Work of one kind on all streams, in one pass over the trial's call paths.
-_ON_STREAMS = """
-    SELECT call.callpath_id, call.thread_id, callpath.timer_id, callpath.parent_id, call.calls
-      FROM call
-      CROSS JOIN callpath ON callpath.id = call.callpath_id
-     WHERE call.trial_id = :trial AND call.calls > 0
-       AND call.thread_id IN (SELECT id FROM thread
-                               WHERE trial_id = :trial AND kind = 'stream')
-       AND callpath.timer_id IN (SELECT timer_id FROM timer_group WHERE name = :group)
-"""
-
-_VALUE = """
-    SELECT exclusive FROM interval_value
-     WHERE trial_id = ? AND metric_id = ? AND callpath_id = ? AND thread_id = ?
-"""
-
-_VALUES = """
-    SELECT callpath_id, thread_id, exclusive FROM interval_value
-     WHERE trial_id = ? AND metric_id = ?
-"""
-
-_FLAT = """
-    SELECT value.thread_id, value.timer_id, timer_call.calls, value.inclusive, value.exclusive
-      FROM timer_value AS value
-      CROSS JOIN timer_call
-              ON timer_call.trial_id = value.trial_id
-             AND timer_call.thread_id = value.thread_id
-             AND timer_call.timer_id = value.timer_id
-      CROSS JOIN thread ON thread.id = value.thread_id AND thread.kind = 'host'
-     WHERE value.trial_id = ? AND value.metric_id = ?
-"""
+from taupy.profiledb.query import trial_metadata
+from taupy.profiledb.values import values
 
 _STATED = (*PRECISION_OF, *LEVEL_OF)
-
-_EVENTS = f"""
-    SELECT user_event.name, value.callpath_id, value.count * value.mean
-      FROM user_event_value AS value
-      JOIN user_event ON user_event.id = value.user_event_id
-     WHERE value.trial_id = ? AND value.callpath_id IS NOT NULL
-       AND user_event.name IN ({", ".join("?" * len(_STATED))})
-       AND user_event.unit = iif(user_event.name LIKE 'flop%', 'flop', 'B')
-"""
-
-_RATES = f"""
-    SELECT user_event.name, value.callpath_id, value.thread_id, value.mean
-      FROM user_event_value AS value
-      JOIN user_event ON user_event.id = value.user_event_id
-     WHERE value.trial_id = ? AND value.callpath_id IS NOT NULL
-       AND user_event.name IN ({", ".join("?" * len(_STATED))})
-"""
-
-_PARENT = "SELECT timer_id, parent_id FROM callpath WHERE id = ?"
-
-_LONGEST = """
-    SELECT max(thread_metric.largest_inclusive)
-      FROM thread_metric JOIN thread ON thread.id = thread_metric.thread_id
-      JOIN metric ON metric.id = thread_metric.metric_id
-     WHERE thread_metric.trial_id = ? AND metric.name = 'time' AND thread.kind = 'host'
-"""
-
-_DEVICES = """
-    SELECT DISTINCT device.name FROM device
-     WHERE device.trial_id = :trial
-       AND (NOT EXISTS (SELECT 1 FROM thread WHERE trial_id = :trial AND kind = 'stream')
-            OR EXISTS (SELECT 1 FROM thread
-                        WHERE thread.trial_id = :trial AND thread.kind = 'stream'
-                          AND thread.node = device.node
-                          AND thread.context = device.ordinal + 1))
-     ORDER BY device.node, device.ordinal
-"""
-
-_METADATA = "SELECT name, value FROM metadata WHERE trial_id = ? ORDER BY ifnull(node, -1) DESC"
-
+_RATES = tuple(name + PER_SECOND for name in _STATED)
+_HOST = Condition("kind", ("host",))
+_KERNELS = (Condition("kind", ("gpu",)), Condition("group", ("GPU_KERNEL",)))
 _BLAS = "taupy.option.analytic"
-
 _CPU_NAMES = ("CPU Type", "CPU Model", "CPU Name", "Processor")
 
 
 @of_a_sound_file
-def trial_work(db: ProfileDB, trial: TrialRow) -> TrialWork:
-    """All work of a trial; kernels under their call paths, routines flat.
+def trial_work(db: ProfileDB, trials: Sequence[TrialRow]) -> list[TrialWork]:
+    """All work of each trial; kernels under their call paths, routines flat.
 
     Raises:
         NoSuchTrial: there is no such trial.
+        UsageError: a metric has different units in the trials.
     """
-    db.trial(trial.id)
-    metrics = {name: id for id, name in db.rows(_METRICS, (trial.id,))}
-    timers = db.rows(_TIMERS, (trial.id,))
-    place = {id: position for position, (id, *_) in enumerate(timers)}
-    paths = _Paths(db, place)
-    metadata = dict(db.rows(_METADATA, (trial.id,)))
-    clean = None
-    if COUNTED_OPERATIONS in metadata and "time" in metrics:
-        names = {id: name for id, name, *_ in timers}
-        clean = counted_times(db, trial.id, metrics["time"], names)
-    return TrialWork(
-        trial_id=trial.id,
-        name=f"{trial.application}/{trial.experiment}/{trial.name}",
-        application=metadata.get(COUNTED_PROGRAM, trial.application),
-        metrics=tuple(metrics),
-        metadata=metadata,
-        gpus=_gpus(db, trial.id, metadata),
-        processor=next((metadata[name] for name in _CPU_NAMES if name in metadata), ""),
-        wall_ns=_wall_ns(db, trial.id, clean),
-        timers=tuple(
-            Place(name, short, frozenset(groups.split("|"))) for _, name, short, groups in timers
-        ),
-        kernels=tuple(_kernels(db, trial.id, metrics, paths)),
-        routines=tuple(_routines(db, trial.id, metrics, place, clean)),
-        noted=tuple(
-            _noted(db, trial.id, paths, [name for _, name, *_ in timers], _BLAS in metadata)
-        ),
-        health=tuple(value for name, value in metadata.items() if name.startswith("taupy.health.")),
-        ceilings=tuple(_ceilings(db, trial)),
-        source=trial.source,
+    for trial in trials:
+        db.trial(trial.id)
+    ids = tuple(dict.fromkeys(trial.id for trial in trials))
+    measured = {trial: frozenset(names) for trial, names in metrics_of(db, ids).items()}
+    every = frozenset[str]().union(*measured.values())
+    metrics = tuple(name for name in ("time", *METRICS) if name in every)
+    kernels, routines, events = (
+        values(db, question)
+        for question in (_of_kernels(ids, metrics), _of_routines(ids, metrics), _of_events(ids))
     )
+    above = Ancestry.of(db, (*kernels.labels["callpath"], *events.labels["callpath"]))
+    parts = [table.parts("trial") for table in (kernels, routines, events)]
+    return [
+        _Work.of(db, trial, sorted(measured[trial.id]), above).told(
+            *(tables.get(trial.id) for tables in parts)
+        )
+        for trial in trials
+    ]
 
 
-def _ceilings(db: ProfileDB, trial: TrialRow) -> Iterable[Ceiling]:
-    for device in devices(db, trial.id):
-        yield from reported(device.name, device.facts, trial.source)
+def _of_kernels(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
+    """By call path. A kernel of which nothing was measured was launched all the same."""
+    by = ("trial", "thread", "callpath", "timer")
+    return Question(trials, ("calls", *metrics), by, _KERNELS)
 
 
-def _wall_ns(
-    db: ProfileDB, trial_id: int, clean: Mapping[tuple[int, int], tuple[float, float]] | None
-) -> float:
-    if clean:
-        return max(inclusive for inclusive, _ in clean.values())
-    return float(db.rows(_LONGEST, (trial_id,))[0][0] or 0)
+def _of_routines(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
+    by = ("trial", "thread", "timer")
+    counted: tuple[Value, ...] = ("calls", "inclusive", "exclusive")
+    return Question(trials, metrics, by, (_HOST,), values=counted)
 
 
-def _gpus(db: ProfileDB, trial_id: int, metadata: dict[str, str]) -> tuple[str, ...]:
-    found = [name for (name,) in db.rows(_DEVICES, {"trial": trial_id})]
-    if not found and "GPU Name" in metadata:
-        found = [metadata["GPU Name"]]
-    return tuple(dict.fromkeys(found))
+def _of_events(trials: tuple[int, ...]) -> Question:
+    by, stated = ("trial", "thread", "callpath", "event"), Condition("event", (*_STATED, *_RATES))
+    return Question(trials, (), by, (stated,), values=("event.count", "event.total"))
 
 
-def _kernels(
-    db: ProfileDB, trial_id: int, metrics: dict[str, int], paths: _Paths
-) -> Iterable[KernelWork]:
-    threads = {id: place for id, *place, kind in db.rows(_THREADS, (trial_id,)) if kind == "stream"}
-    if not threads:
-        return
-    values: dict[tuple[int, int], dict[str, float]] = {}
-    for name in METRICS:
-        if name in metrics:
-            for callpath, thread, value in db.stream(_VALUES, (trial_id, metrics[name])):
-                if value is not None and thread in threads:
-                    values.setdefault((callpath, thread), {})[name] = float(value)
-    _know_idle_tensor_cores(db, trial_id, values)
-    rates = _rates(db, trial_id)
-    rows = db.rows(_ON_STREAMS, {"trial": trial_id, "group": "GPU_KERNEL"})
-    for callpath, thread, timer, parent, calls in rows:
-        node, context, number = threads[thread]
-        yield KernelWork(
-            paths.place(timer),
-            () if parent is None else paths.timers(parent),
-            (node, context, number),
-            calls,
-            _time_ns(db, trial_id, metrics, callpath, thread),
-            values.get((callpath, thread), {}),
-            rates.get((callpath, thread), {}),
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is known of one trial beside its values.
+
+    Attributes:
+        metrics: names of those that it has.
+        above: the call paths of kernels and of stated work.
+        place: of each timer its position among `timers`.
+    """
+
+    db: ProfileDB
+    trial: TrialRow
+    metrics: Sequence[str]
+    metadata: Mapping[str, str]
+    gpus: Sequence[Device]
+    above: Ancestry
+    timers: Sequence[TimerRow]
+    place: Mapping[TimerRow, int]
+
+    @classmethod
+    def of(cls, db: ProfileDB, trial: TrialRow, metrics: Sequence[str], above: Ancestry) -> _Work:
+        metadata: dict[str, str] = {}
+        for row in trial_metadata(db, trial.id):  # the trial's own before its nodes'
+            metadata.setdefault(row.name, row.value)
+        named = labels(db, "timer", ids_of(db, "timer", [trial.id]))
+        timers = list(dict.fromkeys(timer for (timer,) in named.values()))
+        place = {timer: position for position, timer in enumerate(timers)}
+        return cls(db, trial, metrics, metadata, devices(db, trial.id), above, timers, place)
+
+    def _places(self, timers: Iterable[int]) -> tuple[int, ...]:
+        """The positions of timers, given by id."""
+        return tuple(self.place[self.above.timers[id]] for id in timers)
+
+    def told(
+        self, kernels: Table | None, routines: Table | None, events: Table | None
+    ) -> TrialWork:
+        """The trial's work, of its kernels, routines and user events; None where it has none."""
+        trial, metadata = self.trial, self.metadata
+        own = [] if routines is None else list(self._routines(routines))
+        return TrialWork(
+            trial_id=trial.id,
+            name=f"{trial.application}/{trial.experiment}/{trial.name}",
+            application=metadata.get(COUNTED_PROGRAM, trial.application),
+            metrics=tuple(self.metrics),
+            metadata=metadata,
+            gpus=self._gpu_names(),
+            processor=next((metadata[name] for name in _CPU_NAMES if name in metadata), ""),
+            wall_ns=max((one.inclusive_ns for one in own if one.inclusive_ns > 0), default=0.0),
+            timers=tuple(
+                Place(timer.timer, timer.short_name, frozenset(timer.groups.split("|")))
+                for timer in self.timers
+            ),
+            kernels=() if kernels is None else tuple(self._kernels(kernels, events)),
+            routines=tuple(own),
+            noted=() if events is None else tuple(self._noted(events)),
+            health=tuple(
+                value for name, value in metadata.items() if name.startswith("taupy.health.")
+            ),
+            ceilings=tuple(
+                one for gpu in self.gpus for one in reported(gpu.name, gpu.facts, trial.source)
+            ),
+            source=trial.source,
         )
 
+    def _gpu_names(self) -> tuple[str, ...]:
+        """The GPUs that ran something; all where no stream is known."""
+        threads = labels(self.db, "thread", ids_of(self.db, "thread", [self.trial.id]))
+        used = {row[:2] for (row,) in threads.values() if row.kind == "stream"}
+        names = [one.name for one in self.gpus if not used or (one.node, one.ordinal + 1) in used]
+        if not names and "GPU Name" in self.metadata:
+            names = [self.metadata["GPU Name"]]
+        return tuple(dict.fromkeys(names))
 
-def _know_idle_tensor_cores(
-    db: ProfileDB, trial_id: int, values: Mapping[tuple[int, int], dict[str, float]]
-) -> None:
+    def _kernels(self, table: Table, events: Table | None) -> Iterable[KernelWork]:
+        rates = {} if events is None else _rates(events)
+        has_own_pipe = self._has_own_pipe()
+        names = ("thread", "callpath", "timer")
+        rows = zip(*map(table.each, names), _measured(table, "exclusive"), strict=True)
+        for thread, callpath, timer, counted in rows:
+            calls, time = int(counted.pop("calls", 0)), counted.pop("time", math.nan)
+            if calls > 0:
+                _know_idle_tensor_cores(counted, has_own_pipe)
+                owners = self._places(self.above.up(callpath))[1:]
+                rate = rates.get((thread, callpath), {})
+                yield KernelWork(self.place[timer], owners, thread[:3], calls, time, counted, rate)
+
+    def _has_own_pipe(self) -> bool:
+        """Have tensor cores a pipe of their own (compute capability 10 and 11)?"""
+        capabilities = {one.compute_capability for one in self.gpus}
+        return any(text.partition(".")[0] in ("10", "11") for text in capabilities)
+
+    def _routines(self, table: Table) -> Iterable[RoutineWork]:
+        clean = self._clean_times()
+        columns = (table.column("calls"), _measured(table, "inclusive"),
+                   _measured(table, "exclusive"))  # fmt: skip
+        rows = zip(table.each("thread"), table.each("timer"), *columns, strict=True)
+        for thread, timer, calls, whole, own in rows:
+            inclusive, exclusive = whole.pop("time", math.nan), own.pop("time", math.nan)
+            if clean is not None:
+                if (thread, timer) not in clean:
+                    continue
+                inclusive, exclusive = clean[thread, timer]
+            yield RoutineWork(
+                self.place[timer], thread[:3], int(calls or 0), exclusive, inclusive, own, whole
+            )
+
+    def _clean_times(self) -> dict[tuple[ThreadRow, TimerRow], tuple[float, float]] | None:
+        """Inclusive and exclusive times to take instead of the stored ones, if any."""
+        if COUNTED_OPERATIONS not in self.metadata or "time" not in self.metrics:
+            return None
+        by = ("thread", "callpath", "parent", "timer")
+        times = counted_times(values(self.db, Question((self.trial.id,), by=by, where=(_HOST,))))
+        keys = zip(times.each("thread"), times.each("timer"), strict=True)
+        columns = (times.column(value, "time") for value in ("inclusive", "exclusive"))
+        return {
+            key: (float(inclusive or 0), float(exclusive or 0))
+            for key, inclusive, exclusive in zip(keys, *columns, strict=True)
+        }
+
+    def _noted(self, events: Table) -> Iterable[NotedWork]:
+        """Work that was stated."""
+        owners = _Owners.of(self.above, _BLAS in self.metadata)
+        summed: dict[tuple[str, tuple[int, ...]], float] = {}
+        for (name, unit), callpath, total in zip(
+            events.each("event"), events.each("callpath"), events.column("event.total"), strict=True
+        ):
+            stated = name in _STATED and unit == ("flop" if name.startswith("flop") else "B")
+            if not stated or callpath is None or total is None:
+                continue
+            if (timers := owners.outside(list(self.above.up(callpath)))) is not None:
+                key = (name, self._places(timers))
+                summed[key] = summed.get(key, 0.0) + float(total)
+        for (name, places), total in summed.items():
+            yield NotedWork(name, total, places)
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Whose work it is that was stated: not that of taupy's own helpers, by timer ids.
+
+    Attributes:
+        ours: helpers of `taupy.count`; `notes` are those of them that state work.
+        wrappers: what PyTorch puts around a dispatch mode.
+        blas: calls of BLAS are among the events.
+    """
+
+    ours: frozenset[int]
+    notes: frozenset[int]
+    wrappers: frozenset[int]
+    blas: bool
+
+    @classmethod
+    def of(cls, above: Ancestry, blas: bool) -> _Owners:
+        names = {id: timer.timer for id, timer in above.timers.items()}
+        ours = frozenset(id for id, name in names.items() if HELPERS.search(name))
+        return cls(
+            ours,
+            frozenset(id for id in ours if names[id].startswith("_note [")),
+            frozenset(
+                id for id, name in names.items() if "torch" in name and WRAPPERS.search(name)
+            ),
+            blas,
+        )
+
+    def outside(self, owners: list[int]) -> list[int] | None:
+        """The program's own timers, from the nearest up; None for work that is counted anyhow."""
+        noted = bool(owners) and owners[0] in self.notes
+        if self.blas and not noted and self.ours.intersection(owners):
+            return None  # a BLAS call inside an operation that is counted as a whole
+        inside = self.ours | self.wrappers if noted else self.ours
+        while owners and owners[0] in inside:
+            owners.pop(0)
+        return owners
+
+
+def _measured(table: Table, value: str) -> list[dict[str, float]]:
+    """Of each row the metrics that were measured there."""
+    names = [column.metric for column in table.columns if column.value == value]
+    rows: Iterable[tuple[Amount, ...]] = zip(
+        *(table.column(value, name) for name in names), strict=True
+    )
+    return [
+        {name: float(number) for name, number in zip(names, row, strict=True) if number is not None}
+        for row in (rows if names else [()] * len(table))
+    ]
+
+
+def _rates(events: Table) -> dict[tuple[ThreadRow, int], dict[str, float]]:
+    """Flop and bytes per second of launches whose duration is not known, by call path."""
+    rates: dict[tuple[ThreadRow, int], dict[str, float]] = {}
+    names = zip(events.each("thread"), events.each("callpath"), events.each("event"), strict=True)
+    sums = zip(events.column("event.count"), events.column("event.total"), strict=True)
+    for (thread, callpath, event), (count, total) in zip(names, sums, strict=True):
+        if event.name in _RATES and callpath is not None and count and total is not None:
+            name = event.name.removesuffix(PER_SECOND)
+            rates.setdefault((thread, callpath), {})[name] = total / count
+    return rates
+
+
+def _know_idle_tensor_cores(counted: dict[str, float], has_own_pipe: bool) -> None:
     """No instruction on the tensor pipe is no operation of tensor cores: there it is 0.
 
-    Not so where tensor cores have a pipe of their own (compute capability 10 and 11).
+    Not so where tensor cores have a pipe of their own.
     """
-    capabilities = {each.compute_capability for each in devices(db, trial_id)}
-    own_pipe = any(text.partition(".")[0] in ("10", "11") for text in capabilities)
-    for counted in values.values():
-        if counted.pop(TENSOR_INSTRUCTIONS, None) == 0 and not own_pipe:
-            counted.setdefault("flop_tensor", 0.0)
-
-
-def _rates(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], dict[str, float]]:
-    """Flop and bytes per second of launches whose duration is not known, by call path."""
-    found: dict[tuple[int, int], dict[str, float]] = {}
-    names = [name + PER_SECOND for name in _STATED]
-    for name, callpath, thread, mean in db.rows(_RATES, (trial_id, *names)):
-        rates = found.setdefault((callpath, thread), {})
-        rates[name.removesuffix(PER_SECOND)] = float(mean)
-    return found
-
-
-def _time_ns(
-    db: ProfileDB, trial_id: int, metrics: dict[str, int], callpath: int, thread: int
-) -> float:
-    """One by one: of a million times, those of kernels are few."""
-    if "time" not in metrics:
-        return math.nan
-    found = db.rows(_VALUE, (trial_id, metrics["time"], callpath, thread))
-    return float(found[0][0]) if found and found[0][0] is not None else math.nan
-
-
-def _noted(
-    db: ProfileDB, trial_id: int, paths: _Paths, names: list[str], blas: bool
-) -> Iterable[NotedWork]:
-    """Work that was stated.
-
-    Args:
-        blas: are calls of BLAS among the events?
-    """
-    ours = {place for place, name in enumerate(names) if HELPERS.search(name)}
-    notes = {place for place in ours if names[place].startswith("_note [")}
-    wrappers = {
-        place for place, name in enumerate(names) if "torch" in name and WRAPPERS.search(name)
-    }
-    summed: dict[tuple[str, tuple[int, ...]], float] = {}
-    for name, callpath, value in db.rows(_EVENTS, (trial_id, *_STATED)):
-        if value is None:
-            continue
-        owners = list(paths.timers(callpath))
-        noted_here = bool(owners) and owners[0] in notes
-        if blas and ours.intersection(owners) and owners[0] not in notes:
-            continue  # a BLAS call inside an operation that is counted as a whole
-        while owners and (owners[0] in ours or (noted_here and owners[0] in wrappers)):
-            owners.pop(0)
-        key = (name, tuple(owners))
-        summed[key] = summed.get(key, 0.0) + float(value)
-    for (name, above), total in summed.items():
-        yield NotedWork(name, total, above)
-
-
-def _routines(
-    db: ProfileDB,
-    trial_id: int,
-    metrics: dict[str, int],
-    place: dict[int, int],
-    clean: Mapping[tuple[int, int], tuple[float, float]] | None,
-) -> Iterable[RoutineWork]:
-    """Args: clean: times to take instead of the stored ones; routines not in it are none."""
-    threads = {id: tuple(where) for id, *where, _ in db.rows(_THREADS, (trial_id,))}
-    found: dict[tuple[int, int], dict[str, tuple[Any, Any]]] = {}
-    calls: dict[tuple[int, int], int] = {}
-    for name in ("time", *METRICS):
-        if name not in metrics:
-            continue
-        for thread, timer, called, inclusive, exclusive in db.stream(
-            _FLAT, (trial_id, metrics[name])
-        ):
-            calls[thread, timer] = called
-            found.setdefault((thread, timer), {})[name] = (inclusive, exclusive)
-    for (thread, timer), values in found.items():
-        inclusive, exclusive = values.pop("time", (math.nan, math.nan))
-        if clean is not None:
-            if (thread, timer) not in clean:
-                continue
-            inclusive, exclusive = clean[thread, timer]
-        node, context, number = threads[thread]
-        yield RoutineWork(
-            place[timer],
-            (node, context, number),
-            calls[thread, timer],
-            math.nan if exclusive is None else float(exclusive),
-            math.nan if inclusive is None else float(inclusive),
-            {name: float(own) for name, (_, own) in values.items() if own is not None},
-            {name: float(whole) for name, (whole, _) in values.items() if whole is not None},
-        )
-
-
-class _Paths:
-    """Call paths as timers, each call path read once."""
-
-    def __init__(self, db: ProfileDB, place: dict[int, int]) -> None:
-        self._db = db
-        self._place = place
-        self._known: dict[int, tuple[int, ...]] = {}
-
-    def place(self, timer: int) -> int:
-        return self._place[timer]
-
-    def timers(self, callpath: int) -> tuple[int, ...]:
-        """From the call path itself up to its root."""
-        climbed = []
-        here: int | None = callpath
-        while here is not None and here not in self._known:
-            found = self._db.rows(_PARENT, (here,))
-            if not found:
-                here = None
-                break
-            climbed.append((here, found[0][0]))
-            here = found[0][1]
-        above = self._known[here] if here is not None else ()
-        for path, timer in reversed(climbed):
-            above = self._known[path] = (self._place[timer], *above)
-        return self._known.get(callpath, ())
+    if counted.pop(TENSOR_INSTRUCTIONS, None) == 0 and not has_own_pipe:
+        counted.setdefault("flop_tensor", 0.0)

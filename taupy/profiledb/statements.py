@@ -14,9 +14,12 @@ from taupy.model.dimension import dimension as unit_of
 from taupy.model.formula import Sum
 from taupy.model.question import COUNTS, Value
 from taupy.profiledb.dimensions import Id, listed
+from taupy.profiledb.measures import MEASURES
 
 _VALUES = {"timer": "timer_value", "callpath": "interval_value"}
 _CALLS = {"timer": "timer_call", "callpath": "call"}
+_BESIDE = {"launch": "launch", "event": "user_event_value"}
+_ITEM = {"launch": "launch.id", "event": "event.user_event_id"}
 _OF_PATH = {
     "timer": "callpath.timer_id",
     "parent": "callpath.parent_id",
@@ -29,11 +32,14 @@ class Statement:
     """One statement that answers a question, or a part of it.
 
     Attributes:
-        level: sums of timers, stored with each trial, or of call paths.
+        level: sums of timers, stored with each trial, or of call paths; or launches or
+            user events, which have tables of their own.
         sums: of which metrics; `metrics` gives the id and unit of those that are measured.
-        keys: ids to group by, in the order of the tables' keys: trial, callpath, thread, timer.
+        keys: ids to group by, in the order of the tables' keys: trial, callpath, thread, timer,
+            launch or event.
         attributes: columns of a call path's row: "timer", "parent", "depth".
         threads, timers, callpaths: only these; None for all.
+        items: only these launches or events; None for all.
         inclusive, depth: from this to that.
         rows: each row by itself, nothing summed.
         together: of rows that have a value of all sums.
@@ -50,6 +56,7 @@ class Statement:
     threads: Sequence[int] | None = None
     timers: Sequence[int] | None = None
     callpaths: Sequence[int] | None = None
+    items: Sequence[int] | None = None
     inclusive: tuple[float, float] | None = None
     depth: tuple[float, float] | None = None
     rows: bool = False
@@ -59,17 +66,17 @@ class Statement:
     @property
     def sql(self) -> str:
         """Its text. Columns are the keys, attributes, counts, then each sum's values."""
-        groups = [*(f"{self._base}.{name}_id" for name in self.keys),
+        groups = [*(_ITEM.get(name, f"{self._base}.{name}_id") for name in self.keys),
                   *(_OF_PATH[name] for name in self.attributes)]  # fmt: skip
-        numbers = [f"call.{value}" for value in COUNTS if value in self.values]
+        measures = [MEASURES[value] for value in self.values if value in MEASURES]
+        numbers = [one.sql if self.rows else one.summed for one in measures]
         numbers += [
-            self._together(value, _row_of(one, value, self.metrics))
+            number if self.rows else f"sum({number})"
             for one in self.sums
             for value in self.values
-            if value not in COUNTS
+            if value not in MEASURES
+            for number in [self._together(value, _row_of(one, value, self.metrics))]
         ]
-        if not self.rows:
-            numbers = [f"sum({number})" for number in numbers]
         lines = [f"SELECT {', '.join([*groups, *numbers])}", *self._tables()]
         lines.append(f" WHERE {self._base}.trial_id IN ({listed(self.trials)})")
         lines += [f"   AND {condition}" for condition in self._conditions()]
@@ -104,9 +111,24 @@ class Statement:
     @property
     def _base(self) -> str:
         """What all else hangs on: the only metric's values, or the calls."""
+        if self.level in _BESIDE:
+            return self.level
         return f"m{self._ids[0]}" if len(self._ids) == 1 and not self.whole else "call"
 
     def _tables(self) -> list[str]:
+        lines = self._values() if self.level in _VALUES else self._beside()
+        if self.level != "timer" and (
+            self.attributes or self.timers is not None or self.depth is not None
+        ):
+            # An event may have no call path.
+            left = "LEFT " if self.level == "event" else ""
+            lines.append(f"  {left}JOIN callpath ON callpath.id = {self._base}.callpath_id")
+        return lines
+
+    def _beside(self) -> list[str]:
+        return [f"  FROM {_BESIDE[self.level]} AS {self.level}"]
+
+    def _values(self) -> list[str]:
         values, calls, base = _VALUES[self.level], _CALLS[self.level], self._base
         keys = ("trial_id", f"{self.level}_id", "thread_id")
         if base != "call":
@@ -118,16 +140,14 @@ class Statement:
             for id in self._ids:
                 same = _same(f"m{id}", base, keys)
                 lines.append(f"  LEFT JOIN {values} AS m{id} ON m{id}.metric_id = {id} AND {same}")
-        if self.level == "callpath" and (
-            self.attributes or self.timers is not None or self.depth is not None
-        ):
-            lines.append(f"  JOIN callpath ON callpath.id = {base}.callpath_id")
         return lines
 
     def _conditions(self) -> list[str]:
         base, ids = self._base, self._ids
         found = []
-        if base != "call":
+        if self.items is not None:
+            found.append(f"{_ITEM[self.level]} IN ({listed(self.items)})")
+        if base.startswith("m"):
             found.append(f"{base}.metric_id = {ids[0]}")
         elif ids and not self.whole:
             present = " OR ".join(f"m{id}.metric_id IS NOT NULL" for id in ids)
@@ -139,7 +159,7 @@ class Statement:
             plus = "" if len(self.trials) == 1 else "+"
             found.append(f"{plus}{base}.thread_id IN ({listed(self.threads)})")
         if self.timers is not None:
-            timer = _OF_PATH["timer"] if self.level == "callpath" else f"{base}.timer_id"
+            timer = f"{base}.timer_id" if self.level == "timer" else _OF_PATH["timer"]
             found.append(f"{timer} IN ({listed(self.timers)})")
         if self.callpaths is not None:
             found.append(f"{base}.callpath_id IN ({listed(self.callpaths)})")

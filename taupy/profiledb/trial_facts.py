@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from taupy.model.question import EVENTS, Question
 from taupy.model.rows import TimerRow
+from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.dimensions import labels, listed
+from taupy.profiledb.dimensions import labels
 from taupy.profiledb.selector import loosely
+from taupy.profiledb.values import values
 
 _METADATA = "SELECT trial_id, name, value FROM metadata ORDER BY node IS NOT NULL, node"
 
@@ -20,30 +23,6 @@ _GPU_FACTS = """
 """
 
 _GPUS = "SELECT name FROM device WHERE trial_id = ? ORDER BY node, ordinal"
-
-# From call paths up to their roots.
-_CHAINS = """
-    WITH RECURSIVE above (start, steps, timer_id, parent_id) AS (
-        SELECT id, 0, timer_id, parent_id FROM callpath WHERE id IN ({paths})
-        UNION ALL
-        SELECT above.start, above.steps + 1, next.timer_id, next.parent_id
-          FROM above CROSS JOIN callpath AS next ON next.id = above.parent_id
-    )
-    SELECT above.start, timer.name, timer.short_name, timer.file, timer.line,
-           iif(above.steps, '', (SELECT coalesce(group_concat(name, '|'), '') FROM timer_group
-                                  WHERE timer_group.timer_id = above.timer_id))
-      FROM above CROSS JOIN timer ON timer.id = above.timer_id
-     ORDER BY above.steps
-"""
-
-_EVENTS = """
-    SELECT user_event.name, user_event.unit, sum(value.count), min(value.minimum),
-           max(value.maximum), sum(value.count * value.mean)
-      FROM user_event_value AS value
-      JOIN user_event ON user_event.id = value.user_event_id
-     WHERE value.trial_id = ?
-     GROUP BY user_event.name, user_event.unit
-"""
 
 
 class EventSums(NamedTuple):
@@ -112,26 +91,25 @@ def callpath_names(
     db: ProfileDB, callpaths: Iterable[int]
 ) -> dict[int, tuple[TimerRow, list[str]]]:
     """Call paths' timers, and the names on the way from the root to each."""
-    found: dict[int, tuple[TimerRow, list[str]]] = {}
-    for path, *timer in db.rows(_CHAINS.format(paths=listed(callpaths))):
-        if path not in found:
-            found[path] = (TimerRow._make(timer), [])
-        found[path][1].append(timer[0])
-    for _, names in found.values():
-        names.reverse()
-    return found
+    wanted = list(callpaths)
+    above = Ancestry.of(db, wanted)
+    return {id: (above.timers[next(above.up(id))], above.names(id)) for id in wanted}
 
 
 @of_a_sound_file
 def event_sums(db: ProfileDB, trial_id: int) -> dict[tuple[str, str], EventSums]:
     """The trial's user events over threads and call paths, by name and unit."""
     db.trial(trial_id)
+    table = values(db, Question((trial_id,), (), ("event",), values=EVENTS))
+    columns = zip(*(table.column(value) for value in EVENTS), strict=True)
     return {
         (name, unit): EventSums(
             samples,
             math.nan if least is None else least,
             math.nan if most is None else most,
-            math.nan if summed is None or not samples else summed / samples,
+            math.nan if total is None or not samples else total / samples,
         )
-        for name, unit, samples, least, most, summed in db.rows(_EVENTS, (trial_id,))
+        for (name, unit), (samples, total, least, most) in zip(
+            table.each("event"), columns, strict=True
+        )
     }

@@ -63,7 +63,7 @@ def _summed(db: ProfileDB, asked: Asked, statement: Statement) -> Table:
     """The statement's answer, with ids for labels."""
     names = [*statement.keys, *statement.attributes]
     columns = asked.columns(statement.values)
-    rows = db.rows(statement.sql) if asked.trials else []
+    rows = db.rows(statement.sql) if asked.leaves_any else []
     cells: list[Sequence[Any]] = list(zip(*rows, strict=True))
     cells = cells or [()] * (len(names) + len(columns))
     for numbers in cells[len(names) :]:
@@ -158,8 +158,9 @@ def _stays_apart(summed: Table, names: dict[str, Sequence[Any]]) -> bool:
         for name, found in names.items()
         if len(found) == len(summed.labels[_source(summed, name)])
     }
-    follows = {"thread": ("trial",), "callpath": OF_PATH}
-    kept |= {name for one in kept for name in follows.get(one, ())}
+    follows = {"thread": ("trial",), "callpath": OF_PATH, "launch": ("trial", "thread", "callpath")}
+    for id in ("launch", "thread", "callpath"):
+        kept |= {*follows[id]} if id in kept else set()
     return all(name in kept for name, ids in summed.labels.items() if len(ids) > 1)
 
 

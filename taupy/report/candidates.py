@@ -148,11 +148,11 @@ def _wall(times: Answer | None) -> tuple[float, str]:
 def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> None:
     """Launching routines of the kernels, and the occupancy that their launches allow."""
     try:
-        sites = gpu_query.launch_sites(db, trial_id)
+        launches = gpu_query.launched(db, trial_id)
     except TaupyError:  # a trial can have counters without launches
         return
     remarks: dict[str, list[str]] = {}
-    for row in gpu_query.kernels(sites):
+    for row in gpu_query.kernels(launches):
         if row.timer in remarks:
             continue  # with several GPUs, the first one listed
         found = remarks[row.timer] = []

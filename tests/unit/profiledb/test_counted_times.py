@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from taupy.model.profile import ROOT_TIMER, Timer
+from taupy.model.question import Question
 from taupy.profiledb.counted_times import counted_times
+from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, host, profile_of
 
@@ -17,11 +19,11 @@ def helper(name, own, children=(), file=COUNT):
 
 def times_of(db, *threads):
     trial = add_profile(db, profile_of(*threads))
-    ((metric,),) = db.rows("SELECT id FROM metric WHERE name = 'time'")
-    names = dict(db.rows("SELECT id, name FROM timer"))
-    short = dict(db.rows("SELECT id, short_name FROM timer"))
-    found = counted_times(db, trial, metric, names)
-    return {short[timer]: values for (_, timer), values in found.items()}
+    paths = values(db, Question((trial,), by=("thread", "callpath", "parent", "timer")))
+    times = counted_times(paths)
+    columns = (times.column(value, "time") for value in ("inclusive", "exclusive"))
+    names = (timer.short_name for timer in times.each("timer"))
+    return dict(zip(names, zip(*columns, strict=True), strict=True))
 
 
 def test_operations_count_for_their_routine_and_notes_for_nobody(db):

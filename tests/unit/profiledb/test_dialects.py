@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.model.question import VALUES, Condition, Question
+from taupy.model.question import EVENTS, LAUNCHES, VALUES, Condition, Question
+from taupy.profiledb import gpu_query, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import DIMENSIONS
+from taupy.profiledb.gpu_query import WHERE_LAUNCHED
+from taupy.profiledb.roofline_query import trial_work
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile, small_profile
@@ -17,7 +20,24 @@ sqlglot = pytest.importorskip("sqlglot")
 
 TREE = ("thread", "callpath", "parent", "timer")
 QUESTIONS = [
-    *(Question((1, 2, 3), by=(name,)) for name in (*DIMENSIONS, "meta.GPU Name")),
+    *(
+        Question((1, 2, 3), by=(name,))
+        for name in (*DIMENSIONS, "meta.GPU Name")
+        if name not in ("configuration", "event")
+    ),
+    *(
+        Question((1, 2, 3), (), by, values=LAUNCHES)
+        for by in ((), WHERE_LAUNCHED, ("trial", "kernel"), ("configuration",))
+    ),
+    Question((2, 3), (), ("timer",), (Condition("kind", ("gpu",)),), values=LAUNCHES),
+    Question((1, 2, 3), (), ("trial", "thread", "callpath", "event"), values=EVENTS),
+    Question((1,), (), ("timer",), (Condition("event", ("loss", "batch")),), values=EVENTS),
+    Question(
+        (2, 3),
+        ("calls", "time"),
+        ("trial", "thread", "callpath"),
+        (Condition("kind", ("gpu",)), Condition("group", ("GPU_KERNEL",))),
+    ),
     Question((1,), by=("thread", "timer"), values=VALUES),
     Question((1, 2, 3), by=("trial", "thread", "timer"), values=VALUES),
     Question((2,), by=TREE, values=VALUES),
@@ -68,18 +88,18 @@ def duck(store):
     connection.close()
 
 
-def statements(db, monkeypatch, question):
-    """What a question asks SQLite for."""
+def statements(db, monkeypatch, ask, *question):
+    """What SQLite is asked for, with parameters."""
     asked = []
     for name in ("rows", "stream"):
         method = getattr(ProfileDB, name)
 
         def noted(self, sql, parameters=(), method=method):
-            asked.append(sql)
+            asked.append((sql, parameters))
             return method(self, sql, parameters)
 
         monkeypatch.setattr(ProfileDB, name, noted)
-    values(db, question)
+    ask(db, *question)
     monkeypatch.undo()
     return asked
 
@@ -91,16 +111,44 @@ def in_order(rows):
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
 def test_a_statement_gives_the_same_on_duckdb(store, duck, monkeypatch, question):
-    asked = statements(store, monkeypatch, question)
-    assert any("_value" in sql for sql in asked)
-    for sql in asked:
+    asked = statements(store, monkeypatch, values, question)
+    assert any("_value" in sql or "FROM launch" in sql for sql, _ in asked)
+    assert_same_on(duck, store, asked)
+
+
+def assert_same_on(duck, store, asked):
+    for sql, parameters in asked:
         (translated,) = sqlglot.transpile(sql, read="sqlite", write="duckdb")
-        assert in_order(duck.execute(translated).fetchall()) == in_order(store.rows(sql)), sql
+        answer = duck.execute(translated, parameters).fetchall()
+        assert in_order(answer) == in_order(store.rows(sql, parameters)), sql
+
+
+def roofline(db):
+    works = trial_work(db, db.trials())
+    assert [bool(work.kernels) for work in works] == [False, True, True]
+
+
+def kernels(db):
+    for by in ("timer", "configuration", "module"):
+        assert gpu_query.kernels(gpu_query.launched(db, 2, more=(by,)), by)
+
+
+def call_paths(db):
+    paths = values(db, Question((1, 2, 3), by=("callpath",))).labels["callpath"]
+    names = trial_facts.callpath_names(db, paths)
+    assert len(names) == len(paths)
+
+
+@pytest.mark.parametrize("ask", [roofline, kernels, call_paths])
+def test_what_is_made_of_questions_gives_the_same_on_duckdb(store, duck, monkeypatch, ask):
+    asked = statements(store, monkeypatch, ask)
+    # Of a trial's own row SQLite alone is asked, for its tags and its state.
+    assert_same_on(duck, store, [one for one in asked if "FROM trial\n" not in one[0]])
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
 def test_a_statement_is_understood_as_postgresqls(store, monkeypatch, question):
-    for sql in statements(store, monkeypatch, question):
+    for sql, _ in statements(store, monkeypatch, values, question):
         (translated,) = sqlglot.transpile(
             sql, read="sqlite", write="postgres", unsupported_level=sqlglot.ErrorLevel.RAISE
         )

@@ -23,8 +23,7 @@ STEP = "step [{train.py}{5}]"
 
 
 def test_kernels_are_summed_over_configurations(db):
-    sites = gpu_query.launch_sites(db, add_profile(db, gpu_profile()))
-    rows = gpu_query.kernels(sites)
+    rows = gpu_query.kernels(gpu_query.launched(db, add_profile(db, gpu_profile())))
     assert [(row.context, row.short_name, row.calls, row.time_ns) for row in rows] == [
         (1, "gemm", 10, 5000),
         (1, "Memcpy HtoD", 10, 2000),
@@ -41,8 +40,8 @@ def test_kernels_are_summed_over_configurations(db):
 
 
 def test_a_launch_site_has_its_whole_call_path(db):
-    sites = gpu_query.launch_sites(db, add_profile(db, gpu_profile()))
-    first = sites[0]
+    sites = gpu_query.sites(gpu_query.launched(db, add_profile(db, gpu_profile())))
+    first = next(site for site in sites if site.short_name == "gemm")
     assert first.callpath == f"<module> [{{train.py}}{{1}}] => {STEP} => cudaLaunchKernel"
     assert first.routine == STEP
     assert (first.grid, first.block, first.registers) == ((128, 1, 1), (256, 1, 1), 64)
@@ -57,11 +56,12 @@ def test_work_that_nobody_owns_and_nobody_timed_is_shown_as_such(db):
     builder.add(stream, None, lost, Launch(0, 3, 200, 90, 110, 20_200.0, untimed=1))
     profile.threads += builder.threads()
     trial = add_profile(db, profile)
-    sites = gpu_query.launch_sites(db, trial)
-    row = next(row for row in gpu_query.kernels(sites) if row.short_name == "lost")
+    launches = gpu_query.launched(db, trial)
+    sites = gpu_query.sites(launches)
+    row = next(row for row in gpu_query.kernels(launches) if row.short_name == "lost")
     assert (row.routine, row.calls, row.untimed, row.mean_ns) == (NO_OWNER, 3, 1, 100.0)
     assert next(site for site in sites if site.short_name == "lost").callpath == NO_OWNER
-    (busy,) = gpu_query.busy(db, trial, sites)
+    (busy,) = gpu_query.busy(db, trial, launches)
     assert busy.without_owner_ns == 200
 
 
@@ -69,7 +69,7 @@ def test_a_kernel_of_which_nothing_was_timed_has_no_mean(db):
     profile = gpu_profile()
     launch = replace(profile.threads[1].launches[2], time_ns=0, untimed=10, sum_squares_ns2=0.0)
     profile.threads[1].launches[2] = launch
-    rows = gpu_query.kernels(gpu_query.launch_sites(db, add_profile(db, profile)))
+    rows = gpu_query.kernels(gpu_query.launched(db, add_profile(db, profile)))
     relu = next(row for row in rows if row.short_name == "relu")
     assert math.isnan(relu.mean_ns)
     assert math.isnan(relu.stddev_ns)
@@ -77,7 +77,7 @@ def test_a_kernel_of_which_nothing_was_timed_has_no_mean(db):
 
 def test_a_trial_without_a_gpu_says_how_to_get_one(db):
     with pytest.raises(TaupyError, match=r"nothing of trial 1 ran on a GPU; .*\(`taupy doctor`"):
-        gpu_query.launch_sites(db, add_profile(db, small_profile()))
+        gpu_query.launched(db, add_profile(db, small_profile()))
 
 
 def test_devices_come_with_their_facts(db):
@@ -93,7 +93,7 @@ def test_devices_come_with_their_facts(db):
 
 def test_busy_time_is_the_union_of_the_activities(db):
     trial = add_profile(db, gpu_profile())
-    (busy,) = gpu_query.busy(db, trial, gpu_query.launch_sites(db, trial))
+    (busy,) = gpu_query.busy(db, trial, gpu_query.launched(db, trial))
     assert busy.device == "NVIDIA H200"
     assert (busy.kernel_ns, busy.copy_ns) == (5800, 2000)
     # 20 kernels, one each microsecond: 500 and 80 ns by turns.
@@ -107,7 +107,7 @@ def test_without_stamps_busy_time_is_absent_and_not_zero(db):
     for thread in profile.threads:
         thread.activities = []
     trial = add_profile(db, profile)
-    (busy,) = gpu_query.busy(db, trial, gpu_query.launch_sites(db, trial))
+    (busy,) = gpu_query.busy(db, trial, gpu_query.launched(db, trial))
     assert (busy.kernel_ns, busy.busy_ns, busy.overlap_ns, busy.gaps) == (5800, None, None, None)
 
 

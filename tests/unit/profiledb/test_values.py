@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from taupy.errors import UsageError
 from taupy.model.formula import bound
-from taupy.model.question import VALUES, Condition, Question
+from taupy.model.gpu import Launch
+from taupy.model.profile import UserEvent
+from taupy.model.question import EVENTS, LAUNCHES, VALUES, Condition, Question
 from taupy.model.table import Column, Table, combine
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
@@ -217,7 +219,59 @@ def test_a_question_is_printed_and_kept():
     )
 
 
+def test_launches_are_summed_by_what_is_known_of_them(db):
+    """gemm: 8 launches of 4400 ns in one configuration, 2 of 600 ns in another."""
+    add_profile(db, gpu_profile())
+    gpu = (Condition("kernel", ("gemm",)),)
+    asked = ("launch.count",), ("launch.time",), ("launch.shortest",), ("launch.longest",)
+    whole = values(db, Question((1,), (), ("kernel",), gpu, values=LAUNCHES))
+    assert rows(whole, *asked) == {"gemm": (10, 5000, 290, 600)}
+    apart = values(db, Question((1,), (), ("configuration",), gpu, values=LAUNCHES))
+    assert sorted(apart.column("launch.count")) == [2, 8]
+    assert not len(values(db, Question((1,), (), ("kernel",), (
+        Condition("kind", ("host",)),), values=LAUNCHES)))  # fmt: skip
+
+
+def test_user_events_are_summed_over_threads_and_call_paths(db):
+    add_profile(db, small_profile())
+    table = values(db, Question((1,), (), ("event",), values=EVENTS))
+    found = rows(table, *((value,) for value in EVENTS))
+    assert found == {("memory", "bytes"): (3, 12, 2, 6), ("read", "bytes"): (2, 4, 1, 3)}
+    by_timer = values(db, Question((1,), (), ("timer",), values=("event.total",)))
+    assert rows(by_timer, ("event.total",)) == {None: 12, "g": 4}
+
+
+def test_one_question_has_one_source(db):
+    with pytest.raises(UsageError, match="calls, for launches or for user events"):
+        values(db, Question((1,), values=("calls", "launch.count")))
+    with pytest.raises(UsageError, match="'configuration' is a dimension of launches on GPUs only"):
+        values(db, Question((1,), by=("configuration",)))
+    with pytest.raises(UsageError, match="'event' is a dimension of user events only"):
+        values(db, Question((1,), (), ("event",), values=("launch.count",)))
+
+
 # --- parts add up ------------------------------------------------------------
+
+
+def add_launches_and_events(thread, random):
+    """Some of a few configurations at random call paths; times and events not known everywhere."""
+    for _ in range(random.randrange(6)):
+        count, size = random.randrange(1, 5), random.randrange(1, 3)
+        untimed = random.randrange(count + 1)
+        times = [random.randrange(1, 99) for _ in range(count - untimed)]
+        thread.launches.append(
+            Launch(
+                random.randrange(len(thread.tree)), count, sum(times), min(times, default=0),
+                max(times, default=0), float(sum(time * time for time in times)), untimed,
+                grid=(size, 1, 1), occupancy=random.choice([None, 0.25, 0.5]),
+                bytes=random.choice([None, 8]),
+            )
+        )  # fmt: skip
+        row = random.choice([None, random.randrange(len(thread.tree))])
+        mean = random.choice([random.random(), math.nan])
+        thread.user_events.append(
+            UserEvent(random.choice(["loss", "batch"]), "", count, mean, mean, mean, mean, row)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +293,7 @@ def fleet(tmp_path_factory):
                     whole[tree.parent[row]] += whole[row]
                 tree.exclusive["share"] = type(tree.calls)("d", share)
                 tree.inclusive["share"] = type(tree.calls)("d", whole)
+                add_launches_and_events(thread, random)
             profile.metrics = [*profile.metrics, type(profile.metrics[0])("share", "s")]
             add_profile(db, profile)
     with ProfileDB.open(path) as db:
@@ -269,6 +324,20 @@ questions = st.builds(
     values=st.sampled_from([VALUES, ("exclusive",), ("calls",), ("inclusive", "exclusive")]),
     together=st.booleans(),
 )
+conditions = st.sampled_from([(), (Condition("depth", (2,), "at most"),)])
+beside = st.one_of(
+    *(
+        st.builds(
+            Question,
+            trials=st.just((1, 2, 3)),
+            metrics=st.just(()),
+            by=st.lists(st.sampled_from([*DIMENSIONS, own]), unique=True, max_size=3).map(tuple),
+            where=conditions,
+            values=st.lists(st.sampled_from(values), unique=True, min_size=1).map(tuple),
+        )
+        for own, values in (("configuration", LAUNCHES), ("event", EVENTS))
+    )
+)
 
 
 def told(table):
@@ -279,7 +348,7 @@ def told(table):
 
 
 @settings(max_examples=50)
-@given(question=questions, parts=st.lists(st.integers(0, 2), min_size=18, max_size=18))
+@given(question=questions | beside, parts=st.lists(st.integers(0, 2), min_size=18, max_size=18))
 def test_the_parts_of_a_question_add_up_to_the_whole(fleet, question, parts):
     """The data cut in three, by trials and threads; sums of each part together are the whole."""
     tables = []

@@ -15,7 +15,7 @@ def work(tmp_path):
     with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
 
         def stored(profile):
-            return trial_work(db, db.trial(add_profile(db, profile)))
+            return trial_work(db, [db.trial(add_profile(db, profile))])[0]
 
         yield stored
         assert db.verify() == []
