@@ -176,7 +176,7 @@ def measured(counted: Mapping[str, float]) -> dict[str, float]:
 def unit_of(metric: str) -> str:
     """A PerfWorks metric's unit as far as its name tells; `count` where it does not."""
     base, _, rest = metric.partition(".")
-    if "pct" in rest or base.endswith("_throughput"):
+    if "pct" in rest or base.endswith(("_pct", "_throughput")):
         return "%"
     if rest.endswith("ratio"):
         return "ratio"
@@ -188,8 +188,8 @@ def unit_of(metric: str) -> str:
         found = "count"
     if rest.endswith("per_second"):
         return f"{found}/s"
-    if "per_cycle" in rest:
-        return f"{found}/cycle"
+    if "per_cycle" in rest or rest.endswith("peak_sustained"):
+        return f"{found}/cycle".replace("*cycle/cycle", "")
     return found
 
 

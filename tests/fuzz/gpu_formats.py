@@ -171,7 +171,6 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder for the files that were found")
     args = parser.parse_args()
     names = args.format or [*FORMATS]
-    ncu_rep.find_spec = lambda name: None  # type: ignore[attr-defined]
     wholes = {name: seeds(name) for name in names}
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
     end = time.monotonic() + args.seconds

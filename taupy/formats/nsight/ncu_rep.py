@@ -1,8 +1,5 @@
 """Nsight Compute's reports (`.ncu-rep`), read.
 
-NVIDIA's own package (`pip install ncu-report`) reads them where it is installed, in a
-process of its own, which may fail without harm; else `NcuReport` here does.
-
 The container, as seen in files of ncu 2021 to 2025: `NVR\\0`, then the length (4 bytes,
 little endian) of a header and the header, then blocks: the length of a block header, the
 header {1: sources, 2: results, 4: strings {1: string ...}, 5: bytes of payload}, then for
@@ -13,18 +10,13 @@ strings, 2: value {1: text | 2: float | 3: double | 4, 5: integers}}}.
 
 from __future__ import annotations
 
-import json
 import mmap
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from taupy.formats import limits, protowire
-from taupy.formats.nsight import ncu_units
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
 from taupy.formats.progress import Progress
 from taupy.formats.protowire import BYTES, FIXED32, FIXED64, WireError
@@ -34,8 +26,6 @@ from taupy.model.gpu import Extent
 from taupy.model.profile import Profile
 
 MAGIC: Final = b"NVR\0"
-
-_PATIENCE_S: Final = 300
 
 
 def recognises(path: Path, first: bytes) -> bool:
@@ -54,29 +44,17 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     Raises:
         FormatError: it is no report, cut short, or holds no kernel.
     """
-    notes = []
-    launches: CountedLaunches | None = None
-    own = NcuReport(path)
+    launches = CountedLaunches()
     progress.begin(path.name, path.stat().st_size)
-    sound = CountedLaunches()
-    for one in own.launches(progress):
+    for one in NcuReport(path).launches(progress):
         try:
-            sound.add(one)
+            launches.add(one)
         except OverflowError as problem:
-            raise refusal(path, f"result {sound.count}", str(problem)) from None
-    if not sound.count:
+            raise refusal(path, f"result {launches.count}", str(problem)) from None
+    if not launches.count:
         raise refusal(path, "", "no kernel was profiled: there are no results")
-    if find_spec("ncu_report") is not None:
-        launches = _by_nvidia(path)
-        if launches is None or launches.count != sound.count:
-            notes.append("NVIDIA's ncu-report could not read the file; taupy's own reader did")
-            launches = None
-    reader = "taupy" if launches is None else "NVIDIA's ncu-report"
-    launches = launches or sound
-    notes += launches.notes()
-    metadata = {"ncu report read by": reader}
-    if notes:
-        metadata[IMPORT_NOTES] = "\n".join(notes)
+    notes = launches.notes()
+    metadata = {IMPORT_NOTES: "\n".join(notes)} if notes else {}
     try:
         name = path.stem.partition(".")[0] or path.name
         profile = launches.profile(name, metadata, path.stat().st_mtime)
@@ -86,7 +64,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
 
 
 class NcuReport:
-    """A report, read without NVIDIA's software."""
+    """A report, result by result."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -179,7 +157,7 @@ class NcuReport:
             place = f"byte {end - len(message) + problem.at}"
             raise refusal(self._path, place, f"damaged result: {problem}") from None
         one.kernel = names.get(7) or names.get(6) or names.get(5) or one.kernel
-        return complete(one)
+        return _complete(one)
 
     def _metric(self, one: Counted, message: bytes) -> None:
         name, found = -1, None
@@ -190,10 +168,10 @@ class NcuReport:
                 found = _value(value)
         if not 0 <= name < len(self._strings) or found is None:
             return
-        take(one, self._strings[name], found)
+        _take(one, self._strings[name], found)
 
 
-def take(one: Counted, name: str, value: Any, unit: str = "") -> None:
+def _take(one: Counted, name: str, value: Any) -> None:
     """Add one metric's value to a launch."""
     if isinstance(value, str):
         one.texts[name] = value[:1000]
@@ -201,11 +179,9 @@ def take(one: Counted, name: str, value: Any, unit: str = "") -> None:
         if value < 0 and name.endswith(".sum"):
             return  # no counter runs backwards
         one.values[name] = value
-        if unit:
-            one.units[name] = unit
 
 
-def complete(one: Counted) -> Counted:
+def _complete(one: Counted) -> Counted:
     """Fill in what a report says as metrics: device, stream, compute capability."""
 
     def whole(name: str, largest: int) -> int:
@@ -240,50 +216,6 @@ def _value(message: bytes) -> str | int | float | None:
             return float(struct.unpack("<f", value)[0])
         return value.decode("utf-8", "replace")
     return None
-
-
-_SCRIPT: Final = """
-import json, sys
-import ncu_report
-report = ncu_report.load_report(sys.argv[1])
-for number in range(report.num_ranges()):
-    taken = report.range_by_idx(number)
-    for action in (taken.action_by_idx(n) for n in range(taken.num_actions())):
-        metrics = []
-        for name in action.metric_names():
-            metric = action.metric_by_name(name)
-            if metric is not None and metric.has_value():
-                metrics.append((name, metric.value(), metric.unit()))
-        print(json.dumps([action.name(action.NameBase_DEMANGLED), metrics]))
-"""
-
-
-def _by_nvidia(path: Path) -> CountedLaunches | None:
-    """The launches as NVIDIA's package gives them; None where it fails."""
-    command = [sys.executable, "-c", _SCRIPT, str(path)]
-    launches = CountedLaunches()
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S)
-        if done.returncode:
-            return None
-        for line in done.stdout.splitlines():
-            kernel, metrics = json.loads(line)
-            one = Counted(kernel=str(kernel)[: limits.LONGEST_NAME])
-            for name, value, unit in metrics:
-                factor, base = ncu_units.base(unit or "")
-                take(one, name, value, base if factor == 1 else "")
-            one.grid = _dimensions(one, "grid_dim")
-            one.block = _dimensions(one, "block_dim")
-            launches.add(complete(one))
-    except (OSError, ValueError, TypeError, OverflowError, subprocess.TimeoutExpired):
-        return None
-    return launches
-
-
-def _dimensions(one: Counted, what: str) -> Extent | None:
-    found = [one.values.get(f"launch__{what}_{axis}") for axis in "xyz"]
-    x, y, z = (None if value is None else int(value) for value in found)
-    return (x, y, z) if x is not None and y is not None and z is not None else None
 
 
 FORMAT = Format(

@@ -172,6 +172,9 @@ def test_values_of_a_file_become_our_counters_whatever_the_unit_they_stand_under
         ("gpu__time_duration.sum", "ns"),
         ("sm__cycles_elapsed.max", "cycle"),
         ("smsp__warps_launched.sum", "warp"),
+        ("sm__warps_active.avg.per_cycle_active", "warp"),
+        ("sm__maximum_warps_per_active_cycle_pct", "%"),
+        ("dram__bytes.sum.peak_sustained", "B/cycle"),
         ("something__else.sum", "count"),
     ],
 )
