@@ -23,7 +23,7 @@ from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
 from taupy.record import part_files
 from taupy.record.beginning import never_began
 from taupy.record.children import take_notes, unmeasured
-from taupy.record.collected import collect, goes_on
+from taupy.record.collected import Collected, collect, goes_on
 from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
 from taupy.record.gpu_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX
 from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
@@ -37,6 +37,7 @@ from taupy.record.gpus import (
 )
 from taupy.record.host_part import read_part
 from taupy.record.host_profile import HEALTH, HostPlaces, assign_nodes, profile_of
+from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
 from taupy.state import rescue, values
 from taupy.state.folder import File, Folder, Untrusted
@@ -119,15 +120,164 @@ def deliver(
     """
     try:
         with _locked(folder):
-            settings = read_settings(folder)
-            target = Path(database or settings.database)
-            return _deliver(folder, settings, target, rescue, unclash, facts)
+            run = _Run.opened(folder, database, facts)
+            return _deliver(run, rescue, unclash) if run.parts else _without_parts(run)
     except _Gone:
         return Delivery()
     except FileNotFoundError as problem:
         return Delivery(problem=f"{folder} holds no run ({problem.strerror})")
     except (Untrusted, values.Damaged) as problem:
         return Delivery(problem=f"the run in {folder} is left alone: {problem}")
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run that is being delivered.
+
+    Attributes:
+        facts: of the machine and the program; None until this machine is asked for them.
+        parts: what is to be stored.
+        was_stored: some of its parts are stored already.
+        spilled: files of its that lie elsewhere.
+    """
+
+    folder: Folder
+    settings: RunSettings
+    database: Path
+    facts: Mapping[str, str] | None
+    clock_now: tuple[int, int] | None
+    spilled: dict[str, File]
+    collected: Collected
+    was_stored: bool
+    parts: list[Part]
+
+    @classmethod
+    def opened(cls, folder: Folder, database: str | None, facts: Mapping[str, str] | None) -> _Run:
+        settings = read_settings(folder)
+        clock_now = _clock_now(settings)
+        spilled = part_files.spilled(settings, *_KEPT_SUFFIXES) if facts is None else {}
+        collected = collect(folder, settings, clock_now, _parts_of(spilled))
+        settings.notes += collected.problems
+        was_stored = (folder / "nodes").exists()
+        alone = not collected.running and not was_stored
+        parts = [] if alone and never_began(settings, collected.parts) else collected.parts
+        target = Path(database or settings.database)
+        return cls(
+            folder, settings, target, facts, clock_now, spilled, collected, was_stored, parts
+        )
+
+    @property
+    def running(self) -> int:
+        return self.collected.running
+
+    def remove(self, done: list[File]) -> None:
+        """What is stored goes; all else once nothing is running any more.
+
+        What lies elsewhere goes first, as long as it can be found.
+        """
+        for file in done:
+            file.unlink(missing_ok=True)
+        if not self.running:
+            self.folder.remove()
+
+
+def _without_parts(run: _Run) -> Delivery:
+    if run.was_stored and run.database.exists():
+        # All that was measured is stored; whoever was still running then left nothing more.
+        if not run.running:
+            with ProfileDB.open(run.database, create=False, readonly=False) as db:
+                complete_trial(db, run.settings.uuid, "\n".join(run.collected.lost))
+            run.remove([])
+        return Delivery(running=run.running)
+    if not run.running:
+        run.remove(run.collected.files)
+    why = [*run.settings.notes, *run.collected.lost]
+    reason = "; ".join(why or ["the program ended before its first routine"])
+    return Delivery(problem=f"nothing was measured: {reason}", running=run.running)
+
+
+def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
+    known = _known_nodes(run.folder)
+    nodes = assign_nodes(run.settings, run.parts, known)
+    try:
+        (run.folder / "nodes").write_bytes(values.dumps(known))
+    except OSError as problem:
+        if run.running:  # theirs could get the same numbers
+            waits = f"it is stored when its {run.running} child processes have ended ({problem})"
+            return Delivery(problem=waits, running=run.running)
+    profile, facts, done = _profile(run, nodes)
+    try:
+        trial_id, name, joined = _stored(run, profile, facts, unclash)
+    except (DatabaseError, OSError) as problem:
+        kept = _rescue(run, facts) if rescue and not run.running else None
+        rescued = kept or Path(run.folder.path)
+        return Delivery(None, rescued, run.running, str(problem), profile)
+    run.remove(done)
+    return Delivery(trial_id, running=run.running, profile=profile, name=name, joined=joined)
+
+
+def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, str], list[File]]:
+    """What the parts of all nodes measured, the facts that it carries, and the files it is from."""
+    places: dict[int, HostPlaces] = {}
+    missed = {part.metadata.pop("taupy.gpu.missed", "") for part in run.parts}
+    lost = _lost(run)
+    profile = profile_of(run.settings, nodes, finished=not run.running, places=places)
+    profile.metadata.update(lost)
+    add_losses(profile, run.collected.lost)
+    if profile.exit_code is None:
+        profile.exit_code = run.settings.ending
+    done = [*run.collected.files, *_add_gpus(run, profile, places, missed)]
+    if run.running:
+        profile.metadata["taupy.health.running"] = (
+            f"{run.running} child processes were still running when this was stored; "
+            "the next taupy command adds what they measured"
+        )
+    facts = {**_facts(run.settings), **lost} if run.facts is None else run.facts
+    _describe(profile, run.settings, facts)
+    return profile, facts, done
+
+
+def _lost(run: _Run) -> dict[str, str]:
+    """What of the run was not measured, as metadata."""
+    notes = take_notes(run.parts)
+    if run.facts is not None:  # what a run of another machine says of files there is not looked up
+        return {name: text for name, text in run.facts.items() if name.startswith(HEALTH)}
+    health = unmeasured(notes, run.collected.pids, lambda pid: goes_on(pid, run.settings))
+    return {f"{HEALTH}{name}": text for name, text in health.items()}
+
+
+def _add_gpus(
+    run: _Run, profile: Profile, places: dict[int, HostPlaces], missed: set[str]
+) -> list[File]:
+    """Add what GPUs did; the files that tell it."""
+    folder, settings = run.folder, run.settings
+    done = add_gpus(profile, places, folder, settings, missed, run.spilled)
+    done += add_gpu_counts(profile, places, folder, settings)
+    if profile.devices:
+        try:
+            describe_gpus(profile, folder)
+        except Exception as problem:  # facts are welcome, the profile is indispensable
+            profile.metadata[f"{HEALTH}gpu_facts"] = (
+                f"facts of the GPUs are missing ({type(problem).__name__}: {problem})"
+            )
+    if (folder / "sampling").exists():
+        done += add_timelines(profile, folder, settings)
+    return done
+
+
+def _stored(
+    run: _Run, profile: Profile, facts: Mapping[str, str], unclash: bool
+) -> tuple[int, str, str]:
+    """The trial that the profile is now, its name, and how it joined another one, if so."""
+    with ProfileDB.open(run.database, create=True, readonly=False) as db:
+        if unclash:
+            profile.name = unclashing_name(db, profile)
+        trial_id, joined = _joined(db, profile, run.settings, run.running)
+        if not joined:
+            trial_id = add_profile(db, profile)
+        name = _trial_name(db, trial_id)
+        _store_snapshots(db, run, name, facts)
+    return trial_id, name, joined
 
 
 def _clock_now(settings: RunSettings) -> tuple[int, int] | None:
@@ -144,13 +294,6 @@ def _parts_of(spilled: Mapping[str, File]) -> dict[str, File]:
     return {name: file for name, file in spilled.items() if name.endswith(PART_SUFFIXES)}
 
 
-def _remove(folder: Folder, done: list[File]) -> None:
-    """Remove a run that is stored: what lies elsewhere first, as long as it can be found."""
-    for file in done:
-        file.unlink(missing_ok=True)
-    folder.remove()
-
-
 def _known_nodes(folder: Folder) -> dict[str, int]:
     """The nodes of parts that are stored: name of the part -> node."""
     try:
@@ -160,99 +303,6 @@ def _known_nodes(folder: Folder) -> dict[str, int]:
     if not fits(known, dict[str, int]):
         raise values.Damaged("the numbers of its nodes are not as they should be")
     return known  # type: ignore[no-any-return]
-
-
-def _deliver(
-    folder: Folder,
-    settings: RunSettings,
-    database: Path,
-    rescue: bool,
-    unclash: bool,
-    facts: Mapping[str, str] | None,
-) -> Delivery:
-    clock_now = _clock_now(settings)
-    spilled = part_files.spilled(settings, *_KEPT_SUFFIXES) if facts is None else {}
-    collected = collect(folder, settings, clock_now, _parts_of(spilled))
-    parts, running = collected.parts, collected.running
-    settings.notes += collected.problems
-    nodes_file = folder / "nodes"
-    was_stored = nodes_file.exists()
-    if not running and not was_stored and never_began(settings, parts):
-        parts = []
-    if not parts and was_stored and database.exists():
-        # All that was measured is stored; whoever was still running then left nothing more.
-        if not running:
-            with ProfileDB.open(database, create=False, readonly=False) as db:
-                complete_trial(db, settings.uuid, "\n".join(collected.lost))
-            _remove(folder, [])
-        return Delivery(running=running)
-    if not parts:
-        if not running:
-            _remove(folder, collected.files)
-        why = [*settings.notes, *collected.lost] or ["the program ended before its first routine"]
-        return Delivery(problem=f"nothing was measured: {'; '.join(why)}", running=running)
-    known = _known_nodes(folder)
-    nodes = assign_nodes(settings, parts, known)
-    try:
-        nodes_file.write_bytes(values.dumps(known))
-    except OSError as problem:
-        if running:  # theirs could get the same numbers
-            waits = f"it is stored when its {running} child processes have ended ({problem})"
-            return Delivery(problem=waits, running=running)
-    places: dict[int, HostPlaces] = {}
-    missed = {part.metadata.pop("taupy.gpu.missed", "") for part in parts}
-    notes = take_notes(parts)
-    if facts is None:
-        health = unmeasured(notes, collected.pids, lambda pid: goes_on(pid, settings))
-        lost = {f"{HEALTH}{name}": text for name, text in health.items()}
-    else:  # what a run of another machine says of files there is not looked up here
-        lost = {name: text for name, text in facts.items() if name.startswith(HEALTH)}
-    profile = profile_of(settings, nodes, finished=not running, places=places)
-    profile.metadata.update(lost)
-    add_losses(profile, collected.lost)
-    if profile.exit_code is None:
-        profile.exit_code = settings.ending
-    done = collected.files
-    done += add_gpus(profile, places, folder, settings, missed, spilled)
-    done += add_gpu_counts(profile, places, folder, settings)
-    if profile.devices:
-        try:
-            describe_gpus(profile, folder)
-        except Exception as problem:  # facts are welcome, the profile is indispensable
-            profile.metadata[f"{HEALTH}gpu_facts"] = (
-                f"facts of the GPUs are missing ({type(problem).__name__}: {problem})"
-            )
-    if (folder / "sampling").exists():
-        done += add_timelines(profile, folder, settings)
-    if running:
-        profile.metadata["taupy.health.running"] = (
-            f"{running} child processes were still running when this was stored; "
-            "the next taupy command adds what they measured"
-        )
-    if facts is None:
-        facts = {**_facts(settings), **lost}
-    _describe(profile, settings, facts)
-    try:
-        with ProfileDB.open(database, create=True, readonly=False) as db:
-            if unclash:
-                profile.name = unclashing_name(db, profile)
-            trial_id, joined = _joined(db, profile, settings, running)
-            if not joined:
-                trial_id = add_profile(db, profile)
-            name = _trial_name(db, trial_id)
-            _store_snapshots(db, folder, settings, name, clock_now, facts)
-    except (DatabaseError, OSError) as problem:
-        kept = None
-        if rescue and not running:
-            kept = _rescue(folder, settings, database, facts, spilled)
-        rescued = kept or Path(folder.path)
-        return Delivery(rescue=rescued, running=running, problem=str(problem), profile=profile)
-    if running:
-        for file in done:
-            file.unlink(missing_ok=True)
-    else:
-        _remove(folder, done)
-    return Delivery(trial_id, running=running, profile=profile, name=name, joined=joined)
 
 
 def _joined(
@@ -275,33 +325,32 @@ def _joined(
     return 0, ""
 
 
-def _store_snapshots(
-    db: ProfileDB,
-    folder: Folder,
-    settings: RunSettings,
-    trial: str,
-    clock_now: tuple[int, int] | None,
-    facts: Mapping[str, str],
-) -> None:
+def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, str]) -> None:
     """Each snapshot that the program took is a trial of its own, `TRIAL@LABEL`."""
-    for file in folder.files(*_SNAPSHOT_SUFFIXES):
-        part = read_part(file, clock_now)
+    for file in run.folder.files(*_SNAPSHOT_SUFFIXES):
+        part = read_part(file, run.clock_now)
         if part is None:
             continue
         take_notes([part])  # they are the whole trial's
-        label = part.metadata.get("taupy.snapshot", file.stem)
-        places: dict[int, HostPlaces] = {}
-        profile = profile_of(settings, {settings.rank: part}, finished=True, places=places)
         copy = file.with_suffix(SNAPSHOT_SUFFIX)
-        if copy.exists():
-            add_gpu_copy(profile, copy, settings.rank, places[settings.rank])
-        profile.uuid = derived_uuid(f"{settings.uuid}/{file.name}")
+        profile = _of_snapshot(run.settings, part, copy)
+        label = part.metadata.get("taupy.snapshot", file.stem)
+        profile.uuid = derived_uuid(f"{run.settings.uuid}/{file.name}")
         profile.name = f"{trial.rsplit('/', 1)[-1]}@{label}"
         profile.metadata["taupy.snapshot"] = label
-        _describe(profile, settings, facts)
+        _describe(profile, run.settings, facts)
         add_profile(db, profile)
         file.unlink()
         copy.unlink(missing_ok=True)
+
+
+def _of_snapshot(settings: RunSettings, part: Part, copy: File) -> Profile:
+    """What the host did until then, and the GPUs, where there is a copy of their part."""
+    places: dict[int, HostPlaces] = {}
+    profile = profile_of(settings, {settings.rank: part}, finished=True, places=places)
+    if copy.exists():
+        add_gpu_copy(profile, copy, settings.rank, places[settings.rank])
+    return profile
 
 
 def _trial_name(db: ProfileDB, trial_id: int) -> str:
@@ -336,18 +385,12 @@ def is_kept(name: str) -> bool:
     return name in _KEPT_NAMES or name.endswith(_KEPT_SUFFIXES) or name.startswith(FOLDED)
 
 
-def _rescue(
-    folder: Folder,
-    settings: RunSettings,
-    database: Path,
-    facts: Mapping[str, str],
-    spilled: Mapping[str, File],
-) -> Path | None:
+def _rescue(run: _Run, facts: Mapping[str, str]) -> Path | None:
     """Pack the run into one file beside the database; None: it stays where it is.
 
     The environment, which may hold secrets, and what only this machine understands stay out.
     """
-    name = f"{database.name}-{settings.uuid}{rescue.SUFFIX}"
+    settings = run.settings
     record = settings.record()
     record["engine_options"] = {
         option: value
@@ -355,16 +398,16 @@ def _rescue(
         if option not in _OF_THE_STORER
     }
     members: dict[str, File | bytes] = {
-        file: folder / file for file in folder.names() if is_kept(file)
+        file: run.folder / file for file in run.folder.names() if is_kept(file)
     }
-    members |= spilled
+    members |= run.spilled
     members |= {"run": values.dumps(record), FACTS: values.dumps(dict(facts))}
-    for place in (database.parent, Path(settings.cwd), Path(folder.path).parent):
-        target = place / name
+    name = f"{run.database.name}-{settings.uuid}{rescue.SUFFIX}"
+    for place in (run.database.parent, Path(settings.cwd), Path(run.folder.path).parent):
         try:
-            rescue.pack(target, members)
+            rescue.pack(place / name, members)
         except OSError:
             continue
-        _remove(folder, list(spilled.values()))
-        return target
+        run.remove(list(run.spilled.values()))
+        return place / name
     return None
