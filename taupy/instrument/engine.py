@@ -6,10 +6,14 @@ is written about once a second and at the end.
 
     engine.py           its face: start, stop, and what the in-code API calls
     engine_process.py   threads, forks, ways out, and when to write
-    engine_tree.py      one thread's callback and call paths
+    engine_events.py    the profile function: the place that every event passes
+    engine_tree.py      one thread's call paths
+    engine_phases.py    record_function as a phase
+    engine_children.py  processes that the program starts
+    engine_state.py     settings and counts that all of them share
     engine_routines.py  what was called: code objects, C functions, timers
     engine_part.py      what is written
-    engine_guard.py     keeping the profile function where it is
+    engine_guard.py     setting the profile function again when it was removed
 
 What it cannot do, and the compiled engine does, stands in docs/api.md.
 
@@ -62,7 +66,7 @@ def start(options: "dict[str, Any]") -> None:
         RuntimeError: it is running already, or this is a subinterpreter.
     """
     global _engine, _last
-    if _engine is not None and _engine.running:
+    if _engine is not None and _engine.state.running:
         raise RuntimeError("the engine is running already")
     if options.get("run_folder"):
         try:
@@ -87,7 +91,7 @@ def stop() -> None:
 
 def active() -> bool:
     """Is the engine recording?"""
-    return _engine is not None and _engine.running
+    return _engine is not None and _engine.state.running
 
 
 def describe() -> dict[str, str]:
@@ -103,7 +107,7 @@ def read_clock() -> tuple[int, int]:
 
 def _here() -> "ThreadTree | None":
     engine = _engine
-    if engine is None or not engine.running or engine.waiting:
+    if engine is None or not engine.state.running or engine.waiting:
         return None
     thread = engine.by_ident.get(_get_ident())
     return thread if thread is not None else engine.add_thread("")
@@ -120,8 +124,8 @@ def _program_frame() -> "FrameType | None":
 def timer_enter(name: str, group: str) -> None:
     """Begin a timer at the current call path."""
     thread = _here()
-    if thread is not None and group not in thread.engine.disabled:
-        thread.enter_timer(_program_frame(), thread.engine.routines.of_timer(name, group))
+    if thread is not None and group not in thread.state.disabled:
+        thread.enter_timer(_program_frame(), thread.state.routines.of_timer(name, group))
 
 
 def timer_leave(name: str, group: str) -> bool:
@@ -132,9 +136,9 @@ def timer_leave(name: str, group: str) -> bool:
         has not returned. It then ends with the routine that it began in.
     """
     thread = _here()
-    if thread is None or group in thread.engine.disabled:
+    if thread is None or group in thread.state.disabled:
         return True
-    return thread.leave_timer(_program_frame(), thread.engine.routines.of_timer(name, group))
+    return thread.leave_timer(_program_frame(), thread.state.routines.of_timer(name, group))
 
 
 def event(name: str, unit: str, value: float) -> None:
@@ -147,7 +151,7 @@ def event(name: str, unit: str, value: float) -> None:
 def set_metadata(name: str, value: str) -> None:
     """A name and value of this process."""
     if _here() is not None and _engine is not None:
-        _engine.metadata[str(name)] = str(value)
+        _engine.state.metadata[str(name)] = str(value)
 
 
 def set_node(number: int) -> None:
@@ -159,18 +163,18 @@ def set_node(number: int) -> None:
     if number < 0:
         raise ValueError("a node number is 0 or more")
     if _here() is not None and _engine is not None:
-        _engine.node = number
+        _engine.state.node = number
 
 
 def set_group(group: str, enabled: bool) -> None:
     """Record a group of timers, or no longer. The group PYTHON is all Python routines."""
-    if _engine is not None and _engine.running:
+    if _engine is not None and _engine.state.running:
         if group == "PYTHON":
-            _engine.routines.enable(bool(enabled))
+            _engine.state.routines.enable(bool(enabled))
         elif enabled:
-            _engine.disabled.discard(group)
+            _engine.state.disabled.discard(group)
         else:
-            _engine.disabled.add(group)
+            _engine.state.disabled.add(group)
 
 
 def snapshot(label: str) -> None:
@@ -178,11 +182,11 @@ def snapshot(label: str) -> None:
     engine = _engine
     if _here() is None or engine is None or engine.folder is None:
         return
-    engine.snapshots += 1
-    engine.metadata["taupy.snapshot"] = label
-    path = engine.folder + b"/%d-%d.pysnapshot" % (engine.pid, engine.snapshots)
-    if not engine_part.write(engine, path, "ended"):
-        engine.metadata["taupy.health.snapshot"] = "a snapshot could not be written"
+    engine.state.snapshots += 1
+    engine.state.metadata["taupy.snapshot"] = label
+    path = engine.folder + b"/%d-%d.pysnapshot" % (engine.state.pid, engine.state.snapshots)
+    if not engine_part.write(engine.state, engine.threads, path, "ended"):
+        engine.state.metadata["taupy.health.snapshot"] = "a snapshot could not be written"
 
 
 FLAT_ROUTINE, FLAT_TIMER, FLAT_FULL_NAME = range(3)
@@ -195,7 +199,7 @@ def flat() -> list[tuple[str, int, int, int, int]]:
     Python routine. What is inside another of its name and kind adds no inclusive time;
     open activations count up to now.
     """
-    if _engine is None or not _engine.running:
+    if _engine is None or not _engine.state.running:
         return []
     sums: dict[tuple[str, int], list[int]] = {}
     for thread in _engine.threads.copy():
@@ -221,7 +225,7 @@ def flat() -> list[tuple[str, int, int, int, int]]:
 
 def _names(number: int) -> list[tuple[str, int]]:
     """(name, kind) of all that `flat` sums a routine under."""
-    name, file, line, kind = _engine.routines.records[number][:4]  # type: ignore[union-attr]
+    name, file, line, kind = _engine.state.routines.records[number][:4]  # type: ignore[union-attr]
     if kind == "timer":
         return [(name, FLAT_TIMER)]
     plain = [(name, FLAT_ROUTINE)]

@@ -18,7 +18,7 @@ from taupy.instrument.engine_part import contents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taupy.instrument.engine_process import Engine
+    from taupy.instrument.engine_state import EngineState
     from taupy.instrument.engine_tree import ThreadTree
 
 EXECS = (posix.execv, posix.execve)
@@ -36,9 +36,10 @@ class Children:
         starters: functions that start a process, as far as they are known.
     """
 
-    def __init__(self, engine: "Engine") -> None:
-        self.engine = engine
+    def __init__(self, state: "EngineState") -> None:
+        self.state = state
         self.starters: set[object] = {*_STARTERS}
+        state.ways_out |= {*_STARTERS, *EXECS}
         self.begin()
 
     def begin(self) -> None:
@@ -54,12 +55,12 @@ class Children:
         if function is None:
             return False
         self.starters.add(function)
-        self.engine.ways_out.add(function)
+        self.state.ways_out.add(function)
         return True
 
     def expect(self, thread: "ThreadTree") -> None:
         """The thread is about to start a process."""
-        thread.child_began_ns = self.engine.clock()
+        thread.child_began_ns = self.state.clock()
         self.seen[thread.native_id] = set(_children_of(thread))
         self.starting.add(thread.native_id)
 
@@ -71,7 +72,7 @@ class Children:
             self.starting.discard(thread.native_id)
         began_ns, thread.child_began_ns = thread.child_began_ns, 0
         if self.becoming:  # it has failed
-            self.engine.metadata.pop(self.becoming, None)
+            self.state.metadata.pop(self.becoming, None)
             self.becoming = ""
             return
         seen = self.seen.get(thread.native_id, set())
@@ -83,28 +84,28 @@ class Children:
                 folder, executable = _link(pid, b"cwd") + b"/", _link(pid, b"exe")
                 head = b"%s %d 0" % (pid, began_ns)
                 self._add(b"\0".join((head, folder, executable, command[:-1])))
-            elif not _has_ended(pid) and self.engine.clock() - began_ns < _LOOK_NS:
+            elif not _has_ended(pid) and self.state.clock() - began_ns < _LOOK_NS:
                 thread.child_began_ns = began_ns
 
     def wait(self, thread: "ThreadTree") -> None:
         """The thread is about to wait, perhaps for the process that it has started. The words of a
         command are there a moment after the process: until then we wait, too."""
-        until = self.engine.clock() + _WAIT_NS
-        while thread.child_began_ns and self.engine.clock() < until:
+        until = self.state.clock() + _WAIT_NS
+        while thread.child_began_ns and self.state.clock() < until:
             self.look(thread)
             _sleep(0.0005)
 
     def become(self, thread: "ThreadTree | None") -> None:
         """The process is about to become another program."""
         if thread is not None:
-            thread.child_began_ns = self.engine.clock()
+            thread.child_began_ns = self.state.clock()
             self.starting.add(thread.native_id)
-            self.becoming = self._add(b"%d %d 0\0\0" % (self.engine.pid, self.engine.clock()))
+            self.becoming = self._add(b"%d %d 0\0\0" % (self.state.pid, self.state.clock()))
 
     def _add(self, note: bytes) -> str:
         name = f"taupy.child.{self.count}"
         self.count += 1
-        self.engine.metadata[name] = note[:_NOTE_BYTES].decode("utf-8", "backslashreplace")
+        self.state.metadata[name] = note[:_NOTE_BYTES].decode("utf-8", "backslashreplace")
         return name
 
 

@@ -40,7 +40,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from taupy.instrument.engine_process import Engine
+    from taupy.instrument.engine_state import EngineState
     from taupy.instrument.engine_tree import ThreadTree
 
 _open, _write, _read, _close = posix.open, posix.write, posix.read, posix.close
@@ -62,28 +62,28 @@ _FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
 _FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
 
 
-def document(engine: "Engine", state: str) -> "dict[str, Any]":
-    """The part as it stands; open activations count up to now, the trees stay as they are."""
+def document(state: "EngineState", threads: "list[ThreadTree]", status: str) -> "dict[str, Any]":
+    """The part, "running" or "ended". Open activations count up to now; trees do not change."""
     return {
         "format": "taupy-part",
         "version": 2,
         "engine": "python",
-        "pid": engine.pid,
+        "pid": state.pid,
         "ppid": _getppid(),
-        "process_start": engine.process_start,
-        "forked": engine.forked,
-        "helper": engine.helper and not engine.forked,
-        "state": state,
-        "started_at": engine.started_at,
-        "start_ns": engine.start_ns,
-        "exit_status": engine.exit_status,
-        "node": engine.node,
-        "threads": [_thread(thread) for thread in engine.threads.copy()],
-        "end_ns": engine.clock(),
+        "process_start": state.process_start,
+        "forked": state.forked,
+        "helper": state.helper and not state.forked,
+        "state": status,
+        "started_at": state.started_at,
+        "start_ns": state.start_ns,
+        "exit_status": state.exit_status,
+        "node": state.node,
+        "threads": [_thread(thread) for thread in threads.copy()],
+        "end_ns": state.clock(),
         # After the threads: none of their routines is missing.
-        "routines": _routines(engine.routines.records.copy()),
-        "metadata": {**engine.metadata, **(_usage() if state == "ended" else {})},
-        "health": health(engine),
+        "routines": _routines(state.routines.records.copy()),
+        "metadata": {**state.metadata, **(_usage() if status == "ended" else {})},
+        "health": health(state),
         "overhead": {},
     }
 
@@ -120,7 +120,7 @@ def _thread(thread: "ThreadTree") -> "dict[str, Any]":
     }
 
 
-def health(engine: "Engine") -> dict[str, str]:
+def health(state: "EngineState") -> dict[str, str]:
     """What was missed, in words."""
     found = {
         "plain_engine": (
@@ -129,46 +129,46 @@ def health(engine: "Engine") -> dict[str, str]:
             "counts are lower bounds (the compiled engine counts all)"
         )
     }
-    if engine.replaced:
+    if state.replaced:
         found["profile_hook"] = (
-            f"our profile function was replaced or taken away {engine.replaced} times, by the "
+            f"our profile function was replaced or taken away {state.replaced} times, by the "
             "program, another profiler, or an exception of a signal handler: what ran "
             "meanwhile is missing (the compiled engine does not need it)"
         )
-    if engine.threads_replaced:
+    if state.threads_replaced:
         found["threading_hook"] = (
             "the program called threading.setprofile: threads that it started meanwhile "
             "are missing (the compiled engine does not need that hook)"
         )
-    if engine.unseen_threads:
+    if state.unseen_threads:
         found["threads"] = (
-            f"{engine.unseen_threads} threads were started past the module threading and are "
+            f"{state.unseen_threads} threads were started past the module threading and are "
             "missing (the compiled engine sees them)"
         )
-    if engine.lost_events:
-        found["recursion"] = f"{engine.lost_events} events at the recursion limit were not counted"
-    if engine.calls_over_limit:
+    if state.lost_events:
+        found["recursion"] = f"{state.lost_events} events at the recursion limit were not counted"
+    if state.calls_over_limit:
         found["callpaths"] = (
-            f"{engine.calls_over_limit} calls on call paths beyond the limit, and all calls below "
+            f"{state.calls_over_limit} calls on call paths beyond the limit, and all calls below "
             "them, were folded into "
             "their callers; raise it with --max-callpaths"
         )
-    if engine.overlaps:
+    if state.overlaps:
         found["timers"] = (
-            f"{engine.overlaps} timers were stopped out of order or without having been started"
+            f"{state.overlaps} timers were stopped out of order or without having been started"
         )
-    if engine.greenlets:
+    if state.greenlets:
         found["greenlets"] = (
             "greenlets switched stacks: call paths were followed, the times of a switch "
             "may stand at its other side"
         )
-    if engine.refused:
+    if state.refused:
         found["audit"] = (
             "an audit hook of the program refuses what measuring takes: most is missing"
         )
-    if engine.wants_cpu_time:
+    if state.wants_cpu_time:
         found["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"
-    if engine.unwritten:
+    if state.unwritten:
         found["part"] = "the profile could not be written at some time while it ran"
     return found
 
@@ -182,10 +182,10 @@ def is_the_programs(error: BaseException) -> bool:
     return trace is not None and not is_ours(trace.tb_frame.f_code.co_filename)
 
 
-def write(engine: "Engine", path: bytes, state: str) -> bool:
+def write(state: "EngineState", threads: "list[ThreadTree]", path: bytes, status: str) -> bool:
     """Write or replace a part in one step. False if that could not be done."""
     try:
-        data = _dumps(document(engine, state))
+        data = _dumps(document(state, threads, status))
         place, _, name = path.rpartition(b"/")
         folder = _open(place or b".", _FOLDER_FLAGS)
         try:

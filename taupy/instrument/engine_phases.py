@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from taupy.instrument.engine_process import Engine
+    from taupy.instrument.engine_state import EngineState
     from taupy.instrument.engine_tree import Entry, ThreadTree
 
 GROUP = "PHASE|RECORD_FUNCTION"
@@ -73,16 +73,21 @@ class OpenPhase:
 
 
 class Phases:
-    """All open phases of a process, newest last."""
+    """All open phases of a process, newest last.
 
-    def __init__(self, engine: "Engine") -> None:
-        self.engine = engine
+    Attributes:
+        threads: the process's threads by ident.
+    """
+
+    def __init__(self, state: "EngineState", threads: "dict[int, ThreadTree]") -> None:
+        self.state = state
+        self.threads = threads
         self.open: list[OpenPhase] = []
         self._names: set[str] = set()
 
     def called(self, thread: "ThreadTree", frame: "FrameType", method: int) -> None:
         """`__enter__` or `__exit__` is called; the caller is the top of the thread's stack."""
-        routines = self.engine.routines
+        routines = self.state.routines
         kind, number = routines.phase_methods[FIRST_PHASE_METHOD - method]
         if kind == PHASE_EXIT:
             thing = _first_argument(frame)
@@ -96,12 +101,12 @@ class Phases:
         if child < 0:
             thread.stack.append((-id(frame), row, -1))
         else:
-            thread.stack.append((-id(frame), child, self.engine.clock()))
+            thread.stack.append((-id(frame), child, self.state.clock()))
             thread.calls[child] += 1
 
     def returned(self, thread: "ThreadTree", frame: "FrameType") -> None:
         """It has returned, or an exception has left it; it is no more on the stack."""
-        routines = self.engine.routines
+        routines = self.state.routines
         method = routines.of_code.get(id(frame.f_code), 0)
         if method > FIRST_PHASE_METHOD:
             return
@@ -114,14 +119,14 @@ class Phases:
     def begin(self, thread: "ThreadTree", frame: "FrameType | None", thing: object) -> None:
         """Begin the phase of a record_function, in `frame`."""
         name = _name_of(thing)
-        engine = self.engine
-        if name is None or not engine.disabled.isdisjoint(("PHASE", "RECORD_FUNCTION")):
+        state = self.state
+        if name is None or not state.disabled.isdisjoint(("PHASE", "RECORD_FUNCTION")):
             return
         if name not in self._names:
             if len(self._names) >= _NAMES_AT_MOST:
                 name = "(other record_functions)"
             self._names.add(name)
-        child = thread.child(thread.find_caller(frame), engine.routines.of_timer(name, GROUP))
+        child = thread.child(thread.find_caller(frame), state.routines.of_timer(name, GROUP))
         if child < 0:
             return
         for phase in self.open:  # one that was closed with its routine
@@ -133,7 +138,7 @@ class Phases:
         except TypeError:
             phase.reference = None
         self.open.append(phase)
-        thread.stack.append((-id(frame), child, engine.clock()))
+        thread.stack.append((-id(frame), child, state.clock()))
         thread.calls[child] += 1
 
     def end(self, thread: "ThreadTree", thing: object) -> None:
@@ -144,7 +149,7 @@ class Phases:
             self._close(thread, (here or of_it)[-1])
 
     def _died(self, reference: object) -> None:
-        thread = self.engine.by_ident.get(_get_ident())
+        thread = self.threads.get(_get_ident())
         caller = _getframe().f_back
         in_us = caller is not None and is_ours(caller.f_code.co_filename)
         for phase in self.open:
@@ -167,14 +172,14 @@ class Phases:
         stack = thread.stack
         for at in range(len(stack) - 1, 0, -1):
             if stack[at][1] == phase.row and stack[at][2] >= 0:
-                now = self.engine.clock()
+                now = self.state.clock()
                 above = stack[at + 1 :]
                 # Timers that began in the phase itself end with it; routines go on.
                 in_it = 0
                 while in_it < len(above) and self._is_timer(thread, above[in_it]):
                     in_it += 1
                 kept = self.carried(thread, above[:in_it])
-                self.engine.overlaps += in_it - len(kept)
+                self.state.overlaps += in_it - len(kept)
                 thread.drop_above(at - 1, now)
                 self.go_on(thread, [*kept, *above[in_it:]], now)
                 return
@@ -183,7 +188,7 @@ class Phases:
         _, row, start = entry
         if start < 0:
             return start == TIMER
-        records = self.engine.routines.records
+        records = self.state.routines.records
         return records[thread.routines[row]][3] == "timer"  # type: ignore[no-any-return]
 
     # ------------------------------------------------------------ what goes on elsewhere
@@ -200,7 +205,7 @@ class Phases:
     def go_on(self, thread: "ThreadTree", entries: "list[Entry]", now: int) -> None:
         """Open entries that have been closed once more, under what is the top now. A phase's
         call counts where something is first called in it."""
-        records = self.engine.routines.records
+        records = self.state.routines.records
         stack, calls = thread.stack, thread.calls
         for owner, old, start in entries:
             row = stack[-1][1]

@@ -26,24 +26,24 @@ from builtins import (  # noqa: UP029
     max,
     min,
     object,
-    set,
     str,
     type,
 )
 
 from taupy.instrument import engine_guard, engine_part
 from taupy.instrument.engine_children import EXECS, Children
+from taupy.instrument.engine_events import ThreadEvents
 from taupy.instrument.engine_phases import Phases
-from taupy.instrument.engine_routines import RETURNS, Routines
+from taupy.instrument.engine_routines import RETURNS
+from taupy.instrument.engine_state import NEVER, EngineState
 from taupy.instrument.engine_tree import ThreadTree
-from taupy.instrument.selection import Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-NEVER = _LONG = 1 << 63
+_LONG = 1 << 63
 _SAVE_FIRST_NS, _SAVE_AT_MOST_NS = 10_000_000, 1_000_000_000
 _EXEC_NS = 100_000_000  # longer than any exec takes that succeeds
 _STARTS = ("__main__", "runpy")
@@ -51,7 +51,7 @@ _allocate_lock = _thread.allocate_lock
 _get_ident, _get_native_id = _thread.get_ident, _thread.get_native_id
 _getswitchinterval, _setswitchinterval = sys.getswitchinterval, sys.setswitchinterval
 _getpid, _getframe = posix.getpid, sys._getframe
-_real_time, _real_clock, _real_cpu_clock = time.time, time.perf_counter_ns, time.thread_time_ns
+_real_time = time.time
 _objects = engine_guard.private_module("gc").get_objects
 _setprofile, _getprofile = sys.setprofile, sys.getprofile
 _exit = posix._exit
@@ -66,25 +66,14 @@ _code_of_exit: "Any" = SystemExit.__dict__["code"].__get__
 
 
 class Engine:
-    """What the engine is doing in this process.
+    """The engine of this process: threads, forks, and when the part is written.
 
     Attributes:
-        due: one number, the time after which the part is written again.
+        threads: all threads, ended ones too; `by_ident` has the running ones.
     """
 
     def __init__(self, options: "dict[str, Any]") -> None:
-        self.clock: Any = options.get("clock") or _real_clock
-        self.cpu_clock: Any = options.get("cpu_clock") or _real_cpu_clock
-        self.real_time = options.get("clock") is None
-        self.c_calls = bool(options.get("c_calls"))
-        self.depth = int(options.get("depth") or 0)
-        self.max_callpaths = int(options.get("max_callpaths") or 8 << 20)
-        self.throttling = bool(options.get("throttle"))
-        self.throttle_calls = int(options.get("throttle_calls") or 100_000)
-        self.throttle_ns = int(options.get("throttle_ns_per_call") or 10_000)
-        self.wants_cpu_time = bool(options.get("cpu_time"))
-        self.samples_memory = bool(options.get("sample_ms"))
-        self.resident_kib = 0
+        state = self.state = EngineState(options)
         self.waiting = bool(options.get("wait_for_main"))
         self.root_pid = int(options.get("root_pid") or 0)
         self.storer = options.get("storer_argv"), options.get("storer_env") or []
@@ -92,59 +81,40 @@ class Engine:
         self.path: bytes | None = options.get("part_path")
         self.spill_prefix: bytes | None = options.get("spill_prefix")
         self.spill: bytes | None = None
-        include, exclude = options.get("include") or [], options.get("exclude") or []
-        selection = Selection(include, exclude) if include or exclude else None
-        self.routines = Routines(selection)
-        self.routines.on_new_code = self.look_at_modules
-        self.phases = Phases(self)
-        self.children = Children(self)
-        self.ways_out = {_exit, _set_handler, *EXECS, *_SETTERS, *_STARTERS, *_BLOCKS}
-        self.ways_out |= self.children.starters
         self.stderr = engine_part.identity_of_stderr()
         self.threads: list[ThreadTree] = []
-        self.first_thread: ThreadTree | None = None
         self.by_ident: dict[int, ThreadTree] = {}
-        self.disabled: set[str] = set()
-        self.metadata: dict[str, str] = {}
-        if options.get("ancestors"):
-            self.metadata["taupy.ancestors"] = str(options["ancestors"], "ascii")
-        self.due = [NEVER]
+        self.first_thread: ThreadTree | None = None
+        self.phases = Phases(state, self.by_ident)
+        self.children = Children(state)
+        state.routines.on_new_code = self.look_at_modules
+        state.ways_out |= {_exit, _set_handler, *_SETTERS, *_STARTERS, *_BLOCKS}
+        self.samples_memory = bool(options.get("sample_ms"))
+        self.resident_kib = 0
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
-        self.running = True
         self.writing, self.written_last = _allocate_lock(), False
-        self.guard_depth = NEVER if engine_guard.forbids_removal() else sys.getrecursionlimit() // 4
-        self.replaced = 0
-        self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
-        self.unseen_threads = self.snapshots = 0
-        self.refused = False
-        self.unwritten = self.greenlets = False
-        self.threads_reached = self.threads_replaced = False
-        self.exit_status: int | None = None
-        self.main_ended = False
-        self.main_raised = False
-        self.node: int | None = None
-        self.helper = bool(options.get("helper"))
-        self.forked = False
+        self.threads_reached = False
+        self.main_ended = self.main_raised = False
         self.begin_part()
 
     def begin_part(self) -> None:
-        self.pid = _getpid()
-        self.process_start = engine_part.process_start_time()
-        self.started_at = _real_time()
-        self.start_ns = self.clock()
+        self.state.pid = _getpid()
+        self.state.process_start = engine_part.process_start_time()
+        self.state.started_at = _real_time()
+        self.state.start_ns = self.state.clock()
         if self.folder is not None:
-            name = b"%d-%x.pypart" % (self.pid, self.start_ns)
+            name = b"%d-%x.pypart" % (self.state.pid, self.state.start_ns)
             self.path = self.folder + b"/" + name
             self.spill = None if self.spill_prefix is None else self.spill_prefix + name
-        elif self.forked and self.path is not None:
-            self.path += b".%d" % self.pid
+        elif self.state.forked and self.path is not None:
+            self.path += b".%d" % self.state.pid
 
     # ------------------------------------------------------------ threads and hooks
 
     def guard(self) -> None:
-        """From now on our profile function is to stay where it is."""
-        self.guard_depth = NEVER
-        engine_guard.forbid_removal(self)
+        """The profile function may be lost from now on: set it again when it is."""
+        self.state.guard_depth = NEVER
+        engine_guard.set_again_when_removed(self.state, self.by_ident)
 
     def is_refused(self, frame: "FrameType") -> bool:
         """Does an audit hook of the program refuse all that we do, such as to look at a
@@ -152,7 +122,7 @@ class Engine:
         try:
             return frame.f_code is None
         except BaseException:
-            self.refused = True
+            self.state.refused = True
             return True
 
     def wait(self, frame: "FrameType", event: str, arg: object) -> None:
@@ -162,12 +132,13 @@ class Engine:
             self.begin_first_thread()(frame, event, arg)
 
     def begin_first_thread(self) -> "Any":
-        self.started_at, self.start_ns = _real_time(), self.clock()
+        self.state.started_at, self.state.start_ns = _real_time(), self.state.clock()
         thread = self.first_thread = self.add_thread("MainThread")
+        thread.is_first = True
         _setprofile(thread.callback)
         self.look_at_modules()
-        if self.path is not None and self.real_time:
-            self.due[0] = 0  # the first part is written at once
+        if self.path is not None and self.state.real_time:
+            self.state.due[0] = 0  # the first part is written at once
         return thread.callback
 
     def begin_thread(self, frame: "FrameType", event: str, arg: object) -> None:
@@ -180,7 +151,9 @@ class Engine:
 
     def add_thread(self, name: str) -> ThreadTree:
         ident = _get_ident()
-        thread = ThreadTree(self, _get_native_id(), ident, name)
+        thread = ThreadTree(self.state, _get_native_id(), ident, name)
+        events = ThreadEvents(self.state, thread, self.phases, self.children, self)
+        thread.callback = events.on_event
         self.by_ident[ident] = thread
         self.threads.append(thread)
         return thread
@@ -192,13 +165,13 @@ class Engine:
         if not self.threads_reached:
             self.reach_threads()
         if self.children.find_starters() and self.threads_reached:
-            self.routines.on_new_code = lambda: None
+            self.state.routines.on_new_code = lambda: None
 
     def reach_threads(self) -> None:
         threading = sys.modules.get("threading")
         if threading is not None and self.first_thread is not None:
             attributes = _attributes(threading)
-            if attributes.get("_profile_hook", self) is None and not self.threads_replaced:
+            if attributes.get("_profile_hook", self) is None and not self.state.threads_replaced:
                 attributes["_profile_hook"] = self.begin_thread
                 self.threads_reached = True
 
@@ -212,22 +185,22 @@ class Engine:
 
     # ------------------------------------------------------------ what is written when
 
-    def save(self, state: str = "running") -> None:
-        if _getpid() != self.pid:
+    def save(self, status: str = "running") -> None:
+        if _getpid() != self.state.pid:
             self.forked_child()  # a fork that Python does not know of
         for thread in self.threads.copy():
             self.name_thread(thread)
         current = self.by_ident.get(_get_ident())
         if current is not None and self.samples_memory:
             self.sample_memory(current)
-        if current is not None and state == "ended":
-            current.cpu_ns = self.cpu_clock() - current.cpu_start_ns
+        if current is not None and status == "ended":
+            current.cpu_ns = self.state.cpu_clock() - current.cpu_start_ns
         if self.path is not None:
-            self.write(self.path, state)
+            self.write(self.path, status)
 
-    def write(self, path: bytes, state: str) -> None:
+    def write(self, path: bytes, status: str) -> None:
         """Write the part, one thread at a time; after the last one ("ended") none follows."""
-        is_last = state == "ended"
+        is_last = status == "ended"
         # Nobody waits for a part that will be followed by another. The last one waits, but
         # not for ever: at the interpreter's end the other thread may never run again.
         is_ours = self.writing.acquire(is_last, 5 if is_last else -1)
@@ -240,11 +213,11 @@ class Engine:
             # What another thread changed under our hands may be whole a moment later, and
             # the last part is the one that counts.
             tries = 3 if is_last else 1
-            while tries and not engine_part.write(self, path, state):
+            while tries and not engine_part.write(self.state, self.threads, path, status):
                 tries -= 1
             if not tries and is_last and self.spill is not None:
-                tries = engine_part.write(self, self.spill, state)
-            self.unwritten = self.unwritten or not tries
+                tries = engine_part.write(self.state, self.threads, self.spill, status)
+            self.state.unwritten = self.state.unwritten or not tries
         finally:
             if is_ours:
                 self.writing.release()
@@ -266,17 +239,17 @@ class Engine:
         it may have read the clock already, and the start of what it is about to end would lie
         behind that.
         """
-        if not self.running or thread.in_api:
+        if not self.state.running or thread.in_api:
             return
-        before = self.clock()
-        self.due[0] = NEVER  # other threads go on counting meanwhile
+        before = self.state.clock()
+        self.state.due[0] = NEVER  # other threads go on counting meanwhile
         try:
             self.save()
         finally:
-            self.saved_ns = self.clock()
+            self.saved_ns = self.state.clock()
             cost = self.save_cost_ns = self.saved_ns - before
             thread.shift(cost)
-            self.due[0] = self.saved_ns + max(self.save_every_ns, 20 * cost)
+            self.state.due[0] = self.saved_ns + max(self.save_every_ns, 20 * cost)
             self.save_every_ns = min(2 * self.save_every_ns, _SAVE_AT_MOST_NS)
 
     def way_out(self, function: object, frame: "FrameType") -> None:
@@ -286,39 +259,39 @@ class Engine:
             self.end()
         elif function in _SETTERS:
             thread = self.by_ident.get(_get_ident())
-            if thread is not None and self.running:
+            if thread is not None and self.state.running:
                 thread.replaced = True
-                self.replaced += 1
-                engine_guard.set_again_when_removed(self)
+                self.state.replaced += 1
+                engine_guard.set_again_when_removed(self.state, self.by_ident)
         elif function in _STARTERS:
             # `threading` is the one that starts threads for all others.
             threading = _attributes(sys.modules.get("threading"))
             hook = threading.get("_profile_hook")
             if frame.f_globals is not threading:
-                self.unseen_threads += 1
-            elif hook is None and self.running:  # the program has taken its own away again
+                self.state.unseen_threads += 1
+            elif hook is None and self.state.running:  # the program has taken its own away again
                 threading["_profile_hook"] = self.begin_thread
             elif hook != self.begin_thread:
-                self.threads_replaced = True
+                self.state.threads_replaced = True
         elif function in self.children.starters:
             thread = self.by_ident.get(_get_ident())
             if thread is not None:
                 self.children.expect(thread)
         elif function is _set_handler:
-            engine_guard.set_again_when_removed(self)
-        elif self.running and function in EXECS:
+            engine_guard.set_again_when_removed(self.state, self.by_ident)
+        elif self.state.running and function in EXECS:
             self.children.become(self.by_ident.get(_get_ident()))
             # After a successful exec nobody closes this part; a failed one writes it anew.
             self.save("ended")
             self.written_last = False
             # Other threads run until the new image takes over.
-            self.due[0] = self.clock() + _EXEC_NS if self.real_time else NEVER
-        elif self.running and self.real_time:
+            self.state.due[0] = self.state.clock() + _EXEC_NS if self.state.real_time else NEVER
+        elif self.state.running and self.state.real_time:
             # Whoever waits may be killed meanwhile. Saving is to cost a twentieth at most.
             thread = self.by_ident.get(_get_ident())
             if thread is not None and thread.child_began_ns:
                 self.children.wait(thread)
-            if thread is not None and self.clock() - self.saved_ns > 20 * self.save_cost_ns:
+            if thread is not None and self.state.clock() - self.saved_ns > 20 * self.save_cost_ns:
                 self.save_now(thread)
 
     def at_exit(self) -> None:
@@ -359,26 +332,26 @@ class Engine:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return  # the interpreter imports runpy, for -m
         self.main_ended = True
-        self.exit_status = 0
+        self.state.exit_status = 0
         if frame.f_code.co_code[frame.f_lasti] not in RETURNS:
             self.main_raised = True
-            self.exit_status = None
+            self.state.exit_status = None
             exits = [thing for thing in _objects() if issubclass(type(thing), SystemExit)]
             if len(exits) == 1:
-                self.exit_status = _status_of(_code_of_exit(exits[0]))
+                self.state.exit_status = _status_of(_code_of_exit(exits[0]))
 
     def stop(self) -> None:
-        if not self.running:
+        if not self.state.running:
             return
         self.look_after_hooks()
         last = getattr(sys, "last_type", None)
         if self.main_raised and last is not None:  # the interpreter has printed a traceback
-            self.exit_status = -_SIGINT if issubclass(last, KeyboardInterrupt) else 1
+            self.state.exit_status = -_SIGINT if issubclass(last, KeyboardInterrupt) else 1
         # Our own frames are seen, too: the end of `save` is no time to write again.
-        self.due[0] = NEVER
+        self.state.due[0] = NEVER
         if not self.waiting:
             self.save("ended")
-        self.running = False
+        self.state.running = False
         current = self.by_ident.get(_get_ident())
         if self.waiting or (current is not None and _getprofile() is current.callback):
             _setprofile(None)
@@ -389,23 +362,26 @@ class Engine:
     def look_after_hooks(self) -> None:
         thread = self.by_ident.get(_get_ident())
         if thread is not None and _getprofile() is not thread.callback:
-            self.replaced += not thread.replaced
+            self.state.replaced += not thread.replaced
         hook = _attributes(sys.modules.get("threading")).get("_profile_hook")
         if hook is not None and hook != self.begin_thread:
-            self.threads_replaced = True
+            self.state.threads_replaced = True
 
     # ------------------------------------------------------------ throttling, forks
 
     def throttle(self, thread: ThreadTree, row: int, took_ns: int) -> None:
         """TAU's rule: many calls, little time each. Not while the routine is open."""
         number = thread.routines[row]
-        routines = self.routines
+        routines = self.state.routines
         if routines.records[number][3] == "timer":
             return
         routines.calls[number] += 1
         routines.took_ns[number] += took_ns
         calls = routines.calls[number]
-        if calls <= self.throttle_calls or routines.took_ns[number] >= calls * self.throttle_ns:
+        if (
+            calls <= self.state.throttle_calls
+            or routines.took_ns[number] >= calls * self.state.throttle_ns
+        ):
             return
         for other in self.threads:
             if any(other.routines[row] == number for _, row, start in other.stack if start >= 0):
@@ -413,35 +389,38 @@ class Engine:
         routines.throttle(number)
 
     def after_fork(self) -> None:
-        if self.running:
+        if self.state.running:
             self.forked_child()
 
     def forked_child(self) -> None:
         """We are a forked child: begin a part of our own, with the open path in it."""
         thread = self.by_ident.get(_get_ident())
-        self.forked = True
-        self.due[0], self.running = NEVER, False  # nothing is written until this is the child's
+        self.state.forked = True
+        self.state.due[0], self.state.running = (
+            NEVER,
+            False,
+        )  # nothing is written until this is the child's
         self.writing, self.written_last = _allocate_lock(), False
         self.begin_part()
-        self.exit_status, self.main_ended = None, False
+        self.state.exit_status, self.main_ended = None, False
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
-        self.lost_events = self.overlaps = self.row_count = self.calls_over_limit = 0
-        self.replaced = self.unseen_threads = self.snapshots = 0
-        self.metadata.clear()
+        self.state.reset_counts()
+        self.state.metadata.clear()
         self.children.begin()
-        self.node = None
+        self.state.node = None
         self.by_ident.clear()
         self.threads.clear()
         if thread is not None:
             thread.native_id = _get_native_id()
             thread.name = "MainThread"
-            thread.begin_again()
+            self.phases.forked(thread, thread.begin_again())
+            thread.is_first = True
             self.by_ident[thread.ident] = thread
             self.threads.append(thread)
             self.first_thread = thread
-        self.running = True
-        if self.path is not None and self.real_time:
-            self.due[0] = 0
+        self.state.running = True
+        if self.path is not None and self.state.real_time:
+            self.state.due[0] = 0
 
 
 def _status_of(code: object) -> int:

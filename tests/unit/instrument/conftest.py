@@ -25,7 +25,8 @@ clock = Clock()
 def read():
     clock.now += clock.step
     return clock.now
-def part(state="running"): return engine_part.document(engine._engine, state)
+def part(state="running"): 
+    return engine_part.document(engine._engine.state, engine._engine.threads, state)
 source = open({program!r}).read()
 code = compile(source, "prog.py", "exec")
 space = {{"__name__": "__main__", "clock": clock, "part": part, "parts": []}}
