@@ -1,1 +1,1 @@
-"""Points, roofs and charts: counters and ceilings become rooflines."""
+"""Rooflines: points, roofs and charts from counters and ceilings."""

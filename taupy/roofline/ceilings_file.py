@@ -1,4 +1,4 @@
-"""Ceilings in files: the Empirical Roofline Toolkit's JSON, tables of peaks, and our own.
+"""Read and write ceilings: JSON of the Empirical Roofline Toolkit (ERT), and CSV tables.
 
 roofline.json   of ERT: empirical.gflops and empirical.gbytes (also written by us)
 peaks.csv       label,peak_flops,peak_bandwidth; FP32 flop/s and B/s
@@ -32,7 +32,7 @@ def read_ceilings(path: str) -> list[Ceiling]:
     """The ceilings in a file.
 
     Raises:
-        FormatError: it cannot be read, or is none of these.
+        FormatError: the file cannot be read or has none of these formats.
     """
     try:
         if os.path.getsize(path) > _LARGEST:
@@ -43,7 +43,7 @@ def read_ceilings(path: str) -> list[Ceiling]:
         raise FormatError(f"{path} cannot be read: {problem}") from None
     found = _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_csv(path, text)
     if not found:
-        raise FormatError(f"{path} holds no ceilings")
+        raise FormatError(f"{path} contains no ceilings")
     return found
 
 
@@ -53,7 +53,7 @@ def _from_json(path: str, text: str) -> list[Ceiling]:
         parts = [(data["empirical"], "report")]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FormatError(
-            f"{path} is no JSON of the Empirical Roofline Toolkit (it lacks 'empirical')"
+            f"{path} is not JSON of the Empirical Roofline Toolkit: 'empirical' is missing"
         ) from None
     found: list[Ceiling] = []
     try:
@@ -68,12 +68,12 @@ def _from_json(path: str, text: str) -> list[Ceiling]:
                     _ceiling(path, "bandwidth", level, value, 1e9, "report", source, "ERT")
                 )
     except (TypeError, ValueError, AttributeError) as problem:
-        raise FormatError(f"{path}: its ERT data is not understood ({problem})") from None
+        raise FormatError(f"{path}: invalid ERT data ({problem})") from None
     return found
 
 
 def _precision(name: object) -> str:
-    """ERT computes in double precision unless the name says otherwise."""
+    """Double precision, unless the name contains another one, as in ERT."""
     text = str(name).lower()
     bits = re.search(r"(tf|bf|fp|int)\s?(8|16|32|64)", text)
     if bits is None:
@@ -91,9 +91,9 @@ def _from_csv(path: str, text: str) -> list[Ceiling]:
         if {"kind", "name", "value"} <= columns:
             return [_row(path, row) for row in rows]
     except (TypeError, ValueError, KeyError) as problem:
-        raise FormatError(f"{path}: a row is not understood ({problem})") from None
+        raise FormatError(f"{path}: invalid row ({problem})") from None
     raise FormatError(
-        f"{path} is no file of ceilings: a CSV has columns kind,name,value or "
+        f"{path} is not a file of ceilings: a CSV file needs the columns kind,name,value or "
         "label,peak_flops,peak_bandwidth"
     )
 
@@ -114,7 +114,7 @@ def _row(path: str, row: Mapping[str, str]) -> Ceiling:
     if kind == "bandwidth":
         name = _LEVELS.get(name.lower(), name)
     elif kind == "compute" and name.lower() not in PRECISIONS:
-        raise ValueError(f"no precision '{name}'; one of {', '.join(PRECISIONS)}")
+        raise ValueError(f"unknown precision '{name}'; use one of {', '.join(PRECISIONS)}")
     return _ceiling(path, kind, name.lower() if kind == "compute" else name,
                     row["value"], 1.0, row.get("pattern") or "user", "user", "user")  # fmt: skip
 
@@ -150,7 +150,7 @@ def _ceiling(
 
 
 def ert_json(roofs: Roofs) -> str:
-    """The roofs in ERT's JSON, for tools that read it: Gflop/s and GB/s, by name."""
+    """The roofs as ERT's JSON, in Gflop/s and GB/s by name."""
     named = {
         "gflops": [
             [f"{name.upper()} GFLOPs", each.value / 1e9] for name, each in roofs.compute.items()

@@ -1,9 +1,8 @@
 """A chart as data: axes, lines, boxes, symbols, and every number behind them.
 
-Free of layout, so that the writers (a picture, a page) and the tests read the same thing.
-Coordinates are in SI units on logarithmic axes. Colours and markers are names or numbers
-that a writer turns into its own: "c0" to "c9" for categories, "other", a memory level,
-"ink" and "muted".
+Independent of layout, so that all writers (picture, page) and the tests share it. Coordinates are
+in SI units on logarithmic axes. Colours and markers are names or numbers that a writer maps to
+its own: "c0" to "c9" for categories, "other", a memory level, "ink" and "muted".
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ class Axis:
 
     @property
     def decades(self) -> float:
-        """How many powers of ten it is long."""
+        """Length in powers of ten."""
         return math.log10(self.high / self.low)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line through the plane; of roofs, with value and source."""
+    """A line in the plane; roofs have a value and a source."""
 
     role: Role
     label: str
@@ -97,10 +96,10 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point that has no place on logarithmic axes: a part of a strip.
+    """A point that logarithmic axes cannot show: a section of a strip.
 
     Attributes:
-        low, high: the part of the strip that it takes, 0 to 1: its share of the run time.
+        low, high: limits of its section, 0 to 1; the length is its share of the run time.
     """
 
     point: int
@@ -111,7 +110,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Points without a place in the plane, in a strip of their own that is the run time long."""
+    """Points that the plane cannot show, in a strip whose length is the run time."""
 
     label: str
     marks: tuple[Mark, ...]
@@ -132,10 +131,10 @@ class Chart:
     """One chart with all its numbers.
 
     Attributes:
-        level: the memory level that it is of; empty for all.
-        x2, y2: secondary axes, None without; their low and high face those of x and y.
-        points: one record a point, JSON-able: every number of the chart.
-        equal_decades: a decade is as long across as up, so that slanted roofs rise at 45 degrees.
+        level: the memory level; empty for all.
+        x2, y2: secondary axes or None; their limits correspond to those of x and y.
+        points: one record per point with every number of the chart, for JSON.
+        equal_decades: same length for a decade on both axes: slanted roofs rise at 45 degrees.
     """
 
     kind: Kind
@@ -158,7 +157,7 @@ class Chart:
 
 
 def to_json(chart: Chart) -> dict[str, Any]:
-    """The chart as JSON takes it; what is not finite becomes null."""
+    """The chart for JSON; non-finite values become null."""
     made = _finite(asdict(chart))
     made["format"] = "taupy roofline chart 2"
     return made  # type: ignore[no-any-return]
@@ -175,7 +174,7 @@ def _finite(value: Any) -> Any:
 
 
 def record(placement: Placement, rank: int) -> dict[str, Any]:
-    """Every number of one point, in SI units; None where it is not known."""
+    """Every number of one point, in SI units; None if unknown."""
     point = placement.point
     known = point.flop_tier != "unknown"
     sums = not point.rates_alone
@@ -221,7 +220,7 @@ def record(placement: Placement, rank: int) -> dict[str, Any]:
 def area(placement: Placement, largest: float) -> float:
     """Area of a symbol, 0 to 1, from its share of the time; a writer adds the minimum.
 
-    Points of a sweep are alike: each stands for a trial or phase of its own.
+    All points of a sweep have the same size, because each is a separate trial or phase.
     """
     if placement.point.parameter is not None:
         return 0.12
@@ -229,7 +228,7 @@ def area(placement: Placement, largest: float) -> float:
 
 
 def drawable(*values: float) -> bool:
-    """Can these be coordinates on logarithmic axes? What no machine can do cannot."""
+    """Are these valid coordinates on logarithmic axes? Physically impossible values are not."""
     return all(_LEAST < value < _MOST for value in values)
 
 
@@ -248,7 +247,7 @@ def span(values: Iterable[float], below: float, above: float) -> tuple[float, fl
 def widened(
     x: tuple[float, float], y: tuple[float, float]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Limits of two axes, one of them wider, so that equal decades fill a plane of our shape."""
+    """Limits of two axes, one widened so that equal decades fill a plane of the given shape."""
     across, up = (math.log10(high / low) for low, high in (x, y))
     if across < SHAPE * up:
         by = 10 ** ((SHAPE * up - across) / 2)
@@ -260,10 +259,10 @@ def widened(
 def in_view(
     symbols: Sequence[Symbol], placements: Sequence[Placement]
 ) -> tuple[list[Symbol], list[str]]:
-    """The symbols that a chart shows, and a note on those that it does not.
+    """The symbols that a chart shows, and a note on the others.
 
-    A point with next to no time, far from all others, would press the rest together; it
-    stands in the table and in the files.
+    A point with almost no time, far from all others, would compress the rest. It is not drawn,
+    but it is in the table and in the files.
     """
     weighty = [one for one in symbols if placements[one.point].point.share >= _WEIGHTY]
     if not weighty:
@@ -286,7 +285,7 @@ def in_view(
 
 
 def in_chart(symbols: Iterable[Symbol], strips: Iterable[Strip]) -> set[int]:
-    """The points that a chart shows, as symbols or in strips."""
+    """Positions of the points that a chart shows, as symbols or in strips."""
     shown = {symbol.point for symbol in symbols}
     return shown | {mark.point for strip in strips for mark in strip.marks if mark.high > mark.low}
 
@@ -295,7 +294,7 @@ def strips(placements: Sequence[Placement], unmoved: Sequence[int]) -> tuple[Str
     """Strips of the points without flop, and of those without bytes; their marks are grey.
 
     Args:
-        unmoved: positions of points with flop and without bytes at the levels of the chart.
+        unmoved: positions of points that have flop but no bytes at the levels of the chart.
     """
     idle = [number for number, each in enumerate(placements) if each.point.idle]
     named = (("no flop", idle), ("no bytes", unmoved))
@@ -315,10 +314,10 @@ def _strip(name: str, placements: Sequence[Placement], some: Sequence[int]) -> S
 
 
 def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
-    """What a reader must know: where numbers come from and what is not in the chart.
+    """Notes on the origin of the numbers and on points that are not in the chart.
 
     Args:
-        idle: also how much time goes to kernels without flop.
+        idle: include the share of time in kernels without flop.
     """
     notes = [_tiers(placements)]
     zero = [each for each in placements if each.point.idle]
@@ -332,7 +331,7 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
     if shares:
         of = " to ".join(dict.fromkeys(percent(100 * one) for one in (min(shares), max(shares))))
         notes.append(
-            f"counted routines take {of} % of the run time; what the others did is UNKNOWN"
+            f"counted routines take {of} % of the run time; the work of the others is UNKNOWN"
         )
     notes += _uncounted(placements)
     unknown = [each for each in placements if not each.point.known]
@@ -345,21 +344,21 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
         if each.point.known and 0 < each.point.counted < each.point.launches
     ]
     if partly:
-        notes.append(f"{len(partly)} counted in part of their launches: rates are of those")
+        notes.append(f"{len(partly)} counted in part of their launches: rates refer to those")
     alone = [each for each in placements if each.point.rates_alone]
     if alone:
-        notes.append(f"{len(alone)} without a duration: rates as the file has them, no share")
+        notes.append(f"{len(alone)} without a duration: rates from the file, no share of time")
     texts = [text for each in placements for text in (*each.assumed, *each.point.notes)]
     told_once = [text for text in dict.fromkeys(texts) if not text[:1].isdigit()]
     notes += told_once[:6]
     scaled = sum("timing trial" in text for text in texts)
     if scaled:
-        notes.append(f"{scaled} scaled to the launches of the timing trial, or not found in it")
+        notes.append(f"{scaled} scaled to the launches of the timing trial, or missing there")
     return notes
 
 
 def _tiers(placements: Sequence[Placement]) -> str:
-    """Where flop and bytes come from."""
+    """The origin of flop and bytes."""
     told = {
         "measured": "measured counters",
         "analytic": "ANALYTIC, from shapes",
@@ -376,11 +375,11 @@ def _tiers(placements: Sequence[Placement]) -> str:
 
 
 def _uncounted(placements: Sequence[Placement]) -> list[str]:
-    """What is missing from the flop of how many points, the most frequent first."""
+    """Operations missing in the flop of points, most frequent first."""
     found = Counter(each.point.uncounted for each in placements if each.point.uncounted)
     return [
-        f"NOT COUNTED of {number} of {len(placements)}: {', '.join(names)}; their flop, rates and "
-        "shares of the roof are the least that they can be"
+        f"NOT COUNTED for {number} of {len(placements)}: {', '.join(names)}; their flop, rates and "
+        "shares of the roof are lower bounds"
         for names, number in found.most_common(3)
     ]
 
@@ -391,7 +390,7 @@ def _share(some: Sequence[Placement], of: Sequence[Placement]) -> str:
 
 
 def warnings(placements: Sequence[Placement]) -> list[str]:
-    """Points above a roof: a count or a roof is wrong."""
+    """Points above a roof, which means that a count or a roof is wrong."""
     named = zip(placements, labels(placements, 60), strict=True)
     found = [(each, label) for each, label in named if each.above_roof]
     return [
@@ -401,5 +400,5 @@ def warnings(placements: Sequence[Placement]) -> list[str]:
 
 
 def value_label(name: str, value: float, unit: str, source: str) -> str:
-    """What stands along a roof: `DRAM 829 GB/s (measured)`."""
+    """The label of a roof: `DRAM 829 GB/s (measured)`."""
     return f"{name} {prefixed(value, unit)} ({source})"

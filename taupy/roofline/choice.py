@@ -1,8 +1,8 @@
-"""Which ceilings points are held against, and the points under their roofs.
+"""Choose ceilings, and place points under the resulting roofs.
 
-Those that the trial brought along, those of its processor in the database, a datasheet, or
-what --ceilings names. Which of several is to be believed, and what a report of a profiler holds,
-is told by whoever asks (`Known`): neither database nor formats are known here.
+Ceilings come from the trial itself, from the database, from a datasheet, or from --ceilings. The
+caller decides which of several ceilings is the most reliable and reads profiler reports
+(`Known`), so that this module depends on neither database nor formats.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _SOURCES: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet"
 
 
 class Wishes:
-    """What the command line says of ceilings.
+    """The command line's options about ceilings.
 
     Attributes:
         asked: sources, GPUs and files, as typed.
-        peak: the one peak that all flop count against, or "precision".
-        latency: of a launch, as typed; None for the best known.
-        threads: of CPU ceilings; None for any.
+        peak: a single peak for all flop, or "precision".
+        latency: time of a launch, as typed; None for the best known.
+        threads: number of threads of CPU ceilings; None for any.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The ceilings that there are, and how to choose among them.
+    """The available ceilings, and how to choose among them.
 
     Attributes:
-        ceilings: of the database.
-        best_of: the one to believe of a kind and name, None where there is none.
-        of_report: those in a file of a profiler, which may be a refusal (FormatError); none where
-            it is another's file.
+        ceilings: ceilings in the database.
+        best_of: the most reliable ceiling of a kind and name; None if there is none.
+        of_report: reads the ceilings in a profiler's file (may raise FormatError); none if it is
+            another tool's file.
     """
 
     ceilings: Sequence[Ceiling]
@@ -65,8 +65,8 @@ class Known:
     of_report: Callable[[str], list[Ceiling]]
 
     def of_host(self, host: str) -> Known:
-        """CPUs of virtual machines share a name ("AMD EPYC"): where the trial's own host was
-        measured, what others of that name reached does not count."""
+        """CPUs of virtual machines share a name ("AMD EPYC"): if the trial's own host was
+        measured, ceilings of other hosts with that CPU name are ignored."""
         own = {
             one.processor for one in self.ceilings if one.machine == host and not one.device_uuid
         }
@@ -87,7 +87,7 @@ def placed(
     """Every point under the roofs of its processor.
 
     Raises:
-        UsageError: the wishes name nothing that is known.
+        UsageError: the requested ceilings are unknown.
     """
     chosen = _chosen(wishes.asked, known)
     of = {one.trial_id: one for one in work}
@@ -107,7 +107,7 @@ def placed(
 
 
 def _on_one_thread(trial: TrialWork) -> bool:
-    """Did the program take no more CPU time than one thread can?"""
+    """Did the program use no more CPU time than one thread could?"""
     try:
         used = sum(float(trial.metadata[f"CPU Time {who} (s)"]) for who in ("User", "System"))
     except (KeyError, ValueError):
@@ -123,8 +123,8 @@ def _under_roofs_of_one_thread(
     chosen: _Chosen,
     trial: TrialWork,
 ) -> list[Placement]:
-    """A trial's points under the roofs of one thread. Not so where one of them is above these: a
-    library's threads have worked for a part of the time."""
+    """A trial's points under the roofs of one thread, unless a point would be above them: then
+    threads of a library worked part of the time."""
     alone = Wishes(wishes.asked, wishes.peak, wishes.latency, 1)
     here = known.of_host(trial.metadata.get("Hostname", ""))
     found = []
@@ -142,11 +142,11 @@ def _under_roofs_of_one_thread(
 
 
 _ONE_THREAD = 1.05
-_ONE_THREAD_NOTE = "roofs are those of one thread: the run took no more CPU time; --threads N"
+_ONE_THREAD_NOTE = "roofs for one thread, because the run used no more CPU time; see --threads N"
 
 
 def also(asked: Sequence[str], placements: Sequence[Placement], known: Known) -> list[Roofs]:
-    """Further roofs for a chart: of a source for each processor, or of a GPU or a file."""
+    """Additional roofs for a chart: a source's for each processor, a GPU's, or those in a file."""
     found = []
     for text in asked:
         pools: list[tuple[str, list[Ceiling]]] = []
@@ -158,9 +158,7 @@ def also(asked: Sequence[str], placements: Sequence[Placement], known: Known) ->
         for name, pool in pools:
             roofs = roofs_of(name, partial(known.best_of, pool))
             if roofs.empty:
-                raise UsageError(
-                    f"--also: no {text} ceilings of {name or 'the processor'} are known"
-                )
+                raise UsageError(f"--also: no {text} ceilings known for {name or 'the processor'}")
             found.append(roofs)
     return found
 
@@ -172,8 +170,8 @@ def _roofs(
     chosen: _Chosen,
     own: Sequence[Ceiling],
 ) -> Roofs:
-    """What the trial itself brought along (`own`) holds at its own clock: it comes first, and
-    the processor is named with that clock."""
+    """Ceilings stored with the trial (`own`) hold at its clock: they come first, and the
+    processor's name includes that clock."""
     given = chosen.of(processor)
     if given is not None:
         own, (name, pool) = [], given
@@ -195,10 +193,10 @@ def _roofs(
 def _pool(
     processor: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
 ) -> list[Ceiling]:
-    """Ceilings of a processor: those kept, then the datasheet's, then published ones.
+    """Ceilings of a processor: stored ones, then the datasheet's, then published ones.
 
-    Published rates come in only where asked for, but for the launch latency, of which
-    datasheets are silent.
+    Published rates are used on request only, except for the launch latency, which datasheets do
+    not have.
     """
     pool = _kept(processor, there, sources)
     sheet = datasheets.datasheet(processor)
@@ -224,14 +222,14 @@ def _of_sheet(sheet: datasheets.Datasheet, sources: Sequence[CeilingSource]) -> 
 
 
 class _Chosen:
-    """What --ceilings asks for: sources, and pools of given GPUs and files."""
+    """The parsed --ceilings: sources, and pools of the named GPUs and files."""
 
     def __init__(self) -> None:
         self.sources: list[CeilingSource] = []
         self.pools: dict[str, list[Ceiling]] = {}
 
     def of(self, processor: str) -> tuple[str, list[Ceiling]] | None:
-        """The pool for a processor: its own, else the only one."""
+        """The pool for a processor: its own, or else the only one."""
         if not self.pools:
             return None
         sheet = datasheets.datasheet(processor)
@@ -241,8 +239,8 @@ class _Chosen:
             return processor, self.pools[processor]
         if len(self.pools) > 1:
             raise UsageError(
-                f"--ceilings names {', '.join(self.pools)}, and none of them is "
-                f"'{processor or 'the unknown processor of the trial'}'"
+                f"--ceilings names {', '.join(self.pools)}, but the trial ran on "
+                f"'{processor or 'an unknown processor'}'"
             )
         return next(iter(self.pools.items()))
 
@@ -271,12 +269,12 @@ def _given(text: str, known: Known, sources: Sequence[CeilingSource]) -> tuple[s
     sheets = datasheets.candidates(text)
     if not sheets:
         raise UsageError(
-            f"--ceilings: '{text}' is no file, no source ({', '.join(_SOURCES)}), no processor "
-            "of `taupy ceilings list` and no GPU that a datasheet is known of"
+            f"--ceilings: '{text}' is not a file, a source ({', '.join(_SOURCES)}), a processor "
+            "of `taupy ceilings list`, or a GPU with a known datasheet"
         )
     if len(sheets) > 1:
         names = ", ".join(f"'{sheet.gpu}'" for sheet in sheets)
-        raise UsageError(f"--ceilings: '{text}' may be {names}; say which")
+        raise UsageError(f"--ceilings: '{text}' matches {names}; choose one")
     return sheets[0].gpu, _of_sheet(sheets[0], sources)
 
 
@@ -285,7 +283,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, None: 1.0
 
 
 def _latency(text: str | None, pool: Sequence[Ceiling], known: Known) -> Ceiling | None:
-    """The latency given as a time, or as the pattern of one that is known."""
+    """The latency, given as a time or as the name of a known one."""
     if text is None:
         return None
     patterns = [one for one in pool if one.kind == "latency" and one.pattern == text]
@@ -295,8 +293,8 @@ def _latency(text: str | None, pool: Sequence[Ceiling], known: Known) -> Ceiling
     if match is None or not float(match.group(1)) > 0:
         there = ", ".join(dict.fromkeys(one.pattern for one in pool if one.kind == "latency"))
         raise UsageError(
-            f"--latency is a time such as 4.2us, or how launches were timed "
-            f"({there or 'nothing is known of that here'}), not '{text}'"
+            f"--latency takes a time such as 4.2us, or how launches were timed "
+            f"({there or 'none are known here'}), not '{text}'"
         )
     value = float(match.group(1)) * _SECONDS[match.group(2)]
     return Ceiling(

@@ -1,4 +1,4 @@
-"""Classic and hierarchical rooflines as charts: performance over arithmetic intensity."""
+"""Charts of classic and hierarchical rooflines: performance over arithmetic intensity."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Limits = tuple[tuple[float, float], tuple[float, float]]
 
 
 def levels_in(placements: Sequence[Placement]) -> list[str]:
-    """Memory levels that some point has bytes of, the nearest first."""
+    """Memory levels at which some point has bytes, nearest first."""
     return [level for level in LEVELS if any(level in each.point.bytes for each in placements)]
 
 
@@ -46,10 +46,10 @@ def classic(
     also: Sequence[Roofs] = (),
     equal_decades: bool = False,
 ) -> Chart:
-    """Performance over the intensity at one level; one symbol a point.
+    """Performance over the intensity at one level, one symbol per point.
 
     Args:
-        also: further roofs, drawn dashed: another machine's, or the maker's beside ours.
+        also: additional roofs, drawn dashed, such as another machine's.
     """
     symbols, hidden = chart.in_view(_symbols(placements, [level]), placements)
     strips = chart.strips(placements, _unmoved(placements, [level]))
@@ -71,7 +71,7 @@ def hierarchical(
     also: Sequence[Roofs] = (),
     equal_decades: bool = False,
 ) -> Chart:
-    """One symbol a point and level: a colour for each level, a marker for each point."""
+    """One symbol per point and level: colours for levels, markers for points."""
     levels = tuple(levels_in(placements))
     symbols, hidden = chart.in_view(_symbols(placements, levels), placements)
     style = by_level(placements, top, symbols, levels)
@@ -88,7 +88,7 @@ def hierarchical(
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    """What stands in a chart, before its axes have limits."""
+    """The contents of a chart before its axes have limits."""
 
     placements: Sequence[Placement]
     levels: tuple[str, ...]
@@ -98,7 +98,7 @@ class _Plane:
     drawn: Sequence[Drawn]
 
     def limits(self, equal_decades: bool) -> Limits:
-        """Room for the symbols, the roofs and their ridges, and a launch ceiling that is near."""
+        """Limits around the symbols, the roofs with their ridges, and a near launch ceiling."""
         ridges = [ridge for drawn in self.drawn for ridge in drawn.ridges]
         across = chart.span([symbol.x for symbol in self.symbols] + ridges, 4, 6)
         heights = [symbol.y for symbol in self.symbols]
@@ -110,7 +110,7 @@ class _Plane:
         return chart.widened(across, up) if equal_decades else (across, up)
 
     def lines(self, limits: Limits) -> tuple[list[Line], list[str]]:
-        """Roofs, launch ceiling, trajectories; and notes on what is dashed or outside."""
+        """Roofs, launch ceiling and trajectories; notes on dashed lines and hidden points."""
         across, (bottom, top) = limits
         several = len(machines(self.placements)) > 1
         lines: list[Line] = []
@@ -165,7 +165,7 @@ def _chart(kind: chart.Kind, plane: _Plane, hidden: list[str], equal_decades: bo
 
 
 def _symbols(placements: Sequence[Placement], levels: Sequence[str]) -> list[Symbol]:
-    """A symbol for each point and level that has a place in the plane, without colours yet."""
+    """A symbol, without colour yet, for each point and level that the plane can show."""
     largest = max((each.point.share for each in placements), default=0.0)
     symbols = []
     for number, each in enumerate(placements):
@@ -179,7 +179,7 @@ def _symbols(placements: Sequence[Placement], levels: Sequence[str]) -> list[Sym
 
 
 def _unmoved(placements: Sequence[Placement], levels: Sequence[str]) -> list[int]:
-    """Points with flop and without bytes at some level."""
+    """Points that have flop but no bytes at some level."""
     return [
         number
         for number, each in enumerate(placements)
@@ -217,7 +217,7 @@ def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[s
 
 
 def subtitle(placements: Sequence[Placement]) -> str:
-    """Which trials, on what."""
+    """The trials and their processors."""
     names = [
         f"trial {each.point.trial} {each.point.trial_name}"
         + (f" on {each.point.processor}" if each.point.processor else "")

@@ -1,4 +1,4 @@
-"""Points for other tools: a CSV with every number, and one as Nsight Compute prints it."""
+"""Export points as CSV with every number, or in the CSV format of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NCU_COLUMNS = (
 
 
 def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Every number of a chart's points, one row a point; empty where not measured."""
+    """Every number of a chart's points, one row per point; empty where not measured."""
     precisions = [
         name
         for name in dict.fromkeys(PRECISION_OF.values())
@@ -85,18 +85,18 @@ def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _safe(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula gets a ' in front."""
+    """Prefix text that a spreadsheet would interpret as a formula with `'`."""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return f"'{value}"
     return value
 
 
 def ncu_csv(points: Iterable[Point]) -> str:
-    """Kernels in the long form of `ncu --csv`, one "launch" a kernel that holds its sums.
+    """Kernels in the long form of `ncu --csv`, one "launch" per kernel with its sums.
 
-    Flop stand as add instructions, from which a tool's add + mul + 2 fma gives them back
-    exactly; half-precision ones count two flop each (packed), as NVIDIA's own section has
-    it. Tensor flop are operations of the tensor path. Only what was counted is written.
+    Flop are written as add instructions, so that add + mul + 2 fma gives them exactly.
+    Half-precision instructions count as two flop (packed), as in NVIDIA's own section. Tensor
+    flop are operations of the tensor path. Only counted quantities are written.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)

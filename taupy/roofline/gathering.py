@@ -1,6 +1,6 @@
-"""Work added up for what people ask for: which rows count for which point, and how.
+"""Sum the work of each point: assigns rows to points and adds them.
 
-Sums only; `points.py` makes points of them.
+`points.py` turns the sums into points.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from taupy.roofline.point import Of
 
 _PYTHON = frozenset({"PYTHON", "PYTHON_C", "USER", "PHASE"})
 PROGRAM = ".taupy application"
-"""Name of the timer at the top of every thread."""
+"""Name of the root timer of every thread."""
 
 
 @dataclass(slots=True)
 class Sum:
-    """A point while it is being added up.
+    """The sums of a point.
 
     Attributes:
-        lacking: launches of which something was counted, but not this precision or level.
-        per_second: rates of launches without a duration, added up; `rated`: how many.
+        lacking: counted launches for which this precision or level was not counted.
+        per_second: sum of rates of launches without a duration; `rated`: their number.
     """
 
     place: Place
@@ -59,11 +59,11 @@ def has_work(values: Mapping[str, float]) -> bool:
 
 
 WHOLE: Hashable = "program"
-"""Key of the sum over all of a trial."""
+"""Key of the sum over the whole trial."""
 
 
 def keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterable[Hashable]:
-    """What a kernel's work counts for: a timer, a kernel under a call path, or `WHOLE`."""
+    """The key that a kernel's work counts for: a timer, a kernel with its call path, or `WHOLE`."""
     if of == "kernel":
         return (kernel.timer,)
     if of == "launch":
@@ -78,7 +78,7 @@ def keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterab
 
 
 def place_of(work: TrialWork, key: Hashable) -> Place:
-    """What a key stands for, with its names."""
+    """The names of a key."""
     if key == WHOLE:
         return Place(work.name, work.application, frozenset({"TAUPY"}))
     if isinstance(key, int):
@@ -130,7 +130,7 @@ def _add_rates(found: Sum, kernel: KernelWork) -> None:
 
 
 def _lacking(values: Mapping[str, float]) -> list[str]:
-    """Precisions and levels of a kernel that were not counted though others were."""
+    """Precisions and levels of a kernel that were not counted although others were."""
     precisions = {PRECISION_OF[name] for name in values if name in PRECISION_OF}
     levels = {LEVEL_OF[name] for name in values if name in LEVEL_OF}
     missing = (
@@ -150,7 +150,7 @@ def add_calls(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of) -> None:
 
 
 def add_gpu_time(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, inclusive: bool) -> None:
-    """Stated work that kernels did took the kernels' time, not that of launching them."""
+    """Stated work of kernels took the kernels' time, not the time of launching them."""
     if any(routine.inclusive for routine in work.routines):
         return  # counted on the host: the host's time
     for kernel in work.kernels:
@@ -186,7 +186,7 @@ def add_routine(found: Sum, routine: RoutineWork, whole: bool) -> None:
 
 
 def add_noted(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, whole: bool) -> None:
-    """What the program said of its own work, where nothing was counted of that kind."""
+    """Work stated by the program itself, if work of that kind was not counted."""
     counted = {metric for routine in work.routines for metric in routine.inclusive}
     has_flop = bool(counted & PRECISION_OF.keys())
     has_bytes = bool(counted & LEVEL_OF.keys())

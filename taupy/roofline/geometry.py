@@ -1,4 +1,4 @@
-"""Rectangles at any angle in a plane: do two overlap, does a line cross one?"""
+"""Rotated rectangles in a plane: overlap and intersection with lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Spot = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """A rectangle around its middle; `long` and `high` are half its sides, all in one unit.
+    """A rectangle given by its centre; `long` and `high` are half its sides.
 
     Attributes:
         across, up: cosine and sine of its direction.
@@ -34,7 +34,7 @@ class Rectangle:
         ]
 
     def seen(self, spot: Spot) -> Spot:
-        """A spot in the rectangle's own directions, from its middle."""
+        """A position in the rectangle's own coordinates, relative to its centre."""
         x, y = spot[0] - self.x, spot[1] - self.y
         return x * self.across + y * self.up, y * self.across - x * self.up
 
@@ -42,7 +42,7 @@ class Rectangle:
         return not self._apart(other) and not other._apart(self)
 
     def _apart(self, other: Rectangle) -> bool:
-        """Does one of our own sides part the two?"""
+        """Does one of this rectangle's sides separate the two?"""
         seen = [self.seen(corner) for corner in other.corners]
         along, aside = [x for x, _ in seen], [y for _, y in seen]
         return (
@@ -53,7 +53,7 @@ class Rectangle:
         )
 
     def distance(self, spot: Spot) -> float:
-        """From the nearest point of the rectangle; 0 inside."""
+        """Distance from the rectangle; 0 inside."""
         along, aside = self.seen(spot)
         return math.hypot(max(abs(along) - self.long, 0.0), max(abs(aside) - self.high, 0.0))
 
@@ -73,7 +73,7 @@ class Rectangle:
         return first < last
 
     def within(self, width: float, height: float, margin: float) -> bool:
-        """Does it lie in a plane from (0, 0) to (width, height)?"""
+        """Is it inside a plane from (0, 0) to (width, height)?"""
         return all(
             margin <= x <= width - margin and margin <= y <= height - margin
             for x, y in self.corners

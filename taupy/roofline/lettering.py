@@ -1,8 +1,8 @@
-"""Where the labels of a chart stand: worked out here for every writer.
+"""Place the labels of a chart, for all writers.
 
-A writer gives the size of its plane and draws the labels that come back. Each stands at the one
-of its possible places that lies within the plane, covers no other label, is crossed by no line
-and hides few symbols; of equals, the place nearest to where a reader looks first.
+A writer passes the size of its plane and draws the labels it gets back. Each label is placed
+inside the plane, where it covers no other label, crosses no line and hides few symbols; among
+equal places, at the one closest to where a reader looks first.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A label without a place yet: possible ones, the best first.
+    """A label with its possible places, best first.
 
     Attributes:
-        own: the line, box or symbol that it is of; it need not avoid its line or box.
-        optional: is left out rather than drawn where it cannot be read.
-        further: places away from its line, for want of a better one.
+        own: the line, box or symbol it belongs to; it may touch its line or box.
+        optional: omitted if there is no readable place.
+        further: places away from its line, used if no other is free.
     """
 
     text: str
@@ -83,7 +83,7 @@ class _Wanted:
 
 
 def lettering(chart: Chart, width: float, height: float) -> tuple[Label, ...]:
-    """The labels of a chart whose plane is so many points wide and high."""
+    """The labels of a chart; width and height of the plane are in points."""
     plane = _Plane(chart, width, height)
     labels = []
     for wanted in _wanted(chart, plane):
@@ -104,12 +104,12 @@ def lettering(chart: Chart, width: float, height: float) -> tuple[Label, ...]:
 
 
 def radius(symbol: Symbol) -> float:
-    """Of a symbol, in points."""
+    """Radius of a symbol in points."""
     return math.sqrt(5.0 + 80.0 * symbol.area)
 
 
 def text_width(text: str, size: float) -> float:
-    """How wide a text is at most, in points, in letters as wide as DejaVu Sans."""
+    """Upper bound of a text's width in points, in DejaVu Sans."""
     return size * sum(map(_letter_width, text))
 
 
@@ -124,7 +124,7 @@ def _letter_width(letter: str) -> float:
 
 
 class _Plane:
-    """What stands in the plane, in points from its lower left, and the labels placed so far."""
+    """Contents of the plane, in points from its lower left, and the labels placed so far."""
 
     def __init__(self, chart: Chart, width: float, height: float) -> None:
         self.width, self.height = width, height
@@ -145,7 +145,7 @@ class _Plane:
         return _along(self._x, x) * self.width, _along(self._y, y) * self.height
 
     def _spread(self, symbols: Sequence[Symbol]) -> list[tuple[Spot, float]]:
-        """Symbols and their radii; of those upon each other the largest."""
+        """Symbols and their radii; of coinciding symbols, the largest."""
         largest: dict[tuple[int, int], tuple[Spot, float]] = {}
         for symbol in symbols:
             spot = self.spot(symbol.x, symbol.y)
@@ -155,7 +155,7 @@ class _Plane:
         return list(largest.values())
 
     def take(self, wanted: _Wanted) -> Rectangle | None:
-        """The best place for a label, which is then taken; None where it is left out."""
+        """Place a label at the best free place; None if it is omitted."""
         best, least = None, math.inf
         choices = ((wanted.places, 0.0, wanted.own), (wanted.further, _FURTHER, None))
         for places, begin, own in choices:
@@ -215,12 +215,12 @@ def _wanted(chart: Chart, plane: _Plane) -> Iterator[_Wanted]:
 
 
 def _sizes(text: str, size: float) -> tuple[float, float]:
-    """Half the width and half the height of a label."""
+    """Half width and half height of a label."""
     return text_width(text, size) / 2, 0.62 * size
 
 
 def _of_line(line: Line, plane: _Plane) -> _Wanted:
-    """Along a straight line, on both sides of it; where it is too short, level and beside it."""
+    """Places along a straight line on both sides; beside it, horizontally, if it is too short."""
     start, end = plane.spot(*line.points[0]), plane.spot(*line.points[-1])
     whole = math.dist(start, end) or 1.0
     across, up = (end[0] - start[0]) / whole, (end[1] - start[1]) / whole
@@ -245,7 +245,7 @@ def _of_line(line: Line, plane: _Plane) -> _Wanted:
 
 
 def _from(first: float, low: float, high: float) -> list[float]:
-    """Steps between two places, those nearest to the first choice first."""
+    """Positions between two limits, those closest to the first choice first."""
     steps = [low + (high - low) * step / _STEPS for step in range(_STEPS + 1)]
     return sorted(steps, key=lambda at: abs(at - first))
 
@@ -255,7 +255,7 @@ def _middle(start: Spot, end: Spot) -> Spot:
 
 
 def _around(spots: Sequence[Spot], half: float, high: float, plane: _Plane) -> Iterator[Rectangle]:
-    """Level places beside, above and below some spots, then further away; within the plane."""
+    """Horizontal places beside, above and below some positions, then farther away."""
     for far in (4.0, 4.0 + 2 * high, 4.0 + 5 * high):
         for x, y in spots:
             for right, over in _COMPASS:
@@ -281,7 +281,7 @@ def _around(spots: Sequence[Spot], half: float, high: float, plane: _Plane) -> I
 
 
 def _of_box(box: Box, plane: _Plane) -> _Wanted:
-    """Along the upper edge, above or under it; else beside its right edge."""
+    """Places above or below the upper edge, or else beside the right edge."""
     half, high = _sizes(box.label, _BOX_SIZE)
     right, top = plane.spot(box.x, box.y)
 
@@ -316,7 +316,7 @@ def _of_symbol(symbol: Symbol, plane: _Plane) -> _Wanted:
 
 
 def _of_isochrone(line: Line, plane: _Plane) -> _Wanted:
-    """On its level arm, from the corner on; else beside its upright arm."""
+    """Places on its horizontal arm, starting at the corner, or else beside its vertical arm."""
     half, high = _sizes(line.label, _SMALL_SIZE)
     corner, foot = (plane.spot(*point) for point in line.points[1:])
 

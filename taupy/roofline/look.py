@@ -1,7 +1,7 @@
-"""Who gets which colour and marker, and what the legend says.
+"""Assign colours and markers, and build the legend.
 
-One trial: a colour for each of the top points, grey for the others. Several trials or
-series: a colour for each of those, a marker for each point.
+With one trial, each of the top points has a colour, and the others are grey. With several trials
+or series, each of them has a colour, and each point a marker.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Look:
 
 
 def group_of(placement: Placement) -> str:
-    """What a colour stands for where there are several: a series, else a trial."""
+    """The label of a colour if there are several: the series, or else the trial."""
     point = placement.point
     processor = processor_name(point.processor)
     return point.series or f"{point.trial} {point.trial_name}, {processor}".rstrip(", ")
 
 
 def look(placements: Sequence[Placement], top: int, shown: Collection[int]) -> Look:
-    """Colours for the `top` points with the most time, of those that the chart shows.
+    """Colours for the `top` shown points with the most time.
 
     Args:
-        shown: positions of the points that have a symbol or a part of a strip.
+        shown: positions of the points that the chart shows.
     """
     some = [number for number in range(len(placements)) if number in shown]
     groups = tuple(dict.fromkeys(group_of(placements[number]) for number in some))
@@ -78,7 +78,7 @@ def by_level(
 
 
 def painted(symbols: Iterable[Symbol], style: Look) -> tuple[Symbol, ...]:
-    """Symbols with the colours and markers of a look; without colours, in those of their level."""
+    """Symbols with their colours and markers; without assigned colours, the level's."""
     return tuple(
         replace(
             symbol,
@@ -90,7 +90,7 @@ def painted(symbols: Iterable[Symbol], style: Look) -> tuple[Symbol, ...]:
 
 
 def painted_strips(strips: Iterable[Strip], style: Look) -> tuple[Strip, ...]:
-    """Strips whose marks have the colours of a look; what has none there is grey."""
+    """Strips with coloured marks; grey for points without a colour."""
     return tuple(
         replace(
             strip,
@@ -103,7 +103,7 @@ def painted_strips(strips: Iterable[Strip], style: Look) -> tuple[Strip, ...]:
 
 
 def _others(placements: Sequence[Placement], rest: Sequence[int], entry: Entry) -> list[Entry]:
-    """The legend's entry of the points without a name."""
+    """The legend entry of the unnamed points."""
     if not rest:
         return []
     share = percent(100 * sum(placements[number].point.share for number in rest))
@@ -131,6 +131,6 @@ def _by_group(
 
 
 def processor_name(name: str) -> str:
-    """A processor's name without its maker's: "V100-SXM2-16GB"."""
+    """A processor's name without the manufacturer: "V100-SXM2-16GB"."""
     words = [word for word in name.split() if word not in ("NVIDIA", "Tesla", "GeForce")]
     return " ".join(words) or name

@@ -3,16 +3,16 @@
 F flop, B bytes, T run time, P peak, W bandwidth, all in SI units (1 Gflop/s = 1e9, never
 2^30). AI = F/B, machine balance MB = P/W.
 
-Time-based roofline after Wang et al. (2020). Their equations 2 and 3 hold no run time, so
-that both arms are equal; what their text and their notebook do is this: the larger of the
-two times is the run time, the other is that scaled down by the ratio of AI and MB. We
-write it with the ideal times C = F/P and D = B/W, since AI/MB = C/D:
+Time-based roofline after Wang et al. (2020). Their equations 2 and 3 do not contain the run time,
+so both arms are equal. Their text and notebook do the following: the larger of the two times is
+the run time; the other is the run time scaled by the ratio of AI and MB. With the ideal times
+C = F/P and D = B/W, AI/MB = C/D:
 
     compute time = T min(1, C/D)        bandwidth time = T min(1, D/C)
 
-so that max(compute time, bandwidth time) = T; the open symbol (bandwidth time * W,
-compute time * P) lies on the kernel's own diagonal y = AI x, further out than the closed
-one (B, F) by T / max(C, D) = 1 / efficiency.
+Then max(compute time, bandwidth time) = T. The open symbol (bandwidth time * W, compute time * P)
+is on the kernel's own diagonal y = AI x, farther out than the closed one (B, F) by a factor of
+T / max(C, D) = 1 / efficiency.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import NamedTuple
 
 
 def attainable(intensity: float, peak: float, bandwidth: float) -> float:
-    """The roof over an arithmetic intensity [flop/B], in flop/s (Williams et al., 2009)."""
+    """The roof at an arithmetic intensity [flop/B], in flop/s (Williams et al., 2009)."""
     return min(peak, intensity * bandwidth)
 
 
 def ridge(peak: float, bandwidth: float) -> float:
-    """The intensity from which on a processor can be busy computing: its balance."""
+    """Machine balance: the intensity at which a processor becomes compute-bound."""
     return peak / bandwidth
 
 
 def efficiency(time: float, ideals: Iterable[float]) -> float:
-    """The share of its roof that a kernel reaches: ideal time / run time.
+    """A kernel's share of its roof: ideal time / run time.
 
-    Equal to performance / attainable where both are defined, and defined also without flop
-    or without bytes. NaN for a run time of 0.
+    Equal to performance / attainable where both are defined, but also defined without flop or
+    without bytes. NaN for a run time of 0.
     """
     return max(ideals, default=0.0) / time if time > 0 else math.nan
 
@@ -56,8 +56,7 @@ def times(time: float, ideal_compute: float, ideal_bandwidth: float) -> Times | 
         ideal_compute, ideal_bandwidth: F/P and B/W in seconds.
 
     Returns:
-        Without flop (T: bandwidth), without bytes (T: compute); None without both, since
-        such a kernel has no place in the plane.
+        Without flop, T is bandwidth time; without bytes, T is compute time. None without both.
     """
     if ideal_compute <= 0 and ideal_bandwidth <= 0:
         return None
@@ -71,7 +70,7 @@ def times(time: float, ideal_compute: float, ideal_bandwidth: float) -> Times | 
 
 
 class Box(NamedTuple):
-    """What N launches take: seconds, and what the processor could do meanwhile."""
+    """The cost of N launches: seconds, and the flop and bytes possible in that time."""
 
     seconds: float
     bytes: float
@@ -79,7 +78,7 @@ class Box(NamedTuple):
 
 
 def overhead_box(launches: float, latency: float, peak: float, bandwidth: float) -> Box:
-    """The overhead box: [0, N L]^2 in the time plane, [0, W N L] x [0, P N L] in the
-    complexity plane, where its corner lies on the machine balance."""
+    """The overhead box: [0, N L]^2 in the time plane, [0, W N L] x [0, P N L] in the complexity
+    plane, where its corner is on the machine balance."""
     seconds = launches * latency
     return Box(seconds, bandwidth * seconds, peak * seconds)

@@ -1,4 +1,4 @@
-"""Names short enough for a legend or a table, and still told apart."""
+"""Short but distinct names for legends and tables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from taupy.roofline.placement import Placement
 from taupy.roofline.point import Point
 
 LONGEST = 38
-"""Letters of a name in a legend."""
+"""Maximum length of a name in a legend."""
 
 _WORD = re.compile(r"\w+|\W")
 
 
 def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]:
-    """A short name for each point; those of one trial that would read alike are told apart
-    by what their full names differ in: `elementwise_kernel (…exp…)`."""
+    """A short name for each point. Equal short names in a trial get the part in which their full
+    names differ: `elementwise_kernel (…exp…)`."""
     made = [clipped(each.point.short, longest) for each in placements]
     alike: dict[tuple[int, str], list[int]] = {}
     for number, (label, each) in enumerate(zip(made, placements, strict=True)):
@@ -36,13 +36,13 @@ def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]
 
 
 def aliased(points: Sequence[Point], aliases: Sequence[str]) -> list[Point]:
-    """The points under the names that they are given; the first alias that fits counts.
+    """The points renamed by aliases; the first matching alias applies.
 
     Args:
-        aliases: `PATTERN=NAME` each; patterns of full or short names, with * and ?.
+        aliases: texts `PATTERN=NAME`; patterns of full or short names, with * and ?.
 
     Raises:
-        UsageError: one is none, or no point is named so.
+        UsageError: an alias is invalid or matches no point.
     """
     pairs = []
     for text in aliases:
@@ -50,7 +50,7 @@ def aliased(points: Sequence[Point], aliases: Sequence[str]) -> list[Point]:
         if not equals or not pattern or not name.strip():
             raise UsageError(f"--alias takes 'PATTERN=NAME', such as 'gemm*=GEMM', not '{text}'")
         if not any(_named_like(point, pattern) for point in points):
-            raise UsageError(f"--alias: no point is named like '{pattern}'")
+            raise UsageError(f"--alias: no point matches '{pattern}'")
         pairs.append((pattern, name.strip()))
     return [
         replace(point, short=next((name for like, name in pairs if _named_like(point, like)), ""))
@@ -65,8 +65,7 @@ def _named_like(point: Point, pattern: str) -> bool:
 
 
 def _differences(names: Sequence[str]) -> list[str]:
-    """The words of each name from the first to the last that the others do not share; nothing
-    where all are the same."""
+    """The words of each name from the first to the last that differ; empty if all are equal."""
     words = {name: _WORD.findall(name) for name in names}
     if len(words) < 2:
         return [""] * len(names)
@@ -78,7 +77,7 @@ def _differences(names: Sequence[str]) -> list[str]:
 
 
 def _shared(some: Sequence[Sequence[str]]) -> int:
-    """How many words they all begin with."""
+    """The number of words in their common beginning."""
     together = zip(*some, strict=False)
     return next(
         (at for at, words in enumerate(together) if len(set(words)) > 1), min(map(len, some))
@@ -86,7 +85,7 @@ def _shared(some: Sequence[Sequence[str]]) -> int:
 
 
 def clipped(name: str, longest: int = LONGEST) -> str:
-    """A name short enough for a legend: its middle goes, ends tell kernels apart."""
+    """A name cut in the middle for a legend, since the ends distinguish kernels."""
     name = _spaced(name)
     if len(name) <= longest:
         return name
@@ -95,5 +94,5 @@ def clipped(name: str, longest: int = LONGEST) -> str:
 
 
 def _spaced(name: str) -> str:
-    """On one line, and with what is not printable as escapes: pictures cannot hold it."""
+    """On one line, with unprintable characters escaped."""
     return visible(" ".join(name.split()))

@@ -1,4 +1,4 @@
-"""Charts as one interactive page: a single HTML file that needs neither network nor library."""
+"""Charts as one interactive, self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PAGE = """<!DOCTYPE html>
 <ul class="notes" id="notes"></ul>
 <div class="scroll"><table class="names" id="names"></table></div>
 <div id="tip"></div>
-<noscript>This page draws with JavaScript; the numbers stand in the CSV file beside it.</noscript>
+<noscript>This page needs JavaScript; the CSV file beside it contains the numbers.</noscript>
 <script type="application/json" id="data">{data}</script>
 <script>{script}</script>
 </body>
@@ -59,8 +59,8 @@ def html_page(made: Sequence[Chart], theme: Theme | None = None) -> str:
     """One page with all these charts of the same points.
 
     Args:
-        made: at least one; all of the same points.
-        theme: light or dark; None follows the reader's system.
+        made: at least one chart; all of the same points.
+        theme: light or dark; None to follow the reader's system.
     """
     data: dict[str, Any] = {
         "points": charts.to_json(made[0])["points"],
@@ -83,7 +83,7 @@ def html_page(made: Sequence[Chart], theme: Theme | None = None) -> str:
 
 
 def _drawn(chart: Chart) -> dict[str, Any]:
-    """A chart with what would be worked out in the page: ticks, planes, places of labels."""
+    """A chart with its layout computed in advance: ticks, planes, places of labels."""
     data = charts.to_json(chart)
     del data["points"]
     for name in ("x", "y", "x2", "y2"):
@@ -95,7 +95,7 @@ def _drawn(chart: Chart) -> dict[str, Any]:
 
 
 def _plane(chart: Chart, equal_decades: bool) -> dict[str, Any]:
-    """Where the plane lies in the page, in pixels, and the labels in it."""
+    """Position of the plane in the page, in pixels, and its labels."""
     left, top = 74.0, 52.0 if chart.x2 else 16.0
     wide, high = _WIDTH - (78 if chart.y2 else 18) - left, 568 - top
     if equal_decades:

@@ -1,7 +1,7 @@
-"""Colours of the drawings in light and dark, told apart by people with any colour vision.
+"""Colours for light and dark themes, distinguishable with any colour vision.
 
-The ten categories begin with those of Okabe and Ito (2008), made darker or lighter so that
-they stand out from the ground.
+The ten categories begin with those of Okabe and Ito (2008), darkened or lightened for contrast
+with the background.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PALETTES: dict[Theme, dict[str, str]] = {
 
 
 def palette(theme: Theme) -> dict[str, str]:
-    """Name of a colour in a chart -> what a writer draws with; levels included."""
+    """Name of a colour in a chart -> the colour to draw; includes memory levels."""
     colors = dict(PALETTES[theme])
     for level, name in _LEVELS.items():
         colors[level] = colors[name]

@@ -1,7 +1,7 @@
 """A chart as a picture: PNG, SVG or PDF by matplotlib, in light or dark.
 
-Only this file knows matplotlib; what stands where in the plane comes with the chart, labels from
-`lettering`.
+The only module here that imports matplotlib. The chart contains the positions; `lettering` places
+the labels.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def write_picture(
     theme: Theme = "light",
     size: tuple[float, float] | None = None,
 ) -> None:
-    """Draw a chart into a file; its ending says the format.
+    """Draw a chart into a file; the suffix determines the format.
 
     Args:
-        size: width and height of the whole picture in inches; None for the usual one.
+        size: width and height of the whole picture in inches; None for automatic.
 
     Raises:
-        UsageError: the ending is none of `FORMATS`, matplotlib is missing, or the file
-            cannot be written.
+        UsageError: the suffix is not in `FORMATS`, matplotlib is missing, or the file cannot be
+            written.
     """
     name = os.fspath(path)
     ending = name.rpartition(".")[2].lower()
     if ending not in FORMATS:
-        raise UsageError(f"{name}: pictures end in .{', .'.join(FORMATS)}")
+        raise UsageError(f"{name}: the name of a picture must end in .{', .'.join(FORMATS)}")
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # letters that its font does not have
@@ -91,9 +91,9 @@ def _figure(chart: Chart, theme: Theme, size: tuple[float, float] | None = None)
         room = (size[0] - beside, size[1] - below - above)
         if min(room) < _LEAST_PLANE:
             raise UsageError(
-                f"--size {size[0]:g}x{size[1]:g} leaves no room for the chart beside its legend "
-                f"and notes: {beside + _LEAST_PLANE:.1f} x "
-                f"{below + above + _LEAST_PLANE:.1f} inches or more"
+                f"--size {size[0]:g}x{size[1]:g} is too small for the chart with its legend "
+                f"and notes: use at least {beside + _LEAST_PLANE:.1f}x"
+                f"{below + above + _LEAST_PLANE:.1f}"
             )
     wide, high = _plane(chart, *room)
     width = size[0] if size is not None else max(beside + wide, _NARROWEST)
@@ -134,7 +134,7 @@ def _figure(chart: Chart, theme: Theme, size: tuple[float, float] | None = None)
 
 
 def _further_fonts() -> list[str]:
-    """Fonts of this machine with letters that matplotlib's own does not have."""
+    """Installed fonts with characters that matplotlib's default font lacks."""
     from matplotlib.font_manager import fontManager
 
     there = {font.name for font in fontManager.ttflist}
@@ -142,7 +142,7 @@ def _further_fonts() -> list[str]:
 
 
 def _plane(chart: Chart, wide: float, high: float) -> tuple[float, float]:
-    """Width and height of the plane: all there is room for, or less, for equal decades."""
+    """Width and height of the plane: all available space, or less for equal decades."""
     if not chart.equal_decades:
         return wide, high
     across, up = chart.x.decades, chart.y.decades
@@ -227,7 +227,7 @@ def _boxes(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
 
 
 def _ground(colors: dict[str, str]) -> dict[str, Any]:
-    """Text stays readable where it crosses lines, and stays text in SVG."""
+    """An outline keeps text readable on lines; in SVG it stays text."""
     return {"facecolor": colors["ground"], "alpha": 0.72, "edgecolor": "none", "pad": 0.4}
 
 
@@ -290,7 +290,7 @@ def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
 
 
 def _strips(axes: Axes, chart: Chart, colors: dict[str, str], high: float) -> None:
-    """Points without a place in the plane: below it, as long as their share of the time.
+    """Strips below the plane, for points it cannot show; lengths are shares of the time.
 
     Args:
         high: height of the plane in inches.

@@ -1,8 +1,8 @@
-"""Where a point stands under the roofs: ideal times, share of the roof, what bounds it.
+"""Place a point under the roofs: ideal times, share of the roof, limiting resource.
 
-The ideal compute time lets each precision count against its own peak, sum of F_p / P_p
-(or all flop against one, where the roofs say so); the ideal time of a level is B / W. The
-longest of them is the roof over the point, and that over the run time its share of it.
+The ideal compute time is the sum of F_p / P_p, each precision with its own peak (or all flop with
+one peak, if the roofs say so); the ideal time of a level is B / W. The longest of them is the
+point's roof; divided by the run time it is the share of the roof.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from taupy.roofline.point import Point
 from taupy.roofline.roofs import Roofs
 
 ABOVE = 1.02
-"""Shares of the roof above this are faults of a count or of a roof, and are told."""
+"""Shares of the roof above this indicate a wrong count or roof and are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One point under the roofs of its processor. Times in seconds; None where not known.
+    """One point under the roofs of its processor. Times in seconds; None if unknown.
 
     Attributes:
         compute: ideal compute time; `levels`: ideal time of each level's bytes.
         overhead: N x launch latency of the counted launches.
-        peak: the peak that its mix of precisions could reach, flop/s; `precision`: the one
-            that takes most of the ideal compute time.
-        nearest: "compute" or the level whose roof is nearest, by what was counted; "" where
-            neither is known.
-        bound_by: "compute", a level, "launch", or "" where nothing can be said: without roofs,
-            or where flop are missing, so that another roof may be nearer.
-        roof_share: share of its roof, by the compute peak and all levels that have roofs; the
-            least that it can be where flop are missing.
-        assumed: precisions whose roof is another's, as sentences.
+        peak: attainable flop/s for its mix of precisions; `precision`: the one with most of the
+            ideal compute time.
+        nearest: "compute" or the level whose roof is nearest according to the counts; "" if
+            unknown.
+        bound_by: "compute", a level, "launch", or "" if unknown: without roofs, or if flop are
+            missing, so that another roof may be nearer.
+        roof_share: share of its roof, considering the compute peak and all levels with roofs; a
+            lower bound if flop are missing.
+        assumed: sentences about precisions that use another precision's roof.
     """
 
     point: Point
@@ -51,12 +51,12 @@ class Placement:
 
     @property
     def limiter(self) -> str:
-        """What bounds it, with the precision: "compute (tensor bf16)", "DRAM"."""
+        """The limiting resource, with the precision: "compute (tensor bf16)", "DRAM"."""
         return self._with_precision(self.bound_by)
 
     @property
     def nearest_roof(self) -> str:
-        """The roof that is nearest, with the precision."""
+        """The nearest roof, with the precision."""
         return self._with_precision(self.nearest)
 
     def _with_precision(self, roof: str) -> str:
@@ -66,7 +66,7 @@ class Placement:
 
     @property
     def bound(self) -> float | None:
-        """The least time that the roofs allow."""
+        """The shortest time that the roofs allow."""
         known = [*self.levels.values()] + ([self.compute] if self.compute is not None else [])
         return max(known) if known else None
 
@@ -76,14 +76,14 @@ class Placement:
 
     @property
     def why_above(self) -> str:
-        """What may be behind a point above its roof."""
+        """Possible reasons for a point above its roof."""
         moving = max(self.levels.values(), default=0.0)
         if self.point.bytes_tier == "analytic" and moving >= (self.compute or 0.0):
-            return "its bytes are analytic, and may have come from a cache"
-        return "a clock above the roof's, another processor's roof, or a wrong count"
+            return "its bytes are analytic and may have come from a cache"
+        return "a higher clock than the roof's, another processor's roof, or a wrong count"
 
     def times(self, level: str) -> model.Times | None:
-        """Coordinates in the time plane for one level; None where they are not known."""
+        """Coordinates in the time plane for one level; None if unknown."""
         if self.compute is None or level not in self.levels or not self.point.time > 0:
             return None
         if self.point.rates_alone:
@@ -92,7 +92,7 @@ class Placement:
 
 
 def place(point: Point, roofs: Roofs) -> Placement:
-    """Work out where a point stands."""
+    """Place a point under roofs."""
     compute, precision, assumed = _compute(point, roofs)
     levels = {
         level: moved / roofs.bandwidth[level].value
@@ -127,7 +127,7 @@ def place(point: Point, roofs: Roofs) -> Placement:
 
 
 def _compute(point: Point, roofs: Roofs) -> tuple[float | None, str, list[str]]:
-    """Ideal compute time, the precision with most of it, and what was assumed."""
+    """Ideal compute time, the precision with most of it, and assumptions."""
     if point.flop_tier == "unknown":
         return None, "", []
     total, most, precision = 0.0, 0.0, ""
@@ -142,7 +142,7 @@ def _compute(point: Point, roofs: Roofs) -> tuple[float | None, str, list[str]]:
             known = {"any": "flop of unknown precision", "tensor": "tensor flop of unknown type"}
             kind = known.get(name, name + " flop")
             lower = " (their own is higher)" if name in ("fp16", "bf16") else ""
-            assumed.append(f"{kind} held against the {peak.name} peak{lower}")
+            assumed.append(f"{kind} compared with the {peak.name} peak{lower}")
         seconds = flop / peak.value
         total += seconds
         if seconds > most:
@@ -151,7 +151,7 @@ def _compute(point: Point, roofs: Roofs) -> tuple[float | None, str, list[str]]:
 
 
 def distance(placement: Placement) -> float | None:
-    """How many times faster the roof would let it be."""
+    """The largest possible speed-up according to the roof."""
     share = placement.roof_share
     if share is None or math.isnan(share) or share <= 0:
         return None

@@ -1,4 +1,4 @@
-"""One thing on a roofline: its sums, what they were counted of, and where they come from."""
+"""A point on a roofline: its sums, what was counted, and their origin."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ Of = Literal["kernel", "launch", "routine", "phase", "program"]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One thing on a roofline.
+    """A point on a roofline.
 
     Attributes:
-        name: in full; `short` for legends.
+        name: full name; `short` is for legends.
         trial, trial_name, processor: where it ran.
         calls: launches of a kernel, calls of a routine.
-        launches: of kernels in it, in all; 0 on a CPU.
-        counted: how many of those launches were counted.
+        launches: all kernel launches in it; 0 on a CPU.
+        counted: number of those launches that were counted.
         run_time: seconds of all launches, as the trial (or the timing trial) timed them.
-        time: seconds of the counted launches: what rates are made with.
+        time: seconds of the counted launches, used for rates.
         flop: precision -> flop of the counted launches.
-        bytes: level -> bytes of the counted launches; a level not in it was not measured.
-        uncounted: what is missing from `flop`: precisions of a kernel that were not counted,
-            operations that no formula is known of. Where there are such, flop, intensity,
-            performance and share of the roof are the least that they can be.
-        rates_alone: no duration is known, and `flop` and `bytes` are those of one second
-            (`time` is 1): intensity and performance hold, sums do not.
-        share: of the run time of all points of its trial, 0 to 1.
-        covered: of the run time of its trial, what the routines take whose operations taupy
-            worked out; None where the question does not arise.
-        series, parameter: for trajectories; None where it is not part of a sweep.
+        bytes: level -> bytes of the counted launches; a missing level was not measured.
+        uncounted: what `flop` lacks: precisions that were not counted, operations without a
+            formula. If not empty, flop, intensity, performance and share of the roof are lower
+            bounds.
+        rates_alone: the duration is unknown, and `flop` and `bytes` are per second (`time` is
+            1): intensity and performance are valid, sums are not.
+        share: share of the run time of all points of its trial, 0 to 1.
+        covered: share of the trial's run time in routines whose operations taupy derived; None
+            if not applicable.
+        series, parameter: for trajectories; None outside a sweep.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Point:
 
     @property
     def idle(self) -> bool:
-        """Has it no flop, for certain?"""
+        """Does it certainly have no flop?"""
         return self.flop_tier != "unknown" and not self.total_flop
 
     @property
@@ -76,16 +76,16 @@ class Point:
 
     @property
     def known(self) -> bool:
-        """Were its flop and the bytes of some level found?"""
+        """Are its flop and the bytes of some level known?"""
         return self.flop_tier != "unknown" and bool(self.bytes)
 
     @property
     def performance(self) -> float:
-        """flop/s; NaN where no time was measured."""
+        """flop/s; NaN if no time was measured."""
         return self.total_flop / self.time if self.time > 0 else math.nan
 
     def intensity(self, level: str) -> float | None:
-        """flop/B; infinite without bytes, 0 without both; None where not measured."""
+        """flop/B; infinite without bytes, 0 without both; None if not measured."""
         moved = self.bytes.get(level)
         if moved is None or self.flop_tier == "unknown":
             return None

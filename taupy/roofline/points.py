@@ -1,8 +1,7 @@
-"""Points: the work of a trial summed over what people ask for.
+"""Points: the work of a trial, summed by kernel, launch, routine, phase or program.
 
-A kernel, alike launches of it, a Python routine, a phase or the whole program. Flop, bytes and
-times are summed over launches first, and only sums are divided: never an average of ratios. A
-point knows where its numbers come from, and what of it was not counted.
+Flop, bytes and times are summed over launches first; only sums are divided, ratios are never
+averaged. A point includes the origin of its numbers, and what was not counted.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from taupy.units import percent
 __all__ = ["REMEDY", "Of", "Point", "has_host_work", "points", "require", "runs_on_gpu"]
 
 WHOLLY = 0.995
-"""Share of the run time from which on counted routines stand for all of it."""
+"""Share of the run time above which counted routines represent the whole."""
 
 REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
 
 
 def runs_on_gpu(work: TrialWork) -> bool:
-    """Did any kernel of the trial have its flop or bytes counted?"""
+    """Were flop or bytes counted for any kernel of the trial?"""
     return any(has_work(kernel.values) or kernel.per_second for kernel in work.kernels)
 
 
@@ -58,15 +57,15 @@ def points(
     """The points of a trial, by run time from large to small.
 
     Args:
-        of: what a point is. Routines count what they did (or launched) themselves, or with
-            all that they called if `inclusive`; phases and the program always with all.
-        timing: another trial of the same program, run without counters: its times are
-            taken for the run time, scaled by the numbers of launches.
-        uncounted: also kernels of a trial in which nothing was counted.
+        of: what a point represents. Routines count their own work (and launches), or with
+                    everything they called if `inclusive`; phases and programs are always inclusive.
+        timing: another trial of the same program, run without counters, whose times are used
+            as run times, scaled by the numbers of launches.
+        uncounted: include kernels of a trial in which nothing was counted.
 
     Raises:
-        MissingMetric: the trial has no flop, or no bytes of any level; the message names
-            the command that measures them.
+        MissingMetric: the trial has no flop, or no bytes at any level; the message names the
+            command that measures them.
         UsageError: the timing trial has none of the points.
     """
     of_gpu = of in ("kernel", "launch")
@@ -77,7 +76,10 @@ def points(
     else:
         found = _host_points(work, of, inclusive)
         if timing is None and COUNTED_OPERATIONS in work.metadata:
-            note = "times are those of counting less what counting took, about: --timing TRIAL"
+            note = (
+                "times were measured while counting, minus the estimated cost of counting; for "
+                "measured times use --timing TRIAL"
+            )
             found = [replace(point, notes=(*point.notes, note)) for point in found]
         if timing is not None:
             times = routine_timings(timing, of, inclusive)
@@ -86,8 +88,8 @@ def points(
         found = [_covered_point(point, covered) for point in found]
     if timing is not None and all(UNTIMED in " ".join(point.notes) for point in found):
         raise UsageError(
-            f"the timing trial {timing.trial_id} ({timing.name}) has nothing of what trial "
-            f"{work.trial_id} ({work.name}) has; --timing takes a run of the same program"
+            f"the timing trial {timing.trial_id} ({timing.name}) has no point in common with trial "
+            f"{work.trial_id} ({work.name}); --timing needs a run of the same program"
         )
     total = sum(point.run_time for point in found)
     if not of_gpu:
@@ -145,8 +147,8 @@ def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
 
 
 def _covered(work: TrialWork, timing: TrialWork | None) -> float | None:
-    """Where operations are worked out from shapes: the share of the run time that routines
-    with such operations take themselves. What the others did, nobody knows."""
+    """For operations derived from shapes: the share of the run time spent in routines with such
+    operations. The work of other routines is unknown."""
     if not {BLAS_ALONE, COUNTED_OPERATIONS} & work.metadata.keys():
         return None
     found = _host_points(work, "routine", inclusive=False)
@@ -159,19 +161,19 @@ def _covered(work: TrialWork, timing: TrialWork | None) -> float | None:
 
 
 def _covered_point(point: Point, covered: float | None) -> Point:
-    """Of what a phase called, some was not counted where counted routines do not take all time."""
+    """What a phase lacks if counted routines do not account for all of its time."""
     if covered is None or covered >= WHOLLY or point.of not in ("phase", "program"):
         return replace(point, covered=covered)
-    rest = f"what takes {percent(100 * (1 - covered))} % of the run time"
+    rest = f"work in {percent(100 * (1 - covered))} % of the run time"
     return replace(point, covered=covered, uncounted=(*point.uncounted, rest))
 
 
 def _missing(work: TrialWork, of: Of) -> MissingMetric:
     remedy = _remedy(work)
     if has_host_work(work) and of == "phase":
-        remedy = "mark phases with taupy.phase(NAME), or ask for --of routine"
+        remedy = "mark phases with taupy.phase(NAME), or use --of routine"
     elif has_host_work(work) and of in ("kernel", "launch"):
-        remedy = "its work was done on the CPU: ask for --of routine or --of program"
+        remedy = "its work was done on the CPU: use --of routine or --of program"
     elif not work.gpus and not _imported(work):
         remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
     there = ", ".join(work.metrics) or "none"
@@ -186,17 +188,17 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
 
 
 def require(found: Sequence[Point], work: TrialWork) -> None:
-    """See that flop and bytes are both there.
+    """Check that both flop and bytes were measured.
 
     Raises:
-        MissingMetric: one of them was not measured for any point; a zero in its place would
-            put every point at no or at infinite intensity.
+        MissingMetric: one of them was not measured for any point; a zero instead would give
+            every point zero or infinite intensity.
     """
     lacking = []
     if all(point.flop_tier == "unknown" and not point.uncounted for point in found):
-        lacking.append("flop of any precision (flop_fp32, flop_tensor ...)")
+        lacking.append("flop in any precision (flop_fp32, flop_tensor ...)")
     if all(not point.bytes for point in found):
-        lacking.append("bytes of any level (bytes_dram, bytes_l2, bytes_l1)")
+        lacking.append("bytes at any level (bytes_dram, bytes_l2, bytes_l1)")
     if lacking:
         there = ", ".join(work.metrics) or "none"
         raise MissingMetric(
@@ -210,7 +212,7 @@ def _imported(work: TrialWork) -> bool:
 
 
 def _remedy(work: TrialWork) -> str:
-    """What can be done about counts that are not there: nothing can be measured in a file."""
+    """How to get missing counts; an imported file cannot be measured again."""
     if not _imported(work):
         return REMEDY
     stated = "state them with --flop 'KERNEL=2*M*N*K' and --bytes 'KERNEL=...'"

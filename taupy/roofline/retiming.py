@@ -1,7 +1,7 @@
-"""Run times of another trial of the same program, which ran without counters.
+"""Run times from another trial of the same program, run without counters.
 
-Counting slows kernels down. Points are matched by name; where the numbers of launches or
-calls differ, the time is scaled to ours and the point says so.
+Counting slows kernels down. Points are matched by name. If the numbers of launches or calls
+differ, the time is scaled, and the point has a note.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from taupy.roofline.gathering import WHOLE, keys, place_of, wanted
 from taupy.roofline.point import Of, Point
 
 UNTIMED = "not in the timing trial"
-"""Begins the note of a point that the timing trial does not have."""
+"""Beginning of the note for a point that the timing trial lacks."""
 
 _SHORT = "short name: "
 
 
 def kernel_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
-    """Name -> seconds and launches, in the trial that was run without counters."""
+    """Name -> seconds and launches in the timing trial."""
     found: dict[str, tuple[float, int]] = {}
     full_names: dict[str, set[Hashable]] = {}
     for kernel in timing.kernels:
@@ -40,12 +40,12 @@ def kernel_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tupl
 
 
 def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialWork) -> Point:
-    """The point with the times of the timing trial; the same launches, more honestly timed."""
+    """The point with the times of the timing trial."""
     name = "" if point.of == "program" else _placeless(point.name)
     # Tools spell template arguments differently; a short name will do where it is unique.
     seconds, number = times.get(name) or times.get(_SHORT + point.short) or (0.0, 0)
     if not number or seconds <= 0:
-        note = f"{UNTIMED} {timing.trial_id}: timed while it was counted"
+        note = f"{UNTIMED} {timing.trial_id}: timed while being counted"
         return replace(point, notes=(*point.notes, note))
     each = seconds / number
     here, counted = (point.launches, point.counted) if point.launches else (point.calls,) * 2
@@ -59,12 +59,12 @@ def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialW
 
 
 def _placeless(name: str) -> str:
-    """A routine's name without its folder, which differs with the way it was started."""
+    """A routine's name without its folder, which depends on how the program was started."""
     return re.sub(r"\[\{[^}]*[/\\]([^}/\\]*)\}", r"[{\1}", name)
 
 
 def routine_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
-    """Name -> seconds of the longest thread and calls, in the trial that was not counted."""
+    """Name -> seconds of the longest thread and calls in the timing trial."""
     whole = of in ("phase", "program") or inclusive
     seconds: dict[str, dict[tuple[int, int, int], float]] = {}
     calls: dict[str, int] = {}

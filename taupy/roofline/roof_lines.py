@@ -1,4 +1,4 @@
-"""The roofs of a chart of performance over intensity as lines: which are drawn, and from where."""
+"""The roofs in charts of performance over intensity: which lines to draw, and from where."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Drawn:
 
     Attributes:
         peaks: compute roofs, the highest first; bands: level and its bandwidth.
-        further: a roof of `--also`, drawn dashed.
+        further: from `--also`, drawn dashed.
     """
 
     roofs: Roofs
@@ -35,7 +35,7 @@ class Drawn:
 
     @property
     def ridges(self) -> list[float]:
-        """Where a slanted and a flat roof meet [flop/B]."""
+        """Intensity at which a bandwidth roof meets a compute roof [flop/B]."""
         return [
             model.ridge(peak.value, band.value) for peak in self.peaks for _, band in self.bands
         ]
@@ -44,7 +44,7 @@ class Drawn:
 def drawn_roofs(
     placements: Sequence[Placement], levels: Sequence[str], also: Sequence[Roofs]
 ) -> list[Drawn]:
-    """The roofs of each processor, then the further ones of the same precisions."""
+    """The roofs of each processor, then those of `--also` for the same precisions."""
     own = [
         Drawn(roofs, _peaks(roofs, placements), _bands(roofs, levels))
         for roofs in machines(placements)
@@ -71,8 +71,8 @@ def machines(placements: Sequence[Placement]) -> list[Roofs]:
 
 
 def matters(placement: Placement, precision: str, flop: float) -> bool:
-    """Do these flop take a share of their point's ideal compute time worth a roof? A few indices
-    computed in double precision do not make fp64 a roof of the chart."""
+    """Is the share of ideal compute time large enough for a separate roof? A few indices
+    computed in double precision do not justify an fp64 roof."""
     peak = placement.roofs.peak(precision)
     if flop <= 0 or peak is None or not placement.compute:
         return False
@@ -80,7 +80,7 @@ def matters(placement: Placement, precision: str, flop: float) -> bool:
 
 
 def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> tuple[Ceiling, ...]:
-    """The compute roofs that the points count against; all, where no point has flop."""
+    """The compute roofs that the points need; all, if no point has flop."""
     used = {
         peak.name: peak
         for each in placements
@@ -92,7 +92,7 @@ def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> tuple[Ceiling, ...]
 
 
 def _in_use(roofs: Roofs, placements: Sequence[Placement]) -> tuple[Ceiling, ...]:
-    """The peaks of roofs that some flop count against, where the points' own have none."""
+    """Peaks of other precisions that are used because the points' own precisions have none."""
     precisions = {name for each in placements for name, flop in each.point.flop.items() if flop > 0}
     peaks = {peak.name: peak for name in precisions if (peak := roofs.peak(name))}
     return _highest(peaks.values())
@@ -109,11 +109,11 @@ def _bands(roofs: Roofs, levels: Sequence[str]) -> tuple[tuple[str, Ceiling], ..
 def roof_lines(
     drawn: Drawn, x: tuple[float, float], bottom: float, name: str, color: str
 ) -> list[Line]:
-    """Slanted roofs up to their ridge with the highest flat one; flat ones from theirs on.
+    """Bandwidth roofs up to the ridge with the highest compute roof; compute roofs from there on.
 
     Args:
         x: limits of the axis; bottom: the lower limit of the other.
-        name: what labels begin with; color: "" for those of the levels.
+        name: beginning of labels; color: "" for the levels' colours.
     """
     lines = []
     for level, band in drawn.bands:
@@ -156,7 +156,7 @@ def _roof(
 
 @dataclass(frozen=True, slots=True)
 class LaunchCeiling:
-    """What launching alone allows one point: its flop over the time of its own launches."""
+    """The launch ceiling of one point: its flop divided by the time of its launches."""
 
     point: int
     label: str
@@ -165,7 +165,7 @@ class LaunchCeiling:
     ceiling: Ceiling
 
     def line(self, symbols: Sequence[Symbol], style: Look, x: tuple[float, float]) -> Line | None:
-        """A line over the symbols of its point, in their colour; None where it has none."""
+        """A line above the symbols of its point, in their colour; None if it has none."""
         across = [symbol.x for symbol in symbols if symbol.point == self.point]
         if not across:
             return None
@@ -185,8 +185,8 @@ class LaunchCeiling:
 
 
 def launch_ceiling(placements: Sequence[Placement]) -> LaunchCeiling | None:
-    """That of the point with the most time: each kernel has one of its own, and one of all kernels
-    together would be of none. None where launches or their latency are not known."""
+    """The launch ceiling of the point with the most time: each kernel has its own, and one for all
+    kernels together would be meaningless. None if launches or their latency are unknown."""
     launched = [
         number
         for number, each in enumerate(placements)
@@ -207,7 +207,7 @@ def launch_ceiling(placements: Sequence[Placement]) -> LaunchCeiling | None:
 
 
 def processor_color(roofs: Roofs, placements: Sequence[Placement], style: Look) -> str:
-    """The colour of the points that ran there, where it is one."""
+    """The common colour of the points of that processor, if any."""
     colors = {
         style.colors[number]
         for number, each in enumerate(placements)
@@ -217,7 +217,7 @@ def processor_color(roofs: Roofs, placements: Sequence[Placement], style: Look) 
 
 
 def missing_roofs(processors: Sequence[Roofs], levels: Sequence[str]) -> list[str]:
-    """Notes on processors of which nothing, or not every level's bandwidth, is known."""
+    """Notes on processors without ceilings, or without the bandwidth of some level."""
     notes = []
     for roofs in processors:
         name = roofs.processor or "this processor"
@@ -226,6 +226,6 @@ def missing_roofs(processors: Sequence[Roofs], levels: Sequence[str]) -> list[st
             notes.append(none_known(name))
         elif lacking:
             notes.append(
-                f"no roof is known for {', '.join(lacking)} of {name}: `taupy ceilings` measures it"
+                f"no roof for {', '.join(lacking)} of {name}: measure it with `taupy ceilings`"
             )
     return notes

@@ -1,6 +1,6 @@
-"""The roofs of one processor, chosen from its ceilings: one for each precision and level.
+"""The roofs of one processor: one ceiling for each precision and level.
 
-Which ceilings there are, measured or from a datasheet, is given by whoever asks.
+The caller provides the ceilings, measured or from a datasheet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PRECISIONS = (
 )
 
 Best = Callable[[CeilingKind, str], Ceiling | None]
-"""Gives the ceiling to believe of a kind and name."""
+"""Returns the most reliable ceiling of a kind and name."""
 
 # What stands in for a precision that has no roof, or that nobody knows: a roof that is
 # not lower, so that no point is said to be nearer to it than it is. Only half precision without
@@ -44,9 +44,9 @@ class Roofs:
 
     Attributes:
         compute: precision -> ceiling [flop/s]; bandwidth: level -> ceiling [B/s].
-        launch: the latency of one launch [s], None where not known.
-        rule: "precision" lets each precision count against its own peak; otherwise the
-            name of the one peak that all flop count against (Wang et al.).
+        launch: the latency of one launch [s], None if unknown.
+        rule: "precision": each precision uses its own peak; otherwise the name of a single peak
+            for all flop (Wang et al.).
     """
 
     processor: str
@@ -56,7 +56,7 @@ class Roofs:
     rule: str = "precision"
 
     def peak(self, precision: str) -> Ceiling | None:
-        """The roof that flop of a precision count against; None where there is none."""
+        """The roof for flop of a precision; None if there is none."""
         if self.rule != "precision":
             return self.compute.get(self.rule)
         if precision in self.compute:
@@ -76,9 +76,9 @@ class Roofs:
 
 
 def none_known(processor: str) -> str:
-    """What to say where nothing is known of a processor, and what to do then."""
+    """A message for a processor without known ceilings."""
     return (
-        f"no ceilings of {processor or 'this processor'} are known: measure them there with "
+        f"no ceilings known for {processor or 'this processor'}: measure them there with "
         "`taupy ceilings`, or name a GPU or a file with --ceilings"
     )
 
@@ -89,7 +89,7 @@ def roofs_of(
     """Choose the roofs of a processor.
 
     Raises:
-        UsageError: the peak that all flop shall count against is not there.
+        UsageError: the requested single peak does not exist.
     """
     compute = {name: found for name in PRECISIONS if (found := best("compute", name))}
     if rule != "precision" and rule not in compute:

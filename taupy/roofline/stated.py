@@ -1,9 +1,9 @@
-"""Flop and bytes that people state for kernels of which none were counted.
+"""Flop and bytes that the user states for kernels without counts.
 
     --flop 'ampere_*gemm*=2*M*N*K, tensor fp16'     of one launch; M, N, K are metadata or numbers
     --bytes 'saxpy*=12*n'                           of one launch, from DRAM if no level is named
 
-What is stated is analytic: what the mathematics asks for, not what a processor did.
+Stated values are analytic: what the mathematics requires, not what a processor did.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Quantity = Literal["flop", "bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one launch of a kernel (one call of a routine) takes.
+    """The work of one launch of a kernel (one call of a routine).
 
     Attributes:
         pattern: of names, with * and ?.
         formula: as typed; `node`: parsed.
-        of: the precision of flop, "any" where none was named; the level of bytes.
+        of: the precision of flop, "any" by default; the level of bytes.
     """
 
     quantity: Quantity
@@ -39,7 +39,7 @@ class Statement:
     of: str
 
     def names(self, point: Point) -> bool:
-        """Is it of this point?"""
+        """Does it apply to this point?"""
         return any(
             name == self.pattern or fnmatchcase(name, self.pattern)
             for name in (point.name, point.short)
@@ -47,10 +47,10 @@ class Statement:
 
 
 def statement(quantity: Quantity, text: str) -> Statement:
-    """A statement as the command line has it: `PATTERN=EXPRESSION[, PRECISION or LEVEL]`.
+    """Parse a statement: `PATTERN=EXPRESSION[, PRECISION or LEVEL]`.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is invalid.
     """
     pattern, equals, rest = text.rpartition("=")
     if not equals or not pattern.strip() or not rest.strip():
@@ -74,21 +74,21 @@ _EXAMPLE: Mapping[Quantity, str] = {
 def stated(
     points: Sequence[Point], statements: Iterable[Statement], metadata: Mapping[str, str]
 ) -> list[Point]:
-    """The points with what was stated of them; what was counted in full stays.
+    """The points with stated work added; complete counts are kept.
 
     Args:
-        metadata: of the trial; its numbers are the names in formulas.
+        metadata: of the trial; formulas refer to its numbers by name.
 
     Raises:
-        UsageError: a statement is of none of the points, or names what is no metadata.
+        UsageError: a statement matches no point, or uses an unknown name.
     """
     found = list(points)
     for one in statements:
         numbers = [number for number, point in enumerate(found) if one.names(point)]
         if not numbers:
             raise UsageError(
-                f"--{one.quantity}: no point is named like '{one.pattern}' "
-                f"({len(found)} are there; `taupy roofline --limit 0` lists them)"
+                f"--{one.quantity}: no point matches '{one.pattern}' "
+                f"(there are {len(found)}; `taupy roofline --limit 0` lists them)"
             )
         value = _value(one.node, one, metadata)
         for number in numbers:
@@ -98,7 +98,7 @@ def stated(
 
 def _with(point: Point, one: Statement, value: float) -> Point:
     if point.rates_alone:
-        note = f"--{one.quantity} not taken: its duration is not known"
+        note = f"--{one.quantity} ignored: the duration is unknown"
         return replace(point, notes=(*point.notes, note))
     count = point.counted or point.launches or point.calls
     if not point.counted and point.launches:
@@ -121,7 +121,7 @@ def _with(point: Point, one: Statement, value: float) -> Point:
 
 
 def _counted(one: Statement) -> str:
-    return f"--{one.quantity} not taken: it was counted"
+    return f"--{one.quantity} ignored: it was counted"
 
 
 def _value(node: Node, one: Statement, metadata: Mapping[str, str]) -> float:
@@ -132,7 +132,7 @@ def _value(node: Node, one: Statement, metadata: Mapping[str, str]) -> float:
     if isinstance(node, Binary):
         left, right = (_value(side, one, metadata) for side in (node.left, node.right))
         if node.operator == "/" and right == 0:
-            raise UsageError(f"--{one.quantity} '{one.formula}': divides by 0")
+            raise UsageError(f"--{one.quantity} '{one.formula}': division by 0")
         operate = {"+": left + right, "-": left - right, "*": left * right}
         return operate[node.operator] if node.operator != "/" else left / right
     return _function(node, one, metadata)
@@ -154,8 +154,8 @@ def _number(name: str, one: Statement, metadata: Mapping[str, str]) -> float:
         numbers = sorted(each for each, value in metadata.items() if _is_number(value))
         there = ", ".join(numbers[:12]) or "none"
         raise UsageError(
-            f"--{one.quantity} '{one.formula}': the trial has no number '{name}' among its "
-            f"metadata (it has: {there}); write the number, or set it in the program with "
+            f"--{one.quantity} '{one.formula}': the trial's metadata has no number '{name}' "
+            f"(it has: {there}); write the number, or set it in the program with "
             f"taupy.metadata('{name}', VALUE)"
         ) from None
 

@@ -1,4 +1,4 @@
-"""A sum made into a point: flop by precision, bytes by level, and what was not counted."""
+"""Turn a sum into a point: flop by precision, bytes by level, and what was not counted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from taupy.roofline.point import Of, Point
 from taupy.units import duration
 
 BLAS_ALONE = "taupy.option.analytic"
-"""Metadata with the library whose calls were counted, and nothing else."""
+"""Metadata that names the library whose calls were counted."""
 
 _MOSTLY = 0.95
-"""Share of the time from which on counted launches stand for all of a phase."""
+"""Share of the time above which counted launches represent a whole phase."""
 
 
 def gpu_point(work: TrialWork, of: Of, one: Sum) -> Point:
-    """Launches on a GPU; rates are of those that were counted."""
+    """Launches on a GPU; rates refer to the counted ones."""
     notes = []
     if one.counted < one.launches and not one.rated:
         notes.append(f"{one.counted} of {one.launches} launches were counted")
@@ -36,12 +36,12 @@ def gpu_point(work: TrialWork, of: Of, one: Sum) -> Point:
         seconds = 1.0
         values = {name: rate / one.rated for name, rate in one.per_second.items()}
         if one.rated > 1:
-            notes.append(f"the mean of {one.rated} launches' rates, whose durations are not known")
+            notes.append(f"mean of the rates of {one.rated} launches without known durations")
     bytes_of = _bytes(values)
     for level in [level for level in bytes_of if level in one.lacking]:
         del bytes_of[level]
         notes.append(
-            f"{level} bytes left out: of {one.lacking[level]} of {one.counted} launches not counted"
+            f"{level} bytes omitted: not counted for {one.lacking[level]} of {one.counted} launches"
         )
     flop = _flop(values)
     uncounted = tuple(_uncounted(one, flop)) if flop else ()
@@ -64,7 +64,7 @@ def gpu_point(work: TrialWork, of: Of, one: Sum) -> Point:
 
 
 def _uncounted(one: Sum, flop: Mapping[str, float]) -> Iterator[str]:
-    """Precisions that were not counted of all launches, in words."""
+    """Names of precisions that were not counted for all launches."""
     some_types = any(name.startswith("tensor ") for name in flop)
     for name in GPU_PRECISIONS:
         if name in one.lacking:
@@ -72,7 +72,7 @@ def _uncounted(one: Sum, flop: Mapping[str, float]) -> Iterator[str]:
 
 
 def host_point(work: TrialWork, of: Of, one: Sum) -> Point:
-    """Work of a CPU. Threads work side by side: the longest one's time is the time it took."""
+    """Work of a CPU. Threads run in parallel, so the time is that of the longest thread."""
     seconds = max(one.thread_ns.values(), default=0.0) / 1e9
     notes = []
     if len(one.thread_ns) > 1:
@@ -80,8 +80,8 @@ def host_point(work: TrialWork, of: Of, one: Sum) -> Point:
         note = f"{one.place.short}: on {len(one.thread_ns)} threads; the time is the longest one's"
         if seconds > 0:
             note += (
-                f", as if all ran side by side; one after another they took {duration(whole)}, "
-                f"and its rates were {whole / 1e9 / seconds:.3g}x lower"
+                f", assuming that they overlap; run one after another they take "
+                f"{duration(whole)}, and rates are {whole / 1e9 / seconds:.3g}x lower"
             )
         notes.append(note)
     analytic = "analytic" in {_tier([name], work) for name in one.values}
@@ -90,13 +90,13 @@ def host_point(work: TrialWork, of: Of, one: Sum) -> Point:
         library = work.metadata[BLAS_ALONE]
         uncounted = (f"operations other than {library} calls",)
         notes.append(
-            f"analytic: {library} calls by their shapes; other operations "
+            f"analytic: {library} calls from their shapes; other operations "
             "(element-wise ones, convolutions) are not counted"
         )
     elif analytic and COUNTED_OPERATIONS in work.metadata and UNCOUNTED in work.metadata:
         uncounted = ("operations without a formula",)
     if "bytes_dram_read" in one.values:
-        notes.append("DRAM bytes are lines read in (also for writing); write-backs not counted")
+        notes.append("DRAM bytes are cache lines read (also for writing), without write-backs")
     return _point(
         work,
         of,
@@ -168,7 +168,7 @@ def _bytes(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _flop(values: Mapping[str, float]) -> dict[str, float]:
-    """Flop by precision; tensor flop whose precision was not told apart stay "tensor"."""
+    """Flop by precision; tensor flop of unknown precision are "tensor"."""
     found = {
         PRECISION_OF[name]: values[name]
         for name in PRECISION_OF

@@ -1,7 +1,7 @@
 """Trajectories: points of several trials or phases, ordered by a swept parameter.
 
-The parameter of a point is `NAME=VALUE` in its own name (a phase "forward batch=32"), else
-metadata NAME of its trial, else `NAME=VALUE` in the trial's name.
+The parameter of a point is `NAME=VALUE` in its name (a phase "forward batch=32"), or metadata
+NAME of its trial, or `NAME=VALUE` in the trial's name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def parameter_in(text: str, name: str) -> float | None:
 
 
 def without(text: str, name: str) -> str:
-    """The text less `NAME=VALUE`: what the points of one series have in common."""
+    """The text without `NAME=VALUE`, which the points of a series have in common."""
     less = re.sub(rf"(?<![\w.]){re.escape(name)}\s*=\s*{_NUMBER}", "", text)
     return " ".join(re.sub(r"[\s,;/_]+$|^[\s,;/_]+", "", less).split())
 
@@ -38,8 +38,8 @@ def swept(
 
     Args:
         metadata: of each trial.
-        series: metadata whose value names the series of a trial (a framework); None takes
-            the application, and the processor where there are several.
+        series: metadata whose value is the series of a trial (a framework); None for the
+            application, with the processor if there are several.
 
     Raises:
         UsageError: no point has the parameter.

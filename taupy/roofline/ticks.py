@@ -1,4 +1,4 @@
-"""Ticks of logarithmic axes, and how they read."""
+"""Ticks of logarithmic axes, and their labels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from taupy.roofline.chart import Axis
 
 
 def ticks(axis: Axis, most: int = 9) -> list[float]:
-    """Powers of ten within an axis, thinned out to at most so many; 2 and 5 times them too
-    where they are few."""
+    """Powers of ten within an axis, thinned out to a maximum number; with multiples of 2 and 5 if
+    there are few."""
     first = math.ceil(math.log10(axis.low) - 1e-9)
     last = math.floor(math.log10(axis.high) + 1e-9)
     step = max(1, -(-(last - first + 1) // most))
@@ -30,7 +30,7 @@ _SUPERSCRIPT = str.maketrans(
 
 
 def tick_label(value: float) -> str:
-    """A power of ten; with 2 or 5 in front of it where there are few powers."""
+    """A power of ten, possibly times 2 or 5."""
     exponent = math.floor(math.log10(value) + 1e-9)
     front = round(value / 10.0**exponent)
     power = f"10{str(exponent).translate(_SUPERSCRIPT)}"

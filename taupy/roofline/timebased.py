@@ -1,13 +1,13 @@
-"""Time-based rooflines after Wang et al. (2020) as charts: complexity, time, and both.
+"""Charts of time-based rooflines after Wang et al. (2020): complexity, time, and both.
 
-- complexity: bytes across, flop up; equal intensities are diagonals, the machine balance
-  parts bandwidth-bound from compute-bound.
-- time: bandwidth time across, compute time up (see `model.py`); the larger is the run time.
-- combined: closed symbols in the complexity plane, open ones at (bandwidth time * W,
-  compute time * P), read on the secondary axes. The further apart, the further from the roof.
+- complexity: x is bytes, y is flop; equal intensities are diagonals, and the machine balance
+  separates bandwidth-bound from compute-bound.
+- time: x is bandwidth time, y is compute time (see `model.py`); the larger is the run time.
+- combined: closed symbols in the complexity plane, open ones at (bandwidth time * W, compute
+  time * P), read on the secondary axes. The farther apart, the farther from the roof.
 
-Where the sums of a trial's kernels are placed, each stands for one launch of it (sums over
-launches, divided by their number), so that one overhead box is true for all of them.
+Each kernel is drawn for one launch (sums divided by the number of launches), so that one overhead
+box is valid for all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_PAIRS = 60
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One point in both planes; bytes, flop and seconds of what one symbol stands for."""
+    """One point in both planes; bytes, flop and seconds of one symbol."""
 
     number: int
     bytes: float
@@ -42,7 +42,7 @@ class Spot:
 
 
 def spots(placements: Sequence[Placement], level: str, per_launch: bool) -> list[Spot]:
-    """The points that have a place: with flop or bytes, and with roofs for both."""
+    """The points that can be drawn: with flop or bytes, and with roofs for both."""
     found = []
     for number, each in enumerate(placements):
         times = each.times(level)
@@ -67,7 +67,7 @@ def spots(placements: Sequence[Placement], level: str, per_launch: bool) -> list
 def complexity(
     placements: Sequence[Placement], level: str, top: int = 10, equal_decades: bool = False
 ) -> Chart:
-    """Bytes and flop of each point, whatever time it took."""
+    """Bytes and flop of each point, independent of its time."""
     return _chart("complexity", placements, level, top, equal_decades)
 
 
@@ -81,12 +81,12 @@ def time_plane(
 def combined(
     placements: Sequence[Placement], level: str, top: int = 10, equal_decades: bool = False
 ) -> Chart:
-    """Both at once: closed symbols for complexity, open ones for time."""
+    """Both planes: closed symbols for complexity, open ones for time."""
     return _chart("combined", placements, level, top, equal_decades)
 
 
 def _reference(placements: Sequence[Placement]) -> tuple[float, str] | None:
-    """The peak of the secondary axis: of the precision with the most ideal compute time."""
+    """The peak of the secondary axis, of the precision with the most ideal compute time."""
     by_name: dict[str, tuple[float, float]] = {}
     for each in placements:
         for precision, flop in each.point.flop.items():
@@ -110,10 +110,10 @@ Limits = tuple[tuple[float, float], tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    """What stands in a chart, before its axes have limits.
+    """The contents of a chart before its axes have limits.
 
     Attributes:
-        reference: the peak that the secondary axis is for, and its precision.
+        reference: the peak of the secondary axis, and its precision.
     """
 
     kind: chart.Kind
@@ -156,7 +156,7 @@ class _Plane:
         return lines + _trajectories(self.placements, self.symbols, self.style)
 
     def axes(self, limits: Limits) -> tuple[Axis, Axis, Axis | None, Axis | None]:
-        """Across and up, and the secondary ones where they have one meaning."""
+        """The x and y axes, and the secondary ones if they are well-defined."""
         across, up = limits
         if self.in_time:
             return Axis("Bandwidth time", "s", *across), Axis("Compute time", "s", *up), None, None
@@ -296,7 +296,7 @@ def _diagonal(
 
 
 def _isochrones(limits: Limits, scale: tuple[float, float]) -> list[Line]:
-    """Where run times are equal: squares x = t W, y = t P, one a decade."""
+    """Lines of equal run time: squares x = t W, y = t P, one per decade."""
     (x_low, x_high), (y_low, y_high) = limits
     low = max(x_low / scale[0], y_low / scale[1])
     high = min(x_high / scale[0], y_high / scale[1])
@@ -366,7 +366,7 @@ def _boxes(
 def _trajectories(
     placements: Sequence[Placement], symbols: Sequence[Symbol], style: Look
 ) -> list[Line]:
-    """Solid through closed symbols, dashed through open ones, in the order of the parameter."""
+    """Solid lines through closed symbols, dashed ones through open symbols, by parameter."""
     tracks: dict[tuple[str, bool], list[tuple[float, float, float, str]]] = {}
     for symbol in symbols:
         each = placements[symbol.point]
@@ -422,8 +422,8 @@ def _remarks(
     }
     if kind == "combined" and len(peaks) > 1:
         notes.append(
-            "each precision counts against its own peak; compute times of other precisions "
-            "than the axis' stand in the table (`--peak NAME` uses one peak for all)"
+            "each precision uses its own peak; the table has compute times of precisions other "
+            "than the axis's (`--peak NAME` uses one peak for all)"
         )
     return notes
 

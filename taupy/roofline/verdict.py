@@ -1,4 +1,4 @@
-"""What a roofline says in words: a line for each top kernel, then the whole."""
+"""A roofline as text: a line for each top kernel, then a summary."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from taupy.roofline.placement import Placement, distance
 from taupy.units import duration, percent
 
 _FAR = 0.10
-"""Below this share of its roof, neither computing nor moving bytes holds a kernel back."""
+"""Below this share of its roof, neither compute nor bandwidth limits a kernel."""
 
 
 def verdict(placements: Sequence[Placement], top: int = 5, wall: float | None = None) -> list[str]:
-    """Lines for the points with the most time, and lines for all of them.
+    """Lines for the points with the most time, and summary lines.
 
     Args:
-        wall: run time of the program in seconds, where launches are held against it.
+        wall: run time of the program in seconds, to compare launch times with.
     """
     named = zip(placements[:top], labels(placements, 60), strict=False)
     lines = [
@@ -28,7 +28,7 @@ def verdict(placements: Sequence[Placement], top: int = 5, wall: float | None = 
 
 
 def sentence(placement: Placement) -> str:
-    """What bounds one point, and how far it is from its roof."""
+    """The limiting resource of one point, and its distance from the roof."""
     point = placement.point
     if point.flop_tier == "unknown" and not point.uncounted:
         return "flop not counted"
@@ -61,12 +61,12 @@ def sentence(placement: Placement) -> str:
     if share < _FAR:
         return (
             f"{nothing}far from every roof ({near}, nearest {placement.limiter}): "
-            "latency, too little parallelism or other instructions hold it back"
+            "limited by latency, too little parallelism or other instructions"
         )
     return f"{nothing}bound by {placement.limiter}, at {near} ({times:.3g}x faster at best)"
 
 
-_NO_ROOF = "no roof is known for its flop or its bytes"
+_NO_ROOF = "no roof known for its flop or bytes"
 
 
 def _latency(placement: Placement) -> float:
@@ -116,7 +116,7 @@ def _launches(launched: Sequence[Placement], wall: float | None) -> list[str]:
     if wall is not None and wall > 0:
         text += f" and {percent(100 * overhead / wall)} % of the run time {duration(1e9 * wall)}"
     if overhead >= busy:
-        text += ": launches alone keep the GPU from being busy"
+        text += ": the GPU waits for launches"
     return [text]
 
 

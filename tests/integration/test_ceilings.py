@@ -47,7 +47,7 @@ def test_datasheets_are_shown_and_kept_on_request(tmp_path):
         (("datasheet", "Voodoo 2"), 1, "no datasheet for 'Voodoo 2'; known:"),
         (("datasheet",), 2, "name a GPU"),
         (("list", "--cpu"), 2, "--cpu and --gpu measure"),
-        (("--gpu", "77"), 2, "there is no GPU 77"),
+        (("--gpu", "77"), 2, "no GPU 77"),
         (("list",), 1, "there is no database"),
     ],
 )

@@ -181,7 +181,7 @@ def test_small_call_paths_are_folded_where_it_is_asked_for(runs):
         assert ("(folded call paths)" in text) == bool(options)
         assert ("folded " in done.stderr) == bool(options)
     for options, said in (
-        (("--format", "json", "--min-share", "1"), "go with pprof, speedscope"),
+        (("--format", "json", "--min-share", "1"), "work with pprof, speedscope"),
         (("--format", "collapsed", "--min-share", "101"), "from 0 to 100"),
         (("--format", "collapsed", "--depth", "0"), "at least 1"),
     ):

@@ -56,9 +56,9 @@ def test_one_kernel_with_its_launch_sites(database):
     [
         (("kernel", "softmax", "--trial", "1"), 2, "the largest are gemm, Memcpy HtoD, relu"),
         (("kernel", "gemm", "--trial", "2"), 1, "nothing of trial 2 ran on a GPU"),
-        (("pprof", "1", "--kernels", "--tree"), 2, "ask for one at a time"),
-        (("pprof", "1", "--kernels", "--filter", "nope"), 1, "no kernel of trial 1 answers"),
-        (("pprof", "1", "--kernels", "--thread", "0.0.0"), 1, "no kernel of trial 1 answers"),
+        (("pprof", "1", "--kernels", "--tree"), 2, "choose one"),
+        (("pprof", "1", "--kernels", "--filter", "nope"), 1, "no kernel of trial 1 matches"),
+        (("pprof", "1", "--kernels", "--thread", "0.0.0"), 1, "no kernel of trial 1 matches"),
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(database, arguments, code, says):

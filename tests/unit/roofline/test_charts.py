@@ -404,7 +404,7 @@ def test_a_point_with_neither_flop_nor_bytes_is_a_mark_in_every_plane():
 def test_what_nobody_counted_is_said():
     counted = {"flop_tier": "analytic", "bytes_tier": "analytic", "of": "routine", "launches": 0}
     half = place(point({"fp32": 1e9}, {"DRAM": 1e9}, covered=0.25, **counted), roofs())
-    said = "counted routines take 25.0 % of the run time; what the others did is UNKNOWN"
+    said = "counted routines take 25.0 % of the run time; the work of the others is UNKNOWN"
     assert said in build("classic", [half]).notes
     assert "flop unknown: 75.0 %" in verdict([half])[-1]
     whole = place(point({"fp32": 1e9}, {"DRAM": 1e9}, covered=1.0, **counted), roofs())
@@ -419,7 +419,7 @@ def test_what_nobody_counted_in_several_trials_is_one_remark():
     ]
     said = [text for text in charts.remarks(made) if text.startswith("counted routines")]
     assert said == [
-        "counted routines take 25.0 to 50.0 % of the run time; what the others did is UNKNOWN"
+        "counted routines take 25.0 to 50.0 % of the run time; the work of the others is UNKNOWN"
     ]
 
 

@@ -63,7 +63,7 @@ def test_a_level_that_was_counted_of_some_launches_only_is_left_out(work):
         "program",
     )
     assert found[0].bytes == {"DRAM": 2e8}
-    assert "L2 bytes left out: of 3 of 4 launches not counted" in found[0].notes
+    assert "L2 bytes omitted: not counted for 3 of 4 launches" in found[0].notes
 
 
 def test_no_tensor_instruction_is_no_tensor_flop(work):
@@ -107,7 +107,7 @@ def test_work_by_shapes_in_part_of_the_time_has_no_verdict(work, of):
     for point in points(work(profile), of):
         assert point.uncounted == (
             "operations other than BLAS calls",
-            "what takes 75.0 % of the run time",
+            "work in 75.0 % of the run time",
         )
         assert sentence(place(point, roofs())).startswith("no verdict: operations other than")
 
@@ -150,17 +150,17 @@ def test_what_was_counted_in_full_stays(work):
     found = points(work(gpu_trial(Kernel("gemm", 1, 1000, ALL))), "kernel")
     (gemm,) = stated(found, [statement("flop", "gemm=1"), statement("bytes", "gemm=1")], {})
     assert (gemm.total_flop, gemm.bytes["DRAM"], gemm.flop_tier) == (8e9, 1e8, "measured")
-    assert gemm.notes == ("--flop not taken: it was counted", "--bytes not taken: it was counted")
+    assert gemm.notes == ("--flop ignored: it was counted", "--bytes ignored: it was counted")
 
 
 @pytest.mark.parametrize(
     ("quantity", "text", "said"),
     [
         ("flop", "gemm", "--flop takes 'KERNEL=EXPRESSION'"),
-        ("flop", "gemm=2*Q", "no number 'Q' among its metadata (it has: K, M)"),
-        ("flop", "other*=2", "no point is named like 'other*'"),
+        ("flop", "gemm=2*Q", "metadata has no number 'Q' (it has: K, M)"),
+        ("flop", "other*=2", "no point matches 'other*'"),
         ("flop", "gemm=2*/3", "is not understood"),
-        ("bytes", "gemm=1/0", "divides by 0"),
+        ("bytes", "gemm=1/0", "division by 0"),
         ("flop", "gemm=2*M, fp99", "is not understood"),
     ],
 )

@@ -107,8 +107,8 @@ def test_unknown_precisions_are_held_against_a_roof_that_is_not_lower_and_say_so
     placed = place(point({"any": 1e9, "tensor": 1e9}, {"DRAM": 1.0}), roofs())
     assert placed.compute == pytest.approx(1e9 / 15.16e12 + 1e9 / 107.47904e12)
     assert placed.assumed == (
-        "flop of unknown precision held against the fp32 peak",
-        "tensor flop of unknown type held against the tensor fp16 peak",
+        "flop of unknown precision compared with the fp32 peak",
+        "tensor flop of unknown type compared with the tensor fp16 peak",
     )
 
 
@@ -122,7 +122,7 @@ def test_a_point_above_its_roof_is_told():
 def test_without_roofs_nothing_is_claimed():
     placed = place(point({"fp32": 16e9}, {"DRAM": 1.0}), roofs(found=[]))
     assert (placed.compute, placed.roof_share, placed.bound_by) == (None, None, "")
-    assert sentence(placed) == "no roof is known for its flop or its bytes"
+    assert sentence(placed) == "no roof known for its flop or bytes"
     assert placed.times("DRAM") is None
 
 

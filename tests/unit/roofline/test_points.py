@@ -160,7 +160,7 @@ def test_host_routines_count_what_they_did_themselves(work):
     assert whole.share == pytest.approx(1)
     (program,) = points(there, "program")
     assert (program.total_flop, program.time) == (2_001_000_000, pytest.approx(1.6))
-    assert "write-backs not counted" in program.notes[0]
+    assert "without write-backs" in program.notes[0]
 
 
 def test_flop_that_the_program_states_are_analytic(work):
@@ -186,7 +186,7 @@ def test_a_trial_without_counters_is_an_error_that_names_the_remedy(work, of):
 
 @pytest.mark.parametrize(
     ("values", "lacking"),
-    [({"flop_fp32": 1e9}, "no bytes of any level"), ({"bytes_dram": 1e9}, "no flop of any")],
+    [({"flop_fp32": 1e9}, "no bytes at any level"), ({"bytes_dram": 1e9}, "no flop in any")],
 )
 def test_half_of_the_counters_is_an_error_too(work, values, lacking):
     there = work(gpu_trial(Kernel("gemm", 1, 1000, values)))
@@ -221,7 +221,7 @@ def test_counts_of_blas_calls_say_that_they_are_not_all(work):
         event = UserEvent(name, unit, 1, 1e9, 1e9, 1e9, 1e18, row=2)
         profile.threads[0].user_events.append(event)
     (phase,) = points(work(profile), "phase")
-    assert phase.notes[0].startswith("analytic: BLAS calls by their shapes; other operations")
+    assert phase.notes[0].startswith("analytic: BLAS calls from their shapes; other operations")
     assert phase.covered == pytest.approx(1)
 
 
@@ -247,7 +247,7 @@ def test_threads_may_have_run_one_after_another(work):
     (point,) = [one for one in points(work(profile), "routine") if one.name == "step"]
     assert (point.total_flop, point.time) == (3e9, 0.3)
     assert point.notes[0].startswith("step: on 3 threads; the time is the longest one's")
-    assert "one after another they took 600 ms, and its rates were 2x lower" in point.notes[0]
+    assert "run one after another they take 600 ms, and rates are 2x lower" in point.notes[0]
 
 
 def test_what_counters_counted_is_all_there_is(work):
