@@ -5,6 +5,8 @@
 # make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
 # make random   run random programs that are counted independently (PROGRAMS=3000 SEED=N)
 # make fuzz   change files of every format, and taupy's own, at random (FUZZ_SECONDS=1800 SEED=N)
+# make faults   let every n-th write, mmap, open, fork ... of taupy's fail
+# make soak   runs, kills, recoveries and full disks for an hour (SOAK_SECONDS=600 SEED=N)
 # make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
 # make wheel   build a wheel, and try it where there is no compiler
 # make bench   measure what measuring costs
@@ -30,7 +32,8 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs sanitize random fuzz foreign bench wheel \
+.PHONY: demo test-environment test test-all check lint types floors docs sanitize random fuzz faults soak foreign \
+  bench wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 demo: $(DEMO)/.installed-$(VERSION)
@@ -78,6 +81,17 @@ fuzz: test-environment
 	mkdir -p build/fuzz
 	for what in state formats gpu_formats; do \
 	  $(TEST)/bin/python -m tests.fuzz.$$what --seconds $(FUZZ_SECONDS) --seed $(SEED) --keep build/fuzz || exit 1; done
+
+# Each way of failing is tried for every n up to this.
+FAULTS ?= 12
+
+faults: test-environment
+	TAUPY_FAULTS=$(FAULTS) $(TEST)/bin/python -m pytest -q -n 2 tests/faults
+
+SOAK_SECONDS ?= 3600
+
+soak: test-environment
+	$(TEST)/bin/python -m tests.soak --seconds $(SOAK_SECONDS) --seed $(SEED)
 
 foreign: test-environment
 	$(TEST)/bin/python scripts/foreign.py $(FOREIGN)

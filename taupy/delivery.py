@@ -159,6 +159,10 @@ class _Run:
         collected = collect(folder, settings, clock_now, _parts_of(spilled))
         settings.notes += collected.problems
         was_stored = (folder / "nodes").exists()
+        if collected.parts and not was_stored and settings.root_pid not in collected.all_pids():
+            collected.lost.append(
+                "the program's own process left no profile: what it measured is lost"
+            )
         alone = not collected.running and not was_stored
         parts = [] if alone and never_began(settings, collected.parts) else collected.parts
         target = Path(database or settings.database)

@@ -8,16 +8,20 @@ something to deliver: every command that reads asks for leftovers first.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taupy.errors import FormatError, TaupyError
 from taupy.instrument.runfolder import (
+    IMPORT,
     RunSettings,
     boot_id,
     is_alive,
+    is_import,
     make_run_folder,
     read_settings,
     run_folders,
@@ -32,6 +36,7 @@ from taupy.state.shape import fits
 if TYPE_CHECKING:
     from taupy.delivery import Delivery
 
+_ABANDONED_S = 86_400
 _DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError)
 """What a run that was damaged, or made by hand, can still do to those who add its numbers up."""
 
@@ -65,7 +70,7 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
         with open_run(os.path.abspath(path)) as folder:
             delivered = _import_folder(folder, database, places, None)
     else:
-        folder, _ = make_run_folder("import")
+        folder, _ = make_run_folder(IMPORT)
         with folder:
             try:
                 rescue.unpack(path, folder, delivery.is_kept)
@@ -127,6 +132,8 @@ def leftovers(database: Path | None = None) -> Leftovers:
     folders, refused = run_folders()
     runs = []
     for path in folders:
+        if is_import(path):
+            continue  # the file that it comes from is still there
         try:
             with open_run(os.fspath(path)) as folder:
                 settings = read_settings(folder)
@@ -155,6 +162,7 @@ def _is_same(one: str, other: Path) -> bool:
 def recover(database: Path) -> list[Delivery]:
     """Store all leftovers of a database; a run that others are storing is waited for. What
     cannot be stored, or is not trusted, comes as a `problem`."""
+    _remove_abandoned()
     found = leftovers(database)
     if not found.runs and not found.refused:
         return []
@@ -175,3 +183,18 @@ def recover(database: Path) -> list[Delivery]:
         if delivery.trial_id is not None or delivery.problem:
             deliveries.append(delivery)
     return deliveries
+
+
+def _remove_abandoned() -> None:
+    """Remove what kills have left of run folders that were being made, or imported. They must be
+    a day old: whoever is at work in one may be on another host, and cannot be asked."""
+    for path in run_folders()[0]:
+        with suppress(OSError), open_run(os.fspath(path)) as folder:
+            age = time.time() - os.fstat(folder.descriptor).st_mtime
+            if age > _ABANDONED_S and (is_import(path) or _is_unmade(folder)):
+                folder.remove()
+
+
+def _is_unmade(folder: Folder) -> bool:
+    """Is there nothing in it but what is there before the run's settings are?"""
+    return set(folder.names()) <= {"lock", "room", "run.new"}

@@ -25,11 +25,15 @@ PyObject *timer_enter(PyObject *module, PyObject *args)
     const char *name, *group;
     if (!PyArg_ParseTuple(args, "ss", &name, &group))
         return NULL;
-    if (thread_here() == NULL || group_disabled(group))
+    Thread *thread = thread_here();
+    if (thread == NULL || group_disabled(group))
         Py_RETURN_NONE;
     void *key = timer_key(name, group);
-    if (key == NULL)
-        return NULL;
+    if (key == NULL) { /* no memory: that is not the program's concern */
+        PyErr_Clear();
+        call_fold(thread);
+        Py_RETURN_NONE;
+    }
     if (((NamedTimer *)KEY_POINTER(key))->region)
         TELL(on_region);
     enter(key, 0, Py_None, NULL, 1);
@@ -46,12 +50,15 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
     Thread *thread = thread_here();
     if (thread == NULL || group_disabled(group))
         Py_RETURN_TRUE;
-    void *key = timer_key(name, group);
-    if (key == NULL)
-        return NULL;
     if (thread->cursor == &thread->hidden) {
         unhide(thread);
         Py_RETURN_TRUE;
+    }
+    void *key = timer_key(name, group);
+    if (key == NULL) {
+        PyErr_Clear();
+        part->overlaps++;
+        Py_RETURN_FALSE;
     }
     gpu_region(KEY_POINTER(key), 0);
     if (((NamedTimer *)KEY_POINTER(key))->region)

@@ -60,7 +60,8 @@ static const struct {
 #undef OPTION
 };
 
-/* A list of str or bytes as C strings, ended by NULL; NULL for an absent or empty list. */
+/* A list of str or bytes as C strings, ended by NULL; NULL for an absent or empty list, and with
+ * an exception if there is no memory. */
 static char **texts_of(PyObject *list)
 {
     if (list == NULL || !PyList_Check(list) || PyList_GET_SIZE(list) == 0)
@@ -71,7 +72,7 @@ static char **texts_of(PyObject *list)
         PyObject *item = PyList_GET_ITEM(list, i);
         texts[i] = PyBytes_Check(item) ? strdup(PyBytes_AS_STRING(item)) : text_of(item);
     }
-    return texts;
+    return texts != NULL ? texts : (char **)PyErr_NoMemory();
 }
 
 static void take(void *at, enum Kind kind, PyObject *value, long long otherwise)
@@ -93,9 +94,11 @@ int options_take(PyObject *given, Options *options)
         PyErr_SetString(PyExc_TypeError, "start() takes a dict of options");
         return -1;
     }
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+    for (size_t i = 0; i < sizeof taken / sizeof *taken && !PyErr_Occurred(); i++)
         take((char *)options + taken[i].offset, taken[i].kind,
              PyDict_GetItemString(given, taken[i].name), taken[i].otherwise);
+    if (PyErr_Occurred())
+        return -1;
     options->counters = PyDict_GetItemString(given, "counters");
     PyObject *pair = PyDict_GetItemString(given, "early");
     if (pair != NULL && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2) {

@@ -56,8 +56,9 @@ ClockPair clock_pair(void)
     return best;
 }
 
-/* Of the part now open: one a process. `path_of_part` is NULL when there is no such file. */
+/* Of the part now open: one a process. NULL: it is to have no such file. */
 static char *path_of_part, *spill_of_part;
+static int has_file; /* it was made: not where descriptors or the disk had run out then */
 
 /* Chunks that are no mapping of the file, whatever the header says of the file by now. */
 static uint8_t in_memory[CHUNKS_AT_MOST];
@@ -110,6 +111,16 @@ static int open_own(const char *path, int flags)
     return fd;
 }
 
+/* The part's file; it is made if it could not be before. -1: there is none. */
+static int open_part(void)
+{
+    if (path_of_part == NULL)
+        return -1;
+    int fd = open_own(path_of_part, has_file ? O_RDWR : O_RDWR | O_CREAT | O_EXCL);
+    has_file |= fd >= 0;
+    return fd;
+}
+
 /* Allocate [from, to) of a file. Below its size that is not limited by RLIMIT_FSIZE, except where
  * posix_fallocate has to write. */
 static int allocate(int fd, uint64_t from, uint64_t to)
@@ -128,7 +139,7 @@ static int allocate(int fd, uint64_t from, uint64_t to)
 static void *map_file(uint64_t from, uint64_t to, uint64_t *end)
 {
     void *memory = MAP_FAILED;
-    int fd = path_of_part != NULL ? open_own(path_of_part, O_RDWR) : -1;
+    int fd = open_part();
     if (fd < 0)
         return NULL;
     if (allocate(fd, from, to) == 0) {
@@ -160,7 +171,7 @@ static int extend_first(PartHeader *part, uint64_t size)
     uint64_t from = part->mapped, to = from + size;
     if (to > first_end)
         return -1;
-    int fd = path_of_part != NULL ? open_own(path_of_part, O_RDWR) : -1;
+    int fd = open_part();
     int failed = fd >= 0 ? allocate(fd, from, to)
                          : madvise((char *)part + from, size, MADV_POPULATE_WRITE);
     if (fd >= 0)
@@ -177,16 +188,10 @@ PartHeader *part_open(const char *path, const char *spill)
     uint64_t size = page > (long)FIRST_CHUNK ? (uint64_t)page : FIRST_CHUNK;
     free(path_of_part);
     free(spill_of_part);
-    path_of_part = NULL;
+    path_of_part = path != NULL ? strdup(path) : NULL;
     spill_of_part = spill != NULL ? strdup(spill) : NULL;
+    has_file = 0;
     memset(in_memory, 0, sizeof in_memory);
-    if (path != NULL) {
-        int fd = open_own(path, O_RDWR | O_CREAT | O_EXCL);
-        if (fd >= 0) {
-            close(fd);
-            path_of_part = strdup(path);
-        }
-    }
     first_end = FILE_BYTES;
     Chunk first = map_chunk(0, size, &first_end);
     PartHeader *part = (PartHeader *)(uintptr_t)first.address;
@@ -349,7 +354,7 @@ static int is_missing(const PartHeader *part)
 /* The chunks in memory go where they belong, the first one last, since it has the header. */
 static int write_missing(PartHeader *part)
 {
-    int fd = file_may_have(part->used) ? open_own(path_of_part, O_RDWR) : -1, failed = fd < 0;
+    int fd = file_may_have(part->used) ? open_part() : -1, failed = fd < 0;
     for (uint64_t i = part->chunk_count; !failed && i-- > 0;) {
         Chunk *chunk = &part->chunks[i];
         uint64_t offset = chunk_offset(chunk), size = chunk_end(part, i) - offset;

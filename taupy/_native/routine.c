@@ -32,8 +32,12 @@ void routine_add_node(Routine *routine, Node *node)
     node->region = routine->region;
     if ((n & (n - 1)) == 0) { /* 0 or a power of two: full */
         Node **more = realloc(routine->nodes, (n ? n * 2 : 1) * sizeof *more);
-        if (more == NULL)
+        if (more == NULL) {
+            /* It could not be given another key: so the code object keeps its address. */
+            if (KEY_KIND(routine->key) == 0 && !routine_has_unused_key(routine))
+                Py_INCREF((PyObject *)routine->key);
             return;
+        }
         routine->nodes = more;
     }
     routine->nodes[routine->node_count++] = node;

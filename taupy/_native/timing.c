@@ -16,6 +16,12 @@ static Node *child_unrecorded(Thread *thread, Routine *routine)
     return &nowhere;
 }
 
+void call_fold(Thread *thread)
+{
+    part->calls_over_limit++;
+    hide(thread);
+}
+
 /* A node for a routine that is to be recorded. */
 static Node *child_recorded(Thread *thread, Node *parent, Routine *routine)
 {
@@ -33,10 +39,8 @@ static Node *child_recorded(Thread *thread, Node *parent, Routine *routine)
     if (node != NULL)
         routine_add_node(routine, node);
     TELL(on_path, thread, routine, node);
-    if (node == NULL) {
-        part->calls_over_limit++;
-        hide(thread);
-    }
+    if (node == NULL)
+        call_fold(thread);
     return node;
 }
 
@@ -60,9 +64,11 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
         thread_name(thread);
     TELL(on_lookup, thread);
     PyErr_Restore(type, value, trace);
-    Node *node = &nowhere;
-    if (routine != NULL)
-        node = routine->flags ? NULL : child_recorded(thread, parent, routine);
+    Node *node = NULL;
+    if (routine == NULL)
+        call_fold(thread);
+    else if (!routine->flags)
+        node = child_recorded(thread, parent, routine);
     errno = saved;
     return routine != NULL && routine->flags ? child_unrecorded(thread, routine) : node;
 }

@@ -22,6 +22,8 @@ extern uint64_t throttle_calls, throttle_ticks;
  * routine that calls several others comes here at most of its calls. */
 Node *child_slow(Thread *thread, Node *parent, void *key,
                                                   PyObject *callable, PyObject *globals);
+/* There is no room for a call: it and what it calls are folded into the caller. */
+void call_fold(Thread *thread);
 /* `returned`: it does, and no exception leaves it. */
 int leave_slow(Thread *thread, void *key, uint64_t now,
                                                 int returned);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 
 from taupy import __version__
@@ -128,6 +129,10 @@ def check_command(name: str) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `taupy`; returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, _unwind)
     try:
         return _run(arguments)
     except TaupyError as problem:
@@ -139,6 +144,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader closed the pipe, so nothing more may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+
+
+def _unwind(number: int, frame: object) -> NoReturn:
+    """End by a signal, and leave no temporary folder behind. (The program of `taupy run` begins
+    with the signals as they were.)"""
+    raise SystemExit(128 + number)
 
 
 def _refuse(arguments: list[str]) -> None:

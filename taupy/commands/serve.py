@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from taupy.commands import options
 from taupy.commands.messages import say
@@ -86,15 +86,10 @@ def run(args: argparse.Namespace) -> int:
         "anyone who knows the address can read the database; Ctrl-C ends it",
     )
     metadata = functools.partial(pages.metadata, title=os.path.basename(path), columns=columns)
-    signal.signal(signal.SIGTERM, _end)
+    # Uvicorn ends in good order by SIGTERM only.
     signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
     with _browser_page(address if args.open else None) as browser_page:
         return _serve(path, metadata, port, token, browser_page)
-
-
-def _end(number: int, frame: object) -> NoReturn:
-    """Unwind, so that temporary files are removed. While serving, Uvicorn is first."""
-    raise SystemExit(128 + number)
 
 
 @contextlib.contextmanager

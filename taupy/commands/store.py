@@ -26,27 +26,30 @@ def store(folder: str) -> None:
                 resource.setrlimit(limit, (hard, hard))
         except (ValueError, OSError):
             pass
-    quiet = True
+    quiet = False  # the engine closes our stderr to a quiet run
     try:
         from taupy.delivery import deliver
         from taupy.instrument.runfolder import read_settings
-        from taupy.session import recover
         from taupy.state.folder import open_run
 
         with open_run(folder) as run:
             settings = read_settings(run)
             quiet = settings.quiet
             lines = report(deliver(run), settings.notes)
-        recover(Path(settings.database))
     except BaseException as problem:  # whatever went wrong, the run folder still exists
         lines = [
             f"the run could not be stored ({type(problem).__name__}: {problem}); it is saved in "
             f"{folder}, and the next taupy command will try again"
         ]
-    if not quiet:
-        from taupy.commands.messages import say
+    else:
+        with contextlib.suppress(BaseException):  # the next command recovers them as well
+            from taupy.session import recover
 
-        with contextlib.suppress(OSError):
+            recover(Path(settings.database))
+    if not quiet:
+        with contextlib.suppress(BaseException):
+            from taupy.commands.messages import say
+
             say(*lines)
 
 

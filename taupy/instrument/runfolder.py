@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+IMPORT = "import"
+"""In place of a UUID in the name of a folder that a rescue file is unpacked into."""
+
 _PREFIX = "run-"
 _ROOM_BYTES = 1 << 20
 _OPTIONS: dict[str, Any] = {  # those that are looked at after the run
@@ -114,7 +117,10 @@ def state_folders() -> Iterator[str]:
         yield os.path.join(home, ".local", "state", "taupy")
     import tempfile
 
-    yield os.path.join(tempfile.gettempdir(), f"taupy-{os.getuid()}")
+    try:
+        yield os.path.join(tempfile.gettempdir(), f"taupy-{os.getuid()}")
+    except FileNotFoundError:
+        return  # no temporary folder can be written: nor can we
 
 
 def open_states() -> tuple[list[Folder], list[str]]:
@@ -150,8 +156,7 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
             problem = problem or failed
         except OSError as failed:
             problem = problem or failed
-    assert problem is not None
-    raise problem
+    raise problem or FileNotFoundError("no folder is known in which it could be made")
 
 
 def _make(path: str) -> None:
@@ -217,6 +222,11 @@ def run_folders() -> tuple[list[Path], list[str]]:
                 except OSError:
                     continue  # stored meanwhile
     return folders, refused
+
+
+def is_import(path: Path) -> bool:
+    """Is this run folder that of a `taupy import`?"""
+    return path.name.startswith(f"{_PREFIX}{IMPORT}-")
 
 
 def spill_prefix(settings: RunSettings) -> str:

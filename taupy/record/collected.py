@@ -42,6 +42,10 @@ class Collected:
     lost: list[str] = field(default_factory=list)
     pids: set[int] = field(default_factory=set)
 
+    def all_pids(self) -> set[int]:
+        """Processes of which there is a part, or which are accounted for otherwise."""
+        return self.pids | {part.pid for part in self.parts}
+
 
 def collect(
     folder: Folder,

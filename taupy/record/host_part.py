@@ -433,9 +433,8 @@ class _NativePart:
         found = {}
         if count := header.calls_over_limit:
             found["callpaths"] = (
-                f"{count} calls on call paths beyond the limit, and all calls below them, were "
-                "folded into their callers; "
-                "raise it with --max-callpaths"
+                f"{count} calls on call paths beyond the limit or without memory, and all calls "
+                "below them, were folded into their callers; raise the limit with --max-callpaths"
             )
         if count := header.overlaps:
             found["timers"] = (

@@ -114,14 +114,17 @@ class Folder:
         return self.folder(name)
 
     def remove(self) -> None:
-        """Remove the folder with the files in it, as far as possible; `run` goes last, so that
-        a folder that is half removed is still known as what it is."""
-        names = sorted(self.names(), key=lambda name: name == "run")
-        for name in names:
+        """Remove the folder with the files in it, as far as possible. What says which run it is,
+        and what of it is stored, goes last: whoever finds the rest can finish. The lock outlives
+        them, so that nobody takes a new one for a run that is still there."""
+        last, failed = ("nodes", "run", "lock"), False
+        for name in sorted(self.names(), key=lambda name: name in last and 1 + last.index(name)):
+            if failed and name in last:
+                return
             try:
-                posix.unlink(name, dir_fd=self.descriptor)
+                File(self, name).unlink(missing_ok=True)
             except OSError:
-                continue
+                failed = True
         try:
             posix.rmdir(self.path)
         except OSError:

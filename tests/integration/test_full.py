@@ -378,3 +378,14 @@ def test_a_folded_file_that_was_damaged_makes_the_trial_incomplete(runs, native)
     assert runs.one("SELECT count(DISTINCT node) FROM thread") == 5  # the last child is lost
     assert "bytes of folded parts are lost" in runs.metadata("taupy.health.lost")
     assert state(runs) == "incomplete"
+
+
+def test_a_run_whose_own_process_left_nothing_is_incomplete(runs, native):
+    source = CHILDREN.format(count=2, end="os._exit(0)") + "os.kill(os.getpid(), 9)\n"
+    runs.run(source)
+    for part in runs.state.glob("run-*/*.part"):
+        part.unlink()
+    runs.taupy("trials", "--db", str(runs.database))
+    assert runs.calls()["work"] == 2
+    assert "own process left no profile" in runs.metadata("taupy.health.lost")
+    assert state(runs) == "incomplete"

@@ -228,3 +228,39 @@ def test_a_folder_is_removed_with_its_files_but_not_what_links_point_to(own, tmp
         assert run.is_gone()
     assert own.names() == []
     assert (victim / "file").exists()
+
+
+def test_who_waits_for_the_lock_of_a_run_that_is_removed_never_finds_the_run(own, monkeypatch):
+    import posix
+
+    removed = []
+    unlink = posix.unlink
+    monkeypatch.setattr(
+        posix, "unlink", lambda name, dir_fd: (removed.append(name), unlink(name, dir_fd=dir_fd))
+    )
+    with own.make_folder("run-1") as run:
+        for name in ("lock", "1-a.part", "nodes", "run", "z.snapshot"):
+            (run / name).create()
+        run.remove()
+    assert removed == ["1-a.part", "z.snapshot", "nodes", "run", "lock"]
+
+
+def test_a_run_that_cannot_be_removed_whole_is_still_known_as_what_it_is(own, monkeypatch):
+    import posix
+
+    unlink = posix.unlink
+
+    def fails_once(name, dir_fd):
+        if name == "1-a.part":
+            raise OSError(5, "Input/output error")
+        unlink(name, dir_fd=dir_fd)
+
+    with own.make_folder("run-1") as run:
+        for name in ("lock", "1-a.part", "2-b.part", "nodes", "run"):
+            (run / name).create()
+        monkeypatch.setattr(posix, "unlink", fails_once)
+        run.remove()
+        assert run.names() == ["1-a.part", "lock", "nodes", "run"]
+        monkeypatch.undo()
+        run.remove()
+    assert own.names() == []
