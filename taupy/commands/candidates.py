@@ -6,7 +6,7 @@
     taupy candidates --metric ipc --target 2    time lost against 2
     taupy candidates --metric gld --order value by the metric itself
     taupy candidates --metric roofline          time lost against the roofs of the machine
-    taupy candidates --metric time
+    taupy candidates --metric time --by file
 
 Any metric can rank, measured or derived (`taupy derive` lists derived ones). Each candidate comes
 with its evidence and a bound by Amdahl's law: the gain if that time dropped to zero.
@@ -22,13 +22,20 @@ from taupy import units
 from taupy.analysis import candidates
 from taupy.analysis.candidates import Candidate, Way
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.rows import TrialRow
 from taupy.pprof import terminal
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
 from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
-from taupy.report.candidates import chosen_groups, has_usual, program, usual_order
+from taupy.report.candidates import (
+    DIMENSIONS,
+    chosen_groups,
+    has_usual,
+    program,
+    usual_order,
+)
 
 HELP = "rank routines by potential gain from tuning"
 
@@ -42,8 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric", metavar="NAME", help="rank by a metric, by `time` or by `roofline`"
     )
-    # In all other commands --by is a dimension.
-    parser.add_argument("--by", dest="metric", action=options.Renamed, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--by",
+        action=_By,
+        default="routine",
+        metavar="DIMENSION",
+        help=f"rank by {', '.join(DIMENSIONS)} (default: routine)",
+    )
     parser.add_argument(
         "--order",
         choices=("product", "shortfall", "value"),
@@ -72,20 +84,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_form_arguments(parser)
 
 
+class _By(argparse.Action):
+    """A dimension; for one version also a metric, which has an option of its own."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        if values in DIMENSIONS:
+            namespace.by = values
+        else:
+            say(f"--by takes a dimension ({', '.join(DIMENSIONS)}); a metric is now --metric")
+            namespace.metric = values
+
+
 def run(args: argparse.Namespace) -> int:
     if args.limit < 0:
         raise UsageError("--limit must be a number of routines, 0 or more")
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.one(db, args.selector)
-        by = args.metric or ("roofline" if args.ceilings else _usual(db, trial))
-        if args.ceilings and by != "roofline":
+        metric = args.metric or ("roofline" if args.ceilings else _usual(db, trial))
+        if args.ceilings and metric != "roofline":
             raise UsageError("--ceilings needs --metric roofline")
-        if by == "roofline":
+        if metric == "roofline":
             if args.order or args.target is not None:
                 raise UsageError("--order and --target cannot be combined with --metric roofline")
+            if args.by != "routine":
+                raise UsageError("--by cannot be combined with --metric roofline: name a --metric")
             view = _by_roofline(db, trial, args)
         else:
-            view = _by_metric(db, trial, by, args)
+            view = _by_metric(db, trial, metric, args)
     terminal.show(view, form=args.form)
     return 0
 
@@ -93,11 +124,11 @@ def run(args: argparse.Namespace) -> int:
 # --- by a metric -------------------------------------------------------------
 
 
-def _by_metric(db: ProfileDB, trial: TrialRow, by: str, args: argparse.Namespace) -> View:
-    metric = metrics.resolve(db, trial.id, by)
+def _by_metric(db: ProfileDB, trial: TrialRow, name: str, args: argparse.Namespace) -> View:
+    metric = metrics.resolve(db, trial.id, name)
     order: Way = args.order or usual_order(metric.name)
     groups = chosen_groups(db, trial.id, metric.name, args.group)
-    found, wall, remark = program(db, trial.id, groups, metric.name)
+    found, wall, remark = program(db, trial.id, groups, metric.name, args.by)
     if not any(one.time_ns for one in found) and order != "value":
         if args.order:
             raise MissingMetric(f"trial {trial.id} has no time to rank by; use --order value")

@@ -185,8 +185,9 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     views.add_argument("--callers", metavar="ROUTINE", help="callers of a routine")
     views.add_argument("--callees", metavar="ROUTINE", help="routines that it calls")
     views.add_argument(
-        "--by", choices=WITHIN, metavar="DIMENSION", help="sums by " + ", ".join(WITHIN)
-    )
+        "--by", choices=WITHIN, metavar="DIMENSION",
+        help="sums by " + ", ".join(WITHIN) + "; with --kernels, of GPU work",
+    )  # fmt: skip
     views.add_argument("--events", action="store_true", help="user events, call path by call path")
     views.add_argument("--kernels", action="store_true", help="GPU kernels, and who launched them")
     views.add_argument("--list", "-l", action="store_true", help="the names of all routines")
@@ -240,7 +241,7 @@ def _check(args: argparse.Namespace) -> None:
     modes = {
         "--tree": args.tree,
         "--callers or --callees": args.callers is not None or args.callees is not None,
-        "--by": args.by is not None,
+        "--by": args.by is not None and not args.kernels,
         "--events": args.events,
         "--kernels": args.kernels,
         "--list": args.list,
@@ -438,7 +439,8 @@ class Asked:
 
     def _kernels(self, threads: Sequence[ThreadRow]) -> list[View]:
         places = [".".join(map(str, thread[:3])) for thread in threads]
-        launches = gpu_query.launched(self.db, self.trial_id, places)
+        by = self.args.by or "kernel"
+        launches = gpu_query.launched(self.db, self.trial_id, places, [by])
         tests = [selection.name_test(pattern) for pattern in self.args.filter]
         sorts: dict[str, kernels.SortKey] = {
             "calls": "launches",
@@ -446,12 +448,15 @@ class Asked:
             "exclusive-per-call": "mean",
             "name": "name",
         }
+        chosen = launches
+        if tests:
+            chosen = launches.of_kernels(lambda *name: any(test(*name) for test in tests))
         found = kernels.table(
-            gpu_query.kernels(launches),
+            gpu_query.kernels(chosen, "timer" if by == "kernel" else by),
             sort=sorts.get(self.args.sort, "time"),
             reverse=self.args.reverse,
             limit=self.limit,
-            meant=(lambda *name: any(test(*name) for test in tests)) if tests else None,
+            by=by,
         )
         if not found:
             raise TaupyError(

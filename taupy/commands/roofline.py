@@ -45,8 +45,10 @@ HELP = "compare kernels, routines and phases with the machine's limits"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trials", nargs="*", metavar="TRIAL", help="default: latest")
+    parser.add_argument("--of", dest="by", action=options.Renamed, choices=get_args(Of),
+                        help=argparse.SUPPRESS)  # fmt: skip
     parser.add_argument(
-        "--of",
+        "--by",
         choices=get_args(Of),
         help="what a point represents (default: kernel on a GPU, routine on a CPU); launch: "
         "similar launches of a kernel, by call path, or in Nsight Compute's files by "
@@ -231,9 +233,9 @@ def _size(text: str | None) -> tuple[float, float] | None:
 def _points(
     args: argparse.Namespace, work: Sequence[TrialWork], timing: TrialWork | None
 ) -> list[Point]:
-    of: Of = args.of or _usual(args, work)
+    of: Of = args.by or _usual(args, work)
     if args.inclusive and of != "routine":
-        raise UsageError("--inclusive needs --of routine; phases and programs are always inclusive")
+        raise UsageError("--inclusive needs --by routine; phases and programs are always inclusive")
     found: list[Point] = []
     statements = [stated.statement("flop", text) for text in args.flop]
     statements += [stated.statement("bytes", text) for text in args.bytes]
@@ -265,7 +267,7 @@ def _points(
 
 
 def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
-    """The default of --of for a trial."""
+    """The default of --by for a trial."""
     if args.sweep:
         phases = any(
             sweep.parameter_in(place.name, args.sweep) is not None

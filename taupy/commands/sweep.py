@@ -2,9 +2,9 @@
 
     taupy run --sweep batch_size=16,32,64 -- train.py {batch_size}
     taupy sweep                                      the last sweep
-    taupy sweep --over batch_size
-    taupy sweep --over threads --scaling strong --show all
-    taupy sweep --over batch_size meta.gpu=H200 --plot sweep.html
+    taupy sweep --by batch_size
+    taupy sweep --by threads --scaling strong --show all
+    taupy sweep --by batch_size meta.gpu=H200 --plot sweep.html
 
 The parameter is metadata of the trials, or `threads`, `nodes` or `gpus`, which are counted.
 Select trials as for `taupy trials`.
@@ -20,6 +20,7 @@ from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import METADATA
 from taupy.profiledb.sweeps import last_parameter
 from taupy.report.sweep import ACROSS, PARTS, Part, Sweep
 
@@ -28,9 +29,10 @@ HELP = "show the effect of a parameter over several trials"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("selector", nargs="*", metavar="TRIAL", help="which trials")
+    parser.add_argument("--over", dest="by", action=options.Renamed, help=argparse.SUPPRESS)
     parser.add_argument(
-        "--over",
-        metavar="NAME",
+        "--by",
+        metavar="DIMENSION",
         help="the parameter: a metadata name, or threads, nodes, gpus (default: the first one of "
         "the last `taupy run --sweep`)",
     )
@@ -89,10 +91,10 @@ def run(args: argparse.Namespace) -> int:
         if path.rpartition(".")[2].lower() not in ("png", "svg", "html"):
             raise UsageError(f"--plot takes a file ending in .png, .svg or .html, got {path!r}")
     with ProfileDB.open(options.database_path(args)) as db, terminal.busy("reading the trials"):
-        over = args.over or last_parameter(db)
+        over = args.by.removeprefix(METADATA) if args.by else last_parameter(db)
         if over is None:
             raise UsageError(
-                "name the parameter: taupy sweep --over NAME, with NAME a metadata name, or "
+                "name the parameter: taupy sweep --by NAME, with NAME a metadata name, or "
                 "threads, nodes, gpus (no trial comes from `taupy run --sweep`)"
             )
         sweep = Sweep(

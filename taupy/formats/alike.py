@@ -4,7 +4,7 @@ A file of single launches is kept as sums over groups: launches of one kernel wi
 configuration, with durations within a factor of two of each other, of which the same was
 counted. A kernel with one group hangs under `NO_OWNER`, as GPU work does whose launch nobody saw;
 of one with several each group has a call path of its own there, named for what its launches
-have in common. So sums over a kernel are what they were, and `taupy roofline --of launch` can
+have in common. So sums over a kernel are what they were, and `taupy roofline --by launch` can
 tell the groups apart.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from taupy.model.gpu import NO_OWNER
@@ -87,28 +88,34 @@ def table(
     sort: SortKey = "time",
     reverse: bool = False,
     limit: int | None = None,
-    meant: Callable[[str, str], bool] | None = None,
+    by: str = "kernel",
 ) -> list[View]:
     """One table per GPU: its kernels and copies with their share of its time.
 
     Args:
-        meant: predicate on a kernel's full and short name; None for all.
         limit: number of rows; the rest is summed as `-others-`.
+        by: the dimension that the rows are summed by.
     """
     views = []
     for place in sorted({(row.node, row.context) for row in rows}):
-        here = [row for row in rows if (row.node, row.context) == place]
-        chosen = [row for row in here if meant is None or meant(row.timer, row.short_name)]
+        chosen = [row for row in rows if (row.node, row.context) == place]
         chosen.sort(key=_ORDERS[sort], reverse=reverse)
-        if not chosen:
-            continue
         shown, rest = (chosen, []) if limit is None else (chosen[:limit], chosen[limit:])
         cells = [_kernel_cells(row) for row in shown]
         if rest:
             cells.append(_others(place, rest))
-        title = f"KERNELS OF NODE {place[0]}, CONTEXT {place[1]}"
-        views.append(View(title, _KERNEL_COLUMNS, cells, _notes(here)))
+        what = "KERNELS" if by == "kernel" else f"GPU WORK BY {by.upper()}"
+        title = f"{what} OF NODE {place[0]}, CONTEXT {place[1]}"
+        views.append(View(title, _columns(by), cells, _notes(chosen)))
     return views
+
+
+def _columns(by: str) -> list[Column]:
+    """The columns of a table by kernel, or by another dimension."""
+    return [
+        replace(column, heading=by.capitalize()) if column.name == "short_name" else column
+        for column in _KERNEL_COLUMNS
+    ]
 
 
 def _kernel_cells(row: KernelRow) -> list[Cell]:

@@ -213,10 +213,19 @@ WITHIN = ("file", "module", "group", "kernel", "node", "rank", "device", "kind",
 """What the values of one trial may be grouped by; calls of timers and call paths aside."""
 
 
+OF_TIMERS = tuple(name for name in WITHIN if DIMENSIONS[name].of == "timer")
+"""Those of them that tell routines apart."""
+
+OF_LAUNCHES = (*WITHIN, "routine", "configuration")
+"""What the launches of one trial may be grouped by; a routine is the nearest one above."""
+
+
 def written(name: str, label: Any) -> str:
     """A label of this dimension in a table."""
     if label is None:
         return "" if name == "group" else f"(no {name})"
+    if isinstance(label, Configuration):
+        return str(label)
     return ".".join(map(str, label[:3])) if isinstance(label, tuple) else str(label)
 
 

@@ -44,10 +44,18 @@ class Launched:
     Attributes:
         table: by `WHERE_LAUNCHED`, and by `routine`: the nearest one above the launch.
         above: the call paths of the launches.
+        whole: GPU -> time of all that ran there.
     """
 
     table: Table
     above: Ancestry
+    whole: dict[tuple[int, int], int]
+
+    def of_kernels(self, meant: Callable[[str, str], bool]) -> Launched:
+        """Those of kernels whose full and short names are meant."""
+        timers = enumerate(self.table.each("timer"))
+        rows = [row for row, timer in timers if meant(timer.timer, timer.short_name)]
+        return replace(self, table=self.table.taken(rows))
 
 
 WHERE_LAUNCHED = ("device", "thread", "timer", "callpath", "parent", "configuration")
@@ -64,7 +72,7 @@ def launched(
 
     Args:
         threads: streams, such as "0.1.0"; None for all.
-        more: further dimensions to sum by.
+        more: further dimensions to sum by; `routine` is always there.
 
     Raises:
         NoSuchTrial: there is no such trial.
@@ -72,7 +80,7 @@ def launched(
         UsageError: there is no such dimension.
     """
     db.trial(trial_id)
-    by = tuple(dict.fromkeys((*WHERE_LAUNCHED, *more)))
+    by = tuple(dict.fromkeys((*WHERE_LAUNCHED, *(name for name in more if name != "routine"))))
     table = values(db, Question((trial_id,), (), by, values=LAUNCHES))
     if not len(table):
         raise TaupyError(
@@ -84,7 +92,8 @@ def launched(
         places = [".".join(map(str, thread[:3])) for thread in table.each("thread")]
         table = table.taken([row for row, place in enumerate(places) if place in threads])
     above = Ancestry.of(db, table.labels["callpath"])
-    return Launched(_with_routines(table, above), above)
+    whole = dict(_times(table.by("device"), "device"))
+    return Launched(_with_routines(table, above), above, whole)
 
 
 def _with_routines(table: Table, above: Ancestry) -> Table:
@@ -120,16 +129,15 @@ def kernels(launches: Launched, by: str = "timer") -> list[KernelRow]:
     Args:
         by: another dimension to sum by.
     """
-    table = launches.table
+    table, whole = launches.table, launches.whole
     summed = table.by("device", by)
-    of_gpu = dict(_times(table.by("device"), "device"))
     routines = _largest(table, by, "routine")
     configurations = _largest(table, by, "configuration")
     rows = []
     for gpu, label, sums in zip(summed.each("device"), summed.each(by), _sums(summed), strict=True):
         timer = label if isinstance(label, TimerRow) else _named(by, label)
         (routine, number), (configuration, kinds) = routines[gpu, label], configurations[gpu, label]
-        percent = 100 * sums.time_ns / of_gpu[gpu] if of_gpu[gpu] else 0.0
+        percent = 100 * sums.time_ns / whole[gpu] if whole[gpu] else 0.0
         mean, stddev = spread(sums.calls - sums.untimed, sums.time_ns, sums.squares)
         rows.append(
             KernelRow._make((*gpu, timer.timer, timer.short_name, timer.groups, percent, *sums[:5],
@@ -191,8 +199,7 @@ def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
     spans: dict[tuple[int, int], _Spans] = {}
     for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
         spans.setdefault((node, context), _Spans()).add(kind == "kernel", start, end)
-    table = launches.table
-    whole: dict[tuple[int, int], int] = dict(_times(table.by("device"), "device"))
+    table, whole = launches.table, launches.whole
     of_kernels = _time_of(table, "timer", lambda timer: "GPU_KERNEL" in timer.groups.split("|"))
     without_owner = _time_of(table, "routine", lambda routine: routine == NO_OWNER)
     return [

@@ -5,7 +5,8 @@ Queries the database; `analysis/candidates.py` ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from taupy.analysis import candidates
@@ -14,14 +15,19 @@ from taupy.catalog.ratios import RATIOS
 from taupy.errors import MissingMetric, TaupyError, UsageError
 from taupy.model.answer import Answer
 from taupy.model.gpu import NO_OWNER
+from taupy.model.rows import TimerRow
 from taupy.profiledb import gpu_query, metrics
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import OF_TIMERS, following
 
 USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
 """Ratios to rank by; the first one in the trial is the default."""
 
 _EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
              "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
+DIMENSIONS = ("routine", *OF_TIMERS)
+"""What candidates may be."""
+
 _NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC"}
 _KERNELS = "GPU_KERNEL"
 
@@ -78,12 +84,17 @@ def chosen_groups(db: ProfileDB, trial_id: int, metric: str, asked: Sequence[str
 
 
 def program(
-    db: ProfileDB, trial_id: int, groups: Sequence[str], ranking: str | None = None
+    db: ProfileDB,
+    trial_id: int,
+    groups: Sequence[str],
+    ranking: str | None = None,
+    by: str = "routine",
 ) -> Program:
     """The routines of these groups (none: all code) with their evidence.
 
     Args:
         ranking: the metric to rank by, if any.
+        by: one of `DIMENSIONS`: what stands for a routine, such as its file.
 
     Raises:
         TaupyError: no routine of these groups has the metric to rank by.
@@ -102,8 +113,13 @@ def program(
         if name != ranking and (answer := _if_there(db, trial_id, name)) is not None:
             evidence[name] = _of_groups(answer, groups)
     of_groups = None if times is None else _of_groups(times, groups)
+    if by != "routine":
+        names = following(db, trial_id, by)[1]
+        of_groups = None if of_groups is None else _named(of_groups, names)
+        values = None if values is None else _named(values, names)
+        evidence = {name: _named(answer, names) for name, answer in evidence.items()}
     routines = candidates.routines(of_groups, values, evidence)
-    if [*groups] == [_KERNELS]:
+    if [*groups] == [_KERNELS] and by == "routine":
         _add_launches(db, trial_id, routines)
     return Program(routines, *_wall(times))
 
@@ -129,6 +145,16 @@ def _of_groups(answer: Answer, groups: Sequence[str]) -> Answer:
         if own & set(groups) if groups else not own & _NOT_CODE:
             rows.append(row)
     return answer.taken(rows)
+
+
+def _named(answer: Answer, names: Mapping[TimerRow, Sequence[str]]) -> Answer:
+    """Each timer under other names; one with several counts under each."""
+    pairs = [(row, name) for row, timer in enumerate(answer.timers) for name in names[timer]]
+    numbers = {name: code for code, name in enumerate(dict.fromkeys(name for _, name in pairs))}
+    table = answer.taken([row for row, _ in pairs]).table
+    codes = {**table.codes, "timer": [numbers[name] for _, name in pairs]}
+    labels = {**table.labels, "timer": [TimerRow(name, name, None, None, "") for name in numbers]}
+    return replace(answer, table=replace(table, codes=codes, labels=labels))
 
 
 def _wall(times: Answer | None) -> tuple[float, str]:

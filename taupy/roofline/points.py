@@ -171,9 +171,9 @@ def _covered_point(point: Point, covered: float | None) -> Point:
 def _missing(work: TrialWork, of: Of) -> MissingMetric:
     remedy = _remedy(work)
     if has_host_work(work) and of == "phase":
-        remedy = "mark phases with taupy.phase(NAME), or use --of routine"
+        remedy = "mark phases with taupy.phase(NAME), or use --by routine"
     elif has_host_work(work) and of in ("kernel", "launch"):
-        remedy = "its work was done on the CPU: use --of routine or --of program"
+        remedy = "its work was done on the CPU: use --by routine or --by program"
     elif not work.gpus and not _imported(work):
         remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
     there = ", ".join(work.metrics) or "none"

@@ -51,6 +51,23 @@ def test_one_kernel_with_its_launch_sites(database):
     assert view["notes"] == ["void gemm<float, 128>(float*, int)"]
 
 
+def test_launches_are_summed_by_any_dimension(database):
+    """gemm 5000 ns of 10 launches, relu 800 of 10, copies 2000 of 10."""
+    done = taupy(database, "kernel", "--trial", "1", "--by", "group", "--json")
+    (view,) = json.loads(done.stdout)
+    rows = {row["kernel"]: (row["launches"], row["time_ns"]) for row in view["rows"]}
+    assert rows == {"GPU_KERNEL": (20, 5800), "GPU_COPY": (10, 2000)}
+    done = taupy(database, "kernel", "gemm", "--trial", "1", "--by", "configuration", "--json")
+    (view,) = json.loads(done.stdout)
+    assert [(row["short_name"], row["time_ns"], round(row["percent"], 1)) for row in view["rows"]] \
+        == [
+            ("128x1x1 blocks of 256x1x1 threads, 64 registers, 49152 B shared", 4400, 56.4),
+            ("64x1x1 blocks of 256x1x1 threads, 64 registers, 49152 B shared", 600, 7.7),
+        ]  # fmt: skip
+    done = taupy(database, "pprof", "1", "--kernels", "--by", "module")
+    assert done.stdout.startswith("GPU WORK BY MODULE OF NODE 0, CONTEXT 1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

@@ -154,6 +154,24 @@ def test_several_charts_get_names_of_their_own(folder, capsys):
     }
 
 
+@pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [
+        (("roofline", "1", "--csv"), ("--of", "launch"), ("--by", "launch")),
+        (("sweep", "--csv", "sweep"), ("--over", "batch"), ("--by", "batch")),
+        (("sweep", "--csv", "sweep"), ("--over", "batch"), ("--by", "meta.batch")),
+    ],
+)
+def test_old_spellings_work_and_say_the_new_one(folder, capsys, command, old, new):
+    assert main([*command, *new]) == 0
+    wanted = capsys.readouterr()
+    assert wanted.out.count("\n") > 1
+    assert main([*command, *old]) == 0
+    told = capsys.readouterr()
+    assert told.out == wanted.out
+    assert told.err.splitlines()[0] == f"taupy: {old[0]} is now --by"
+
+
 def test_a_sweep_draws_a_trajectory_of_programs(folder, capsys):
     words = ("5", "6", "7", "--sweep", "batch", "--series", "framework", "-o", "s.json")
     taupy(capsys, *words, "--chart", "combined")
@@ -203,7 +221,7 @@ def test_tensor_flop_come_back_through_nsights_form(folder, capsys, precision):
     ("words", "code", "said"),
     [
         (("4",), 1, "without hardware counters: taupy run -m taupy.count SCRIPT"),
-        (("4", "--of", "kernel"), 1, "taupy run --metrics roofline SCRIPT"),
+        (("4", "--by", "kernel"), 1, "taupy run --metrics roofline SCRIPT"),
         (
             ("1", "-o", "roof.gif"),
             2,
@@ -220,7 +238,7 @@ def test_tensor_flop_come_back_through_nsights_form(folder, capsys, precision):
         (("99",), 1, "no trial matches '99'"),
         (("3", "--also", "datasheet"), 2, "no datasheet ceilings known for AMD EPYC"),
         (("1", "--timing", "4"), 2, "a run of the same program"),
-        (("1", "3"), 1, "use --of routine or --of program"),
+        (("1", "3"), 1, "use --by routine or --by program"),
     ],
 )
 def test_errors_say_what_is_there_and_what_to_do(folder, capsys, words, code, said):

@@ -161,7 +161,7 @@ def test_the_slips_are_as_the_readme_says():
 def test_a_gpu_is_found_by_its_name(database):
     rows = taupy(database, "trials", "gpu=P100")
     assert len(rows) == 8
-    rows = taupy(database, "sweep", "--over", "GPU Name", "VGG/Torch", "--show", "totals")
+    rows = taupy(database, "sweep", "--by", "GPU Name", "VGG/Torch", "--show", "totals")
     assert [(row["value"], row["median_ns"]) for row in rows] == [
         ("K80", 14956690750),
         ("M40", 5059248250),

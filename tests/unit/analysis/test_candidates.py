@@ -221,4 +221,21 @@ def test_the_old_spelling_works_and_says_the_new_one(database, capsys):
     assert main(["candidates", "--json", "--by", "flop_rate"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out) == new
-    assert told.err == "taupy: --by is now --metric\n"
+    assert told.err == (
+        "taupy: --by takes a dimension (routine, file, module, group, kernel); "
+        "a metric is now --metric\n"
+    )
+
+
+def test_candidates_are_files_or_groups_where_these_are_asked_for(database, capsys):
+    """Times and values are summed first; of a ratio the formula is applied to the sums."""
+    by_routine = shown(capsys, "--metric", "time", "--group", "GPU_KERNEL")
+    (one,) = shown(capsys, "--metric", "time", "--group", "GPU_KERNEL", "--by", "group")["rows"]
+    assert one["timer"] == "GPU_KERNEL"
+    assert one["time_ns"] == sum(row["time_ns"] for row in by_routine["rows"])
+
+
+def test_a_dimension_does_not_go_with_roofs(database, refused):
+    assert "--by cannot be combined with --metric roofline" in refused(
+        "--metric", "roofline", "--by", "file", code=2
+    )
