@@ -114,8 +114,9 @@ EXTENSIONS = [
     native(
         "cupti_python",
         [
-            *("cupti_python.c", "cupti_calls.c", "cupti_interest.c", "engine_host.c"),
-            *("append.c", "native_ranges.c", "gpu_part.c", "part.c"),
+            *("cupti_python.c", "append.c", "collector.c", "cupti_calls.c", "cupti_interest.c"),
+            *("cupti_sums.c", "engine_host.c", "gpu_names.c", "gpu_part.c", "gpu_trace.c"),
+            *("native_ranges.c", "part.c"),
         ],
         "-fvisibility=hidden",
     ),

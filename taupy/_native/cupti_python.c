@@ -9,7 +9,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include "clock.h"
-#include "cupti_calls.h"
+#include "collector.h"
 #include "cupti_interest.h"
 #include "cupti_records.h"
 #include "engine_host.h"
@@ -22,14 +22,9 @@
 #define EXPORT __attribute__((visibility("default")))
 #define START "collectors/cupti_python_start.py"
 #define BUFFER_BYTES (2u << 20)
-#define TABLES_AT_MOST 24
 
 static int begun; /* once a process; -1: in a forked child of one that had begun */
 static GpuHost *host;
-static GpuCounters counters;
-static CallTable tables[TABLES_AT_MOST]; /* the last is the newest */
-static int table_count;
-static uint64_t buffers;
 static PyObject *put_records, *end_function, *snapshot_function, *start_thread, *work_function;
 static __thread const char *snapshot_path;
 static __thread int snapshot_result;
@@ -78,8 +73,9 @@ static PyObject *on_records(PyObject *module, PyObject *records)
 {
     (void)module;
     if (begun == 1) {
-        counters.told = __atomic_load_n(&counters.launches, __ATOMIC_RELAXED);
-        buffers++;
+        GpuCounters *counters = collector.sums.counters;
+        counters->told = __atomic_load_n(&counters->launches, __ATOMIC_RELAXED);
+        counters->buffers++;
         Py_XDECREF(PyObject_CallOneArg(put_records, records));
         PyErr_Clear();
     }
@@ -102,16 +98,6 @@ static void begin_worker(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static int add_table(uint64_t size)
-{
-    GpuCall *memory = table_count < TABLES_AT_MOST ? calloc(size, sizeof *memory) : NULL;
-    if (memory == NULL)
-        return -1;
-    tables[table_count] = (CallTable){.mask = size - 1, .calls = memory};
-    __atomic_store_n(&calls.table, &tables[table_count++], __ATOMIC_RELEASE);
-    return 0;
-}
-
 /* () -> what the engine wants, as a dict; None: it wants nothing */
 static PyObject *prepare(PyObject *module, PyObject *unused)
 {
@@ -119,14 +105,10 @@ static PyObject *prepare(PyObject *module, PyObject *unused)
     if ((host = engine_host()) == NULL)
         Py_RETURN_NONE;
     host->tried = 1;
-    clock_choose();
-    uint64_t *ring = calls_ring();
-    calls.threads = calloc(GPU_THREADS_AT_MOST, sizeof *calls.threads);
-    if (ring == NULL || calls.threads == NULL || add_table(FIRST_TABLE) != 0)
+    collector.host = calls.host = host;
+    if (collector_begin_sums(host->run_folder) != 0)
         return PyErr_NoMemory();
-    calls.ring = ring;
-    calls.host = host;
-    calls.counters = &counters;
+    collector.part->start_ticks = host->part_start();
     calls.begin_worker = begin_worker;
     calls.begin_unified_memory = begin_unified_memory;
     PyObject *libraries = PyList_New(0);
@@ -136,12 +118,12 @@ static PyObject *prepare(PyObject *module, PyObject *unused)
             Py_CLEAR(libraries);
         Py_XDECREF(item);
     }
-    return Py_BuildValue("{sysNsOsIsI}", "run_folder", host->run_folder, "libraries", libraries,
-                         "trace", host->trace ? Py_True : Py_False, "flush_ms", host->flush_ms,
-                         "end_ms", host->end_ms);
+    return Py_BuildValue("{sNsOsIsI}", "libraries", libraries, "trace",
+                         host->trace ? Py_True : Py_False, "flush_ms", host->flush_ms, "end_ms",
+                         host->end_ms);
 }
 
-/* (domain, name) -> 0: of no interest; it starts work: & 2 */
+/* (domain, id, name) -> 0: of no interest; it starts work: & 2. The part has its name then. */
 static PyObject *interest(PyObject *module, PyObject *args)
 {
     int domain, id, found;
@@ -152,6 +134,8 @@ static PyObject *interest(PyObject *module, PyObject *args)
     found = interest_in(domain, name);
     if (domain > 0 && domain < 3 && id > 0 && id < IDS_AT_MOST)
         calls.interest[domain][id] = (uint8_t)found;
+    if (found)
+        gpu_part_text(collector.part, GPU_CALL_NAME, (uint64_t)domain << 12 | (uint32_t)id, name);
     return PyLong_FromLong(found);
 }
 
@@ -232,6 +216,7 @@ static PyObject *connect_host(PyObject *module, PyObject *args)
     host->end = python_end;
     host->snapshot = python_snapshot;
     host->forked = python_forked;
+    collector.sums.counters->state = GPU_RUNNING;
     calls.closed = 0;
     Py_RETURN_NONE;
 }
@@ -251,45 +236,88 @@ static PyObject *be_ours(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* (correlation id) -> address of the call path, 0: it has none; None: nobody saw the launch */
-static PyObject *node_of(PyObject *module, PyObject *correlation)
+/* (list of records): into the sums. Each object holds a record as CUPTI has written it. */
+static PyObject *add(PyObject *module, PyObject *records)
 {
     (void)module;
-    int known;
-    uint64_t node = calls_node((uint32_t)PyLong_AsUnsignedLongMask(correlation), &known);
-    if (!known)
-        Py_RETURN_NONE;
-    return PyLong_FromUnsignedLongLong(node);
-}
-
-/* A larger table, where the newest is half full. */
-static PyObject *make_room(PyObject *module, PyObject *unused)
-{
-    (void)module, (void)unused;
-    if (__atomic_load_n(&calls.table->used, __ATOMIC_RELAXED) * 2 > calls.table->mask)
-        add_table((calls.table->mask + 1) * 2);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(records); i++) {
+        PyObject *place = PyObject_GetAttrString(PyList_GET_ITEM(records, i), "ptr");
+        const void *record = place != NULL ? PyLong_AsVoidPtr(place) : NULL;
+        Py_XDECREF(place);
+        if (record == NULL)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "a record at 0");
+        sums_add(&collector.sums, record, calls_node);
+    }
     Py_RETURN_NONE;
 }
 
-static PyObject *bytes_of(const void *memory, size_t size)
+/* (name, value): a fact or a problem */
+static PyObject *note(PyObject *module, PyObject *args)
 {
-    return PyBytes_FromStringAndSize(memory, (Py_ssize_t)size);
+    const char *name, *value;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &name, &value))
+        return NULL;
+    gpu_part_note(collector.part, name, value);
+    Py_RETURN_NONE;
 }
 
-/* What callbacks have counted so far, in the layouts of gpu_part.h */
-static PyObject *counted(PyObject *module, PyObject *unused)
+/* (step, CUPTI's answer, text): it cannot begin */
+static PyObject *problem(PyObject *module, PyObject *args)
+{
+    const char *step, *text;
+    int code;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sis", &step, &code, &text))
+        return NULL;
+    collector_problem(step, code, text);
+    Py_RETURN_NONE;
+}
+
+/* (records that CUPTI dropped): what has been summed up stands in the files; a larger table of
+ * calls, where the newest is half full */
+static PyObject *keep(PyObject *module, PyObject *dropped)
+{
+    (void)module;
+    GpuCounters *counters = collector.sums.counters;
+    counters->dropped += PyLong_AsUnsignedLongMask(dropped);
+    if (__atomic_load_n(&calls.table->used, __ATOMIC_RELAXED) * 2 > calls.table->mask) {
+        CallTable *larger = collector_call_table((calls.table->mask + 1) * 2);
+        if (larger != NULL)
+            __atomic_store_n(&calls.table, larger, __ATOMIC_RELEASE);
+    }
+    collector.part->start_ticks = host->part_start();
+    counters->realtime_end = clock_ns(CLOCK_REALTIME);
+    counters->monotonic_end = clock_ns(CLOCK_MONOTONIC);
+    trace_flush(&collector.sums.trace);
+    Py_RETURN_NONE;
+}
+
+/* (path) -> was the part copied there, as it stands? */
+static PyObject *copy(PyObject *module, PyObject *path)
+{
+    (void)module;
+    if (!PyBytes_Check(path))
+        return PyErr_Format(PyExc_TypeError, "a path in bytes");
+    return PyBool_FromLong(part_copy(collector.part, PyBytes_AS_STRING(path), PART_SNAPSHOT) == 0);
+}
+
+/* (was it too late?): nothing follows */
+static PyObject *finish_part(PyObject *module, PyObject *late)
+{
+    (void)module;
+    collector.sums.counters->flush_timed_out = (uint64_t)PyObject_IsTrue(late);
+    if (collector.sums.counters->state == GPU_RUNNING)
+        collector.sums.counters->state = GPU_ENDED;
+    collector.part->state = PART_ENDED;
+    part_save(collector.part);
+    Py_RETURN_NONE;
+}
+
+/* () -> (launches so far, has the worker begun, contexts) */
+static PyObject *progress(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    PyObject *all = PyList_New(0);
-    for (int i = 0; all != NULL && i < table_count; i++) {
-        PyObject *one = bytes_of(tables[i].calls, (tables[i].mask + 1) * sizeof(GpuCall));
-        if (one == NULL || PyList_Append(all, one) != 0)
-            Py_CLEAR(all);
-        Py_XDECREF(one);
-    }
-    PyObject *threads = calls.thread_count
-                            ? bytes_of(calls.threads, GPU_THREADS_AT_MOST * sizeof *calls.threads)
-                            : bytes_of("", 0);
     PyObject *contexts = PyList_New(0);
     for (size_t i = 0; contexts != NULL && i < sizeof calls.contexts / sizeof *calls.contexts; i++) {
         void *context = __atomic_load_n(&calls.contexts[i], __ATOMIC_ACQUIRE);
@@ -298,10 +326,7 @@ static PyObject *counted(PyObject *module, PyObject *unused)
             PyList_Append(contexts, one);
         Py_XDECREF(one);
     }
-    return Py_BuildValue("{sNsNsNsisKsKsKsKsK}", "calls", all, "threads", threads, "contexts",
-                         contexts, "worker", calls.worker_begun, "launches", counters.launches, "calls_lost", counters.calls_lost,
-                         "told", counters.told, "buffers", buffers, "start_ticks",
-                         host->part_start());
+    return Py_BuildValue("KiN", collector.sums.counters->launches, calls.worker_begun, contexts);
 }
 
 static PyMethodDef methods[] = {
@@ -313,9 +338,13 @@ static PyMethodDef methods[] = {
     {"connect", connect_host, METH_VARARGS, NULL},
     {"close", close_calls, METH_NOARGS, NULL},
     {"be_ours", be_ours, METH_NOARGS, NULL},
-    {"node_of", node_of, METH_O, NULL},
-    {"make_room", make_room, METH_NOARGS, NULL},
-    {"counted", counted, METH_NOARGS, NULL},
+    {"add", add, METH_O, NULL},
+    {"note", note, METH_VARARGS, NULL},
+    {"problem", problem, METH_VARARGS, NULL},
+    {"keep", keep, METH_O, NULL},
+    {"copy", copy, METH_O, NULL},
+    {"finish", finish_part, METH_O, NULL},
+    {"progress", progress, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,14 +1,14 @@
 """The debugging GPU collector: CUPTI driven by NVIDIA's cupti-python, inside the program.
 
 `taupy run --cupti-backend python` has it in place of the native collector, so that one can be
-held against the other when a number looks wrong: here cupti-python subscribes, decodes the
-records and hands them over, and they are summed up in Python; the GPU part that comes of it is
-read by the same code. It is slower (microseconds for a call of the API and for a record, under
-the GIL) and imports cupti-python and what that needs into the program.
+held against the other when a number looks wrong: here cupti-python subscribes, enables, flushes
+and hands over CUPTI's records. It is slower (microseconds for a call of the API, under the GIL)
+and imports cupti-python and what that needs into the program.
 
 CUPTI's callbacks are functions of `_native/cupti_python.c`: they note call paths as the native
-collector does, and pass records on to a thread of ours. That thread calls no Python routines of
-others, since those would be recorded as the program's.
+collector does, and pass records on to a thread of ours, which has them summed up by the native
+collector's code. That thread calls no Python routines of others, since those would be recorded as
+the program's.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ import atexit
 import contextlib
 import ctypes
 import importlib.metadata
-import os
 import posix
 import sys
-import time
 from typing import Any
 
 from taupy.collectors import cupti_python_host
-from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
-from taupy.collectors.cupti_python_sums import (
-    DEVICE,
+from taupy.collectors.gpu_layout import (
+    DEVICE_RECORD,
+    DRIVER,
+    KERNEL,
     MEMCPY,
     MEMCPY_PEER,
+    MEMORY,
     MEMORY_POOL,
     MEMSET,
+    RUNTIME,
     UNIFIED_MEMORY,
-    Sums,
 )
-from taupy.collectors.gpu_layout import DRIVER, ENDED, FAILED, KERNEL, MEMORY, RUNNING, RUNTIME
 
 PACKAGE = "cupti-python"
 DRIVER_DOMAIN, RUNTIME_DOMAIN, RESOURCE_DOMAIN = 1, 2, 3
@@ -44,7 +43,7 @@ CONTEXT_CREATED, CONTEXT_DESTROY = 1, 2
 IDS_AT_MOST, MISSING_AT_MOST = 4096, 64
 
 _KINDS = (  # kind, indispensable, with a trace only
-    (DEVICE, False, False),
+    (DEVICE_RECORD, False, False),
     (KERNEL, True, False),
     (MEMCPY, True, False),
     (MEMSET, True, False),
@@ -66,7 +65,7 @@ def begin(engine: Any, native: Any) -> None:
     wanted = native.prepare()
     if wanted is None:
         return
-    collector = Collector(engine, native, wanted)
+    collector = Collector(native, wanted)
     try:
         collector.begin()
     except Refused as refused:
@@ -98,32 +97,22 @@ class Collector:
     """The recording of one process.
 
     Args:
-        engine, native: as of `begin`.
-        wanted: what the engine wants: run_folder (bytes), libraries, trace, flush_ms, end_ms.
+        native: as of `begin`.
+        wanted: what the engine wants: libraries, trace, flush_ms, end_ms.
     """
 
-    def __init__(self, engine: Any, native: Any, wanted: dict[str, Any]) -> None:
-        self.engine = engine
+    def __init__(self, native: Any, wanted: dict[str, Any]) -> None:
         self.native = native
         self.wanted = wanted
         self.pid = posix.getpid()
-        self.start_times = time.time_ns(), time.monotonic_ns()
-        self.notes: dict[str, str] = {}
-        self.sums = Sums(native.node_of, wanted["trace"])
-        self.call_names: dict[tuple[int, int], str] = {}
-        self.dropped = self.timed_out = 0
-        self.state = RUNNING
+        self.missing: dict[str, None] = {}
         self.closed = False
-        self.worker = 0  # its identity for the system, once it runs
         self.asked: Any = _queue.SimpleQueue()  # lists of records, snapshots; 0 or 1: the end
         self.answered = _thread.allocate_lock()
         self.answered.acquire()
         self.kinds: list[int] = []
         self.cupti: Any = None
         self.subscriber = 0
-        name = f"{self.pid}-{engine.read_clock()[0]:x}.gpu"
-        self.path: bytes = os.path.join(wanted["run_folder"], name.encode())
-        self.trace = TraceWriter(self.path + b"trace") if wanted["trace"] else None
 
     # ------------------------------------------------------------- the beginning
 
@@ -134,7 +123,8 @@ class Collector:
             Refused: it cannot be.
         """
         self.driver = cupti_python_host.Driver()
-        self.notes["driver.cuda"] = str(self.driver.version)
+        note = self.native.note
+        note("driver.cuda", str(self.driver.version))
         try:
             version = importlib.metadata.version(PACKAGE)
         except importlib.metadata.PackageNotFoundError as problem:
@@ -142,7 +132,8 @@ class Collector:
         library = cupti_python_host.Library(
             self.wanted["libraries"], int(version.split(".")[0]), self.driver.version
         )
-        self.notes |= {"cupti.library": library.path, "cupti.version": str(library.version)}
+        note("cupti.library", library.path)
+        note("cupti.version", str(library.version))
         if library.problem:
             raise Refused("open", library.problem)
         before = len(sys.modules)
@@ -151,12 +142,13 @@ class Collector:
         except Exception as problem:
             raise Refused("import", problem) from None
         self.cupti = cupti
-        self.notes["backend"] = (
+        note(
+            "backend",
             f"GPU work was recorded by {PACKAGE} {version} (--cupti-backend python), a debugging "
             f"aid: slower than the native collector; {len(sys.modules) - before} modules were "
-            "imported into the program for it"
+            "imported into the program for it",
         )
-        self._check_library(version)
+        self._check_library(version, library.path)
         step = "subscribe"
         try:
             self.subscriber = cupti.subscribe(self.native.on_call, None)
@@ -170,17 +162,14 @@ class Collector:
                 cupti.unsubscribe(self.subscriber)
             raise Refused(step, problem) from None
 
-    def _check_library(self, version: str) -> None:
+    def _check_library(self, version: str, path: str) -> None:
         """Older versions of the package open their wheel's libcupti, whatever is there."""
         with contextlib.suppress(Exception):
             self.cupti.get_callback_name(RUNTIME_DOMAIN, 1)  # it opens one with its first call
         paths = cupti_python_host.all_mapped("libcupti.so")
         if len(paths) > 1:
-            others = " and ".join(path for path in paths if path != self.notes["cupti.library"])
-            raise Refused(
-                "open",
-                f"{PACKAGE} {version} has loaded {others} beside {self.notes['cupti.library']}",
-            )
+            others = " and ".join(other for other in paths if other != path)
+            raise Refused("open", f"{PACKAGE} {version} has loaded {others} beside {path}")
 
     def _choose_callbacks(self) -> None:
         cupti = self.cupti
@@ -196,7 +185,6 @@ class Collector:
                     continue
                 missing = 0
                 if self.native.interest(domain, number, name):
-                    self.call_names[domain, number] = name
                     cupti.enable_callback(1, self.subscriber, domain, number)
         for number in (CONTEXT_CREATED, CONTEXT_DESTROY):
             cupti.enable_callback(1, self.subscriber, RESOURCE_DOMAIN, number)
@@ -226,57 +214,47 @@ class Collector:
             return  # a device without unified memory
 
     def _note_missing(self, text: str) -> None:
-        known = self.notes.get("records.missing", "")
-        if text not in known:
-            self.notes["records.missing"] = f"{known}; {text}" if known else text
+        if text not in self.missing:
+            self.missing[text] = None
+            self.native.note("records.missing", text)
 
     def fail(self, refused: Refused) -> None:
         """The part says why nothing was recorded."""
-        self.notes |= {
-            "error.step": refused.step,
-            "error.code": str(refused.code),
-            "error.text": refused.text,
-        }
-        self.state = FAILED
-        self.write()
+        self.native.problem(refused.step, refused.code, refused.text)
+        self.native.finish(False)
 
     # ------------------------------------------------------------- the worker
 
     def work(self) -> None:
         """The thread that sums up, begun with the first call of CUDA's API."""
-        self.worker = _thread.get_native_id()
         self.native.be_ours()
+        self.native.note("backend.threads", str(_thread.get_native_id()))
         pause_s = (self.wanted["flush_ms"] or 1000) / 1000
-        written, seen = time.monotonic(), 0
+        seen = 0
         while True:
             try:
                 asked = self.asked.get(True, pause_s)
             except _queue.Empty:
-                launches = self.native.counted()["launches"]
+                launches = self.native.progress()[0]
                 if launches != seen:  # what is complete goes to the file: it outlives a kill
                     seen = launches
                     self._flush(0)
-                    self._drain()
-                    self.write()
                 continue
             if isinstance(asked, list):
                 self._add(asked)
-                if time.monotonic() - written > pause_s:
-                    self.write()
-                    written = time.monotonic()
+                self.native.keep(0)
                 continue
             if isinstance(asked, tuple):
                 self._copy(*asked)
                 continue
-            for context in self.native.counted()["contexts"]:
+            for context in self.native.progress()[2]:
                 self.driver.synchronize(context)
             for forced in (0, 1):
                 self._flush(forced)
-                self._drain()
             if asked:
                 self._leave_cupti()
                 self._drain()
-            self.write()
+                self.native.keep(0)
             self.answered.release()
             if asked:
                 return
@@ -299,27 +277,25 @@ class Collector:
     def _copy(self, path: bytes, done: Any, late: list[bool]) -> None:
         """The part as it stands, for a snapshot: what is complete on the GPUs."""
         self._flush(0)
-        self._drain()
-        if not late and self.write(path):
+        if not late and self.native.copy(path):
             done.release()
 
     def _add(self, records: list[Any]) -> None:
         try:
-            add = self.sums.add
-            for record in records:
-                add(record)
+            self.native.add(records)
         except Exception as problem:
             self._note_missing(f"records ({type(problem).__name__}: {problem})")
 
     def _flush(self, forced: int) -> None:
+        """Have complete records handed over, and take them in."""
         dropped = ctypes.c_size_t()
         try:
             self.cupti.activity_flush_all(forced)
             self.cupti.activity_get_num_dropped_records(0, 0, ctypes.addressof(dropped))
         except Exception as problem:
             self._note_missing(f"flush: {problem}")
-        self.dropped += dropped.value
-        self.native.make_room()
+        self._drain()
+        self.native.keep(dropped.value)
 
     def _leave_cupti(self) -> None:
         """Nothing of CUPTI's is to call Python when Python has ended."""
@@ -337,15 +313,14 @@ class Collector:
         """Deliver what is under way; `last`: and nothing follows. Waits for the GPUs."""
         if self.closed or self.pid != posix.getpid():
             return
-        if self.native.counted()["worker"]:
+        late = False
+        if self.native.progress()[1]:
             self.asked.put(1 if last else 0)
-            if not self.answered.acquire(True, max(self.wanted["end_ms"], 1) / 1000):
-                self.timed_out = last = 1  # not again
-        if last:
+            late = not self.answered.acquire(True, max(self.wanted["end_ms"], 1) / 1000)
+        if last or late:  # once late, not again
             self.native.close()
             self.closed = True
-            self.state = ENDED
-            self.write()
+            self.native.finish(late)
 
     def snapshot(self, path: bytes) -> bool:
         """Copy the part into a file; False if that could not be done in time."""
@@ -363,32 +338,3 @@ class Collector:
     def forked(self) -> None:
         """In a forked child, which cannot use its parent's CUDA."""
         self.closed = True
-
-    def write(self, path: bytes = b"") -> bool:
-        """The part as it stands, into its file or, for a snapshot, into another."""
-        counted = self.native.counted()
-        part = PartWriter(self.pid, counted["start_ticks"])
-        own = {
-            "state": self.state,
-            "dropped": self.dropped,
-            "flush_timed_out": self.timed_out,
-            "trace_lost": self.trace.lost if self.trace is not None else 0,
-            "realtime_start": self.start_times[0],
-            "monotonic_start": self.start_times[1],
-            "realtime_end": time.time_ns(),
-            "monotonic_end": time.monotonic_ns(),
-        }
-        part.counters({**counted, **self.sums.counters, **own})
-        part.notes({**self.notes, "backend.threads": str(self.worker or "")})
-        part.call_names(self.call_names)
-        for table in counted["calls"]:
-            part.calls(table)
-        part.threads(counted["threads"])
-        for device in self.sums.devices.copy():
-            part.device(device)
-        part.live(self.sums.live())
-        part.work(self.sums.work())
-        part.names(self.sums.names.copy())
-        if self.trace is not None and not path:
-            self.trace.write(self.sums.take_spans())
-        return part.write(path or self.path)

@@ -1,7 +1,6 @@
 """The layout of a GPU part (`_native/gpu_part.h`), described once for all Python that needs it.
 
-The debugging collector writes such a part inside the measured process (`cupti_python_part.py`), and
-`record/gpu_part.py` reads them.
+`record/gpu_part.py` reads such parts.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from taupy.state.container import Layout
 
 MEMCPY, MEMSET, DRIVER, RUNTIME, KERNEL = 1, 2, 4, 5, 10
 MEMCPY_PEER, UNIFIED_MEMORY, SYNCHRONIZATION, MEMORY = 22, 25, 38, 49
+DEVICE_RECORD, MEMORY_POOL = 8, 50
 IN_GRAPH, FOLDED = 1, 2
 STARTING, RUNNING, FAILED, ENDED = 0, 1, 2, 3
 

@@ -163,21 +163,6 @@ def header(name: str, data: bytes, layout: Layout) -> Header:
     return found
 
 
-def packed_header(layout: Layout, size: int, *, used: int, pid: int, start_ticks: int) -> bytes:
-    """The header of a container of one chunk, `size` bytes with its table, for who writes one."""
-    known = {
-        "version": layout.version,
-        "header_size": size,
-        "chunk_count": 1,
-        "used": used,
-        "mapped": used,
-        "pid": pid,
-        "start_ticks": start_ticks,
-    }  # no Python code of others runs: this may be within the measured process
-    fields = [known.get(name, 0) for name in Header._fields[1:]]
-    return _HEADER.pack(layout.magic, *fields).ljust(size, b"\0")
-
-
 def read(name: str, data: bytes, layout: Layout) -> Container | None:
     """The blocks of a container; None if nothing was written into it.
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from random import Random
 
 from taupy.collectors import gpu_layout
-from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
 from taupy.collectors.gpu_layout import DeviceFacts
 from taupy.errors import DatabaseError, TaupyError
 from taupy.model.invariants import check
@@ -32,6 +31,7 @@ from taupy.profiledb.reader import read_profile
 from taupy.session import import_rescue
 from taupy.state import values
 from tests.fuzz.mutations import mutated
+from tests.gpu_parts import PartWriter, TraceWriter
 
 PATIENCE_SECONDS = 10
 

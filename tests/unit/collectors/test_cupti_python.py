@@ -2,8 +2,8 @@
 
 Where NVIDIA's package is installed, the same programs run with both collectors, on the driver
 and the CUPTI of our own making, and must give the same kernels, times and call paths; its enums
-are held against our constants. Elsewhere records of our own stand in for its, at the seam where
-it hands them over.
+are held against our constants. That its objects hold CUPTI's records as CUPTI writes them, these
+trials show.
 """
 
 from __future__ import annotations
@@ -15,20 +15,17 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from taupy.collectors import cupti_errors, cupti_python_check, gpu_layout
-from taupy.collectors.cupti_python_part import PartWriter, TraceWriter
-from taupy.collectors.cupti_python_sums import Sums
-from taupy.collectors.gpu_layout import DeviceFacts, Live
 from taupy.commands import doctor_gpu
 from taupy.model.profile import Profile
 from taupy.record import gpu_profile, gpu_verdict
-from taupy.record.gpu_part import Trace, read_gpu_part
+from taupy.record.gpu_part import read_gpu_part
 from tests.fake_gpu import build, missing
+from tests.gpu_parts import PartWriter
 from tests.unit.collectors.test_cupti_live import (
     BACKWARD,
     NVTX,
@@ -329,104 +326,7 @@ def test_call_names_of_cupti_python_are_of_the_kinds_that_we_know():
     assert {"cuLaunchKernel", "cuLaunchKernelEx", "cuGraphLaunch"} <= driver
 
 
-# --------------------------------------------------------------------- records of our own
-
-
-def kernel(correlation: int, start: int, end: int, **more: Any) -> SimpleNamespace:
-    fields = dict(
-        kind=10, correlation_id=correlation, start=start, end=end, name="_Z3addPf",
-        device_id=0, context_id=1, stream_id=7, grid_x=4, grid_y=2, grid_z=1, block_x=128,
-        block_y=1, block_z=1, registers_per_thread=32, static_shared_memory=16,
-        dynamic_shared_memory=8, local_memory_per_thread=0, shared_memory_executed=1024,
-        launch_type=0, graph_node_id=0, graph_id=0,
-    )  # fmt: skip
-    return SimpleNamespace(**{**fields, **more})
-
-
-def copy(kind: int, correlation: int, size: int, **more: Any) -> SimpleNamespace:
-    fields = dict(
-        kind=kind, correlation_id=correlation, start=50, end=60, bytes=size, device_id=0,
-        context_id=1, stream_id=7, copy_kind=1, src_kind=1, dst_kind=3, memory_kind=3, flags_=1,
-        graph_node_id=0, graph_id=0, src_device_id=0, dst_device_id=1,
-    )  # fmt: skip
-    return SimpleNamespace(**{**fields, **more})
-
-
-def test_records_become_a_part_that_the_reader_takes(tmp_path):
-    nodes = {1: 0x1000, 2: 0x1000, 3: 0x2000, 4: 0}
-    sums = Sums(nodes.get, trace=True)
-    for record in (
-        kernel(1, 100, 110),
-        kernel(2, 120, 150),
-        kernel(2, 0, 0),
-        kernel(9, 200, 201, graph_id=3, graph_node_id=77),
-        kernel(4, 300, 302, name=None),
-        copy(1, 3, 4096),
-        copy(1, 3, 1024),
-        copy(22, 3, 8),
-        copy(2, 3, 64),
-        SimpleNamespace(kind=5, correlation_id=1, start=90, end=95, cbid=211),
-        SimpleNamespace(kind=37),
-        SimpleNamespace(kind=200),
-        *(
-            SimpleNamespace(
-                kind=49, correlation_id=3, memory_kind=3, memory_operation_type=operation,
-                memory_pool_config=SimpleNamespace(memory_pool_type=0), device_id=0,
-                bytes=size, timestamp=5,
-            )
-            for operation, size in ((1, 100), (1, 50), (2, 100))
-        ),
-        SimpleNamespace(
-            kind=25, counter_kind=1, src_id=0, dst_id=1, value=65536, start=7, correlation_id=0
-        ),
-    ):  # fmt: skip
-        sums.add(record)
-    part = PartWriter(12, 345)
-    part.counters({**sums.counters, "launches": 5})
-    part.notes({"cupti.version": "130001"})
-    part.call_names({(2, 211): "cudaLaunchKernel_v7000"})
-    part.device(DeviceFacts(0, 9, 0, *range(16), bytes(16), 0, "Fake"))
-    part.live(sums.live())
-    part.work(sums.work())
-    part.names(sums.names)
-    path = tmp_path / "12-1.gpu"
-    trace = TraceWriter(bytes(path) + b"trace")
-    trace.write(sums.take_spans())
-    assert part.write(bytes(path))
-
-    found = read_gpu_part(path)
-    assert found is not None
-    assert (found.pid, found.start_ticks, found.counters["launches"]) == (12, 345, 5)
-    assert found.counters["records"] == 16
-    assert (found.counters["kernels"], found.counters["untimed"]) == (5, 1)
-    assert (found.counters["lost"], found.counters["unknown"]) == (1, 1)
-    assert found.names == {1: "_Z3addPf"}
-    assert found.devices[0].name == "Fake"
-    assert found.live == [Live(0, 3, 0, 50, 150)]
-    assert found.call_names == {(2, 211): "cudaLaunchKernel_v7000"}
-    rows = {(work.kind, work.node, work.name): work for work in found.work}
-    one = rows[10, 0x1000, 1]
-    assert (one.launches, one.untimed, one.time) == (3, 1, 40)
-    assert (one.minimum, one.maximum, one.squares) == (10, 30, 1000.0)
-    assert (one.grid, one.block, one.registers) == ((4, 2, 1), (128, 1, 1), 32)
-    assert (one.static_shared, one.dynamic_shared, one.first, one.last) == (16, 8, 100, 150)
-    assert rows[10, 0, 1].flags == gpu_layout.IN_GRAPH
-    assert rows[10, 0, 0].launches == 1
-    moved = rows[1, 0x2000, 1 | 1 << 8 | 3 << 16 | 1 << 24]
-    assert (moved.launches, moved.bytes, moved.least_bytes, moved.most_bytes) == (
-        2,
-        5120,
-        1024,
-        4096,
-    )
-    assert rows[22, 0x2000, moved.name].peers == 1
-    assert rows[2, 0x2000, 3 << 8 | 1 << 24].bytes == 64
-    assert rows[5, 0x1000, 211].time == 5
-    assert rows[25, 0, 1].time == 65536
-    assert found.trace is not None
-    spans = list(Trace(found.trace).spans({work.slot for work in found.work}))
-    assert sorted(span.start for span in spans) == [50, 50, 50, 50, 90, 100, 120, 200, 300]
-    assert {span.graph_node for span in spans} == {0, 77}
+# --------------------------------------------------------------------- without the package
 
 
 def test_a_part_of_one_that_was_refused_says_why(tmp_path):

@@ -18,9 +18,9 @@ from taupy.state.container import (
     Header,
     Layout,
     header,
-    packed_header,
     read,
 )
+from tests.gpu_parts import packed_header
 
 NATIVE = Path(__file__).parents[3] / "taupy" / "_native"
 LAYOUT = Layout(b"TAUPYPRT", 1, "part of a run", {7: 100})

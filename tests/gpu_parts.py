@@ -1,9 +1,6 @@
-"""Write a GPU part in Python: for the debugging collector, which has no mapped file.
+"""GPU parts and containers as tests need them, written in Python.
 
-The layout is `_native/gpu_part.h`'s, by the structures of `gpu_layout`; the
-whole file is written anew each time and put in the place of the one before.
-
-Runs inside the measured process: no Python routines of others are called.
+The layout is `_native/gpu_part.h`'s, by the structures of `gpu_layout`.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from collections.abc import Iterable
 
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import DeviceFacts, Live
-from taupy.state import container
+from taupy.state.container import _HEADER, Header, Layout
 
 _ALIGN = 64
 _HEADER_BYTES = 384
@@ -23,6 +20,21 @@ _HEADER_BYTES = 384
 _BLOCK = struct.Struct("<IIQ48x")
 _SIZES = struct.Struct("<QQ")
 _LIVE_AT_MOST = 128
+
+
+def packed_header(layout: Layout, size: int, *, used: int, pid: int, start_ticks: int) -> bytes:
+    """The header of a container of one chunk, `size` bytes with its table."""
+    known = {
+        "version": layout.version,
+        "header_size": size,
+        "chunk_count": 1,
+        "used": used,
+        "mapped": used,
+        "pid": pid,
+        "start_ticks": start_ticks,
+    }
+    fields = [known.get(name, 0) for name in Header._fields[1:]]
+    return _HEADER.pack(layout.magic, *fields).ljust(size, b"\0")
 
 
 class PartWriter:
@@ -95,7 +107,7 @@ class PartWriter:
     def write(self, path: bytes) -> bool:
         """Into the file; False if that cannot be done, and the one before stays."""
         used = _HEADER_BYTES + sum([len(data) for data in self._blocks])
-        header = container.packed_header(
+        header = packed_header(
             gpu_layout.LAYOUT,
             _HEADER_BYTES,
             used=used,
