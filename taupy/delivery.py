@@ -24,6 +24,7 @@ from taupy.record import part_files
 from taupy.record.beginning import never_began
 from taupy.record.children import take_notes, unmeasured
 from taupy.record.collected import Collected, collect, goes_on
+from taupy.record.endings import add_endings, watch_facts
 from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
 from taupy.record.gpu_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX
 from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
@@ -39,7 +40,7 @@ from taupy.record.host_part import read_part
 from taupy.record.host_profile import HEALTH, HostPlaces, assign_nodes, profile_of
 from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
-from taupy.state import rescue, values
+from taupy.state import heartbeat, rescue, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
 
@@ -49,7 +50,7 @@ _KEPT_SUFFIXES = (
     ".problem",
 )  # fmt: skip
 FACTS = "facts"
-_KEPT_NAMES = ("run", "nodes", "nvml", "sampling", "sampled", FACTS)
+_KEPT_NAMES = ("run", "nodes", "nvml", "sampling", "sampled", heartbeat.NAME, FACTS)
 _OF_THE_STORER = ("storer_argv", "storer_env", "spill_prefix")
 
 
@@ -225,6 +226,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     places: dict[int, HostPlaces] = {}
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in run.parts}
     lost = _lost(run)
+    add_endings(run.folder, run.settings, run.parts)
     profile = profile_of(run.settings, nodes, finished=not run.running, places=places)
     profile.metadata.update(lost)
     add_losses(profile, run.collected.lost)
@@ -236,7 +238,9 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
             f"{run.running} child processes were still running when this was stored; "
             "the next taupy command adds what they measured"
         )
-    facts = {**_facts(run.settings), **lost} if run.facts is None else run.facts
+    facts = run.facts
+    if facts is None:
+        facts = {**_facts(run.settings), **watch_facts(run.folder), **lost}
     _describe(profile, run.settings, facts)
     return profile, facts, done
 

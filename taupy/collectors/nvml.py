@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from taupy.collectors import beside
 from taupy.model.gpu import Fact
 from taupy.model.processes import is_alive
 from taupy.model.profile import UserEvent
 from taupy.state import values
 from taupy.state.folder import Folder, open_run
 from taupy.state.shape import fits
+from taupy.watch import beside
 
 SAMPLES = "nvml"
 """The file in the run folder: {uuid: [(name, unit, count, min, max, sum, sum of squares)]}."""

@@ -23,7 +23,6 @@ from taupy import units
 from taupy.catalog import timeline
 from taupy.catalog.spelling import Term
 from taupy.catalog.timeline import Channel
-from taupy.collectors import beside
 from taupy.collectors.cupti_counters import chips_here
 from taupy.collectors.cupti_host import PM_SAMPLING, CuptiError, CuptiHost, CuptiUnavailable
 from taupy.collectors.cupti_sampling import Sample, Sampling, problem_of
@@ -35,6 +34,7 @@ from taupy.model.profile import Samples, UserEvent
 from taupy.state import values
 from taupy.state.folder import Folder, open_run
 from taupy.state.shape import fits
+from taupy.watch import beside
 
 SETTINGS = "sampling"
 KEPT = "sampled"

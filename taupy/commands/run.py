@@ -170,6 +170,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run it once for each value (16,32,64 or 1..8 or 2^0..2^6), substituted "
         "for {NAME} in its arguments; env:NAME sets an environment variable; may be repeated",
     )
+    how.add_argument(
+        "--watch",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="see from a small process beside the program when and how each process ends "
+        "(default: yes)",
+    )
     how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -241,9 +248,29 @@ def run(args: argparse.Namespace) -> int:
             from taupy.collectors import nvml
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
+        _watch(args, folder, settings)
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
+
+
+def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
+    """Start the watch, and let the trial say if there is none."""
+    wanted = args.watch
+    if wanted is None:
+        wanted = options.project_settings().get("watch", True)
+        if not isinstance(wanted, bool):
+            raise UsageError(
+                f"`watch` of [tool.taupy] in pyproject.toml is true or false, not {wanted!r}"
+            )
+    why = "it was turned off"
+    if wanted:
+        from taupy.instrument.launch import package_folder
+        from taupy.watch import start
+
+        why = start.begin(folder, settings.root_pid, package_folder())
+    if why:
+        settings.metadata["taupy.watch"] = f"none: {why}"
 
 
 def _has_input() -> bool:

@@ -9,8 +9,9 @@ whole about once a second, so that a reader always finds a whole one:
     routines  the columns name, file, line, kind, group, and the numbers of those throttled;
               kind is "python" | "c" | "timer"
     threads   [{native_id, name, cpu_ns, and the columns routine, parent, calls, resumes,
-              inclusive_ns; events [(name, unit, row | None, count, min, max, mean,
-              sum of squares)]}]; row 0 is the root, a parent stands before its children
+              inclusive_ns; open (rows, the outermost first), entered_ns (when);
+              events [(name, unit, row | None, count, min, max, mean, sum of squares)]}];
+              row 0 is the root, a parent stands before its children
     metadata, health, overhead: name -> text
 
 Runs inside the measured process: built-in modules only, and nothing raises.
@@ -66,7 +67,7 @@ def document(state: "EngineState", threads: "list[ThreadTree]", status: str) -> 
     """The part, "running" or "ended". Open activations count up to now; trees do not change."""
     return {
         "format": "taupy-part",
-        "version": 2,
+        "version": 3,
         "engine": "python",
         "pid": state.pid,
         "ppid": _getppid(),
@@ -101,6 +102,7 @@ def _routines(records: "list[list[Any]]") -> "dict[str, list[Any]]":
 
 def _thread(thread: "ThreadTree") -> "dict[str, Any]":
     rows = len(thread.parents)
+    inclusive, entered = thread.times_now(rows)
     return {
         "native_id": thread.native_id,
         "name": thread.name,
@@ -109,7 +111,9 @@ def _thread(thread: "ThreadTree") -> "dict[str, Any]":
         "routine": thread.routines[:rows],
         "calls": thread.calls[:rows],
         "resumes": thread.resumes[:rows],
-        "inclusive_ns": thread.inclusive_now(rows),
+        "inclusive_ns": inclusive,
+        "open": [row for row, _ in entered],
+        "entered_ns": [start for _, start in entered],
         "events": [
             (name, unit, row or None, int(count), low, high, total / count, squares)
             for (name, unit, row), (count, low, high, total, squares) in [

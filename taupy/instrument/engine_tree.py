@@ -280,16 +280,20 @@ class ThreadTree:
 
     def inclusive_now(self, rows: int) -> list[int]:
         """The inclusive times of the first rows, open activations counted up to now."""
+        return self.times_now(rows)[0]
+
+    def times_now(self, rows: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """The same, and the open rows with the moments of their entry, the outermost first."""
         for _ in range(_TRIES):  # another thread's stack may change under our hands
             stack, inclusive = self.stack.copy(), self.inclusive[:rows]
             now = self.state.clock()
             if stack == self.stack:
                 break
-        for _, row, start in stack[1:]:
-            if start >= 0 and row < rows:
-                inclusive[row] += max(0, now - start)
+        entered = [(row, start) for _, row, start in stack[1:] if start >= 0 and row < rows]
+        for row, start in entered:
+            inclusive[row] += max(0, now - start)
         end = now
         if len(stack) == 1 and self.ended_ns and not self.is_first:
             end = self.ended_ns
         inclusive[0] = max(0, end - stack[0][2])
-        return inclusive
+        return inclusive, entered

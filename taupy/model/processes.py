@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 
-def process_start(pid: int) -> int:
-    """Start time of a living process in clock ticks since boot, 0 if there is none."""
+def stat_fields(pid: int) -> list[str]:
+    """What /proc/PID/stat says behind the name, from the state on; empty if there is no process."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
-        return 0
-    fields = text[text.rindex(")") + 2 :].split()
-    return 0 if fields[0] in ("Z", "X") else int(fields[19])
+        return []
+    return text[text.rindex(b")") + 2 :].decode("ascii", "replace").split()
+
+
+def process_start(pid: int) -> int:
+    """Start time of a living process in clock ticks since boot, 0 if there is none."""
+    fields = stat_fields(pid)
+    return 0 if not fields or fields[0] in ("Z", "X") else int(fields[19])
+
+
+def parent(pid: int) -> int:
+    """Id of a process's parent, 0 if there is no such process."""
+    fields = stat_fields(pid)
+    return int(fields[1]) if fields else 0
 
 
 def is_alive(pid: int, start: int) -> bool:

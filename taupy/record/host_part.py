@@ -146,6 +146,8 @@ def _check(part: Part) -> None:
             raise FormatError(f"{part.name} is damaged: a call path stands before its parent")
         if not 0 <= thread.cpu_ns <= _LARGEST:
             raise FormatError(f"{part.name} is damaged: a CPU time that cannot be")
+        if any(not 0 < row < rows or not 0 <= at <= _LARGEST for row, at in thread.open):
+            raise FormatError(f"{part.name} is damaged: an open call path that cannot be")
         for sampled in thread.samples:
             values = (sampled.minimum, sampled.maximum, sampled.total, sampled.sum_squares)
             if not 0 < sampled.count <= _LARGEST or any(value != value for value in values):
@@ -344,7 +346,7 @@ class _NativePart:
         rows = _Rows.of(self.found, root, blocks.nodes[block.thread], self.layout)
         self.place(rows, position)
         parent = self.parents(rows)
-        inclusive = self.times(own, rows, parent)
+        inclusive, open_rows = self.times(own, rows, parent)
         thread = PartThread(
             int(own["native_id"]),
             container.text(own["name"].split(b"\0", 1)[0]),
@@ -356,6 +358,8 @@ class _NativePart:
             inclusive=inclusive,
             native=_is_native(block),
             refused=_refusal(block),
+            open=open_rows,
+            ended=int(own["ended_ticks"]) != 0,
         )
         further = [
             _behind(own["root"]["metrics"][number, 1], rows.nodes["metrics"][:, number, 1])
@@ -385,22 +389,30 @@ class _NativePart:
             raise FormatError(f"{self.name}: a call path stands before its parent")
         return parent
 
-    def times(self, own: Any, rows: _Rows, parent: Array) -> Array:
-        """Inclusive times in nanoseconds; frames still open count up to the end."""
+    def times(self, own: Any, rows: _Rows, parent: Array) -> tuple[Array, list[tuple[int, int]]]:
+        """Inclusive times in nanoseconds, frames still open counted up to the end; and these."""
         end = int(own["ended_ticks"]) or self.end_ticks
         ticks = _behind(0, rows.nodes["inclusive"])
         cursor = int(own["cursor"])
         if cursor == rows.root + HIDDEN_BYTES:
             cursor = int(own["hidden"]["parent"])
         at = int(rows.at(np.array([cursor], "u8"))[0]) if cursor else 0
+        open_rows = []
         while at > 0:
-            ticks[at] = int(ticks[at]) + max(0, end - int(rows.nodes["t0"][at - 1]))
+            entered = int(rows.nodes["t0"][at - 1])
+            ticks[at] = int(ticks[at]) + max(0, end - entered)
+            open_rows.append((at, self.moment(entered)))
             at = int(parent[at])
         ticks[0] = max(0, end - int(own["root"]["t0"]))
         times = np.maximum(ticks, 0) * self.ns_per_tick
         if not (times <= _LARGEST).all():
             raise FormatError(f"{self.name} is damaged: times that cannot be")
-        return times.astype("i8")
+        return times.astype("i8"), open_rows
+
+    def moment(self, ticks: int) -> int:
+        """A moment in ns of CLOCK_MONOTONIC."""
+        since = max(0, ticks - self.header.start_ticks)
+        return int(self.header.start_ns + since * self.ns_per_tick)
 
     def samples(self, rows: _Rows, index: int, blocks: _Blocks) -> list[Sampled]:
         """User events; a killed process may have made room for one, and no more."""

@@ -28,6 +28,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.record import endings
 from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
 from taupy.record.rows import (
     Rows,
@@ -195,6 +196,7 @@ def profile_of(
             "Parent Process ID": str(part.parent_pid),
             "Engine": part.engine,
             **{name: text for name, text in part.metadata.items() if not name.startswith(HEALTH)},
+            **({} if part.complete else endings.open_routines(part)),
         }
         said = {n[len(HEALTH) :]: t for n, t in part.metadata.items() if n.startswith(HEALTH)}
         for name, text in {**part.health, **said}.items():
@@ -209,18 +211,7 @@ def profile_of(
     if lost:
         complete = False
         health[f"{HEALTH}lost"] = "\n".join(lost)
-    killed = [node for node in cut_off if parts[node].pid != settings.root_pid]
-    if len(killed) < len(cut_off):
-        health["taupy.health.cut_off"] = (
-            "the program was killed, or ended where it could not be seen: what it had counted "
-            "is here, open routines count up to the last moment that left a trace"
-        )
-    if killed:
-        nodes = ", ".join(map(str, killed[:20])) + (", ..." if len(killed) > 20 else "")
-        health["taupy.health.children_killed"] = (
-            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed by others: what "
-            "they had counted is here, open routines count up to the last moment that left a trace"
-        )
+    health.update(_cut_off(parts, cut_off, roots))
     wanted = settings.engine_options.get("include")
     if wanted and len(timers.timers) <= 1:
         health["taupy.health.include"] = (
@@ -257,11 +248,40 @@ def profile_of(
         timers=timers.timers,
         threads=threads,
         metrics=metrics,
-        exit_code=last.exit_status if roots else None,
+        exit_code=_exit_code(last) if roots else None,
         state="complete" if complete else "incomplete",
         metadata=metadata,
         node_metadata=node_metadata,
     )
+
+
+def _exit_code(part: Part) -> int | None:
+    return endings.exit_code(part.ending) if part.exit_status is None else part.exit_status
+
+
+def _cut_off(parts: dict[int, Part], cut_off: list[int], roots: list[Part]) -> dict[str, str]:
+    """What is to be said of processes that did not close their parts: how the program ended, what
+    its first thread was in, and which others were killed."""
+    health = {}
+    if roots and not roots[-1].complete:
+        root = roots[-1]
+        text = f"what the program had counted is here; it {endings.sentence(root)}"
+        if root.threads and root.threads[0].open:
+            text += f"; it was in {endings.open_path(root, root.threads[0])}"
+        health[f"{HEALTH}cut_off"] = text
+    killed = [node for node in cut_off if parts[node] not in roots]
+    if killed:
+        nodes = ", ".join(map(str, killed[:20])) + (", ..." if len(killed) > 20 else "")
+        endings_of = [parts[node].ending for node in killed]
+        seen = sum(ending is not None and ending.known == "seen" for ending in endings_of)
+        until = "up to their ends"
+        if seen < len(killed):
+            until += f", which were seen of {seen}, else to the last moment that left a trace"
+        health[f"{HEALTH}children_killed"] = (
+            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed by others: what "
+            f"they had counted is here, open routines count {until}"
+        )
+    return health
 
 
 def _user_event(sampled: Sampled, row_of: Column) -> UserEvent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -62,6 +62,10 @@ class PartThread:
     """Rows with counters; None: all of them."""
     native: bool = False  # never ran Python: only its counters are known
     refused: str | None = None  # why its counters are not to be believed
+    open: list[tuple[int, int]] = field(default_factory=list)
+    """Rows that were open when the part was written last, the innermost first, and when each was
+    entered (ns of CLOCK_MONOTONIC); none of a thread that has ended."""
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -95,6 +99,24 @@ class Places:
             setattr(self, name, [column[at] for at in order])
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a process ended that could not say so itself.
+
+    Attributes:
+        known: "seen" by the watch; its last "heartbeat", if the two ended together; "unknown";
+            or "running" still.
+        late_ns: it may have ended so much earlier; after a heartbeat, so much later.
+        status: as `os.wait` gives it; None if the kernel did not tell.
+        why: it is unknown.
+    """
+
+    known: Literal["seen", "heartbeat", "unknown", "running"]
+    late_ns: int = 0
+    status: int | None = None
+    why: str = ""
+
+
 @dataclass(slots=True)
 class Part:
     """One process's measurement.
@@ -102,6 +124,7 @@ class Part:
     Attributes:
         lost_bytes: of those that the process had in use, so many are in no file.
         used_bytes: all of them.
+        ending: None where the process has closed the part itself.
     """
 
     name: str  # of the file
@@ -125,6 +148,7 @@ class Part:
     places: Places | None = None
     lost_bytes: int = 0
     used_bytes: int = 0
+    ending: Ending | None = None
 
     @property
     def complete(self) -> bool:

@@ -11,7 +11,7 @@ from taupy.record.part_data import ENDED, RUNNING, Part, PartThread, Routine, Sa
 from taupy.state.shape import fits
 from taupy.state.values import loads
 
-VERSION = 2
+VERSION = 3
 _GROUPS = {"c": "PYTHON_C", "python": "PYTHON"}
 _COLUMN = list[int]
 _EVENT = tuple[str, str, int | None, int, float, float, float, float]
@@ -47,6 +47,8 @@ _THREAD: dict[str, Any] = {
     "calls": _COLUMN,
     "resumes": _COLUMN,
     "inclusive_ns": _COLUMN,
+    "open": _COLUMN,
+    "entered_ns": _COLUMN,
     "events": list[_EVENT],
 }
 
@@ -61,6 +63,9 @@ def read(name: str, data: bytes) -> Part | None:
     if not data:
         return None
     values = _loaded(name, data)
+    threads = [_thread(name, item) for item in values["threads"]]
+    for thread in threads[1:]:
+        thread.ended = not thread.open
     return Part(
         name=name,
         engine="python",
@@ -74,7 +79,7 @@ def read(name: str, data: bytes) -> Part | None:
         end_ns=values["end_ns"],
         exit_status=values["exit_status"],
         routines=_routines(name, values["routines"]),
-        threads=[_thread(name, item) for item in values["threads"]],
+        threads=threads,
         metadata=values["metadata"],
         health=values["health"],
         node=values["node"],
@@ -125,6 +130,7 @@ def _thread(name: str, item: Any) -> PartThread:
         item["cpu_ns"],
         *columns,
     )
+    thread.open = [*zip(item["open"], item["entered_ns"], strict=True)][::-1]
     for event, unit, row, count, low, high, mean, squares in item["events"]:
         thread.samples.append(Sampled(event, unit, row, count, low, high, mean * count, squares))
     return thread

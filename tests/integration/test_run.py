@@ -122,7 +122,8 @@ def f(): pass
 for _ in range(1000): f()
 def last(): os.kill(os.getpid(), signal.{name})
 last()
-"""
+""",
+        "--no-watch",
     )
     assert done.returncode == -getattr(signal, name)
     assert not runs.database.exists()

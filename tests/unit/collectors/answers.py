@@ -2,7 +2,7 @@
 
 import os
 
-from taupy.collectors import beside
+from taupy.watch import beside
 
 
 def main(arguments):

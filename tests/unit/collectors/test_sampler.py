@@ -5,12 +5,13 @@ import os
 
 import pytest
 
-from taupy.collectors import beside, sampler
+from taupy.collectors import sampler
 from taupy.collectors.sampler import Points
 from taupy.commands.run_metrics import interval_ns, local_rank
 from taupy.errors import TaupyError, UsageError
 from taupy.state import values as records
 from taupy.state.folder import open_run
+from taupy.watch import beside
 
 
 def filled(count, most, values=lambda n: [float(n)], length=10):

@@ -1,0 +1,156 @@
+"""What the watch costs, and how late it sees a process end.
+
+    python benchmarks/watch.py [--rounds N] [--kills N] [--children N]
+
+The program's CPU and wall time with and without the watch, in turns; the watch's own share of a
+core and resident memory beside a program that sleeps, and beside one with many children; and how
+late the deaths of killed programs are noted: after the signal was sent (the death itself is a
+little later) and after the parent had been told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import tools
+
+from taupy.model.processes import stat_fields
+from taupy.state import heartbeat
+from taupy.state.folder import open_run
+
+FIXED = """
+def f(n): return n * n
+for _ in range(2000): sum(map(f, range(1000)))
+"""
+SLEEPER = "import time; time.sleep(600)"
+CHILDREN = """
+import os, time
+for _ in range({count}):
+    if not os.fork():
+        time.sleep(600)
+time.sleep(600)
+"""
+
+
+class Run:
+    """`taupy run` of a program."""
+
+    def __init__(self, root: Path, source: str, *options: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(dir=root))
+        self.environment = tools.environment(self.folder)
+        self.environment["TAUPY_STATE_DIR"] = str(self.folder / "state")
+        command = [sys.executable, "-m", "taupy", "run", "--quiet", *options, "-c", source]
+        self.process = subprocess.Popen(
+            command, env=self.environment, cwd=self.folder, start_new_session=True
+        )
+
+    def kept(self) -> tuple[heartbeat.Beat, list[heartbeat.End]] | None:
+        for path in (self.folder / "state").glob("run-*"):
+            with open_run(str(path)) as folder:
+                return heartbeat.read(folder)
+        return None
+
+    def watch(self) -> int:
+        """The watch's process id, when it has begun."""
+        until = time.monotonic() + 30
+        while (kept := self.kept()) is None:
+            if time.monotonic() > until:
+                raise SystemExit("the watch did not begin")
+            time.sleep(0.05)
+        return kept[0].pid
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def cost(root: Path, *options: str) -> tuple[float, float]:
+    """Seconds of CPU and wall time of one run of a fixed amount of work, with storing."""
+    start = time.monotonic()
+    run = Run(root, FIXED, *options)
+    _, status, usage = os.wait4(run.process.pid, 0)
+    run.process.returncode = status
+    return usage.ru_utime + usage.ru_stime, time.monotonic() - start
+
+
+def share(root: Path, source: str, settle_s: float, seconds: float) -> str:
+    """The watch's share of a core and its memory beside a program."""
+    run = Run(root, source)
+    watch = run.watch()
+    time.sleep(settle_s)
+    tick = os.sysconf("SC_CLK_TCK")
+
+    def used() -> float:
+        return sum(map(int, stat_fields(watch)[11:13])) / tick
+
+    before, began = used(), time.monotonic()
+    first = run.kept()
+    time.sleep(seconds)
+    share_percent = (used() - before) / (time.monotonic() - began) * 100
+    last = run.kept()
+    status = Path(f"/proc/{watch}/status").read_text()
+    resident_mib = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    run.kill()
+    assert first is not None and last is not None
+    rounds = last[0].rounds - first[0].rounds
+    return (
+        f"{share_percent:.2f} % of a core, {resident_mib:.1f} MiB, a look every "
+        f"{seconds / max(1, rounds) * 1e3:.0f} ms"
+    )
+
+
+def death(root: Path) -> tuple[float, float]:
+    """How late a kill is noted, in ms: after the signal, and after the parent was told."""
+    run = Run(root, SLEEPER)
+    run.watch()
+    time.sleep(0.2)
+    sent = time.monotonic_ns()
+    run.process.kill()
+    run.process.wait()
+    told = time.monotonic_ns()
+    until = time.monotonic() + 10
+    while not (ends := run.kept()[1]) and time.monotonic() < until:  # type: ignore[index]
+        time.sleep(0.01)
+    (end,) = ends
+    return (end.ended_ns - sent) / 1e6, (end.ended_ns - told) / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What the watch costs.")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--children", type=int, default=2000)
+    arguments = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        pairs = [(cost(root), cost(root, "--no-watch")) for _ in range(arguments.rounds)]
+        for number, what in enumerate(("CPU", "wall")):
+            with_, without = (statistics.median(p[s][number] for p in pairs) for s in (0, 1))
+            lowest = [min(p[s][number] for p in pairs) for s in (0, 1)]
+            print(
+                f"program's {what} time: {with_:.3f} s with the watch, {without:.3f} s without; "
+                f"lowest {lowest[0]:.3f}, {lowest[1]:.3f}"
+            )
+        print("watch, beside a program that sleeps:", share(root, SLEEPER, 1, 10))
+        many = CHILDREN.format(count=arguments.children)
+        print(f"watch, beside {arguments.children} children:", share(root, many, 15, 20))
+        late = [death(root) for _ in range(arguments.kills)]
+        for number, what in enumerate(("the signal", "the parent was told")):
+            times = sorted(one[number] for one in late)
+            print(
+                f"{len(times)} deaths noted after {what}: median {statistics.median(times):.2f} "
+                f"ms, from {times[0]:.2f} to {times[-1]:.2f} ms"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""The ends of processes that could not say so themselves, and what was open until then.
+
+A process that is killed leaves a part that ends with its last event, which may be long ago. The
+watch (`watch/process.py`) saw its end: what was open counts up to it. If the watch ended at the
+same time, as when a whole container is killed, its last heartbeat is the end. Otherwise the end
+is unknown, and what was open counts up to the last event. Both engines' parts, the same way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from os import waitstatus_to_exitcode
+
+from taupy.instrument.runfolder import RunSettings, boot_id, process_start
+from taupy.model.rows import signal_name
+from taupy.record.part_data import Ending, Part, PartThread
+from taupy.state import heartbeat
+from taupy.state.folder import Folder
+from taupy.state.heartbeat import Beat, End
+from taupy.state.values import Damaged
+from taupy.units import duration
+
+_WAIT_S = 2.0
+_SLACK_NS = 100_000_000  # a watch that was to write is late by so much
+_THREADS_AT_MOST, _ROUTINES_AT_MOST = 64, 8
+
+
+def add_endings(folder: Folder, settings: RunSettings, parts: Iterable[Part]) -> None:
+    """Note how each process ended that did not close its part, and count what was open until
+    then."""
+    cut = [part for part in parts if not part.complete]
+    if not cut:
+        return
+    beat, ends, why = _watched(folder, settings, cut)
+    by_process = {(end.pid, end.start): end for end in ends}
+    for part in cut:
+        end = by_process.get((part.pid, part.process_start)) or by_process.get((part.pid, 0))
+        until_ns, part.ending = _ending(part, beat, end, why)
+        count_until(part, until_ns)
+
+
+def count_until(part: Part, until_ns: int) -> None:
+    """Let what was open go on until a moment; nothing becomes less."""
+    more = until_ns - part.end_ns
+    if more <= 0:
+        return
+    part.end_ns = until_ns
+    for thread in part.threads:
+        if not (thread.ended or thread.native):
+            thread.inclusive[[0, *(row for row, _ in thread.open)]] += more
+
+
+def _watched(
+    folder: Folder, settings: RunSettings, cut: Sequence[Part]
+) -> tuple[Beat | None, list[End], str]:
+    """What the watch has kept of these processes, and why there is nothing.
+
+    A watch that still runs is about to note their ends.
+    """
+    until = time.monotonic() + _WAIT_S
+    is_here = settings.boot_id == boot_id()
+    while True:
+        try:
+            kept = heartbeat.read(folder)
+        except (Damaged, OSError) as problem:
+            return None, [], f"what the watch has kept is not to be had ({problem})"
+        if kept is None:
+            told = settings.metadata.get("taupy.watch", "none: it did not begin")
+            return None, [], f"no watch: {told.removeprefix('none: ')}"
+        beat, ends = kept
+        noted = {end.pid for end in ends}
+        is_late = is_here and not beat.is_over and any(part.pid not in noted for part in cut)
+        if not (is_late and process_start(beat.pid) and time.monotonic() < until):
+            return beat, ends, ""
+        time.sleep(0.01)
+
+
+def _ending(part: Part, beat: Beat | None, end: End | None, why: str) -> tuple[int, Ending]:
+    """When a process ended (ns of CLOCK_MONOTONIC), and how."""
+    if end is not None:
+        return end.ended_ns, Ending("seen", end.late_ns, end.status)
+    if beat is None:
+        return part.end_ns, Ending("unknown", why=why)
+    late_ns = max(beat.longest_ns, _SLACK_NS)
+    if beat.is_over or part.end_ns > beat.beat_ns + 2 * late_ns:
+        return part.end_ns, Ending("unknown", why="the watch had ended before")
+    return beat.beat_ns, Ending("heartbeat", late_ns)
+
+
+def watch_facts(folder: Folder) -> dict[str, str]:
+    """What the watch of a run has achieved, as metadata of its trial; empty if there was none."""
+    try:
+        kept = heartbeat.read(folder)
+    except (Damaged, OSError):
+        return {}
+    if kept is None:
+        return {}
+    beat, _ = kept
+    watched_ns = beat.beat_ns - beat.began_ns
+    return {
+        "taupy.watch": (
+            f"{beat.rounds} rounds in {duration(watched_ns)}: one every "
+            f"{duration(beat.interval_ns)}, at most {duration(beat.longest_ns)} apart, with "
+            f"{duration(beat.cpu_ns)} of CPU time"
+        )
+    }
+
+
+def exit_code(ending: Ending | None) -> int | None:
+    """As of a trial: negative for a signal; None if it is not known."""
+    if ending is None or ending.status is None:
+        return None
+    with suppress(ValueError):
+        return waitstatus_to_exitcode(ending.status)
+    return None
+
+
+def sentence(part: Part) -> str:
+    """How a process ended, and until when its open routines count."""
+    ending = part.ending or Ending("unknown", why="it is of a run that was not watched")
+    ran = duration(part.end_ns - part.start_ns)
+    then = "then, as noted once a second" if part.engine == "python" else "then"
+    code = exit_code(ending)
+    how = (
+        "" if code is None else f" by {signal_name(-code)}" if code < 0 else f" (exit code {code})"
+    )
+    if ending.known == "running":
+        return f"is still running after {ran}: open routines count up to now"
+    if ending.known == "seen":
+        early = f", or up to {duration(ending.late_ns)} earlier" if ending.late_ns else ""
+        return f"ended{how} after {ran}{early}: open routines count up to {then}"
+    if ending.known == "heartbeat":
+        return (
+            f"ended after {ran}, together with what watched it, or up to "
+            f"{duration(ending.late_ns)} later: open routines count up to the last heartbeat"
+        )
+    return (
+        f"has no known end ({ending.why}): open routines count up to the last moment that left a "
+        "trace"
+    )
+
+
+def open_routines(part: Part) -> dict[str, str]:
+    """What each thread was in when the process ended, as metadata of its node."""
+    said = {}
+    for number, thread in enumerate(part.threads[:_THREADS_AT_MOST]):
+        if thread.open and not thread.ended:
+            name = thread.name or f"thread {number}"
+            said[f"Open at the End: {name}" + (f" ({number})" if number else "")] = open_path(
+                part, thread
+            )
+    return said
+
+
+def open_path(part: Part, thread: PartThread) -> str:
+    """The open routines of a thread, the innermost first, each with how long it was open."""
+    shown = []
+    for row, entered_ns in thread.open[:_ROUTINES_AT_MOST]:
+        name = part.routines[thread.routine[row]].name
+        shown.append(f"{name} for {duration(max(0, part.end_ns - entered_ns))}")
+    more = len(thread.open) - len(shown)
+    return ", in ".join(shown) + (f", in {more} more" if more else "")

@@ -1,0 +1,116 @@
+"""What the watch keeps in a run folder: its heartbeat, and when and how processes ended.
+
+The file `watch` has a header, which is written anew at each round, and behind it a record for each
+process that has ended. Times are ns of CLOCK_MONOTONIC, like those of parts. Whoever writes it is
+a small process that is to stay small: only `struct` is imported.
+"""
+
+from struct import Struct
+
+from taupy.state.folder import Folder
+from taupy.state.limits import RECORD_BYTES
+from taupy.state.values import Damaged
+
+NAME = "watch"
+_MAGIC, _VERSION = b"TAUPYWCH", 1
+_HEADER = Struct("<8sII6q")
+_END = Struct("<qQqqq24x")
+HEADER_BYTES, END_BYTES = 64, _END.size
+ENDS_AT_MOST = (RECORD_BYTES - HEADER_BYTES) // END_BYTES
+_NO_STATUS = -1
+_LARGEST = 1 << 62
+
+
+class Beat:
+    """The header.
+
+    Attributes:
+        is_over: the watch has seen all processes end.
+        began_ns: its first round.
+        beat_ns: its last one.
+        rounds: how many there were.
+        longest_ns: the longest time between two.
+        cpu_ns: what it has used itself.
+        pid: its own.
+    """
+
+    __slots__ = ("beat_ns", "began_ns", "cpu_ns", "is_over", "longest_ns", "pid", "rounds")
+
+    def __init__(self, began_ns: int, pid: int) -> None:
+        self.is_over = False
+        self.began_ns = self.beat_ns = began_ns
+        self.rounds = self.longest_ns = self.cpu_ns = 0
+        self.pid = pid
+
+    def packed(self) -> bytes:
+        return _HEADER.pack(
+            _MAGIC, _VERSION, self.is_over, self.began_ns, self.beat_ns, self.rounds,
+            self.longest_ns, self.cpu_ns, self.pid,
+        )  # fmt: skip
+
+    @property
+    def interval_ns(self) -> int:
+        """Between two rounds, on average; 0 before the second."""
+        return (self.beat_ns - self.began_ns) // self.rounds if self.rounds else 0
+
+
+class End:
+    """The end of a process.
+
+    Attributes:
+        start: its start time, as in `processes.process_start`.
+        ended_ns: when it was seen to have ended.
+        late_ns: it may have ended so much earlier.
+        status: as `os.wait` gives it; None if the kernel did not tell.
+    """
+
+    __slots__ = ("ended_ns", "late_ns", "pid", "start", "status")
+
+    def __init__(self, pid: int, start: int, ended_ns: int, late_ns: int, status: int | None):
+        self.pid = pid
+        self.start = start
+        self.ended_ns = ended_ns
+        self.late_ns = late_ns
+        self.status = status
+
+    def packed(self) -> bytes:
+        status = _NO_STATUS if self.status is None else self.status
+        return _END.pack(self.pid, self.start, self.ended_ns, self.late_ns, status)
+
+
+def read(folder: Folder) -> tuple[Beat, list[End]] | None:
+    """What a watch has kept; None if there was none, or it did not get to its first round.
+
+    Raises:
+        Damaged: the file is damaged.
+        OSError: it is not trusted, or cannot be read.
+    """
+    try:
+        data = (folder / NAME).read_record()
+    except FileNotFoundError:
+        return None
+    if not data:
+        return None
+    if len(data) < HEADER_BYTES or data[: len(_MAGIC)] != _MAGIC:
+        raise Damaged(f"{NAME} is damaged: it does not begin with {_MAGIC.decode()}")
+    _, version, is_over, *times, pid = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise Damaged(f"{NAME} is of version {version}, this taupy reads version {_VERSION}")
+    if not all(0 <= time < _LARGEST for time in times):
+        raise Damaged(f"{NAME} is damaged: times that cannot be")
+    beat = Beat(times[0], pid)
+    beat.is_over = bool(is_over)
+    _, beat.beat_ns, beat.rounds, beat.longest_ns, beat.cpu_ns = times
+    return beat, _ends(data)
+
+
+def _ends(data: bytes) -> list[End]:
+    """The whole records behind the header."""
+    whole = HEADER_BYTES + (len(data) - HEADER_BYTES) // END_BYTES * END_BYTES
+    ends = []
+    for pid, start, ended_ns, late_ns, status in _END.iter_unpack(data[HEADER_BYTES:whole]):
+        if not (0 <= ended_ns < _LARGEST and 0 <= late_ns < _LARGEST):
+            raise Damaged(f"{NAME} is damaged: the end of a process that cannot be")
+        known = status if 0 <= status < 1 << 16 else None
+        ends.append(End(pid, start, ended_ns, late_ns, known))
+    return ends

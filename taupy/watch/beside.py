@@ -1,0 +1,105 @@
+"""taupy's own processes, which run beside the program and are not its children.
+
+The launcher becomes the program: what it started would be a child that the program did not
+start, which `os.wait` would find. So a sampler's parent is gone before the program begins.
+Whoever adopts it may be the launcher itself (process 1 of a container, or a subreaper): then
+there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from taupy.watch import ANSWER as ANSWER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Under a limit on the size of files, Python would leave truncated bytecode behind.
+_BOOTSTRAP = (
+    "import resource, sys;"
+    "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"
+    "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
+    "from {module} import main; main(sys.argv[1:])"
+)
+_OUT_OF_THE_WAY = 10
+
+
+def begin(
+    module: str,
+    arguments: Sequence[str],
+    paths: Sequence[str] = (),
+    options: Sequence[str] = ("-I",),
+) -> int | None:
+    """Run `main(arguments)` of a module of taupy in a process of its own.
+
+    Args:
+        module: its full name.
+        arguments: the process's `sys.argv[1:]`.
+        paths: folders to import from; this process's `sys.path` if there are none.
+        options: of the interpreter.
+
+    Returns:
+        A descriptor from which its answer can be read; None if it could not be started.
+    """
+    code = _BOOTSTRAP.format(paths=paths or [path for path in sys.path if path], module=module)
+    command = [sys.executable, *options, "-c", code, *arguments]
+    answer, ours = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:  # so many processes are not allowed
+        child = -1
+    if child == 0:
+        _double_fork(command, ours)
+    os.close(ours)
+    if child > 0 and os.waitpid(child, 0)[1] == 0 and not _is_adopted(answer):
+        return answer
+    os.close(answer)
+    return None
+
+
+def _double_fork(command: Sequence[str], answer: int) -> None:
+    """The child's side: start the process, tell its id, and end. Never returns."""
+    try:
+        os.setsid()
+        if process := os.fork():
+            os.write(answer, b"%d\n" % process)
+            os._exit(0)
+        _execute(command, answer)
+    finally:
+        os._exit(1)
+
+
+def _execute(command: Sequence[str], answer: int) -> None:
+    """Become the process, with none of the program's descriptors."""
+    kept = os.dup(answer)
+    while kept < _OUT_OF_THE_WAY:  # the program may have been started with closed descriptors
+        kept = os.dup(answer)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(ANSWER):
+        os.dup2(null, descriptor)
+    os.dup2(kept, ANSWER)
+    os.closerange(ANSWER + 1, max(1024, os.sysconf("SC_OPEN_MAX")))
+    os.chdir("/")
+    os.execv(command[0], list(command))
+
+
+def _is_adopted(answer: int) -> bool:
+    """Has this process become the parent of the one that it has just started? Then end that."""
+    from taupy.model.processes import parent
+
+    text = b""
+    while not text.endswith(b"\n"):
+        if not (more := os.read(answer, 1)):
+            return False
+        text += more
+    process = int(text)
+    if parent(process) != os.getpid():
+        return False
+    import signal
+
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return True

@@ -1,0 +1,206 @@
+"""The watch: a small process that sees from outside when and how each measured process ends.
+
+    python -I -S -E ... FOLDER PID LAUNCHED_NS
+
+It holds a pidfd of every process that has a part in the run folder, and writes a heartbeat into
+the file `watch` there (`state/heartbeat.py`). It is nobody's child, has no descriptor of the
+program, sends no signal, and ends when no measured process is left, or the run folder is not.
+
+It takes at most 1 % of a core: a round that cost more is followed by a longer pause. So nothing
+is imported that is not needed.
+"""
+
+import posix
+import select
+import sys
+import time
+
+from taupy.model.processes import process_start, stat_fields
+from taupy.state import heartbeat
+from taupy.state.folder import Folder, open_run
+from taupy.state.heartbeat import Beat, End
+from taupy.watch import ANSWER, ending
+
+INTERVAL_NS = 100_000_000
+SHARE = 100  # of its time it works one part in so many
+_PART_SUFFIXES = (".part", ".pypart")
+_COARSE_NS = 50_000_000  # of time stamps of folders
+
+
+class Watched:
+    """A process that is watched.
+
+    Attributes:
+        pidfd: -1 if the kernel gives none.
+        seen_ns: when it was last known to live.
+    """
+
+    __slots__ = ("pid", "pidfd", "seen_ns", "start")
+
+    def __init__(self, pid: int, pidfd: int, start: int, seen_ns: int) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self.start = start
+        self.seen_ns = seen_ns
+
+
+class Watch:
+    """The watch of one run.
+
+    Args:
+        launched_ns: before the program began.
+    """
+
+    def __init__(self, folder: Folder, launched_ns: int) -> None:
+        self.folder = folder
+        self.file = posix.open(
+            heartbeat.NAME, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
+        )
+        self.epoll = select.epoll()
+        self.living: dict[int, Watched] = {}  # by process id
+        self.by_pidfd: dict[int, Watched] = {}
+        self.without_pidfd: list[Watched] = []
+        self.parts: set[str] = set()  # names that were seen
+        self.listed_ns = 0
+        self.ended = 0
+        self.looked_ns = launched_ns
+        self.unpolled: set[int] = set()  # pidfds of which nothing has been heard yet
+        self.beat = Beat(time.monotonic_ns(), posix.getpid())
+        self.cpu_ns = time.process_time_ns()  # when the round began
+        posix.pwrite(self.file, self.beat.packed(), 0)
+
+    def run(self) -> None:
+        """Go on until no process is left."""
+        while self.living and self.find():
+            self.look()
+            self.take_ends(0)
+            self.unpolled.clear()
+            self.write_beat()
+            self.wait()
+        self.beat.is_over = not self.living
+        self.write_beat()
+
+    def find(self) -> bool:
+        """Watch the processes whose parts are new. False if the run folder is gone."""
+        status = posix.fstat(self.folder.descriptor)
+        if status.st_nlink == 0:
+            return False
+        if status.st_mtime_ns + _COARSE_NS < self.listed_ns:
+            return True
+        self.listed_ns = time.time_ns()
+        for name in posix.listdir(self.folder.descriptor):
+            if name.endswith(_PART_SUFFIXES) and name not in self.parts:
+                self.parts.add(name)
+                pid = name.split("-")[0].split(".")[0]
+                if pid.isdigit():
+                    self.add(int(pid))
+        return True
+
+    def add(self, pid: int) -> None:
+        """Watch a process; one that has ended already did so since the last round."""
+        now = time.monotonic_ns()
+        try:
+            pidfd = posix.pidfd_open(pid)
+        except ProcessLookupError:
+            self.note(Watched(pid, -1, 0, self.looked_ns), now)
+            return
+        except (OSError, AttributeError):
+            pidfd = -1
+        fields = stat_fields(pid)
+        watched = Watched(pid, pidfd, int(fields[19]) if fields else 0, now)
+        known = self.living.get(pid)
+        if known is not None and known.start == watched.start:
+            if pidfd >= 0:
+                posix.close(pidfd)  # a program that became another (exec) has two parts
+            return
+        self.living[pid] = watched
+        if pidfd >= 0:
+            self.by_pidfd[pidfd] = watched
+            self.unpolled.add(pidfd)
+            self.epoll.register(pidfd, select.EPOLLIN)
+        else:
+            self.without_pidfd.append(watched)
+
+    def look(self) -> None:
+        """Look at the processes without a pidfd."""
+        for watched in self.without_pidfd.copy():
+            now = time.monotonic_ns()
+            if process_start(watched.pid) == watched.start:
+                watched.seen_ns = now
+            else:
+                self.without_pidfd.remove(watched)
+                self.note(watched, now)
+
+    def write_beat(self) -> None:
+        beat, now = self.beat, time.monotonic_ns()
+        if beat.rounds:
+            beat.longest_ns = max(beat.longest_ns, now - beat.beat_ns)
+        beat.rounds += 1
+        beat.beat_ns = self.looked_ns = now
+        beat.cpu_ns = time.process_time_ns()
+        posix.pwrite(self.file, beat.packed(), 0)
+
+    def wait(self) -> None:
+        """Until the next round: for ends of processes, if there is time for that."""
+        began = self.looked_ns
+        while (left := began + self.pause_ns() - time.monotonic_ns()) > 0:
+            if self.pause_ns() > INTERVAL_NS:
+                time.sleep(left / 1e9)
+                self.take_ends(0, alive_ns=began)
+            else:
+                self.take_ends(left / 1e9)
+        self.cpu_ns = time.process_time_ns()
+
+    def pause_ns(self) -> int:
+        """How long this round is to be, after what it has cost."""
+        return max(INTERVAL_NS, (time.process_time_ns() - self.cpu_ns) * SHARE)
+
+    def take_ends(self, seconds: float, alive_ns: int = 0) -> None:
+        """Wait for ends of processes, and note them.
+
+        Args:
+            alive_ns: when they were last known to live; 0 if they end while this waits.
+        """
+        for pidfd, _ in self.epoll.poll(seconds):
+            watched = self.by_pidfd.pop(pidfd)
+            now = time.monotonic_ns()
+            watched.seen_ns = self.looked_ns if pidfd in self.unpolled else alive_ns or now
+            self.note(watched, now)
+            self.epoll.unregister(pidfd)
+            posix.close(pidfd)
+
+    def note(self, watched: Watched, now: int) -> None:
+        """Write down that a process has ended."""
+        if self.living.get(watched.pid) is watched:
+            del self.living[watched.pid]
+        status = ending.status(watched.pid, watched.start, watched.pidfd)
+        if self.ended < heartbeat.ENDS_AT_MOST:
+            end = End(watched.pid, watched.start, now, now - watched.seen_ns, status)
+            at = heartbeat.HEADER_BYTES + self.ended * heartbeat.END_BYTES
+            posix.pwrite(self.file, end.packed(), at)
+            self.ended += 1
+
+
+def _raise_limit() -> None:
+    """A pidfd is a descriptor."""
+    from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+
+    _, hard = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (hard, hard))
+
+
+def main(arguments: list[str]) -> None:
+    """The watch's command line: FOLDER PID LAUNCHED_NS."""
+    path, pid, launched_ns = arguments
+    posix.close(ANSWER)
+    _raise_limit()
+    try:
+        watch = Watch(open_run(path), int(launched_ns))
+        watch.add(int(pid))
+        watch.run()
+    except OSError:
+        return  # the run is over and stored, or there is no room: the program comes first
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

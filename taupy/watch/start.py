@@ -1,0 +1,39 @@
+"""Start the watch: the launcher's side, imported right before it becomes the program."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from taupy.state.folder import Folder
+from taupy.watch import beside
+
+_PROCESSES_AT_LEAST = 1024
+_OPTIONS = ("-I", "-S", "-E")  # neither site-packages nor the environment: a small process
+
+
+def begin(folder: Folder, pid: int, package: str) -> str:
+    """Start the watch of a run.
+
+    Args:
+        folder: the run folder.
+        pid: of the program.
+        package: the folder that `import taupy` finds this package in.
+
+    Returns:
+        Why there is none; "" if there is one.
+    """
+    if pid == 1:
+        return "taupy was process 1, which adopts orphans: the watch would be the program's child"
+    if 0 <= os.sysconf("SC_CHILD_MAX") < _PROCESSES_AT_LEAST:
+        return "the number of processes is limited (ulimit -u), and the program may need them all"
+    try:
+        os.close((folder / "watch").create())
+        arguments = [folder.path, str(pid), str(time.monotonic_ns())]
+        answer = beside.begin("taupy.watch.process", arguments, [package], _OPTIONS)
+    except OSError as problem:
+        return f"it could not be started ({problem.strerror})"
+    if answer is None:
+        return "it could not be started beside the program"
+    os.close(answer)
+    return ""

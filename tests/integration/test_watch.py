@@ -1,0 +1,235 @@
+"""Runs that are killed: the trial says until when they ran, what they were in, how sure it is."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from taupy.model.processes import process_start, stat_fields
+from taupy.state import heartbeat
+from taupy.state.folder import open_run
+
+SLEEPER = """
+import pathlib, sys, time
+def nap():
+    pathlib.Path("asleep").touch()
+    time.sleep(60)
+def work():
+    nap()
+work()
+"""
+
+TIME = """SELECT value.inclusive / 1e9 FROM timer_value value
+           JOIN timer ON timer.id = value.timer_id
+           WHERE timer.short_name = ? ORDER BY value.trial_id DESC"""
+
+
+def wait_for(found, seconds=30.0):
+    until = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
+
+
+def began(runs, source, *options, **more):
+    """A run that has said, by the file `asleep`, that it is in its last routine."""
+    (runs.folder / "prog.py").write_text(source)
+    command = [sys.executable, "-m", "taupy", "run", "--db", str(runs.database), *options]
+    program = subprocess.Popen([*command, "prog.py"], cwd=runs.folder, env=runs.environ(), **more)
+    wait_for((runs.folder / "asleep").exists)
+    return program
+
+
+def run_folder(runs):
+    (folder,) = runs.state.glob("run-*")
+    return folder
+
+
+def watch_of(runs):
+    """The process id of the watch, once it has begun."""
+
+    def kept():
+        with open_run(str(run_folder(runs))) as folder:
+            return heartbeat.read(folder)
+
+    wait_for(kept)
+    return kept()[0].pid
+
+
+def slept(runs):
+    """Seconds in `nap`."""
+    return runs.sql(TIME, "nap")[0][0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_program_counts_up_to_its_death(runs, engine, number):
+    program = began(runs, SLEEPER, "--engine", engine)
+    watch_of(runs)
+    at = time.monotonic()
+    time.sleep(1.5)
+    program.send_signal(number)
+    program.wait()
+    ran = time.monotonic() - at
+    time.sleep(1)  # the end is when it died, not when somebody looked
+    assert "recovered" in runs.taupy("trials").stderr
+    assert 1.4 < slept(runs) < ran + 1
+    assert runs.one("SELECT exit_code FROM trial") == -number
+    said = runs.metadata("taupy.health.cut_off")
+    assert f"ended by {number.name} after" in said
+    assert "it was in nap for" in said
+    assert runs.metadata("Open at the End: MainThread").startswith("nap for 1.")
+
+
+def test_what_threads_were_in_is_said_of_each(runs, native):
+    second = "import threading\nthreading.Thread(target=work, name='second').start()\n"
+    program = began(runs, SLEEPER.replace("\nwork()", f"\n{second}work()"))
+    watch_of(runs)
+    time.sleep(0.5)
+    program.kill()
+    program.wait()
+    runs.taupy("trials")
+    for thread in ("MainThread", "second (1)"):
+        assert "nap for" in runs.metadata(f"Open at the End: {thread}"), thread
+
+
+def test_a_watch_killed_with_its_program_gives_its_last_heartbeat(runs, native):
+    program = began(runs, SLEEPER)
+    watch = watch_of(runs)
+    time.sleep(1)
+    os.kill(watch, signal.SIGKILL)  # as when a container is killed: both at once
+    program.kill()
+    program.wait()
+    wait_for(lambda: not process_start(watch))
+    runs.taupy("trials")
+    assert slept(runs) > 0.7
+    assert "together with what watched it" in runs.metadata("taupy.health.cut_off")
+    assert runs.one("SELECT exit_code FROM trial") is None
+
+
+def test_a_watch_that_was_killed_before_leaves_an_unknown_end(runs, native):
+    source = SLEEPER.replace("time.sleep(60)", "[nop() for _ in range(300) if not time.sleep(0.1)]")
+    program = began(runs, "def nop(): pass\n" + source)
+    os.kill(watch_of(runs), signal.SIGKILL)
+    time.sleep(2)
+    program.kill()
+    program.wait()
+    runs.taupy("trials")
+    assert "the watch had ended before" in runs.metadata("taupy.health.cut_off")
+    assert slept(runs) > 1
+
+
+@pytest.mark.parametrize("setting", ["option", "project"])
+def test_without_a_watch_the_end_is_unknown_and_said_to_be(runs, native, setting):
+    if setting == "project":
+        (runs.folder / "pyproject.toml").write_text("[tool.taupy]\nwatch = false\n")
+    program = began(runs, SLEEPER, *(["--no-watch"] if setting == "option" else []))
+    assert not (run_folder(runs) / heartbeat.NAME).exists()
+    program.kill()
+    program.wait()
+    runs.taupy("trials")
+    assert "no watch: it was turned off" in runs.metadata("taupy.health.cut_off")
+    assert slept(runs) < 1
+
+
+def test_a_worker_that_is_killed_counts_up_to_its_own_death(runs, native):
+    source = """
+import os, pathlib, signal, time
+def nap():
+    time.sleep(60)
+child = os.fork()
+if not child:
+    nap()
+time.sleep(1.2)
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+time.sleep(0.3)
+"""
+    runs.run(source)
+    assert 0.9 < slept(runs) < 20
+    said = runs.metadata("taupy.health.children_killed")
+    assert said.endswith("open routines count up to their ends")
+
+
+def test_the_program_does_not_see_its_watch(runs, engine):
+    source = """
+import os, pathlib, time
+time.sleep(0.5)
+me, session = os.getpid(), os.getsid(0)
+for entry in pathlib.Path("/proc").iterdir():
+    try:
+        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        text = (entry / "cmdline").read_text()
+    except OSError:
+        continue
+    if not entry.name.isdigit() or int(entry.name) == me:
+        continue
+    if int(fields[1]) == me or int(fields[2]) == os.getpgrp() or int(fields[3]) == me:
+        print("child or of our group", entry.name, text)
+    if "taupy.watch" in text and os.environ["STATE"] in text:
+        assert int(fields[3]) != session
+        print("watch", *sorted(os.readlink(f) for f in (entry / "fd").iterdir()), sep="\\n")
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("no child")
+print(sorted(os.listdir("/proc/self/fd")))
+"""
+    runs.environment["STATE"] = str(runs.state)
+    done = runs.run(source, "--engine", engine, start_new_session=True)
+    *lines, no_child, descriptors = done.stdout.splitlines()
+    assert no_child == "no child"
+    assert lines[0] == "watch"
+    opened = {Path(line).name for line in lines[1:]}
+    assert opened <= {"null", "watch", Path(lines[-1]).name, "anon_inode:[eventpoll]",
+                      "anon_inode:[pidfd]", *(f"{n}" for n in opened if n.startswith("run-")),
+                      *(n for n in opened if "pidfd" in n or "eventpoll" in n)}  # fmt: skip
+    assert not [line for line in lines if "pipe:" in line or "child" in line]
+    assert descriptors == "['0', '1', '2', '3']"
+
+
+def test_output_ends_with_the_program_and_the_watch_soon_after(runs, native):
+    (runs.folder / "prog.py").write_text("import time; time.sleep(0.5); print('done')")
+    command = f"{sys.executable} -m taupy run --quiet prog.py | cat"
+    program = subprocess.Popen(
+        command, shell=True, cwd=runs.folder, env=runs.environ(), stdout=subprocess.PIPE
+    )
+    wait_for(lambda: any(runs.state.glob("run-*")))
+    watch = watch_of(runs)
+    assert process_start(watch)
+    assert program.stdout.read() == b"done\n"
+    ended = time.monotonic()
+    program.wait()
+    wait_for(lambda: not process_start(watch), 2)
+    assert time.monotonic() - ended < 2.5
+    assert "rounds in" in runs.metadata("taupy.watch")
+
+
+def test_it_stays_small(runs, native):
+    program = began(runs, SLEEPER)
+    watch = watch_of(runs)
+    status = Path(f"/proc/{watch}/status").read_text()
+    resident_kib = int(status.partition("VmHWM:")[2].split()[0])
+    assert resident_kib < 20 * 1024
+    fields = stat_fields(watch)
+    before = int(fields[11]) + int(fields[12])
+    time.sleep(3)
+    fields = stat_fields(watch)
+    ticks = int(fields[11]) + int(fields[12]) - before
+    assert ticks / os.sysconf("SC_CLK_TCK") <= 0.03 + 0.01  # 1 % of 3 s, and a tick
+    program.kill()
+    program.wait()
+
+
+def test_a_damaged_heartbeat_is_said_and_loses_nothing_else(runs, native):
+    program = began(runs, SLEEPER)
+    os.kill(watch_of(runs), signal.SIGKILL)
+    program.kill()
+    program.wait()
+    (run_folder(runs) / heartbeat.NAME).write_bytes(b"nonsense")
+    assert "recovered" in runs.taupy("trials").stderr
+    assert "is not to be had" in runs.metadata("taupy.health.cut_off")
+    assert runs.calls()["nap"] == 1

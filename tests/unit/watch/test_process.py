@@ -1,0 +1,166 @@
+"""The watch, in this process: which ends it sees, how, and how much it works."""
+
+import os
+import posix
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from taupy.model.processes import process_start
+from taupy.state import heartbeat
+from taupy.state.folder import open_run
+from taupy.watch import beside, ending, process, start
+from taupy.watch.process import INTERVAL_NS, SHARE, Watch
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tmp_path.chmod(0o700)
+    (tmp_path / heartbeat.NAME).touch()
+    return open_run(str(tmp_path))
+
+
+def sleeper():
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+
+
+def watched(folder, child, end):
+    """What the watch notes of a child that is ended by `end` while it waits."""
+    began = process_start(child.pid)
+    watch = Watch(folder, time.monotonic_ns())
+    watch.add(child.pid)
+    ended_ns = end()
+    watch.run()
+    beat, ends = heartbeat.read(folder)
+    (noted,) = ends
+    assert beat.is_over
+    assert (noted.pid, noted.start) == (child.pid, began)
+    return noted, noted.ended_ns - ended_ns
+
+
+def killed(child, number=signal.SIGKILL):
+    now = time.monotonic_ns()
+    child.send_signal(number)
+    return now
+
+
+def test_a_kill_is_noted_with_its_signal_and_its_moment(folder):
+    with sleeper() as child:
+        noted, behind_ns = watched(folder, child, lambda: killed(child, signal.SIGTERM))
+    assert noted.status == signal.SIGTERM
+    assert noted.late_ns == 0
+    assert 0 < behind_ns < 1_000_000_000
+
+
+def test_an_exit_code_is_noted_of_a_process_that_nobody_waits_for(folder):
+    child = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    noted, _ = watched(folder, child, time.monotonic_ns)
+    assert os.waitstatus_to_exitcode(noted.status) == 3
+    child.wait()
+
+
+def test_without_pidfds_a_process_is_looked_at_in_each_round(folder, monkeypatch):
+    def refused(pid):
+        raise OSError
+
+    monkeypatch.setattr(posix, "pidfd_open", refused)
+    with sleeper() as child:
+        noted, _ = watched(folder, child, lambda: killed(child))
+    assert noted.status == signal.SIGKILL
+    assert 0 < noted.late_ns < 1_000_000_000  # it was last seen alive one round before
+
+
+def test_a_process_that_had_ended_when_its_part_was_found_is_noted_too(folder, tmp_path):
+    child = sleeper()
+    child.kill()
+    child.wait()
+    (tmp_path / f"{child.pid}-1.part").touch()
+    watch = Watch(folder, time.monotonic_ns())
+    watch.find()
+    _, ends = heartbeat.read(folder)
+    assert [(end.pid, end.start, end.status) for end in ends] == [(child.pid, 0, None)]
+
+
+def test_a_program_that_ended_before_the_watch_began_did_so_since_the_launch(folder):
+    child = sleeper()
+    killed(child)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    watch = Watch(folder, time.monotonic_ns() - 5_000_000_000)
+    watch.add(child.pid)
+    watch.run()
+    (noted,) = heartbeat.read(folder)[1]
+    assert noted.late_ns >= 5_000_000_000
+    child.wait()
+
+
+def test_each_part_is_watched_once_even_if_a_program_became_another(folder, tmp_path):
+    with sleeper() as child:
+        for number in (1, 2):
+            (tmp_path / f"{child.pid}-{number}.part").touch()
+        watch = Watch(folder, time.monotonic_ns())
+        watch.find()
+        assert list(watch.living) == [child.pid]
+        assert len(watch.by_pidfd) == 1
+        child.kill()
+
+
+def test_it_ends_when_the_run_folder_is_gone(folder, tmp_path):
+    with sleeper() as child:
+        watch = Watch(folder, time.monotonic_ns())
+        watch.add(child.pid)
+        folder.remove()
+        watch.run()  # returns though the child lives
+        assert child.poll() is None
+        child.kill()
+
+
+def test_a_round_that_cost_much_is_followed_by_a_long_pause(folder, monkeypatch):
+    watch = Watch(folder, time.monotonic_ns())
+    for spent_ns, pause_ns in ((0, INTERVAL_NS), (900_000, INTERVAL_NS), (5_000_000, 500_000_000)):
+        monkeypatch.setattr(process.time, "process_time_ns", lambda: watch.cpu_ns + spent_ns)  # noqa: B023
+        assert watch.pause_ns() == pause_ns
+    assert SHARE == 100
+
+
+def test_the_kernel_does_not_tell_of_processes_that_are_none():
+    assert ending.status(os.getpid(), 0, -1) is None  # it lives
+    assert ending.status(1 << 22, 0, -1) is None
+
+
+@pytest.mark.parametrize(("limit", "why"), [(-1, ""), (100_000, ""), (200, "ulimit -u")])
+def test_there_is_none_where_processes_are_limited(folder, tmp_path, monkeypatch, limit, why):
+    (tmp_path / heartbeat.NAME).unlink()
+    begun = []
+    monkeypatch.setattr(os, "sysconf", lambda name: limit)
+    monkeypatch.setattr(beside, "begin", lambda *a: begun.append(a) or os.open("/dev/null", 0))
+    said = start.begin(folder, 50, "/")
+    assert why in said
+    assert bool(begun) == (why == "")
+
+
+def test_there_is_none_beside_process_1(folder):
+    assert "process 1" in start.begin(folder, 1, "/")
+
+
+def test_what_would_be_our_child_is_ended_at_once():
+    """A subreaper adopts orphans: what was started is then a child of the program."""
+    code = (
+        "import ctypes, os; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"  # PR_SET_CHILD_SUBREAPER
+        "from taupy.watch import beside\n"
+        "print(beside.begin('tests.unit.collectors.answers', []))\n"
+        "try: os.waitpid(-1, os.WNOHANG)\n"
+        "except ChildProcessError: print('no child')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "None\nno child\n", done.stderr
+
+
+def test_no_process_is_started_where_none_is_allowed(monkeypatch):
+    def refused():
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", refused)
+    assert beside.begin("tests.unit.collectors.answers", []) is None
