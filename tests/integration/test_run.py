@@ -606,8 +606,12 @@ print(json.dumps([
     assert runs.run(source, "--engine", engine).stdout == plain.stdout
 
 
-def test_without_the_start_up_hook_the_program_is_reached_through_the_path(runs, tmp_path):
+@pytest.mark.parametrize("own", [None, "print('own')", "raise ValueError('own')"])
+def test_without_the_start_up_hook_the_program_is_reached_through_the_path(runs, tmp_path, own):
     import taupy
+
+    if own is not None:
+        (tmp_path / "sitecustomize.py").write_text(own)
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(taupy.__file__)))
     import venv
@@ -621,7 +625,7 @@ def test_without_the_start_up_hook_the_program_is_reached_through_the_path(runs,
     import sqlite_utils
 
     libraries = os.path.dirname(os.path.dirname(sqlite_utils.__file__))
-    environment = {**runs.environ(), "PYTHONPATH": f"{root}:{libraries}"}
+    environment = {**runs.environ(), "PYTHONPATH": f"{root}:{libraries}:{tmp_path}"}
     plain = subprocess.run(
         [python, "prog.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
@@ -633,7 +637,9 @@ def test_without_the_start_up_hook_the_program_is_reached_through_the_path(runs,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == plain.stdout
+    assert done.stdout == (plain.stdout if own != "print('own')" else "own\n" + plain.stdout)
+    assert "KeyError" not in done.stderr
+    assert done.stderr.partition("taupy:")[0].startswith(plain.stderr * (2 if own else 1))
     assert runs.calls()["f"] == 1
 
 

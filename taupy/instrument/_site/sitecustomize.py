@@ -35,8 +35,6 @@ def _start() -> None:
 
 
 _start()
-try:
-    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401  # the user's own
-except ImportError as problem:
-    if problem.name != "sitecustomize":
-        raise
+# The user's own. Where there is none the ImportError goes up to Python, which takes it as such: the
+# import that is under way here could not end well without its module.
+import sitecustomize  # type: ignore[import-not-found]  # noqa: E402, F401
