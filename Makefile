@@ -115,11 +115,14 @@ gpu-environment: python
 	$(GPU_INSTALL) -e ".[test,gpu]"
 
 # Without what such a machine has: PyTorch, JAX, NumPy, pandas, Matplotlib, rich, pytest.
+GPU_WHEELS ?= .whl
+WHEELS := sqlite-utils sqlite-fts4 click-default-group click tabulate pluggy python-dateutil \
+  ijson msgspec nvidia-ml-py shtab hypothesis sortedcontainers
+
 gpu-wheels: python
 	$(PYTHON) -m pip download --disable-pip-version-check -q --no-deps --only-binary=:all: \
 	  --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
-	  --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d .whl \
-	  sqlite-utils sqlite-fts4 click-default-group click ijson msgspec tabulate pluggy python-dateutil
+	  --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d $(GPU_WHEELS) $(WHEELS)
 
 gpu-check: gpu-environment
 	$(GPU)/bin/python -m pytest -v -m gpu tests/gpu

@@ -87,8 +87,9 @@ EXTENSIONS = [
     native(
         "gpu_counters",
         [
-            *("gpu_counters.c", "append.c", "count_config.c", "count_context.c", "count_file.c"),
-            *("count_kernel.c", "count_region.c", "count_watch.c", "cupti_library.c"),
+            *("gpu_counters.c", "append.c", "count_config.c", "count_context.c"),
+            *("count_file.c", "count_image.c", "count_kernel.c", "count_region.c"),
+            *("count_watch.c", "cupti_library.c"),
             *("cupti_range.c", "engine_host.c"),
         ],
         "-fvisibility=hidden",

@@ -213,6 +213,7 @@ static int find_availability(CountContext *here)
         return -1;
     }
     here->availability = image;
+    here->availability_bytes = available.size_of_image;
     return 0;
 }
 

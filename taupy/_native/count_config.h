@@ -15,6 +15,7 @@ typedef struct Counting { /* what all contexts have in common; set once */
     Cupti *cupti;
     RangeProfiler *range;
     const char *run_folder; /* the metrics of each chip stand there, in gpu.counters */
+    const char *save_folder; /* CUPTI's images are kept here, for tests; else NULL */
     int by_region;
     int (*current_device)(int *); /* of libcuda; may be NULL */
     int has_given_up; /* CUPTI, after a fatal error: nothing of it may be called; atomically */
@@ -36,7 +37,8 @@ typedef struct CountContext {
     uint8_t *availability;
     void *profiler, *host;
     uint8_t *config, *data;
-    size_t config_bytes, data_bytes;
+    size_t config_bytes, data_bytes, availability_bytes;
+    int is_kept; /* see count_image.h */
     const char **names;
     size_t count;
     const char *step, *first_step; /* that went wrong last; when the context was created; */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "count_context.h"
 #include "count_file.h"
+#include "count_image.h"
 #include "count_watch.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,6 +257,7 @@ static int stop(CountContext *here, int early, double *values)
     if (ranges != here->first_range + 1 || decode.dropped || !stop.all_passes)
         return NOT_CLEAN;
     TRY("evaluate", RANGE(evaluate, evaluate));
+    count_image_keep(here, values);
     here->faults = 0;
     return COUNTED;
 }

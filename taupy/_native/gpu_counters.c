@@ -402,7 +402,8 @@ static void begin(GpuHost *asking)
              (unsigned long long)host->part_start());
     if (count_file_open(path) != 0)
         return;
-    counting_setup = (Counting){.cupti = &cupti, .range = &range, .run_folder = host->run_folder};
+    counting_setup = (Counting){.cupti = &cupti, .range = &range, .run_folder = host->run_folder,
+                                .save_folder = host->save_folder};
     if (cupti_open(&cupti, host->libraries, text, sizeof text) != 0) {
         count_file_text("open", "", text);
         return;

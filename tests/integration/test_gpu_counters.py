@@ -18,7 +18,7 @@ from tests.fake_gpu import PRELUDE
 REAL_HOST = Path(__file__).parent.parent / "fake_counters" / "real_host.c"
 NATIVE = Path(__file__).parents[2] / "taupy" / "_native"
 COLLECTOR = (
-    *("append", "count_config", "count_context", "count_file", "count_watch"),
+    *("append", "count_config", "count_context", "count_file", "count_image", "count_watch"),
     "cupti_range",
 )
 

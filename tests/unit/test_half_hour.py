@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from taupy.catalog import spelling
+from tests.fake_gpu import PRELUDE
+from tests.gpu.comparison import stored
+from tests.gpu.expected import copied, counted, ended, module
+from tests.gpu.programs import gemms, jax_steps
+
 SCRIPT = Path(__file__).parents[1] / "gpu" / "half_hour.sh"
 STEPS = {
-    "1": "build doctor nvidia-smi record tests",
-    "2": "build smoke tensor ncu-none ncu-all regions tau",
+    "1": "build doctor nvidia-smi record copies tests expected",
+    "2": "build smoke tensor expected ncu-none ncu-all regions tau",
     "3": "build cost",
     "4": "build sampling jax ends-exit ends-_exit ends-fork ends-dataloader ends-sigkill "
-    "ends-profiler ceilings",
+    "ends-profiler expected ceilings",
 }
+WITHOUT_GPU = {
+    "record": "nothing was recorded", "nvidia-smi": "failed to run command",
+    "ncu-none": "failed to run command", "ncu-all": "failed to run command",
+    "build": "not built in a test", "tests": "skipped", "sampling": "skipped",
+    "expected": "DIFFERS", "ceilings": "no GPU 0",
+}  # fmt: skip
+"""Of a step: what its log ends with where there is no GPU; of programs, what they need."""
+NEEDS = ("PyTorch is not installed", "PyTorch finds no GPU", "JAX is not installed", "JAX finds no")
 
 
 def call(number: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -26,19 +42,83 @@ def call(number: str, folder: Path, **environ: str) -> subprocess.CompletedProce
     return subprocess.run(command, env=told | environ, capture_output=True, text=True)
 
 
+def kept(number: str, folder: Path) -> dict[str, str]:
+    """The files that a call has packed, with their texts."""
+    with tarfile.open(folder / "out" / f"call{number}.tar.gz") as packed:
+        return {
+            Path(one.name).name: packed.extractfile(one).read().decode(errors="replace")
+            for one in packed.getmembers()
+            if one.isfile()
+        }
+
+
+def statuses(files: dict[str, str]) -> dict[str, int]:
+    lines = [line.split() for line in files["steps.txt"].splitlines()]
+    return {line[0]: int(line[2]) for line in lines if line[0] != "wheels"}
+
+
 @pytest.mark.parametrize("number", STEPS)
 def test_each_step_that_fails_has_its_log_and_the_next_one_runs(number, tmp_path):
     done = call(number, tmp_path, PYTHON="false")
     assert done.returncode == 0, done.stderr
-    with tarfile.open(tmp_path / "out" / f"call{number}.tar.gz") as packed:
-        kept = {Path(name).name for name in packed.getnames()}
-        lines = packed.extractfile(f"call{number}/steps.txt").read().decode().splitlines()
-    steps = [line.split()[0] for line in lines if not line.startswith("wheels ")]
-    assert steps == STEPS[number].split()
-    assert {f"{step}.log" for step in steps} <= kept
-    assert not [
-        line for line in lines if " exit   0 " in line and not line.startswith("nvidia-smi")
-    ]
+    files = kept(number, tmp_path)
+    steps = statuses(files)
+    assert list(steps) == STEPS[number].split()
+    assert {f"{step}.log" for step in steps} <= set(files)
+    assert not [step for step, status in steps.items() if status == 0 and step != "nvidia-smi"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", STEPS)
+def test_with_a_real_python_each_step_says_what_is_missing(number, tmp_path):
+    """A Python with PyTorch for the CPU, or without it, and no GPU: lines, no tracebacks."""
+    if Path("/proc/driver/nvidia/version").exists():
+        pytest.skip("there is a GPU here: the steps may go well")
+    python = tmp_path / "python"  # the tests' own build is left alone
+    python.write_text(
+        '#!/bin/sh\n[ "$1" = setup.py ] && { echo "not built in a test"; exit 1; }\n'
+        f'exec "{sys.executable}" "$@"\n'
+    )
+    python.chmod(0o755)
+    done = call(number, tmp_path, PYTHON=str(python), HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    files = kept(number, tmp_path)
+    assert list(statuses(files)) == STEPS[number].split()
+    for step, status in statuses(files).items():
+        log = files[f"{step}.log"]
+        assert "Traceback" not in log, log
+        wanted = (WITHOUT_GPU[step],) if step in WITHOUT_GPU else NEEDS
+        assert step == "doctor" or any(text in log for text in wanted), log
+        assert status != 0 or step in ("doctor", "tests", "sampling"), log
+
+
+def test_the_limits_of_each_call_are_below_ten_minutes_and_of_all_half_an_hour(tmp_path):
+    """Each step may take its limit, and five seconds more to be killed."""
+    (tmp_path / "bin").mkdir()
+    timeout = tmp_path / "bin" / "timeout"
+    timeout.write_text('#!/bin/sh\necho "$3" >> "$OUT/limits"\n')  # -k 5 SECONDS
+    timeout.chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    totals = []
+    for number in STEPS:
+        out = tmp_path / number
+        call(number, tmp_path, PYTHON="false", PATH=path, OUT=str(out))
+        limits = [int(line) for line in (out / "limits").read_text().split()]
+        wheels = 0 if len(limits) > len(STEPS[number].split()) else 25
+        totals.append(sum(limit + 5 for limit in limits) + wheels)
+    assert max(totals) <= 570 and sum(totals) <= 1800, totals
+
+
+def test_ncu_is_asked_for_every_counter_that_is_written_down():
+    text = SCRIPT.read_text()
+    (asked,) = re.findall(r'^ +"(gpu__time_duration\.sum,.*)" \\$', text, re.MULTILINE)
+    for name, value in re.findall(r"^ +(path|op)=(\w+)$", text, re.MULTILINE):
+        asked = asked.replace(f"${{{name}}}", value)
+    counters = {counter for of in gemms.EXPECTED.values() for counter in of}
+    counters -= {"counted_launches", "Memcpy HtoD", "Memcpy DtoH"}
+    wanted = spelling.plan([*sorted(counters), "bytes_dram", "bytes_l2", "counted_time"], "GH100")
+    assert not wanted.missing
+    assert sorted(asked.split(",")) == sorted(wanted.metrics)
 
 
 def test_what_must_be_counted_is_written_down_without_a_gpu(tmp_path):
@@ -49,9 +129,89 @@ def test_what_must_be_counted_is_written_down_without_a_gpu(tmp_path):
     expected = json.loads(done.stdout)
     assert {each for of in list(expected.values())[:5] for each in of.values()} == {137_438_953_472}
     assert expected["axpy"] == {"flop_fp32": 134_217_728}
-    assert expected["copy_in"] == {"bytes copied from host to device": 268_435_456}
+    assert expected["passes"] == {
+        "counted_launches": 10, "flop_fp32": 20_971_520, "bytes_l1": 167_772_160
+    }  # fmt: skip
+    assert expected["copy_in"] == {"Memcpy HtoD": 268_435_456}
+    assert expected["copy_out"] == {"Memcpy DtoH": 268_435_456}
+    program = SCRIPT.parent / "programs" / "jax_steps.py"
+    done = subprocess.run(
+        ["python3", str(program), "--expected"], capture_output=True, text=True, check=True
+    )
+    assert list(json.loads(done.stdout).values()) == ["jit_step", 20, 0.99]
 
 
 def test_a_call_that_does_not_exist_is_refused(tmp_path):
     done = call("5", tmp_path)
     assert (done.returncode, done.stderr) == (2, "usage: half_hour.sh 1|2|3|4\n")
+
+
+# ------------------------------------------------ what is expected, beside the played GPU's trials
+
+PLAYED = f"""
+init()
+def copy_in(): copy(1, 4 * {gemms.ELEMENTS})
+def copy_out(n): copy(2, n)
+def product_fp16(): launch('gemm', took={gemms.PRODUCT_FLOP})
+def train(n):
+    for i in range(n): launch('add')
+def pool(n):
+    cuda.fake_launch_in_pool(text('fusion'), b'pool', b'XlaModule:#hlo_module=jit_step,id=1#', n)
+"""
+
+
+@pytest.fixture
+def played(played_gpu, tmp_path):
+    def run(source: str, *options: str):
+        (tmp_path / "prog.py").write_text(PRELUDE + PLAYED + source)
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TAU")},
+            "LD_LIBRARY_PATH": str(played_gpu),
+            "TAUPY_CUPTI": str(played_gpu / "libcupti.so.13"),
+            "TAUPY_STATE_DIR": str(tmp_path / "state"),
+        }
+        command = [sys.executable, "-m", "taupy", "run", "--db", "t.db", *options, "prog.py"]
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+        return stored(tmp_path / "t.db")
+
+    return run
+
+
+def test_bytes_of_copies_are_compared_with_what_was_written_down(played):
+    profile = played("copy_in(); copy_out(4)\n")
+    assert [line[:] for line in copied(profile, gemms.EXPECTED)] == [
+        ("copy_in, bytes of Memcpy HtoD", "268,435,456", "268,435,456", True),
+        ("copy_out, bytes of Memcpy DtoH", "268,435,456", "4", False),
+    ]
+
+
+def test_counters_are_compared_with_what_was_written_down(played):
+    profile = played("product_fp16()\n", "--metrics", "flop_tensor_fp16")
+    lines = {line.what: line for line in counted(profile, gemms.EXPECTED)}
+    one = lines.pop("product_fp16, flop_tensor_fp16")
+    assert (one.found, one.holds) == ("137,438,953,472", True)
+    assert len(lines) == 8
+    assert {(line.found, line.holds) for line in lines.values()} == {("nothing", False)}
+
+
+@pytest.mark.parametrize(("launches", "holds"), [(40, True), (41, False)])
+def test_launches_of_a_module_of_xla_are_multiples_of_its_steps(played, launches, holds):
+    launched, owned = module(played(f"pool({launches})\n"), jax_steps.EXPECTED)
+    assert (launched.holds, owned.holds) == (holds, False)  # one kernel is in no range
+    assert owned.found == f"{launches / (launches + 1):.4f}"
+
+
+@pytest.mark.parametrize(("launches", "holds"), [(5501, True), (5500, False)])
+def test_launches_and_activities_are_those_of_the_program(played, launches, holds):
+    lines = list(ended(played(f"train({launches})\n", "--trace"), "exit"))
+    assert [(line.found, line.holds) for line in lines] == [(f"{launches:,}", holds)] * 2
+
+
+def test_a_trial_that_is_not_there_differs(tmp_path, played):
+    played("")
+    program = SCRIPT.parent / "expected.py"
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path / "t.db"), "jax"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "DIFFERS jax: jax: a trial expected, nothing\n")

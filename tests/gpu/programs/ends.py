@@ -9,13 +9,11 @@ import signal
 import sys
 import time
 
-import torch
-
 LAUNCHES = 5501
 MODES = ("exit", "_exit", "fork", "dataloader", "sigkill", "profiler")
 
 
-def train():
+def train(torch):
     x = torch.zeros(16, device="cuda")
     for _ in range(LAUNCHES):
         x += 1
@@ -30,22 +28,25 @@ def fork():
     os.wait()
 
 
-def dataloader():
+def dataloader(torch):
     data = torch.utils.data.TensorDataset(torch.arange(64))
     for (batch,) in torch.utils.data.DataLoader(data, batch_size=8, num_workers=2):
         batch.cuda()
 
 
 def main(mode):
+    import needs
+
+    torch = needs.torch()
     if mode == "profiler":
         with torch.profiler.profile(activities=list(torch.profiler.supported_activities())) as own:
-            train()
+            train(torch)
         print(len(own.events()), "events of torch.profiler's own")
-    train()
+    train(torch)
     if mode == "fork":
         fork()
     elif mode == "dataloader":
-        dataloader()
+        dataloader(torch)
     elif mode == "_exit":
         os._exit(3)
     elif mode == "sigkill":

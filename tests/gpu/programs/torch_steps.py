@@ -6,11 +6,13 @@ the same work: the warm-up is outside of neither.
 
 import argparse
 
-import torch
-from torch import nn
+import needs
+
+torch = needs.torch()
+nn = torch.nn
 
 
-def cnn_step(model: nn.Module, optimizer: torch.optim.Optimizer, x, y) -> None:
+def cnn_step(model, optimizer, x, y) -> None:
     with torch.autocast("cuda", dtype=torch.float16):
         loss = nn.functional.cross_entropy(model(x), y)
     optimizer.zero_grad()
@@ -18,7 +20,7 @@ def cnn_step(model: nn.Module, optimizer: torch.optim.Optimizer, x, y) -> None:
     optimizer.step()
 
 
-def lstm_step(model: nn.Module, x) -> None:
+def lstm_step(model, x) -> None:
     out, _ = model(x)
     out.sum().backward()
 
@@ -55,9 +57,8 @@ def main() -> None:
     if not asked.kineto:
         train()
         return
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as measured:
+    activity = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[activity.CUDA, activity.CPU]) as measured:
         train()
     measured.export_chrome_trace(asked.kineto)
 

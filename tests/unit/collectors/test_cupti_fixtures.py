@@ -1,4 +1,7 @@
-"""Buffers as CUPTI handed them over, kept by `tests/gpu/record.py`, replayed without a GPU."""
+"""What CUPTI gave on a GPU, replayed without one: buffers of records and images of counters.
+
+`tests/gpu/record.py` keeps the former, a run with TAUPY_GPU_SAVE=FOLDER and --metrics the latter.
+"""
 
 from __future__ import annotations
 
@@ -98,3 +101,75 @@ def test_what_a_run_saves_replays_to_the_same_kernels(collector, played_gpu, tmp
     expected = json.loads((saved / "expected.json").read_text())
     assert expected == {"vecadd(float*, int)": [300, 300 * 301 // 2], "other": [300, 300_000]}
     assert kernels(part) == expected
+
+
+EVALUATE = """
+import ctypes, sys
+from pathlib import Path
+from taupy.collectors.cupti_host import CuptiHost
+values = Path(sys.argv[1])
+(version, chip, index), *lines = [line.split() for line in values.read_text().splitlines()]
+data = values.with_suffix(".data").read_bytes()
+image = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
+names = (ctypes.c_char_p * len(lines))(*[name.encode() for name, _ in lines])
+found = (ctypes.c_double * len(lines))()
+with CuptiHost.open().chip(chip) as metrics:
+    metrics.evaluated(image, int(index), names, found)
+    passes = metrics.passes([name for name, _ in lines])
+assert [float(value) for _, value in lines] == list(found), list(found)
+print(version, chip, len(lines), passes, values.with_suffix(".config").stat().st_size > 0)
+"""
+
+
+def evaluated(values: Path, environment: dict[str, str]) -> str:
+    """Evaluate a kept image again; raises where another value comes out."""
+    done = subprocess.run(
+        [sys.executable, "-c", EVALUATE, str(values)],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_images_that_were_recorded_on_a_gpu_give_the_same_values():
+    shared = os.environ.get("TAUPY_SHARED_DATA")
+    kept = sorted(Path(shared, "cupti").glob("*/*.values")) if shared else []
+    if not kept:
+        pytest.skip("no images recorded on a GPU ($TAUPY_SHARED_DATA/cupti/*/*.values)")
+    for values in kept:
+        evaluated(values, dict(os.environ))
+
+
+def test_an_image_that_a_run_keeps_is_evaluated_to_the_same_values(played_gpu, tmp_path):
+    (tmp_path / "prog.py").write_text(
+        PRELUDE + "init()\nfor i in range(5): launch('_Z6vecaddPfi', took=7)\nlaunch('other')\n"
+    )
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("TAU")},
+        "LD_LIBRARY_PATH": str(played_gpu),
+        "TAUPY_CUPTI": str(played_gpu / "libcupti.so.13"),
+        "TAUPY_STATE_DIR": str(tmp_path / "state"),
+    }
+    subprocess.run(
+        [*(sys.executable, "-m", "taupy", "run", "--metrics", "gld,gst"), "prog.py"],
+        cwd=tmp_path, env=environment | {"TAUPY_GPU_SAVE": str(saved)}, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    (values,) = saved.glob("*.values")
+    assert {path.suffix for path in saved.iterdir()} == {
+        ".values",
+        ".config",
+        ".available",
+        ".data",
+    }
+    assert values.read_text().splitlines()[1:] == [
+        "smsp__inst_executed_op_global_ld.sum 7", "smsp__inst_executed_op_global_st.sum 14",
+        "gpu__time_duration.sum 7000",
+    ]  # fmt: skip
+    assert evaluated(values, environment) == "130001 GH100 3 2 True\n"
+    # It is the image that is evaluated: another one is not taken.
+    values.with_suffix(".data").write_bytes(b"other")
+    with pytest.raises(AssertionError, match="CUPTI_ERROR"):
+        evaluated(values, environment)
