@@ -24,8 +24,9 @@ from taupy.catalog.architectures import Chip
 from taupy.catalog.counters import BY_NAME, COUNTERS, Counter
 from taupy.catalog.ratios import RATIOS, Ratio
 from taupy.catalog.sets import CounterSet, expanded, of_ratio, sets
-from taupy.commands import avail_sampling, metric_sources, options, run_metrics
-from taupy.commands.metric_sources import MetricSource
+from taupy.collectors import metric_sources, requested
+from taupy.collectors.metric_sources import MetricSource
+from taupy.commands import avail_sampling, options
 from taupy.errors import UsageError
 from taupy.model.project import project_settings
 from taupy.pprof import terminal
@@ -411,7 +412,7 @@ def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
     bad = False
     for name in names:
         try:
-            wanted = run_metrics.wanted([name], "--check", project, False)
+            wanted = requested.metrics([name], "--check", project, False)
         except UsageError as problem:
             text = str(problem).removeprefix("--check: ").removesuffix(_SEE_AVAIL)
             rows.append(("cpu", name, None, None, None, None, text))

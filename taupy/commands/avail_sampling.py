@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from taupy.catalog import timeline
 from taupy.catalog.counters import COUNTERS
-from taupy.commands.metric_sources import MetricSource
+from taupy.collectors.metric_sources import MetricSource
 from taupy.errors import TaupyError, UsageError
 from taupy.pprof.view import Cell, Column, View
 

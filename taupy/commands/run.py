@@ -19,7 +19,8 @@ import stat
 import sys
 import time
 
-from taupy.commands import options, run_metrics
+from taupy.collectors import requested
+from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 
@@ -244,7 +245,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         say(*settings.notes, *said, *_database_doubts(settings.database))
     try:
-        if settings.gpu != "no" and run_metrics.has_gpu():
+        if settings.gpu != "no" and requested.has_gpu():
             from taupy.collectors import nvml
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
@@ -434,10 +435,10 @@ def _count(
     metadata: dict[str, str],
 ) -> None:
     """Find out how to count the metrics of `--metrics`, and put that into the settings."""
-    names, source = run_metrics.listed(args.metrics, project)
+    names, source = requested.listed(args.metrics, project)
     if not names:
         return
-    wanted = run_metrics.wanted(names, source, project, run_metrics.has_gpu())
+    wanted = requested.metrics(names, source, project, requested.has_gpu())
     notes += wanted.notes
     metadata["taupy.option.metrics"] = ", ".join(names)
     if wanted.cpu_time:
@@ -492,7 +493,7 @@ def _count_on_gpus(
 def _sampling(args: argparse.Namespace, settings: Any) -> Any:
     """The sampler's settings for `--pm-sampling`; None if nothing is sampled."""
     project = options.project_settings()
-    names, optional = run_metrics.sampled(args.pm_sampling, project)
+    names, optional = requested.sampled(args.pm_sampling, project)
     if not names:
         if args.pm_interval is not None:
             raise UsageError("--pm-interval needs --pm-sampling NAMES")
@@ -504,11 +505,11 @@ def _sampling(args: argparse.Namespace, settings: Any) -> Any:
                 "kernels: use --twice, or run once for each"
             )
         return None
-    interval_ns = run_metrics.interval_ns(args.pm_interval or project.get("pm_interval") or "1ms")
-    if not run_metrics.has_gpu():
+    interval_ns = requested.interval_ns(args.pm_interval or project.get("pm_interval") or "1ms")
+    if not requested.has_gpu():
         settings.notes.append("--pm-sampling: this machine has no NVIDIA GPU; nothing is sampled")
         return None
-    if run_metrics.local_rank():
+    if requested.local_rank():
         return None  # one rank per machine samples all its GPUs
     from taupy.collectors import sampler
 
@@ -522,7 +523,7 @@ def _tell_operations(
     engine: str, engine_options: dict[str, Any], notes: list[str], metadata: dict[str, str]
 ) -> None:
     """Settings for operations and bytes of BLAS calls, derived from their shapes."""
-    library = run_metrics.blas_library() if engine == "native" else None
+    library = requested.blas_library() if engine == "native" else None
     if library is None:
         notes.append(
             "analytic: counting BLAS calls needs taupy's compiled library, which is missing"

@@ -10,7 +10,8 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 
-from taupy.commands import options, run_metrics
+from taupy.collectors import requested
+from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.commands.repeat import passing_signals_on, run_once, same_input
 from taupy.errors import UsageError
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
     Raises:
         UsageError: there is nothing to count in the second run.
     """
-    names, _ = run_metrics.listed(args.metrics, options.project_settings())
+    names, _ = requested.listed(args.metrics, options.project_settings())
     if not names:
         raise UsageError("--twice counts in a second run: name the counters with --metrics")
     if args.merge_into:

@@ -375,7 +375,7 @@ def test_counters_that_go_bad_in_the_run_are_not_stored(runs, fake_pmu):
 
 
 def test_a_gpu_counter_without_a_gpu_is_one_line(runs):
-    from taupy.commands.run_metrics import has_gpu
+    from taupy.collectors.requested import has_gpu
 
     if has_gpu():
         pytest.skip("this machine has a GPU")

@@ -5,7 +5,7 @@ from array import array
 
 import pytest
 
-from taupy.commands import run_metrics
+from taupy.collectors import requested
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb import derived, derived_sql, metrics
@@ -250,8 +250,8 @@ def test_a_project_with_broken_definitions_is_told_where(counted, tmp_path, text
 def test_a_list_of_metrics_to_measure_is_no_definition(counted, tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.taupy]\nmetrics = ["instructions"]\n')
     assert derived.project_definitions() == {}
-    assert run_metrics.listed([], {"metrics": ["instructions"]})[0] == ["instructions"]
-    assert run_metrics.listed([], {"metrics": {"mine": "gld / 2"}})[0] == []
+    assert requested.listed([], {"metrics": ["instructions"]})[0] == ["instructions"]
+    assert requested.listed([], {"metrics": {"mine": "gld / 2"}})[0] == []
 
 
 def test_what_is_missing_is_named_with_the_way_to_it(counted):

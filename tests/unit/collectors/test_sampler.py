@@ -6,8 +6,8 @@ import os
 import pytest
 
 from taupy.collectors import sampler
+from taupy.collectors.requested import interval_ns, local_rank
 from taupy.collectors.sampler import Points
-from taupy.commands.run_metrics import interval_ns, local_rank
 from taupy.errors import TaupyError, UsageError
 from taupy.state import values as records
 from taupy.state.folder import open_run

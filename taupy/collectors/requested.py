@@ -147,7 +147,7 @@ def has_gpu() -> bool:
         return False
 
 
-def wanted(names: Sequence[str], source: str, project: Mapping[str, object], gpu: bool) -> Wanted:
+def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gpu: bool) -> Wanted:
     """What the names stand for.
 
     Args:
