@@ -7,14 +7,13 @@ are escapes; both are as in `taupy pprof --csv`.
 from __future__ import annotations
 
 import csv
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from taupy.escaping import csv_cell
+from taupy.formats import tables
 from taupy.formats.progress import Progress
-from taupy.formats.registry import Format
-from taupy.formats.tables import TABLES, Table
+from taupy.formats.tables import Table
 from taupy.model.profile import Profile
 
 
@@ -32,15 +31,4 @@ def _cell(value: Any) -> Any:
     return csv_cell(value) if isinstance(value, str) else value
 
 
-FORMATS = tuple(
-    Format(
-        name="csv" if table.name == "flat" else f"csv-{table.name}",
-        title=f"CSV, {table.what}",
-        suffixes=(".csv",) if table.name == "flat" else (f".{table.name}.csv",),
-        recognises=lambda path, first_bytes: False,
-        write=partial(_write, table),
-        holds=table.holds,
-        folds=table.name == "callpaths",
-    )
-    for table in TABLES
-)
+FORMATS = tables.formats("csv", "CSV", _write)

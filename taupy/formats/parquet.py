@@ -7,15 +7,14 @@ integers where all of them are whole, else doubles.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from taupy.errors import TaupyError
+from taupy.formats import tables
 from taupy.formats.progress import SILENT, Progress
-from taupy.formats.registry import Format
-from taupy.formats.tables import TABLES, Table
+from taupy.formats.tables import Table
 from taupy.model.profile import Profile
 
 _ROWS_AT_ONCE = 50_000
@@ -77,15 +76,4 @@ def _storable(value: Any) -> Any:
     return value
 
 
-FORMATS = tuple(
-    Format(
-        name="parquet" if table.name == "flat" else f"parquet-{table.name}",
-        title=f"Parquet, {table.what}",
-        suffixes=(".parquet",) if table.name == "flat" else (f".{table.name}.parquet",),
-        recognises=lambda path, first_bytes: False,
-        write=partial(_write, table),
-        holds=table.holds,
-        folds=table.name == "callpaths",
-    )
-    for table in TABLES
-)
+FORMATS = tables.formats("parquet", "Parquet", _write)

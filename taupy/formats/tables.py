@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from taupy.formats.capabilities import VALUES, Part
 from taupy.formats.progress import Progress
+from taupy.formats.registry import Format
 from taupy.model.forest import outermost
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer, UserEvent
 
@@ -205,3 +208,21 @@ TABLES = (
         frozenset(("user events", "threads", "streams")),
     ),
 )
+
+
+def formats(
+    name: str, title: str, write: Callable[[Table, Profile, Path, Progress], list[str]]
+) -> tuple[Format, ...]:
+    """A format for each table; files are written, not read."""
+    return tuple(
+        Format(
+            name=name if table.name == "flat" else f"{name}-{table.name}",
+            title=f"{title}, {table.what}",
+            suffixes=(f".{name}",) if table.name == "flat" else (f".{table.name}.{name}",),
+            recognises=lambda path, first_bytes: False,
+            write=partial(write, table),
+            holds=table.holds,
+            folds=table.name == "callpaths",
+        )
+        for table in TABLES
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -13,6 +13,7 @@ from taupy.formats.nsight.summed_tables import SummedTables, Times, work_of
 from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.model.gpu import Extent
+from taupy.model.profile import Profile
 
 NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 """Nanoseconds of a table's unit of time."""
@@ -26,31 +27,48 @@ class TableReader:
     A format finds the headers (`_begin`) and takes the rows (`_row`). Columns go by nvprof's names.
 
     Attributes:
-        number: of the line that is read.
-        tables: how many headers there were.
+        sums: what the rows say.
     """
 
+    tool: ClassVar[str]
+    no_table: ClassVar[str]  # what is said of a file without one, and of tables without rows
+    no_rows: ClassVar[str]
     plain_ns: ClassVar[float]  # of a time in a column without a unit
     sizes: ClassVar[Mapping[str, int]]  # bytes of a unit
     fewest_cells: ClassVar[int]  # of a line that may be a row
     called: ClassVar[str]  # what the tool calls a table
 
     def __init__(self, path: Path) -> None:
-        self.number = 0
-        self.tables = 0
         self.sums = SummedTables()
         self._path = path
+        self._number = 0  # of the line that is read
+        self._tables = 0
         self._columns: list[str] = []
         self._units: dict[str, str] = {}
         self._not_read = 0
 
-    def read(self, progress: Progress) -> None:
+    @classmethod
+    def read(cls, path: Path, progress: Progress) -> Iterator[Profile]:
+        """The one trial of a file.
+
+        Raises:
+            FormatError: it has no table, or no row.
+        """
+        reader = cls(path)
+        reader._read(progress)
+        if not reader._tables:
+            raise refusal(path, "", cls.no_table)
+        if reader.sums.empty:
+            raise refusal(path, f"line {reader._number}", cls.no_rows)
+        yield reader.sums.profile(path, cls.tool, {"time source": cls.tool})
+
+    def _read(self, progress: Progress) -> None:
         for raw in reading.lines(self._path, progress):
-            self.number += 1
+            self._number += 1
             line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
             cells = [] if line.startswith("==") else cells_of(line)
             if self._begin(cells):
-                self.tables += 1
+                self._tables += 1
             elif self._columns and len(cells) == len(self._columns):
                 self._row(dict(zip(self._columns, cells, strict=True)))
             elif self._columns and len(cells) >= self.fewest_cells:
@@ -82,7 +100,7 @@ class TableReader:
 
     def _sound(self, took: Times) -> Times:
         if not took.sound:
-            raise refusal(self._path, f"line {self.number}", "no program takes so long")
+            raise refusal(self._path, f"line {self._number}", "no program takes so long")
         return took
 
     def _traced(self, cells: Mapping[str, str]) -> None:
@@ -108,7 +126,7 @@ class TableReader:
         try:
             self.sums.add_record(key, work, begin, begin + round(took), moved)
         except OverflowError as problem:
-            raise refusal(self._path, f"line {self.number}", str(problem)) from None
+            raise refusal(self._path, f"line {self._number}", str(problem)) from None
 
 
 def cells_of(line: str) -> list[str]:

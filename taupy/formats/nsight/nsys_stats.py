@@ -8,17 +8,14 @@ NVTX ranges, whose times overlap, and of what taupy has no place for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
 from taupy.formats import limits
 from taupy.formats.nsight.csv_tables import TableReader, cells_of, extent, whole
 from taupy.formats.nsight.summed_tables import times
-from taupy.formats.progress import Progress
-from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
-from taupy.model.profile import Profile
 
 Kind = Literal["kernels", "gpu", "copies", "sizes", "api", "trace", "other"]
 
@@ -44,24 +41,12 @@ def recognises(path: Path, first: bytes) -> bool:
     )
 
 
-def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """The one trial of a file.
-
-    Raises:
-        FormatError: it has no report that is read, or no row.
-    """
-    reader = _Reader(path)
-    reader.read(progress)
-    if not reader.tables:
-        raise refusal(path, "", "no report of nsys stats that taupy reads")
-    if reader.sums.empty:
-        raise refusal(path, f"line {reader.number}", "no kernel, copy or API call in its reports")
-    yield reader.sums.profile(path, "nsys stats", {"time source": "nsys stats"})
-
-
 class _Reader(TableReader):
     """The reports of a file, read row by row."""
 
+    tool = "nsys stats"
+    no_table = "no report of nsys stats that taupy reads"
+    no_rows = "no kernel, copy or API call in its reports"
     plain_ns = 1.0
     sizes = _SIZES
     fewest_cells = 3
@@ -167,6 +152,8 @@ def _extent(text: str | None) -> tuple[int, int, int] | None:
     """` 896    1    1`."""
     return extent(_EXTENT.findall(text or ""))
 
+
+read = _Reader.read
 
 FORMAT = Format(
     name="nsys-stats",

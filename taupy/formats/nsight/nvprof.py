@@ -7,7 +7,7 @@ result:`. Metrics of a kernel come without its duration; durations come from ano
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +21,8 @@ from taupy.formats.nsight.csv_tables import (
     whole,
 )
 from taupy.formats.nsight.summed_tables import least_squares, times
-from taupy.formats.progress import Progress
-from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
-from taupy.model.profile import Profile, UserEvent
+from taupy.model.profile import UserEvent
 from taupy.model.work import COUNTED_LAUNCHES
 
 # Tables by columns that only they have.
@@ -68,24 +66,12 @@ def recognises(path: Path, first: bytes) -> bool:
     )
 
 
-def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """The one trial of a file.
-
-    Raises:
-        FormatError: it has no table of nvprof's, or no row.
-    """
-    reader = _Reader(path)
-    reader.read(progress)
-    if not reader.tables:
-        raise refusal(path, "", "no table of nvprof --csv")
-    if reader.sums.empty:
-        raise refusal(path, f"line {reader.number}", "the tables have no rows")
-    yield reader.sums.profile(path, "nvprof", {"time source": "nvprof"})
-
-
 class _Reader(TableReader):
     """The tables of a file, read row by row."""
 
+    tool = "nvprof"
+    no_table = "no table of nvprof --csv"
+    no_rows = "the tables have no rows"
     plain_ns = 1e3
     sizes = _SIZES
     fewest_cells = 2
@@ -227,6 +213,8 @@ def _table(cells: list[str]) -> frozenset[str] | None:
     columns = frozenset(cells)
     return next((table for table in _TABLES if table <= columns), None)
 
+
+read = _Reader.read
 
 FORMAT = Format(
     name="nvprof",
