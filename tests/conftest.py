@@ -32,6 +32,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 TESTS = Path(__file__).parent
 ON_EVERY_PYTHON = [
     TESTS / "engine",
+    TESTS / "fidelity",
     TESTS / "integration" / "test_run.py",
     TESTS / "unit" / "instrument",
     TESTS / "unit" / "test_commands.py",
