@@ -74,13 +74,18 @@ random: test-environment
 	TAUPY_RANDOM_PROGRAMS=$(PROGRAMS) TAUPY_RANDOM_SEED=$(SEED) \
 	  $(TEST)/bin/python -m pytest -q -n 2 tests/random_programs
 
-# Another SEED goes on where the last one has not been. Files that went wrong stay in build/fuzz.
+# Each run goes on where none has been: the last seed is kept in build/fuzz, and files that went
+# wrong in build/fuzz/SEED. A seed takes a million rounds at most.
 FUZZ_SECONDS ?= 1800
 
 fuzz: test-environment
 	mkdir -p build/fuzz
+	seed=$(if $(filter file,$(origin SEED)),$$(($$(cat build/fuzz/seed 2>/dev/null || echo 0) + 1000000)),$(SEED)); \
+	echo $$seed > build/fuzz/seed; \
+	mkdir -p build/fuzz/$$seed; \
 	for what in state formats gpu_formats; do \
-	  $(TEST)/bin/python -m tests.fuzz.$$what --seconds $(FUZZ_SECONDS) --seed $(SEED) --keep build/fuzz || exit 1; done
+	  $(TEST)/bin/python -m tests.fuzz.$$what --seconds $(FUZZ_SECONDS) --seed $$seed \
+	    --keep build/fuzz/$$seed || exit 1; done
 
 # Each way of failing is tried for every n up to this.
 FAULTS ?= 12

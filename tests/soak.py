@@ -74,7 +74,11 @@ class Soak:
         )
 
     def finish(self, process: subprocess.Popen[str]) -> str:
-        out, err = process.communicate(timeout=LONGEST_S)
+        try:
+            out, err = process.communicate(timeout=LONGEST_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
         self.told += err
         assert "Traceback" not in err, err
         return out + err
@@ -107,6 +111,7 @@ class Soak:
 
     def recover_at_once(self) -> None:
         """Several commands find the same leftovers: each is told once."""
+        self.taupy("trials", "--db", self.database)
         runs = [self.start_run(50, 60) for _ in range(self.random.randrange(1, 6))]
         for process in runs:
             assert process.stdout is not None
@@ -254,6 +259,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     args = parser.parse_args()
+    from tests.conftest import restore_signals
+
+    restore_signals()  # in the background of a shell SIGINT is ignored
     folder = Path(tempfile.mkdtemp(prefix="taupy-soak-"))
     full = preload(folder)
     until, seed, faults = time.monotonic() + args.seconds, args.seed, 0
