@@ -116,7 +116,7 @@ gpu-environment: python
 	$(PYTHON) -c 'import site; print(*(f"import site; site.addsitedir({each!r})" for each in \
 	  site.getsitepackages()), sep="\n")' > $(GPU)/lib/python$(VERSION)/site-packages/parent.pth
 	$(GPU_INSTALL) --no-index --no-deps --no-build-isolation -e . \
-	  $(if $(wildcard .whl/*.whl),.whl/*.whl) && $(GPU)/bin/python -c "import sqlite_utils" || \
+	  $(if $(wildcard .whl/*.whl),.whl/*.whl) && $(GPU)/bin/python -c "import sqlite_utils, hypothesis" || \
 	$(GPU_INSTALL) -e ".[test,gpu]"
 
 # Without what such a machine has: PyTorch, JAX, NumPy, pandas, Matplotlib, rich, pytest.

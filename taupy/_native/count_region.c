@@ -14,6 +14,19 @@ static pthread_t region_thread;
 static int region_depth; /* regions open in that thread */
 static int (*context_current)(void **), (*context_synchronize)(void);
 
+/* Wait for all that was launched. It may wait for what other threads launch in regions of theirs:
+ * they have the right meanwhile, and see that this one is under way. 0: nothing is counted now. */
+static int finish_launched(void)
+{
+    if (context_synchronize != NULL) {
+        count_give();
+        context_synchronize();
+        while (!count_take())
+            ;
+    }
+    return !closed;
+}
+
 static void region_begins(void)
 {
     void *context = NULL;
@@ -22,8 +35,8 @@ static void region_begins(void)
     CountContext *here = count_context(context);
     if (here == NULL || !count_context_is_ready(here))
         return;
-    if (context_synchronize != NULL)
-        context_synchronize(); /* what was launched before is not the region's */
+    if (!finish_launched()) /* what was launched before is not the region's */
+        return;
     if (count_region_start(here) != 0) {
         count_context_give_up(here);
         return;
@@ -40,8 +53,8 @@ static void region_ends(CountContext *here)
 {
     double values[METRICS_AT_MOST];
     char text[96];
-    if (context_synchronize != NULL)
-        context_synchronize();
+    if (!finish_launched())
+        return;
     PProfiler pop = FILLED(PProfiler, profiler, .profiler = here->profiler);
     int code = RANGE(pop, pop);
     if (code != 0)
@@ -67,9 +80,9 @@ static void region(int begins)
         region_depth = 1;
         region_begins();
     } else if (region_depth != 0 && pthread_equal(region_thread, pthread_self())) {
-        region_depth += begins ? 1 : -1;
-        if (region_depth == 0 && region_here != NULL)
+        if (!begins && region_depth == 1 && region_here != NULL)
             region_ends(region_here);
+        region_depth += begins ? 1 : -1;
         if (region_depth == 0)
             region_here = NULL;
     }

@@ -281,11 +281,9 @@ static void note_state(uint32_t id, const StateData *state)
 static void on_callback(void *user, int domain, uint32_t id, const void *data)
 {
     (void)user;
-    if (began != 1 || id >= IDS_AT_MOST)
-        return;
-    if (domain == DOMAIN_STATE)
+    if (domain == DOMAIN_STATE && began > 0) /* while it begins, too */
         note_state(id, data);
-    if (open_call.ours)
+    if (began != 1 || id >= IDS_AT_MOST || open_call.ours)
         return;
     int saved = errno;
     open_call.ours = 1;

@@ -98,8 +98,12 @@ static void wait_until(uint64_t when)
         usleep(20);
 }
 
+static void wait_for_signals(uint64_t count);
+static uint64_t awaited_signals();
+
 CUresult cuCtxSynchronize(void)
 {
+    wait_for_signals(awaited_signals());
     uint64_t last = 0;
     for (auto &streams : stream_end)
         for (uint64_t end : streams)
@@ -186,13 +190,26 @@ static const char *lasting(const char *name)
     return kept;
 }
 
+static uint64_t awaited; /* signals that kernels under way wait for; whoever synchronises does */
+
+static uint64_t awaited_signals() { return __atomic_load_n(&awaited, __ATOMIC_ACQUIRE); }
+
+static void wait_for_signals(uint64_t count)
+{
+    while (__atomic_load_n(&signals, __ATOMIC_ACQUIRE) < count)
+        usleep(1000);
+}
+
 /* `waits`: it ends only when so many kernels that signal have been launched. Where kernels are
  * counted one by one, the launch does not return before that. */
 static void run(Kernel kernel, uint64_t waits = 0)
 {
-    if (hooks != NULL && hooks->is_counted(kernel.context)) {
-        while (__atomic_load_n(&signals, __ATOMIC_ACQUIRE) < waits)
-            usleep(1000);
+    int counting = hooks != NULL ? hooks->is_counted(kernel.context) : 0;
+    if (counting) {
+        if (counting == 1)
+            wait_for_signals(waits);
+        else if (waits > awaited)
+            awaited = waits;
         hooks->counted(&kernel);
         return;
     }

@@ -45,7 +45,7 @@ static int may_configure()
 int is_counted(CUcontext context)
 {
     auto profiler = profiler_of(context);
-    return profiler != NULL && profiler->is_started;
+    return profiler == NULL || !profiler->is_started ? 0 : profiler->is_user ? 2 : 1;
 }
 
 static void add_range(Profiler *profiler, uint64_t work)

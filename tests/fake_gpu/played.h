@@ -50,7 +50,7 @@ struct Hooks {
     void (*context)(int created, CUcontext context, uint32_t device);
     int (*is_wanted)(CUpti_ActivityKind kind);
     void (*record)(const void *record, size_t size);
-    int (*is_counted)(CUcontext context); /* then kernels run one by one */
+    int (*is_counted)(CUcontext context); /* then kernels run one by one, or (2) in a range */
     void (*counted)(const Kernel *kernel);
 };
 

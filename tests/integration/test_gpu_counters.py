@@ -496,6 +496,24 @@ def test_whole_regions_are_counted_in_one_pass(gpu):
     assert kernels(gpu, "counted_time") == {"step": (38_000, 2)}
 
 
+def test_regions_of_threads_whose_kernels_wait_for_each_other_end(gpu):
+    """As with several GPUs of one process: whoever waits for its own region holds up no other."""
+    gpu.environment["FAKE_RANGE"] = "one pass"
+    source = PROGRAM + (
+        "import taupy\n"
+        "launch(DRIVER, 'before')\n"
+        "def second():\n"
+        "    time.sleep(0.5)\n"
+        "    with taupy.region('second'): cuda.fake_signalling_launch(text('signal'), 1, 7)\n"
+        "def first():\n"
+        "    with taupy.region('first'): cuda.fake_waiting_launch(text('wait'), 0, 7, u64(1))\n"
+        "thread = threading.Thread(target=second); thread.start(); first(); thread.join()\n"
+    )
+    done = gpu.run(source, "--metrics", "gld", "--counters-at", "regions")
+    assert done.returncode == 0
+    assert set(kernels(gpu, "gld")) == {"first"}
+
+
 def test_regions_are_not_run_again_for_more_passes(gpu):
     done = gpu.run(REGIONS, "--metrics", "gld", "--counters-at", "regions")
     assert done.returncode == 0 and "need 2 passes, and a region runs once" in done.stderr
