@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import signal
 from pathlib import Path
@@ -26,6 +27,8 @@ def store(folder: str) -> None:
                 resource.setrlimit(limit, (hard, hard))
         except (ValueError, OSError):
             pass
+    # Nothing here multiplies matrices: without this, NumPy's import starts a thread on each core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     quiet = False  # the engine closes our stderr to a quiet run
     try:
         from taupy.delivery import deliver

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from functools import partial
 from hashlib import blake2b
+from itertools import starmap
+from struct import iter_unpack
 from typing import TYPE_CHECKING, Any
 
 from taupy.model.profile import CallTree
@@ -97,11 +100,16 @@ def callpath_ids(parent: Column, timers: Column, depth: Column) -> Column:
     for rows in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):
         above = np.where(parent[rows] >= 0, ids[parent[rows]], 0)
         links = np.stack((above, timers[rows]), 1).astype("<i8").tobytes()
-        digests = [
-            blake2b(links[at : at + 16], digest_size=8).digest() for at in range(0, len(links), 16)
-        ]
-        ids[rows] = np.frombuffer(b"".join(digests), "<i8") & _POSITIVE
+        # A hash for each row: nearly all of it runs in C.
+        hashes = starmap(partial(blake2b, digest_size=8), iter_unpack("16s", links))
+        ids[rows] = np.frombuffer(b"".join(map(blake2b.digest, hashes)), "<i8") & _POSITIVE
     return ids
+
+
+def repeats(ids: Column, order: Column) -> bool:
+    """Are any two equal? `order` sorts them."""
+    ordered = ids[order]
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def outermost(parent: Column, keys: Column, depth: Column) -> Column | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
 
@@ -28,9 +29,14 @@ def user_event_id(name: str, unit: str) -> int:
     return _text_id([storable(name), storable(unit)])
 
 
-def groups_of(timer: Timer) -> list[str]:
+def groups_of(timer: Timer) -> tuple[str, ...]:
     """The timer's groups as they are stored: each once, sorted."""
-    return sorted({storable(group) for group in timer.groups})
+    return _groups(timer.groups)
+
+
+@lru_cache(maxsize=1000)  # a trial has thousands of timers, and a handful of groups
+def _groups(groups: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({storable(group) for group in groups}))
 
 
 def callpath_ids(parent: Sequence[int], timers: Iterable[int]) -> array[int]:
@@ -57,9 +63,9 @@ def callpath_id(parent: int, timer: int) -> int:
 
 
 def _text_id(texts: Iterable[str]) -> int:
-    digest = blake2b(digest_size=8)
+    parts = []
     for text in texts:
         data = text.encode("utf-8")
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return int.from_bytes(digest.digest(), "little") & _POSITIVE
+        parts += [len(data).to_bytes(8, "little"), data]
+    digest = blake2b(b"".join(parts), digest_size=8).digest()
+    return int.from_bytes(digest, "little") & _POSITIVE

@@ -49,7 +49,7 @@ class PreparedThread:
         depth = _depth(tree.parent, is_wide)
         callpaths = _callpaths(tree.parent, timer_column, depth, is_wide)
         order = _order(callpaths, is_wide)
-        if len(set(callpaths)) < len(callpaths):
+        if _repeats(callpaths, order, is_wide):
             tree, moved = _with_each_path_once(tree, callpaths)
             once = ThreadProfile(
                 measured.thread,
@@ -320,6 +320,12 @@ class PreparedThread:
                     strict=True,
                 ),
             )
+
+
+def _repeats(callpaths: array[int], order: array[int], is_wide: bool) -> bool:
+    if is_wide:
+        return columns.repeats(columns.whole(callpaths), columns.whole(order))
+    return len(set(callpaths)) < len(callpaths)
 
 
 def _order(callpaths: array[int], is_wide: bool) -> array[int]:
