@@ -15,7 +15,7 @@ from pathlib import Path
 
 from taupy.collectors import host
 from taupy.errors import DatabaseError
-from taupy.instrument.runfolder import RunSettings, boot_id, derived_uuid, read_settings
+from taupy.instrument.runfolder import RunSettings, derived_uuid, read_settings
 from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
@@ -23,7 +23,7 @@ from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
 from taupy.record import part_files
 from taupy.record.beginning import never_began
 from taupy.record.children import take_notes, unmeasured
-from taupy.record.collected import Collected, collect, goes_on
+from taupy.record.collected import Collected, clock_now, collect, goes_on
 from taupy.record.endings import add_endings, watch_facts
 from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
 from taupy.record.gpu_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX
@@ -155,9 +155,9 @@ class _Run:
     @classmethod
     def opened(cls, folder: Folder, database: str | None, facts: Mapping[str, str] | None) -> _Run:
         settings = read_settings(folder)
-        clock_now = _clock_now(settings)
+        now = clock_now(settings)
         spilled = part_files.spilled(settings, *_KEPT_SUFFIXES) if facts is None else {}
-        collected = collect(folder, settings, clock_now, _parts_of(spilled))
+        collected = collect(folder, settings, now, _parts_of(spilled))
         settings.notes += collected.problems
         was_stored = (folder / "nodes").exists()
         if collected.parts and not was_stored and settings.root_pid not in collected.all_pids():
@@ -167,9 +167,7 @@ class _Run:
         alone = not collected.running and not was_stored
         parts = [] if alone and never_began(settings, collected.parts) else collected.parts
         target = Path(database or settings.database)
-        return cls(
-            folder, settings, target, facts, clock_now, spilled, collected, was_stored, parts
-        )
+        return cls(folder, settings, target, facts, now, spilled, collected, was_stored, parts)
 
     @property
     def running(self) -> int:
@@ -286,16 +284,6 @@ def _stored(
         name = _trial_name(db, trial_id)
         _store_snapshots(db, run, name, facts)
     return trial_id, name, joined
-
-
-def _clock_now(settings: RunSettings) -> tuple[int, int] | None:
-    if settings.boot_id != boot_id():
-        return None
-    try:
-        from taupy._native import engine
-    except ImportError:
-        return None
-    return engine.read_clock()
 
 
 def _parts_of(spilled: Mapping[str, File]) -> dict[str, File]:

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from taupy import live
 from taupy.errors import FormatError, TaupyError
 from taupy.instrument.runfolder import (
     IMPORT,
     RunSettings,
-    boot_id,
-    is_alive,
     is_import,
     make_run_folder,
     read_settings,
@@ -66,6 +65,11 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
     """
     from taupy import delivery
 
+    if path.is_dir() and (run := live.at(path)) is not None:
+        raise TaupyError(
+            f"{path} is live: its program (process {run.settings.root_pid}) is still running; "
+            "`taupy pprof running` and `taupy top` show it so far"
+        )
     if path.is_dir() and str(path.absolute().parent) in state_folders():
         with open_run(os.path.abspath(path)) as folder:
             delivered = _import_folder(folder, database, places, None)
@@ -142,21 +146,12 @@ def leftovers(database: Path | None = None) -> Leftovers:
         except (OSError, values.Damaged) as problem:
             refused.append(f"the run in {path} is left alone: {problem}")
             continue
-        if database is not None and not _is_same(settings.database, database):
+        if database is not None and not live.is_same(settings.database, database):
             continue
-        if settings.host != os.uname().nodename:
-            continue
-        if settings.boot_id == boot_id() and is_alive(settings.root_pid, settings.root_start):
+        if settings.host != os.uname().nodename or live.is_live(settings):
             continue
         runs.append((path, settings))
     return Leftovers(runs, refused)
-
-
-def _is_same(one: str, other: Path) -> bool:
-    try:
-        return os.path.realpath(one) == os.path.realpath(other)
-    except ValueError:  # a zero byte in it
-        return False
 
 
 def recover(database: Path) -> list[Delivery]:

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "run a program and store its profile as a trial",
     "pprof": "show where a trial spent its time",
     "kernel": "show one GPU kernel with its launch sites",
+    "top": "show the runs that are under way: their processes and hottest routines",
     "trials": "list, show, rename, tag and delete trials",
     "compare": "compare trials; a gate for CI",
     "gate": "run a baseline and a candidate alternately until it is clear which is slower",
@@ -41,7 +42,7 @@ COMMANDS = {
     "help": "show the options of a command",
 }
 _MODULES = {"import": "import_", "help": "help_"}
-_WITHOUT_DATABASE = ("run", "completion", "help")
+_WITHOUT_DATABASE = ("run", "top", "completion", "help")
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 

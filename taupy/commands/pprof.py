@@ -3,6 +3,7 @@
 taupy pprof                          the latest trial, thread by thread
 taupy pprof 12 --sort exclusive -n 20
 taupy pprof latest --tree --depth 5
+taupy pprof running                  a program that is still running, so far
 taupy pprof --callers forward --thread 0.0.0
 """
 
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from taupy.commands import options
+from taupy.commands import options, running
 from taupy.errors import TaupyError, UsageError
 from taupy.model.answer import Answer
 from taupy.model.profile import TIME
@@ -264,7 +265,10 @@ def _check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
-    with ProfileDB.open(options.database_path(args)) as db:
+    database = options.database_path(args)
+    if args.selector == running.RUNNING and (runs := running.here(database)):
+        return running.show(args, runs, run)
+    with ProfileDB.open(database) as db:
         trial = selector.one(db, args.selector)
         asked = Asked(db, trial.id, args)
         with terminal.busy(f"reading trial {trial.id} ..."):

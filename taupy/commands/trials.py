@@ -3,6 +3,7 @@
     taupy trials                     all trials, the newest first
     taupy trials mnist gpu=H200      trials that match any of these selectors
     taupy trials mnist,gpu=H200 -n 5     the last five that match both
+    taupy trials running             runs that are under way, which have no id yet
     taupy trials show [TRIAL]        one trial with its metadata (default: latest)
     taupy trials rename TRIAL NAME
     taupy trials tag TRIAL TAG       add a tag
@@ -17,15 +18,16 @@ the actions above, list it with `taupy trials list NAME`.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
-from taupy.commands import options
+from taupy.commands import options, running
 from taupy.commands.messages import say, tell
 from taupy.errors import UsageError
 from taupy.model.rows import TrialRow
 from taupy.pprof import terminal
-from taupy.pprof.view import Column, View
+from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query, selector
 from taupy.profiledb.database import ProfileDB
 
@@ -73,6 +75,12 @@ def run(args: argparse.Namespace) -> int:
     if args.limit is not None and action != "list":
         raise UsageError("--limit applies to the list of trials: taupy trials [list] [TRIAL...]")
     path = options.database_path(args)
+    if action == "list" and (words == [running.RUNNING] or not os.path.exists(path)):
+        runs = running.here(path)
+        if runs:
+            rows = [running.row(run) for run in runs]
+            terminal.show(View("", _LIST_COLUMNS, rows), form=args.form)
+            return 0
     with ProfileDB.open(path, readonly=action in ("list", "show")) as db:
         return _ACTIONS[action](db, words, args)
 
@@ -84,7 +92,7 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         older = len(trials) - args.limit
         notes = (f"{older} older {'trial' if older == 1 else 'trials'} not shown (--limit)",)
         trials = trials[len(trials) - args.limit :]
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             trial.id,
             trial.uuid,
@@ -102,6 +110,8 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         )
         for trial in reversed(trials)
     ]
+    if not words:
+        rows[:0] = [running.row(run) for run in running.here(str(db.path))]
     terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
     return 0
 

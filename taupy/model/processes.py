@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posix
+
 
 def stat_fields(pid: int) -> list[str]:
     """What /proc/PID/stat says behind the name, from the state on; empty if there is no process."""
@@ -17,6 +19,15 @@ def process_start(pid: int) -> int:
     """Start time of a living process in clock ticks since boot, 0 if there is none."""
     fields = stat_fields(pid)
     return 0 if not fields or fields[0] in ("Z", "X") else int(fields[19])
+
+
+def resident_bytes(pid: int) -> int | None:
+    """Resident memory of a process, None if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * posix.sysconf("SC_PAGESIZE")
+    except (OSError, IndexError):
+        return None
 
 
 def parent(pid: int) -> int:

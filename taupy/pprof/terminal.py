@@ -23,6 +23,7 @@ from taupy.pprof import forms, pager, table
 from taupy.pprof.view import View
 
 _PATIENCE_SECONDS = 0.7
+_CLEAR = "\x1b[H\x1b[2J"
 
 Form = Literal["text", "csv", "json", "markdown"]
 
@@ -57,6 +58,14 @@ def show_all(
     columns share one header; an empty line precedes any other header.
     """
     _write(stream, lambda out: _lines(views, form, out, width, color, alone=False))
+
+
+def redraw(views: Iterable[View]) -> None:
+    """Write several views in place of all that the terminal shows."""
+    out = sys.stdout
+    lines = "".join(_lines(views, "text", out, None, None, alone=False))
+    out.write(_CLEAR + lines)
+    out.flush()
 
 
 def _write(stream: IO[str] | None, lines: Callable[[IO[str]], Iterator[str]]) -> None:

@@ -47,6 +47,17 @@ class Collected:
         return self.pids | {part.pid for part in self.parts}
 
 
+def clock_now(settings: RunSettings) -> tuple[int, int] | None:
+    """Ticks and CLOCK_MONOTONIC of this moment, if the run is of this boot of this machine."""
+    if settings.boot_id != boot_id():
+        return None
+    try:
+        from taupy._native import engine
+    except ImportError:
+        return None
+    return engine.read_clock()
+
+
 def collect(
     folder: Folder,
     settings: RunSettings,

@@ -269,7 +269,7 @@ def _cut_off(parts: dict[int, Part], cut_off: list[int], roots: list[Part]) -> d
         if root.threads and root.threads[0].open:
             text += f"; it was in {endings.open_path(root, root.threads[0])}"
         health[f"{HEALTH}cut_off"] = text
-    killed = [node for node in cut_off if parts[node] not in roots]
+    killed = [node for node in cut_off if not (parts[node] in roots or parts[node].runs)]
     if killed:
         nodes = ", ".join(map(str, killed[:20])) + (", ..." if len(killed) > 20 else "")
         endings_of = [parts[node].ending for node in killed]

@@ -151,6 +151,11 @@ class Part:
     ending: Ending | None = None
 
     @property
+    def runs(self) -> bool:
+        """Does the process still run?"""
+        return self.ending is not None and self.ending.known == "running"
+
+    @property
     def complete(self) -> bool:
         """Did the process end where we could see it?"""
         return self.state in (ENDED, EXEC, SNAPSHOT)

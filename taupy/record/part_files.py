@@ -114,6 +114,21 @@ def folded_parts(file: File) -> Iterator[PartFile]:
         raise FormatError(f"{file.name} is damaged: {lost} bytes of folded parts are lost")
 
 
+def parts_so_far(folder: Folder) -> Iterator[PartFile]:
+    """All parts of a run that goes on, each once, and nothing is taken away from it.
+
+    Raises:
+        FormatError, OSError: as `folded_parts`.
+    """
+    names = set()
+    for file in [*taken_files(folder), folder / FOLDED]:
+        if file.exists():
+            for part in folded_parts(file):
+                names.add(part.name)
+                yield part
+    yield from (part for part in part_files(folder) if part.name not in names)
+
+
 def spilled(settings: RunSettings, *suffixes: str) -> dict[str, File]:
     """The files of this run beside its database, by the names that they have in the run folder."""
     folder, _, prefix = spill_prefix(settings).rpartition("/")

@@ -31,6 +31,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "run": None,
     "pprof": [["2"], ["1"], ["1", "--metric", f"{EVIL}metric"], ["1", "--callers", "g"]],
     "kernel": [["gemm", "--trial", "2"], ["{evil}", "--trial", "2"]],
+    "top": None,
     "trials": [[], ["show", "1"], ["show", "2"], ["tag", "1", "{evil}"], ["rename", "3", "{evil}"]],
     "compare": [["1", "3"], ["2", "4"]],
     "gate": None,

@@ -1,5 +1,6 @@
 """Runs that are killed: the trial says until when they ran, what they were in, how sure it is."""
 
+import json
 import os
 import signal
 import subprocess
@@ -233,3 +234,90 @@ def test_a_damaged_heartbeat_is_said_and_loses_nothing_else(runs, native):
     assert "recovered" in runs.taupy("trials").stderr
     assert "is not to be had" in runs.metadata("taupy.health.cut_off")
     assert runs.calls()["nap"] == 1
+
+
+# --- runs that are under way
+
+
+def test_a_run_under_way_is_listed_shown_and_not_imported(runs, engine):
+    program = began(runs, SLEEPER, "--engine", engine)
+    watch_of(runs)
+    folder = run_folder(runs)
+    before = sorted(path.name for path in folder.iterdir())
+    (listed,) = json.loads(runs.taupy("trials", "--json").stdout)["rows"]
+    assert (listed["id"], listed["application"], listed["state"]) == (None, "prog", "running")
+    if engine == "native":  # the plain engine writes at events, and nothing happens here
+        (shown,) = [
+            row
+            for view in json.loads(runs.taupy("pprof", "running", "--json").stdout)
+            for row in view["rows"]
+            if row.get("timer", "").startswith("nap ")
+        ]
+        assert shown["calls"] == 1 and shown["inclusive_ns"] > 0
+    refused = runs.taupy("import", str(folder))
+    assert refused.returncode == 1
+    assert f"is live: its program (process {program.pid}) is still running" in refused.stderr
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert not runs.database.exists()
+    program.kill()
+    program.wait()
+
+
+def top(runs, *options):
+    return runs.taupy("top", "--once", "--db", str(runs.database), *options)
+
+
+def test_top_shows_processes_threads_and_routines(runs, native):
+    second = "import threading\nthreading.Thread(target=work, name='second').start()\n"
+    program = began(runs, SLEEPER.replace("\nwork()", f"\n{second}work()"))
+    time.sleep(0.5)
+    processes, routines = json.loads(top(runs, "--json").stdout)
+    main, other = processes["rows"]
+    assert (main["pid"], main["threads"], main["thread"]) == (program.pid, 2, "MainThread")
+    assert main["resident_bytes"] > 1 << 20
+    assert main["open"].startswith("nap for ") and other["thread"] == "second"
+    assert routines["rows"][0]["timer"] == "nap [{prog.py}{3}]"
+    assert routines["rows"][0]["calls"] == 2
+    assert "nap for " in top(runs).stdout
+    program.kill()
+    program.wait()
+    assert "no run is under way" in top(runs).stderr
+
+
+def test_running_runs_stand_before_stored_ones_and_become_them(runs, native):
+    runs.run("pass")
+    program = began(runs, SLEEPER)
+    rows = json.loads(runs.taupy("trials", "--json").stdout)["rows"]
+    assert [(row["id"], row["state"]) for row in rows] == [(None, "running"), (1, "complete")]
+    (only,) = json.loads(runs.taupy("trials", "running", "--json").stdout)["rows"]
+    assert only["uuid"] == rows[0]["uuid"]
+    program.kill()
+    program.wait()
+    rows = json.loads(runs.taupy("trials", "--json").stdout)["rows"]
+    assert [row["state"] for row in rows] == ["incomplete", "complete"]
+    assert "no trial" in runs.taupy("pprof", "running").stderr
+
+
+def test_a_program_that_computes_can_be_read_at_any_moment(runs, native):
+    source = """
+import pathlib, time
+def leaf(n): return n
+def grow(depth): return leaf(depth) if depth == 0 else grow(depth - 1)
+pathlib.Path("asleep").touch()
+end = time.monotonic() + 8
+number = 0
+while time.monotonic() < end:
+    number += 1
+    exec(f"def f(): return grow({number % 60})\\nf()")
+"""
+    program = began(runs, source)
+    calls = []
+    while program.poll() is None:
+        done = top(runs, "--json")
+        if not done.stdout or program.poll() is not None:
+            break
+        _, routines = json.loads(done.stdout)
+        calls.append(sum(row["calls"] for row in routines["rows"]))
+    assert len(calls) > 3 and calls == sorted(calls)
+    program.wait()
+    assert runs.one("SELECT state FROM trial") == "complete"

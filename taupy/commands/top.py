@@ -1,0 +1,149 @@
+"""Show the runs that are under way: their processes and hottest routines.
+
+    taupy top                 every 2 s, until the last run has ended, or Ctrl-C
+    taupy top --once          once, for a script or a pipe
+    taupy top -n 20           more routines
+
+What is shown is read from outside; the programs do not notice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taupy.commands import options
+from taupy.commands.messages import say
+from taupy.live import LiveRun, live_runs
+from taupy.model.processes import resident_bytes
+from taupy.model.profile import Profile
+from taupy.pprof import terminal
+from taupy.pprof.view import Cell, Column, View
+
+if TYPE_CHECKING:
+    from taupy.record.so_far import SoFar
+
+HELP = "show the runs that are under way: their processes and hottest routines"
+
+_EVERY_S = 2.0
+_ROUTINES = 10
+_PROCESSES_AT_MOST = 32
+
+_PROCESSES = (
+    Column("run", audience="machines"),
+    Column("pid", "int", "PID"),
+    Column("node", "int", "Node"),
+    Column("resident_bytes", "bytes", "Memory"),
+    Column("threads", "int", "Threads"),
+    Column("running_ns", "time_ns", "Running"),
+    Column("thread", heading="Thread"),
+    Column("open", heading="In"),
+)
+_ROUTINE = (
+    Column("run", audience="machines"),
+    Column("exclusive_percent", "percent", "%Time"),
+    Column("exclusive_ns", "time_ns", "Exclusive"),
+    Column("calls", "int", "#Call"),
+    Column("timer", heading="Name"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--once", action="store_true", help="print once and end")
+    parser.add_argument(
+        "--limit", "-n", type=options.count, default=_ROUTINES, metavar="N",
+        help=f"show N routines of each run (default: {_ROUTINES})",
+    )  # fmt: skip
+    parser.add_argument("--db", metavar="FILE", help="only runs of this database (default: all)")
+    options.add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.once or not sys.stdout.isatty():
+        return _once(args)
+    try:
+        while runs := _runs(args):
+            views = [view for run in runs for view in _views(run, args.limit)]
+            terminal.redraw(views)
+            time.sleep(_EVERY_S)
+    except KeyboardInterrupt:
+        return 0
+    say("no run is under way")
+    return 0
+
+
+def _runs(args: argparse.Namespace) -> list[LiveRun]:
+    return live_runs(Path(args.db) if args.db else None)
+
+
+def _once(args: argparse.Namespace) -> int:
+    runs = _runs(args)
+    if not runs:
+        say("no run is under way; `taupy run SCRIPT` begins one")
+        return 0
+    terminal.show_all([view for run in runs for view in _views(run, args.limit)], form=args.form)
+    return 0
+
+
+def _views(run: LiveRun, limit: int) -> Iterator[View]:
+    """Two tables of one run."""
+    from taupy.record.so_far import so_far
+
+    now = so_far(str(run.path), run.settings)
+    title = f"{run.name} (process {run.settings.root_pid}, {run.settings.database})"
+    if now is None:
+        yield View(title, _PROCESSES, (), ("nothing was measured yet",))
+        return
+    processes = list(_processes(run, now))
+    notes = [f"not shown: {len(processes) - _PROCESSES_AT_MOST} threads"]
+    yield View(
+        title,
+        _PROCESSES,
+        processes[:_PROCESSES_AT_MOST],
+        notes if len(processes) > _PROCESSES_AT_MOST else (),
+    )
+    yield View("", _ROUTINE, [(run.name, *row) for row in _hottest(now.profile, limit)])
+
+
+def _processes(run: LiveRun, now: SoFar) -> Iterator[tuple[Cell, ...]]:
+    """A row for each thread of each process that runs; what is the process's is said once."""
+    from taupy.record.endings import open_path
+
+    for node, part in sorted(now.parts.items()):
+        if not part.runs:
+            continue
+        threads = [one for one in enumerate(part.threads) if not one[1].ended]
+        about: tuple[Cell, ...] = (
+            part.pid,
+            node,
+            resident_bytes(part.pid),
+            len(threads),
+            part.end_ns - part.start_ns,
+        )
+        for number, thread in threads:
+            opened = open_path(part, thread) or "no routine"
+            yield (run.name, *about, thread.name or f"thread {number}", opened)
+            about = (None,) * len(about)
+
+
+def _hottest(profile: Profile, limit: int) -> list[tuple[Cell, ...]]:
+    """Routines with the most time of their own, over all threads and processes."""
+    time_ns, calls = [0] * len(profile.timers), [0] * len(profile.timers)
+    for thread in profile.threads:
+        for at, timer in enumerate(thread.tree.timer):
+            calls[timer] += thread.tree.calls[at]
+        for timer, own in zip(
+            thread.tree.timer, thread.tree.exclusive.get("time", ()), strict=False
+        ):
+            time_ns[timer] += own
+    whole = sum(time_ns) or 1
+    order = sorted(range(len(time_ns)), key=time_ns.__getitem__, reverse=True)
+    return [
+        (100 * time_ns[at] / whole, time_ns[at], calls[at], profile.timers[at].full_name)
+        for at in order[:limit]
+        if time_ns[at]
+    ]

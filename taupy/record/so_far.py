@@ -1,0 +1,101 @@
+"""What a run that is under way has measured so far, read from outside: nothing changes in it.
+
+The engine keeps its counts in files that are mapped into the program, so that they can be read at
+any moment. A file that changes while it is read may not make sense: then it is read again.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from taupy.errors import FormatError
+from taupy.instrument.runfolder import RunSettings, is_alive
+from taupy.model.profile import Profile
+from taupy.record.children import take_notes
+from taupy.record.collected import clock_now
+from taupy.record.endings import add_endings, count_until
+from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
+from taupy.record.host_part import peek_process, read_part
+from taupy.record.host_profile import HEALTH, assign_nodes, profile_of
+from taupy.record.part_data import Ending, Part
+from taupy.record.part_files import PartFile, parts_so_far
+from taupy.state.folder import Folder, open_run
+
+_TRIES = 5
+_PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """What a run has measured so far.
+
+    Attributes:
+        parts: of processes, by node; what is open counts up to now.
+        profile: of all of them.
+    """
+
+    parts: dict[int, Part]
+    profile: Profile
+
+
+def so_far(path: str, settings: RunSettings) -> SoFar | None:
+    """What a run has measured up to now; None before its first routine, or if it has ended.
+
+    Args:
+        path: its run folder.
+    """
+    try:
+        with open_run(path) as folder:
+            parts, lost = _parts(folder, settings)
+            if not parts:
+                return None
+            has_gpus = bool(folder.files(GPU_SUFFIX))
+    except FileNotFoundError:
+        return None
+    take_notes(parts)
+    nodes = assign_nodes(settings, parts, {})
+    profile = profile_of(settings, nodes, finished=False)
+    profile.name = profile.name or "running"
+    profile.metadata[f"{HEALTH}running"] = "the program still runs: this is what it did so far"
+    if lost:
+        profile.metadata[f"{HEALTH}lost"] = "\n".join(lost)
+    if has_gpus:
+        profile.metadata[f"{HEALTH}gpu_later"] = "what GPUs did is added when the program has ended"
+    return SoFar(nodes, profile)
+
+
+def _parts(folder: Folder, settings: RunSettings) -> tuple[list[Part], list[str]]:
+    """The parts as they are now, and what could not be read, a line each."""
+    parts, lost = [], []
+    try:
+        for file in parts_so_far(folder):
+            try:
+                part = _read(file, settings)
+            except (FormatError, OSError) as problem:
+                lost.append(f"not shown: {problem}")
+                continue
+            if part is not None:
+                parts.append(part)
+    except (FormatError, OSError) as problem:
+        lost.append(f"not shown: {problem}")
+    add_endings(folder, settings, [part for part in parts if not part.runs])
+    return parts, lost
+
+
+def _read(file: PartFile, settings: RunSettings) -> Part | None:
+    """A part, of a process that may go on; None if there is nothing in it, or it is a helper's."""
+    for number in range(_TRIES):
+        if not file.bytes() or peek_process(file)[3]:
+            return None
+        try:
+            part = read_part(file, clock_now(settings))
+            break
+        except FormatError:
+            if number == _TRIES - 1:
+                raise
+            time.sleep(_PAUSE_S)
+    if part is not None and not part.complete and is_alive(part.pid, part.process_start):
+        part.ending = Ending("running")
+        count_until(part, time.monotonic_ns())
+    return part
