@@ -134,7 +134,7 @@ static PyObject *interest(PyObject *module, PyObject *args)
     found = interest_in(domain, name);
     if (domain > 0 && domain < 3 && id > 0 && id < IDS_AT_MOST)
         calls.interest[domain][id] = (uint8_t)found;
-    if (found)
+    if (found && collector.part != NULL) /* else nothing is recorded */
         gpu_part_text(collector.part, GPU_CALL_NAME, (uint64_t)domain << 12 | (uint32_t)id, name);
     return PyLong_FromLong(found);
 }
