@@ -8,6 +8,7 @@ recorded of every version, whichever headers are here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,16 @@ def test_the_played_gpu_needs_headers_that_are_recorded(monkeypatch):
     newer = Headers("99.1", (Path("/usr/local/cuda/include"),))
     monkeypatch.setattr(fake_gpu, "installed", lambda: [newer])
     assert "nothing is recorded of CUPTI 99.1" in fake_gpu.missing()
+
+
+def test_the_played_gpu_is_compiled_with_no_header_of_ours():
+    """Else both could be wrong together."""
+    folder = Path(fake_gpu.__file__).parent
+    generated = {"names.h", "sizes.h", "records.h"}  # of NVIDIA's headers and of what is recorded
+    for source in (*folder.glob("*.c"), *folder.glob("*.cc"), *folder.glob("*.h")):
+        included = set(re.findall(r'#include "([^"]+)"', source.read_text()))
+        assert included <= generated | {path.name for path in folder.glob("*.h")}, source
+    assert "_native" not in Path(fake_gpu.__file__).read_text()  # no such folder is searched
 
 
 @cache
