@@ -1,6 +1,8 @@
 """What `taupy` says to a command line that begins with no command."""
 
+import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -109,3 +111,20 @@ def test_bash_completes_commands_and_options(capsys, tmp_path):
     assert completed("taupy", "pp") == ["pprof"]
     assert completed("taupy", "pprof", "--so") == ["--sort"]
     assert completed("taupy", "completion", "t") == ["tcsh"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_by_a_signal_leaves_no_temporary_folder(tmp_path, number):
+    code = f"""
+import os, sys, tempfile
+from taupy import commands
+def run(arguments):
+    with tempfile.TemporaryDirectory(dir="."):
+        os.kill(os.getpid(), {number:d})
+commands._run = run
+sys.argv = ["taupy", "trials"]
+sys.exit(commands.main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path)
+    assert done.returncode == 128 + number
+    assert list(tmp_path.iterdir()) == []
