@@ -8,6 +8,8 @@
 
 #include "part.h"
 
+#include <stddef.h>
+
 #define GPU_PART_MAGIC "TAUPYGPU"
 #define GPU_PART_VERSION 2
 #define GPU_THREADS_AT_MOST 1000
@@ -50,6 +52,9 @@ typedef struct GpuWork {
 } GpuWork;
 #define GPU_WORK_KEY_BYTES 80
 _Static_assert(sizeof(GpuWork) == 192, "GpuWork");
+_Static_assert(offsetof(GpuWork, count) == GPU_WORK_KEY_BYTES, "GpuWork");
+_Static_assert(offsetof(GpuWork, squares) == 128, "GpuWork");
+_Static_assert(offsetof(GpuWork, flags) == 152, "GpuWork");
 enum { GPU_IN_GRAPH = 1, GPU_FOLDED = 2 };
 
 /* key = node >> 6 << 14 | domain << 12 | callback id; a thread without routines has its
@@ -75,6 +80,8 @@ typedef struct GpuDevice {
     uint32_t mig, unused;
     char name[128];
 } GpuDevice;
+_Static_assert(offsetof(GpuDevice, uuid) == 88, "GpuDevice");
+_Static_assert(sizeof(GpuDevice) == 240, "GpuDevice");
 
 enum { LIVE_POOL_SIZE = 100, LIVE_POOL_USED = 101 };
 
@@ -82,6 +89,7 @@ typedef struct GpuLive {
     uint32_t used, device, kind, pool; /* kind: CUpti_ActivityMemoryKind, or one of the above */
     int64_t live, peak;                /* bytes */
 } GpuLive;
+_Static_assert(offsetof(GpuLive, live) == 16 && sizeof(GpuLive) == 32, "GpuLive");
 
 typedef struct GpuCounters {
     uint64_t state;           /* GpuState */

@@ -1,5 +1,7 @@
 """The layout of a GPU part (`_native/gpu_part.h`), described once for all Python that needs it.
 
+`tests/unit/record/test_gpu_layout.py` compares it with the header, by the C compiler's offsets.
+
 `record/gpu_part.py` reads such parts.
 """
 
@@ -30,12 +32,13 @@ COUNTER_NAMES = (  # noqa: SIM905
     "folded flush_timed_out trace_lost walk_errors realtime_start monotonic_start realtime_end "
     "monotonic_end told lent lendings"
 ).split()
+COUNTER_VALUES = struct.Struct(f"<{len(COUNTER_NAMES)}q")
 LAYOUT = Layout(
     b"TAUPYGPU",
     2,
     "GPU part",
     {
-        COUNTERS: 8 * len(COUNTER_NAMES),
+        COUNTERS: COUNTER_VALUES.size,
         NAME: 16,
         CALL_NAME: 16,
         DEVICE: DEVICE_ITEM.size,

@@ -135,7 +135,7 @@ def _take(part: GpuPart, kind: int, found: Container, start: int, end: int) -> N
             if inuse:
                 part.live.append(Live(*live))
     elif kind == gpu_layout.COUNTERS:
-        values = struct.unpack_from(f"<{len(gpu_layout.COUNTER_NAMES)}q", data, start)
+        values = gpu_layout.COUNTER_VALUES.unpack_from(data, start)
         part.counters = dict(zip(gpu_layout.COUNTER_NAMES, values, strict=True))
     elif kind == gpu_layout.NOTE:
         sizes = struct.unpack_from("<QQ", data, start)
