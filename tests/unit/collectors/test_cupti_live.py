@@ -816,11 +816,11 @@ def test_a_limit_on_the_size_of_files_shortens_a_trace_and_the_program_goes_on(g
     )
     assert gpu.printed == "ran\n"
     assert sum(work(profile).values()) == 40_000
-    # Of each launch a kernel and two calls of the API, 40 bytes each.
+    # Of each launch a kernel and two calls of the API, 40 bytes each; some before there is a limit.
     written = 3 * 40_000 - int(health(profile, "lost").split()[0])
-    assert bool(left) * 20_000 <= written <= left // 40
+    assert bool(left) * 20_000 <= written <= max(3 * 4000, left // 40)
     (stream,) = streams(profile).values()
-    assert bool(list(stream.activities)) == bool(left)
+    assert len(list(stream.activities)) <= written
 
 
 def test_less_than_a_second_to_end_in_is_not_none(gpu):
