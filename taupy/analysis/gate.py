@@ -1,4 +1,4 @@
-"""Conditions that a comparison must not meet: what `--fail-on` says, and what comes of it.
+"""Conditions of `--fail-on`: parse them, and judge the rows of a comparison.
 
     time > +5%                       any routine or kernel, or the whole, takes 5 % more
     total time > +5%                 the whole only
@@ -12,7 +12,7 @@
     maximum of Resident Memory > +10%  a statistic of a user event
     duration > +5%                   the trial from start to end
 
-A percentage is always a change. Whether runs are enough to tell is `significance.py`'s part.
+A percentage is always a change. `significance.py` decides whether there are enough runs.
 """
 
 from __future__ import annotations
@@ -138,21 +138,18 @@ def parse(text: str) -> Condition:
     """
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise UsageError(f"--fail-on '{text}' is no condition: {GRAMMAR}")
+        raise UsageError(f"--fail-on '{text}' is not a condition: {GRAMMAR}")
     pattern = _unquoted(match["pattern"])
     if pattern is not None and match["scope"] == "total":
-        raise UsageError(f"--fail-on '{text}': the total is not of a routine; leave one out")
+        raise UsageError(f"--fail-on '{text}': use either `total` or a routine, not both")
     of_event = match["metric"] in STATISTICS and pattern is not None
     if of_event and match["value"]:
         raise UsageError(
             f"--fail-on '{text}': user events are neither inclusive nor exclusive; "
-            f"leave '{match['value']}' out"
+            f"remove '{match['value']}'"
         )
     if match["metric"] == DURATION and (pattern is not None or match["value"]):
-        raise UsageError(
-            f"--fail-on '{text}': a duration is the trial's, from start to end; of a routine "
-            "judge its time"
-        )
+        raise UsageError(f"--fail-on '{text}': only trials have a duration; for a routine use time")
     amount = float(match["amount"])
     percent = match["unit"] == "%"
     signed = match["amount"][0] in "+-"
@@ -194,14 +191,14 @@ class Candidate(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """What comes of one condition for one row.
+    """The outcome of one condition for one row.
 
     Attributes:
         change: of the medians, relative to the first side's; None where that is 0.
         interval: of the ratio second / first; None where a value is 0 or runs are too few.
         p: of a change up to the limit, adjusted for all rows of the condition; None where it
             was not tested.
-        why: what the verdict rests on, where that is not p.
+        why: the basis of the verdict, if that is not p.
     """
 
     condition: Condition
@@ -224,16 +221,15 @@ def judged(
 ) -> list[Ruling]:
     """Judge all rows of a condition.
 
-    A condition on a change has three outcomes. It *fails* where the confidence interval of
-    the change lies wholly beyond the limit, and a test of all rows together says that chance
-    does not explain it: the chance of one or more false failures in all of `families`
-    conditions is `alpha` at most. It *passes* where the interval lies wholly within the
-    limit; the condition as a whole passes only if all of its rows do, which needs no
-    correction. Otherwise it is *undecided*. Counts on which all runs of each side agree need
-    no test, and neither does a condition on the value itself.
+    A condition on a change has three outcomes. It *fails* if the confidence interval of the
+    change is entirely beyond the limit and a joint test of all rows is significant: the
+    probability of one or more false failures in all `families` conditions is at most `alpha`. It
+    *passes* if the interval is entirely within the limit; the condition as a whole passes only if
+    all of its rows do, which needs no correction. Otherwise it is *undecided*. Counts that agree
+    in all runs of each side need no test, and neither does a condition on the value itself.
 
     Args:
-        rows: with every value there is: a row that a run lacks does not belong here.
+        rows: rows that every run has.
         families: how many conditions share `alpha`.
     """
     amount = condition.in_unit(unit)
@@ -243,15 +239,15 @@ def judged(
 
 
 def in_order(rulings: Iterable[Ruling]) -> list[Ruling]:
-    """What fails first, then what is undecided; large changes first."""
+    """Sort failures first, then undecided rulings; large changes first."""
     order = {"fails": 0, "undecided": 1, "passes": 2}
     return sorted(rulings, key=lambda one: (order[one.verdict], -abs(one.second - one.first)))
 
 
 def exact_ruling(condition: Condition, row: Candidate, amount: float) -> Ruling | None:
-    """The ruling that needs no test: of a value itself, or of counts on which all runs agree.
+    """The ruling without a test: on a value itself, or on counts that agree in all runs.
 
-    None where noise has to be told from a change.
+    None if noise must be distinguished from a change.
     """
     from taupy.analysis.compare import median
 
@@ -327,9 +323,9 @@ def _ruling(condition: Condition, row: Candidate, amount: float, tests: _Tests) 
         elif place == "beyond" and p <= tests.level:
             verdict, why = "fails", ""
         elif place == "beyond":
-            verdict, why = "undecided", "one of so many rows may be so far beyond by chance"
+            verdict, why = "undecided", "with so many rows, one may be this far beyond by chance"
         else:
-            verdict, why = "undecided", "the limit lies in the interval; more runs narrow it"
+            verdict, why = "undecided", "the limit is inside the interval; more runs narrow it"
     if len(row.first) > 1 and len(row.second) > 1:
         interval = significance.ratio_interval(row.first, row.second, 1 - tests.alpha)
     change = (second - first) / abs(first) if first else None

@@ -1,19 +1,19 @@
 """Is a difference between repeated runs more than noise? For many routines at once.
 
-Few runs and many routines are what there is: five runs a side, a thousand routines. A rank
-test's smallest p of five against five, 2/252, survives no Bonferroni or Holm over more than
-six routines. So all routines are tested together: the runs' labels are shuffled, every
-shuffle gives the largest statistic that *any* routine has by chance, and an adjusted p is
-the share of shuffles whose largest reaches what was seen (Westfall and Young's step-down
-maxT). That holds the chance of one or more false alarms among all routines at what was
-promised whatever the noise looks like and however routines depend on each other, as long as
-runs of one kind are exchangeable: made in turns, not one side in the morning and the other
-at night. Where all shuffles can be listed they are, else a fixed set of 9,999 is drawn.
+There are few runs and many routines: five runs per side, a thousand routines. The smallest p of a
+rank test of five against five, 2/252, survives no Bonferroni or Holm correction over more than six
+routines. Therefore all routines are tested together: the runs' labels are permuted, each
+permutation gives the largest statistic that *any* routine has by chance, and an adjusted p is the
+share of permutations whose largest statistic reaches the observed one (Westfall and Young's
+step-down maxT). This controls the probability of one or more false alarms among all routines for
+any noise and any dependence between routines, provided that runs are exchangeable: made
+alternately, not one side in the morning and the other at night. All permutations are used if they
+can be listed, otherwise a fixed set of 9,999.
 
-Confidence intervals are exact, too: of a ratio, the Hodges-Lehmann interval (the
-Mann-Whitney test turned round); of a median, between two order statistics.
+Confidence intervals are exact, too: for a ratio, the Hodges-Lehmann interval (the inverted
+Mann-Whitney test); for a median, between two order statistics.
 
-NumPy is imported when a test is asked for.
+NumPy is imported on demand.
 
 Sources: Westfall, Young, Resampling-Based Multiple Testing, 1993; Hodges, Lehmann, Ann.
 Math. Statist. 34, 1963; Holm, Scand. J. Statist. 6, 1979; Benjamini, Hochberg, JRSS B 57,
@@ -37,7 +37,7 @@ Correction = Literal["maxt", "holm", "bh", "none"]
 
 MOST_SHUFFLES = 9_999
 ENOUGH = 5
-"""Runs a side that we ask for."""
+"""Recommended number of runs per side."""
 
 STEADY = 0.02
 """Added to a difference's relative standard error: routines that vary by less than this do
@@ -47,7 +47,7 @@ _SEED = 20171
 
 
 class Interval(NamedTuple):
-    """A confidence interval, and the confidence that it really has (0 to 1)."""
+    """A confidence interval with its actual confidence (0 to 1)."""
 
     low: float
     high: float
@@ -55,19 +55,19 @@ class Interval(NamedTuple):
 
 
 def smallest_p(first: int, second: int) -> float:
-    """The smallest two-sided p that so many runs can give, whatever they measure."""
+    """The smallest two-sided p that these numbers of runs can give."""
     if not first or not second:
         return 1.0
     return min(1.0, 2 / math.comb(first + second, first))
 
 
 def can_tell(first: int, second: int, alpha: float) -> bool:
-    """Are there enough runs to find anything at this level?"""
+    """Are there enough runs for any significant result at this level?"""
     return smallest_p(first, second) <= alpha
 
 
 def runs_needed(alpha: float) -> int:
-    """How many runs a side it takes at least; `ENOUGH` or more."""
+    """Minimum number of runs per side; at least `ENOUGH`."""
     runs = 2
     while not can_tell(runs, runs, alpha):
         runs += 1
@@ -149,7 +149,7 @@ def _normal_quantile(p: float) -> float:
 
 
 class Tested(NamedTuple):
-    """One p a routine: by itself, and corrected for all of them."""
+    """The p-values of each routine: single, and corrected for all routines."""
 
     p: list[float]
     adjusted: list[float]

@@ -1,7 +1,7 @@
-"""What a parameter changes: PerfExplorer's operations on the trials of a sweep.
+"""The effect of a parameter: PerfExplorer's operations on the trials of a sweep.
 
-Numbers in, rows out. Nothing here knows of trials, databases or names of routines. The
-formulas stand in docs/sweeps.md.
+Numbers in, rows out: independent of trials, databases and names of routines. docs/sweeps.md has
+the formulas.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ OUTLYING = 3.5
 """A modified z-score beyond this is an outlier (Iglewicz and Hoaglin, 1993)."""
 
 LEAST_RUNS = 5
-"""With fewer runs no one of them can be called an outlier."""
+"""With fewer runs, none of them can be called an outlier."""
 
 LEAST_TRIALS = 4
-"""With fewer trials a correlation says nothing: three points nearly always lie on a line."""
+"""With fewer trials a correlation is meaningless: three points are nearly always collinear."""
 
 
 class Scaled(NamedTuple):
-    """One value of the parameter: what its runs took, and what that is against the baseline.
+    """One value of the parameter: statistics of its runs, relative to the baseline.
 
     Attributes:
         value: of the parameter, as text.
         runs: how many; `median`, `minimum` and `maximum` are over them.
         speedup: strong and none: T(baseline) / T. Weak: that times p / p(baseline).
-        efficiency: 1 is ideal; None without a scaling, or where p is no number above 0.
+        efficiency: 1 is ideal; None without a scaling, or if p is not a number above 0.
     """
 
     value: str
@@ -49,7 +49,7 @@ class Balance(NamedTuple):
     Attributes:
         parts: how many threads.
         imbalance: maximum / mean - 1; 0 is even.
-        lost: maximum - mean: what could be won at most by sharing evenly.
+        lost: maximum - mean: the largest possible gain from balancing.
     """
 
     parts: int

@@ -1,4 +1,4 @@
-"""What keeps a GPU from being measured, in words: the cause, and what to do about it.
+"""Messages for errors that prevent measuring a GPU: the cause, and what to do about it.
 
 The codes are CUPTI's (`CUptiResult`); causes and remedies as in docs/gpu.md.
 """

@@ -221,7 +221,7 @@ class CuptiHost:
         return hasattr(self._library, "cuptiPmSamplingEnable")
 
     def ask(self, function: str, parameters: Any) -> Any:
-        """Call a function of CUPTI; the answer stands in its parameters.
+        """Call a function of CUPTI, which returns its result in the parameters.
 
         Raises:
             CuptiError: its result is another than 0.
@@ -291,7 +291,7 @@ class ChipMetrics:
         return sorted(found)
 
     def submetrics(self, base: str) -> list[str]:
-        """What may stand behind a base metric: `.sum`, `.avg.per_second` ...; [] if unknown."""
+        """Valid suffixes of a base metric: `.sum`, `.avg.per_second` ...; [] if unknown."""
         for kind in range(len(KINDS)):
             try:
                 found = self._host.ask(

@@ -1,14 +1,14 @@
 """The debugging GPU collector: CUPTI driven by NVIDIA's cupti-python, inside the program.
 
-`taupy run --cupti-backend python` has it in place of the native collector, so that one can be
-held against the other when a number looks wrong: here cupti-python subscribes, enables, flushes
-and hands over CUPTI's records. It is slower (microseconds for a call of the API, under the GIL)
-and imports cupti-python and what that needs into the program.
+`taupy run --cupti-backend python` uses it instead of the native collector, so that the two can be
+compared when a number looks wrong: here cupti-python subscribes, enables, flushes and hands over
+CUPTI's records. It is slower (microseconds per API call, under the GIL) and imports cupti-python
+with its dependencies into the program.
 
 CUPTI's callbacks are functions of `_native/cupti_python.c`: they note call paths as the native
-collector does, and pass records on to a thread of ours, which has them summed up by the native
-collector's code. That thread calls no Python routines of others, since those would be recorded as
-the program's.
+collector does, and pass records on to taupy's own thread, which sums them with the native
+collector's code. That thread calls no Python routines of other packages, since those would be
+recorded as the program's.
 """
 
 from __future__ import annotations

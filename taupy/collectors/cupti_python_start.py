@@ -17,7 +17,7 @@ TIMER, GROUP = "(cupti-python begins)", "TAUPY"
 
 
 def _module(folder: str, name: str) -> "Any":
-    """A compiled module of ours that is in this process, without the import machinery."""
+    """One of taupy's compiled modules in this process, without the import machinery."""
     imp, posix = sys.modules["_imp"], sys.modules["posix"]
     files = [name + suffix for suffix in imp.extension_suffixes()]
     file = next(file for file in files if file in posix.listdir(folder))

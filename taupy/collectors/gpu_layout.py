@@ -52,7 +52,7 @@ class Work(NamedTuple):
     """Launches of one kernel or copy with one configuration from one call path, summed up.
 
     Times are nanoseconds; of memory and counters, `time`, `minimum` and `maximum` are
-    values. `node` is an address in the measured process, 0 where nobody saw the launch;
+    values. `node` is an address in the measured process, 0 if the launch was not seen;
     `name` an id of a kernel's name, else bits that say what kind of copy it is.
     """
 

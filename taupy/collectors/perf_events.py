@@ -1,4 +1,4 @@
-"""Counters of the CPU: what this machine can count, and whether it can be believed.
+"""Counters of the CPU: which ones this machine has, and whether they are reliable.
 
 All is found out before the program starts, in the launcher, which becomes the program: what
 is allowed here is allowed there. Events are opened as one group, so that all count at once;

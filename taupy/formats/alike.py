@@ -1,11 +1,10 @@
-"""Launches of one kernel that are alike, summed up together; those that differ, apart.
+"""Group similar launches of a kernel, and sum each group.
 
-A file of single launches is kept as sums over groups: launches of one kernel with one
-configuration, with durations within a factor of two of each other, of which the same was
-counted. A kernel with one group hangs under `NO_OWNER`, as GPU work does whose launch nobody saw;
-of one with several each group has a call path of its own there, named for what its launches
-have in common. So sums over a kernel are what they were, and `taupy roofline --by launch` can
-tell the groups apart.
+A file of single launches is stored as sums over groups: launches of one kernel with one
+configuration, durations within a factor of two, and the same counters. A kernel with one group is
+placed under `NO_OWNER`, like GPU work whose launch was not seen; if there are several groups, each
+has a separate call path there, named for what its launches have in common. Sums over a kernel are
+unaffected, and `taupy roofline --by launch` separates the groups.
 """
 
 from __future__ import annotations

@@ -52,7 +52,9 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
                 raise refusal(source, f"line {number}", _not_read(facts.get("mode", "")))
             match = _LINE.fullmatch(line.rstrip())
             if match is None:
-                raise refusal(source, f"line {number}", "no process, thread, stack and number")
+                raise refusal(
+                    source, f"line {number}", "expected process, thread, stack and number"
+                )
             frames = match[2].decode("utf-8", "backslashreplace").split(";") if match[2] else []
             if len(frames) > limits.FRAMES:
                 raise refusal(source, f"line {number}", f"{len(frames)} frames in one stack")
@@ -62,7 +64,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
                 row = stacks.below(row, timers.place(_timer(frame)))
             stacks.add(row, int(match[3]) * _MICROSECOND_NS)
     if not threads:
-        raise refusal(source, "", "no stack in it")
+        raise refusal(source, "", "contains no stack")
     metric = _METRICS[facts["mode"]]
     made = [
         ThreadProfile(thread, stacks.tree(metric, timers))
@@ -74,7 +76,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
 
 
 def _not_read(mode: str) -> str:
-    return f"mode '{mode[:40]}' of austin is not read; wall and cpu (austin, austin -c) are"
+    return f"austin mode '{mode[:40]}' is not supported; use wall or cpu (austin, austin -c)"
 
 
 def _timer(frame: str) -> Timer:

@@ -54,7 +54,7 @@ def _metrics(profile: Profile) -> str:
 
 def _threads(profile: Profile) -> str:
     count = sum(one.thread.kind == "host" for one in profile.threads)
-    return f"single threads; the times of {count} are summed up" if count > 1 else ""
+    return f"single threads; the times of {count} threads are summed" if count > 1 else ""
 
 
 def _streams(profile: Profile) -> str:
@@ -79,7 +79,7 @@ _WORDS: Final[Mapping[Part, Callable[[Profile], str]]] = {
     ),
     "devices": lambda profile: "descriptions of GPUs" if profile.devices else "",
     "activities": _if_any(
-        "single activities and their moments", lambda one: any(True for _ in one.activities)
+        "single activities and their times", lambda one: any(True for _ in one.activities)
     ),
     "samples": _if_any("values over time", lambda one: one.samples),
     "metadata": lambda profile: "metadata" if profile.metadata else "",

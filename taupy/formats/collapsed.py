@@ -1,4 +1,4 @@
-"""Collapsed stacks: one line a call path, `main;f;g 417`; what flame graphs are drawn from.
+"""Collapsed stacks, the input of flame graphs: one line per call path, `main;f;g 417`.
 
 Written is the exclusive time in nanoseconds; above the routines a frame says so and names
 the thread: `thread 0.0.1 worker [ns];main;f 417`. A trial without times has its samples, or
@@ -76,7 +76,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
                 continue
             match = _LINE.fullmatch(line)
             if match is None:
-                raise refusal(source, f"line {number}", "no stack with a number after it")
+                raise refusal(source, f"line {number}", "expected a stack followed by a number")
             frames = line[: match.start(1)].strip().decode("utf-8", "backslashreplace").split(";")
             if len(frames) > limits.FRAMES:
                 raise refusal(source, f"line {number}", f"{len(frames)} frames in one stack")
@@ -91,7 +91,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
                 row = threads[place].below(row, timers.place(routine_timer(frame)))
             threads[place].add(row, weight)
     if not threads:
-        raise refusal(source, "", "no stack in it")
+        raise refusal(source, "", "contains no stack")
     metrics = {_metric(place) for place in threads}
     if len(metrics) > 1:
         threads = {"": _merged(threads, timers)}

@@ -144,7 +144,7 @@ def _look(path: Path) -> None:
         beside = Path(f"{path}{suffix}")
         if beside.exists() and beside.stat().st_size:
             raise refusal(
-                path, "", f"{beside.name} beside it says that it is being written or was not closed"
+                path, "", f"{beside.name} shows that the file is being written or was not closed"
             )
 
 
@@ -152,7 +152,7 @@ def _reason(problem: sqlite3.Error) -> str:
     code = getattr(problem, "sqlite_errorname", "") or ""
     words = " ".join(str(problem).split())[:200]  # it may hold pieces of the file
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return "locked by another program; try again when that has finished"
+        return "locked by another program; try again when it has finished"
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT")):
         return f"the SQLite file is damaged ({words})"
     return f"SQLite cannot read it ({words})"

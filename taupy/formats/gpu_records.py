@@ -1,6 +1,6 @@
 """Single records of GPU work, as traces hold them, summed up for `StreamBuilder`.
 
-A record is one kernel, copy, memset or wait on one stream, with its stamps. Records of
+A record is one kernel, copy, memset or wait on one stream, with start and end times. Records of
 one configuration under one host call path are one launch with a count; the stamps of
 each are kept in columns, so that a million records stay small. Where they were launched
 is found out by the reader.
@@ -17,7 +17,7 @@ from taupy.model.profile import ROOT_TIMER, Thread, ThreadProfile, Timer, UserEv
 from taupy.model.streams import Owner, StreamBuilder, merged_events
 
 NOWHERE: Final = -1
-"""Stands for the place of a launch that nobody saw."""
+"""The place of a launch that was not seen."""
 
 _NOT_KNOWN: Final = -1
 
@@ -227,7 +227,7 @@ class Waits:
             )
 
     def notes(self) -> list[str]:
-        return [f"left out: {self.lost} waits whose call is not known"] if self.lost else []
+        return [f"omitted: {self.lost} waits without a known call"] if self.lost else []
 
 
 def api_timer(name: str) -> Timer:

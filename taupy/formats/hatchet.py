@@ -3,8 +3,8 @@
 
 Each thread is a graph of its own, each call path a node. The data frame has, for each
 metric M, `M` (exclusive) and `M (inc)`, and calls, subroutines, thread. Hatchet knows no
-units: values are in the metric's, so `time` is in nanoseconds; a key of ours, which Hatchet passes
-over, names the units for the way back.
+units: values are in the metric's, so `time` is in nanoseconds; taupy's own key, which Hatchet
+ignores, names the units for reading the file back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     with open(target, "w", encoding="ascii", newline="\n") as out:
         out.writelines(_document(profile, progress))
     units = ", ".join(f"{metric.name} in {metric.unit or 'counts'}" for metric in profile.metrics)
-    return [f"units (Hatchet knows none); values are: {units}"] if units else []
+    return [f"units (Hatchet has none); values are: {units}"] if units else []
 
 
 def _document(profile: Profile, progress: Progress) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Hatchet's own JSON read: a graph of frames, and a data frame with values of its nodes.
 
-Nodes with several callers (Hatchet's graphs may share them) stand under each of them, with the
-values under the first: they are not told apart in the file. Hatchet knows no units: what our own
-export wrote has them, times of other files are a metric of their own, `hatchet.time`.
+Nodes with several callers (Hatchet's graphs may share them) are placed under each of them, with
+the values under the first, because the file does not separate them. Hatchet has no units: taupy's
+own exports add them; times in other files become a separate metric, `hatchet.time`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as problem:
-        raise refusal(source, "", f"no JSON: {problem}") from None
+        raise refusal(source, "", f"not JSON: {problem}") from None
     yield _Reading(source, document).profile()
 
 
@@ -80,10 +80,10 @@ class _Reading:
             frame = node.get("data") if isinstance(node, dict) else None
             children = node.get("children") if isinstance(node, dict) else None
             if not isinstance(frame, dict) or not isinstance(children, list):
-                raise refusal(self._source, f"{place}[{key}]", "no frame with its children")
+                raise refusal(self._source, f"{place}[{key}]", "not a frame with children")
             names = [str(child) for child in children]
             if any(name not in graph for name in names):
-                raise refusal(self._source, f"{place}[{key}]", "a child that is not there")
+                raise refusal(self._source, f"{place}[{key}]", "a child that does not exist")
             below.update(names)
             self._nodes[key] = self._timers.place(_timer(frame)), names
         roots = [key for key in graph if key not in below]
@@ -101,7 +101,7 @@ class _Reading:
         metrics: dict[str, Metric] = {}
         for column in columns:
             if not isinstance(column, str):
-                raise refusal(self._source, "exclusive_metrics", "a name that is no text")
+                raise refusal(self._source, "exclusive_metrics", "a name that is not a text")
             name = column.removesuffix(_INCLUSIVE)
             unit = units.get(name)
             if isinstance(unit, str):
@@ -112,7 +112,7 @@ class _Reading:
 
     def _row(self, row: Any, place: str) -> None:
         if not isinstance(row, dict) or "node" not in row:
-            raise refusal(self._source, place, "no row of a node")
+            raise refusal(self._source, place, "not a row of a node")
         node = str(row["node"])
         if node not in self._nodes:
             raise refusal(self._source, place, f"node {node} is not in the graph")
@@ -121,26 +121,26 @@ class _Reading:
         self._values.setdefault(node, {})[thread] = row
 
     def _thread(self, row: dict[str, Any], place: str) -> Thread:
-        """`thread` of ours is node.context.thread; else `rank` and `thread` are numbers."""
+        """taupy writes `thread` as node.context.thread; else `rank` and `thread` are numbers."""
         said = row.get("thread", 0)
         if isinstance(said, str) and (match := _PLACE.fullmatch(said)):
             node, context, number = (int(part) for part in match.groups())
             return Thread(node, context, number, "stream" if context else "host")
         numbers = [row.get("rank", 0), said]
         if not all(isinstance(one, int) and 0 <= one < 1 << 31 for one in numbers):
-            raise refusal(self._source, place, "rank and thread are no numbers")
+            raise refusal(self._source, place, "rank and thread are not numbers")
         return Thread(numbers[0], 0, numbers[1])
 
     def profile(self) -> Profile:
         if not self._threads:
-            raise refusal(self._source, "dataframe", "no row in it")
+            raise refusal(self._source, "dataframe", "contains no row")
         threads = sorted(self._threads, key=lambda one: (one.node, one.context, one.thread))
         made = [ThreadProfile(thread, self._tree(thread)) for thread in threads]
         metrics = list(self._metrics.values())
         profile = profile_of(self._source, self._timers, made, metrics)
         if any(metric.name == "hatchet.time" for metric in metrics):
             profile.metadata[IMPORT_NOTES] = (
-                "Hatchet's files do not say the unit of time: it is the metric hatchet.time"
+                "Hatchet's files do not state the unit of time: it is stored as hatchet.time"
             )
         return profile
 
@@ -190,7 +190,7 @@ class _Reading:
         while stack:
             key, above, depth = stack.pop()
             if depth > limits.HATCHET_DEPTH:
-                raise refusal(self._source, f"node {key}", "call paths without end")
+                raise refusal(self._source, f"node {key}", "call paths that never end")
             first = key not in placed
             order.append((key, above, first))
             placed.add(key)
@@ -219,7 +219,7 @@ class _Reading:
         if value is None:
             return math.nan
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise refusal(self._source, "dataframe", f"a value that is no number: {value!r}")
+            raise refusal(self._source, "dataframe", f"a value that is not a number: {value!r}")
         if not -(1 << 62) < value < 1 << 62:
             raise refusal(self._source, "dataframe", f"a value that is too large: {value!r}")
         return value

@@ -4,8 +4,8 @@
      "metrics": [{"name": "time", "unit": "ns"}], "timers": [...],
      "threads": [{"node": 0, ..., "tree": {"timer": [...], "parent": [...], ...}, ...}]}
 
-Trees are columns, as in the model. A value that was not measured is null; what is no
-number stands as text ("inf"). Keys may come in any order.
+Trees are columns, as in the model. A value that was not measured is null; non-finite numbers are
+texts ("inf"). Keys may come in any order.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
 
 @dataclass
 class _Samples:
-    """As they stand in the file."""
+    """Samples as in the file."""
 
     name: str
     unit: str

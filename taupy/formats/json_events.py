@@ -63,10 +63,10 @@ class Events:
     """The events of one file; iterate once, then look at the rest.
 
     Attributes:
-        header: what stands beside the events, by its key.
-        cut_off: the file ends in the middle; where, in words.
-        broken: so many events could not be read.
-        mended: so many could be after a repair.
+        header: values beside the events, by key.
+        cut_off: where a truncated file ends, as text.
+        broken: number of unreadable events.
+        mended: number of repaired events.
         not_utf8: some bytes were no UTF-8.
     """
 
@@ -110,7 +110,7 @@ class Events:
             self._at += 1
             yield from self._object()
         else:
-            raise self._refusal("no JSON: neither an object nor an array begins here")
+            raise self._refusal("not JSON: expected an object or an array here")
 
     def _object(self) -> Iterator[dict[str, Any]]:
         while True:
@@ -127,7 +127,7 @@ class Events:
                 if self._end and self._at >= len(self._text):
                     self.cut_off = self.cut_off or self._place()
                     return
-                raise self._refusal("damaged JSON: a key with its value is expected")
+                raise self._refusal("damaged JSON: expected a key with a value")
             self._at += 1
             if key == "traceEvents" and self._peek() == "[":
                 self._at += 1

@@ -52,7 +52,7 @@ class Pieces:
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             raise self.refusal(reading.gzip_fault(self.path, problem)) from None
         except ValueError as problem:  # a number of thousands of digits
-            raise self.refusal(f"a value that is none ({str(problem)[:80]})") from None
+            raise self.refusal(f"an invalid value ({str(problem)[:80]})") from None
         self.seen += 1
         kind, value = event
         if kind in _START:
@@ -74,7 +74,7 @@ class Pieces:
     def is_start(self, event: Event, kind: str, what: str) -> None:
         """Refuse an event that does not begin `what`."""
         if event[0] != kind:
-            raise self.refusal(f"{what} is expected, not {_shown(event)}")
+            raise self.refusal(f"expected {what}, not {_shown(event)}")
 
     def members(self) -> Iterator[str]:
         """The keys of a map that has begun; whoever gets one takes its value."""
@@ -100,7 +100,7 @@ class Pieces:
     def _whole(self, event: Event, budget: list[int]) -> Any:
         budget[0] += 1
         if budget[0] > limits.LONGEST_NAME:
-            raise self.refusal("a value larger than any that belongs there")
+            raise self.refusal("a value that is too large")
         kind, value = event
         if kind == "start_map":
             return {key: self._whole(self.next(), budget) for key in self.members()}

@@ -32,7 +32,7 @@ class Launchers:
             self._rest[process, correlation] = code
 
     def find(self, process: int, correlation: int) -> int:
-        """Where that call stands; NOWHERE if nobody saw it."""
+        """The place of that call; NOWHERE if it was not seen."""
         column = self._columns.get(process)
         if column is not None and 0 <= correlation < len(column):
             code = column[correlation]

@@ -55,7 +55,7 @@ class Reader:
         """
         found = self._value(0)
         if found is _END:
-            raise Damaged(self._at - 1, "no value in it")
+            raise Damaged(self._at - 1, "contains no value")
         return found
 
     def _value(self, depth: int) -> Any:
@@ -116,7 +116,7 @@ class Reader:
             return tuple([self._item(depth) for _ in range(3)])
         if kind == "c":
             return self._code(depth)
-        raise Damaged(start, f"a value of the type {kind!r}, which no profile holds")
+        raise Damaged(start, f"a value of type {kind!r}, which does not occur in profiles")
 
     def _item(self, depth: int) -> Any:
         found = self._value(depth + 1)
@@ -130,7 +130,7 @@ class Reader:
             try:
                 found[key] = self._item(depth)
             except TypeError:
-                raise Damaged(start, "a key that can be none") from None
+                raise Damaged(start, "an invalid key") from None
         return found
 
     def _code(self, depth: int) -> str:
@@ -189,7 +189,7 @@ class Reader:
         try:
             return float(text)
         except ValueError:
-            raise Damaged(start, "a number that is none") from None
+            raise Damaged(start, "an invalid number") from None
 
     def _size(self, start: int) -> int:
         size = int(self._unpacked(_INT))

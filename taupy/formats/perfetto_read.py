@@ -1,8 +1,8 @@
 """Perfetto's traces read: slices of tracks become the call paths of threads.
 
-Read are track descriptors and TrackEvents, as our own export and Perfetto's SDK write them; other
-packets (scheduling, memory, counters) are passed over. An export of ours without moments says with
-each slice how often its call path was called; other slices are one call each.
+Reads track descriptors and TrackEvents, as written by taupy and Perfetto's SDK; other packets
+(scheduling, memory, counters) are ignored. In taupy's exports without single activities, each
+slice has the number of calls of its call path; other slices are one call each.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _packets(source: Path, progress: Progress) -> Iterator[tuple[int, bytes]]:
         at = 0
         while key := file.read(1):
             if key[0] != _PACKET:
-                raise refusal(source, f"byte {at}", "no packet of a Perfetto trace")
+                raise refusal(source, f"byte {at}", "not a packet of a Perfetto trace")
             at += 1
             head = b""
             while not head or head[-1] > 127:
@@ -199,7 +199,7 @@ class _Reading:
         if kind not in (1, 2):
             return
         if moment > limits.SUM:
-            raise refusal(self._source, "", f"a moment of {moment} ns")
+            raise refusal(self._source, "", f"a time stamp of {moment} ns")
         self._first = moment if self._first is None else min(self._first, moment)
         self._last = max(self._last, moment)
         if kind == 1:
@@ -269,7 +269,7 @@ class _Reading:
                 self._end(track, self._last)
         used = [(uuid, track) for uuid, track in self._tracks.items() if track.slices]
         if not used:
-            raise refusal(self._source, "", "no slices of a track in it")
+            raise refusal(self._source, "", "contains no slices on a track")
         threads: dict[Thread, Stacks] = {}
         for thread, track in self._placed(used):
             if thread in threads:
@@ -295,13 +295,13 @@ class _Reading:
         )
         notes = []
         if self._unclosed:
-            notes.append(f"{self._unclosed} slices had no end; they last until the trace's")
+            notes.append(f"{self._unclosed} slices had no end; they end with the trace")
         if self._unopened:
-            notes.append(f"{self._unopened} ends of slices that had not begun were left out")
+            notes.append(f"omitted: {self._unopened} ends of slices without a beginning")
         return replace(profile, metadata={IMPORT_NOTES: "\n".join(notes)} if notes else {})
 
     def _placed(self, used: list[tuple[int, _Track]]) -> Iterator[tuple[Thread, _Track]]:
-        """Each track with the thread that it is of; further lanes of ours are of the same."""
+        """Each track with its thread; additional lanes of taupy's exports share a thread."""
         nodes: dict[int, tuple[int, int]] = {}
         numbers: dict[tuple[int, int], int] = {}
         before: Thread | None = None

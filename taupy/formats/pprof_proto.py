@@ -204,9 +204,9 @@ def _stack(parent: Any, locations: list[int], row: int) -> bytes:
 def _lost(profile: Profile, writer: _Writer) -> list[str]:
     lost = unsummed(profile, None, "exclusive")
     if writer.rounded:
-        lost.append("fractions of values; they are whole numbers")
+        lost.append("fractions of values; the format has whole numbers only")
     if writer.absent:
-        lost.append("what was not measured; it is 0")
+        lost.append("the difference between not measured and 0; both are 0")
     return lost
 
 

@@ -60,9 +60,9 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     try:
         tables = _tables(path, data)
         if not tables.types:
-            raise refusal(path, "sample_type", "there is none: no pprof profile")
+            raise refusal(path, "sample_type", "missing: not a pprof profile")
         if not tables.samples:
-            raise refusal(path, "sample", "there is none: nothing was sampled")
+            raise refusal(path, "sample", "missing: nothing was sampled")
         reader = _Reader(path, tables)
         number = 0
         for which, _, value in wire.fields(data):
@@ -70,7 +70,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
                 reader.sample(number, value)
                 number += 1
     except WireError as problem:
-        raise refusal(path, f"byte {problem.at}", f"no protocol buffer: {problem}") from None
+        raise refusal(path, f"byte {problem.at}", f"not a protocol buffer: {problem}") from None
     yield reader.profile()
 
 
@@ -218,7 +218,7 @@ class _Reader:
         paths = self._paths(labels)
         if len(paths.timer) * len(self._tables.types) > limits.PPROF_CELLS:
             said = f"{len(paths.timer)} call paths with {len(self._tables.types)} sample types"
-            raise refusal(self._path, place, f"{said}: more than a profile has")
+            raise refusal(self._path, place, f"{said}: too many for a profile")
         row = 0
         for location in reversed(locations):
             stack = self._stacks.get(location)
@@ -247,14 +247,14 @@ class _Reader:
         """The timers of a location, the outermost of what was inlined there first."""
         found = self._tables.locations.get(location)
         if found is None:
-            raise refusal(self._path, place, f"there is no location {location}")
+            raise refusal(self._path, place, f"location {location} does not exist")
         address, lines, mapping = found
         group = self._text(self._tables.mappings.get(mapping, 0))
         groups = tuple(group[len("group ") :].split(",")) if group.startswith("group ") else ()
         timers = []
         for function, _ in reversed(lines):
             if function not in self._tables.functions:
-                raise refusal(self._path, place, f"there is no function {function}")
+                raise refusal(self._path, place, f"function {function} does not exist")
             name, file, line = self._tables.functions[function]
             timers.append(self._timer(self._text(name), self._text(file), line, groups))
         if not timers:

@@ -47,7 +47,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
             if shift > 63:
                 raise WireError(begin, "a number of more than 64 bits")
     except IndexError:
-        raise WireError(begin, "cut short in a number") from None
+        raise WireError(begin, "truncated in a number") from None
     return value & _MASK64, at
 
 
@@ -74,13 +74,13 @@ def fields(data: bytes) -> Iterator[Field]:
         elif wire == BYTES:
             size, at = varint(data, at)
             if size > end - at:
-                raise WireError(begin, f"{size} bytes are announced and {end - at} are left")
+                raise WireError(begin, f"a length of {size} bytes, but only {end - at} are left")
             value = data[at : at + size]
             at += size
         elif wire in (FIXED64, FIXED32):
             size = 8 if wire == FIXED64 else 4
             if size > end - at:
-                raise WireError(begin, "cut short in a fixed number")
+                raise WireError(begin, "truncated in a fixed-size number")
             value = data[at : at + size]
             at += size
         else:

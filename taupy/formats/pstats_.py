@@ -32,14 +32,14 @@ _C_FILE = "~"
 _PLACE = re.compile(r"(.*) \[\{(.*)\}\{([0-9]{1,9})\}\]", re.DOTALL)
 
 _NOTE = (
-    "cProfile keeps the direct callers of a routine, no call paths: paths of two routines are "
-    "stored; the number of primitive calls is left out"
+    "cProfile keeps the direct callers of a routine, not call paths: paths of two routines are "
+    "stored; the number of primitive calls is omitted"
 )
 
 
 _COUNTED = (
-    "the module profile keeps no times of callers, only how often they called: no callers are "
-    "stored; the number of primitive calls is left out"
+    "the module profile keeps numbers of calls by caller but no times: no callers are "
+    "stored; the number of primitive calls is omitted"
 )
 
 
@@ -66,11 +66,11 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     try:
         stats = Reader(data).value()
     except Damaged as problem:
-        raise refusal(source, f"byte {problem.place}", f"no pstats file: {problem}") from None
+        raise refusal(source, f"byte {problem.place}", f"not a pstats file: {problem}") from None
     except RecursionError:
-        raise refusal(source, "", "no pstats file: nested too deep") from None
+        raise refusal(source, "", "not a pstats file: nested too deeply") from None
     if not isinstance(stats, dict) or not stats:
-        raise refusal(source, "", "no pstats file: it holds no routines")
+        raise refusal(source, "", "not a pstats file: contains no routines")
     rows = Rows([TIME])
     rows.rounded = True
     entered: dict[Key, int] = {}
@@ -81,7 +81,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         where = f"routine {number + 1}"
         routine = _key(source, where, key)
         if not isinstance(value, tuple) or len(value) != 5 or not isinstance(value[4], dict):
-            raise refusal(source, where, "no (calls, calls, time, time, callers)")
+            raise refusal(source, where, "not (calls, calls, time, time, callers)")
         callers: dict[Key, Stat] = {}
         for key_of_caller, part in value[4].items():
             caller = key_of_caller
@@ -133,7 +133,7 @@ def _key(path: Path, where: str, key: Any) -> Key:
         and type(key[1]) is int
         and isinstance(key[2], str)
     ):
-        raise refusal(path, where, "no (file, line, name)")
+        raise refusal(path, where, "not (file, line, name)")
     return key
 
 
@@ -152,7 +152,7 @@ def _stat(path: Path, where: str, part: Any) -> Stat:
             and -limits.PSTATS_SECONDS < cumulative < limits.PSTATS_SECONDS
         ):
             return Stat(calls, primitive, own, cumulative)
-    raise refusal(path, where, "calls and times are not numbers as they should be")
+    raise refusal(path, where, "calls and times are not valid numbers")
 
 
 def _name(key: Key) -> str:

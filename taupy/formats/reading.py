@@ -119,7 +119,7 @@ def whole(path: Path, progress: Progress, most: int, what: str) -> bytes:
 def gzip_fault(path: Path, problem: Exception) -> str:
     """What is wrong with packed data: most often the file was cut off."""
     if isinstance(problem, EOFError):
-        return f"the gzip data ends early, at byte {path.stat().st_size}: the file is cut off"
+        return f"the gzip data ends early, at byte {path.stat().st_size}: the file is truncated"
     return f"damaged gzip data ({problem})"
 
 

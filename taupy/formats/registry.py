@@ -72,7 +72,7 @@ _MODULES = (
 _OF_OTHERS = (
     (
         b"version https://git-lfs.github.com/spec/",
-        "a pointer of Git LFS, not the file itself; fetch that with: git lfs pull",
+        "a Git LFS pointer, not the file itself; fetch the file with: git lfs pull",
     ),
     (
         b"PERFILE2",
@@ -142,7 +142,7 @@ def exported(profile: Profile, format: Format, target: Path, progress: Progress)
     lost = format.write(profile, target, progress)
     for part, words in left_out(profile, format.holds):
         others = ", ".join(one.name for one in writers() if part in one.holds)
-        lost.append(f"{words}; formats with them: {others}")
+        lost.append(f"{words}; formats that hold them: {others}")
     return [f"not written: {line}" for line in lost]
 
 
@@ -182,7 +182,7 @@ def writer_for(target: Path) -> Format:
     if len(found) == 1:
         return found[0]
     names = ", ".join(one.name for one in found or writers())
-    raise UsageError(f"say in which format {target} is to be written: --format {{{names}}}")
+    raise UsageError(f"cannot tell the format from the name {target}: add --format {{{names}}}")
 
 
 def recognised(path: Path) -> Format:
@@ -199,16 +199,11 @@ def recognised(path: Path) -> Format:
         if one.recognises(path, first):
             return one
     if first[68:72] == b"TAUP" and first.startswith(b"SQLite format 3"):
-        raise FormatError(
-            f"{path}: this is a trial database of taupy's; `taupy merge` brings its trials"
-        )
+        raise FormatError(f"{path}: this is a taupy database; copy its trials with `taupy merge`")
     if (cut := _cut_off(path)) is not None:
         raise FormatError(f"{path}: {cut}")
     names = ", ".join([*(one.name for one in readers()), "files *.taupy-run"])
-    raise FormatError(
-        f"{path}: not recognised as any format that taupy reads ({names}); "
-        "--format NAME says which it is"
-    )
+    raise FormatError(f"{path}: unknown format; taupy reads {names}; choose one with --format NAME")
 
 
 def _cut_off(path: Path) -> str | None:
@@ -238,7 +233,7 @@ def first_bytes(path: Path) -> bytes:
         if stat.S_ISDIR(mode):
             return b""
         if not stat.S_ISREG(mode):
-            raise FormatError(f"{path}: neither a file nor a folder; only those are imported")
+            raise FormatError(f"{path}: neither a file nor a folder")
         with open(path, "rb") as file:
             data = file.read(FIRST_BYTES)
             if not data:
@@ -248,7 +243,7 @@ def first_bytes(path: Path) -> bytes:
             file.seek(0)
             return _in_utf8(_first_unpacked(file) or data)
     except FileNotFoundError:
-        raise FormatError(f"there is no file {path} to import") from None
+        raise FormatError(f"{path} does not exist") from None
     except (OSError, ValueError) as problem:
         raise FormatError(f"{path} cannot be read: {_reason(problem)}") from None
 
@@ -277,7 +272,7 @@ def _named(name: str, choice: list[Format], what: str) -> Format:
         if one.name == name:
             return one
     names = ", ".join(one.name for one in choice)
-    raise UsageError(f"'{name}' is no format that can be {what}; there are: {names}")
+    raise UsageError(f"'{name}' is not a format that can be {what}; use one of {names}")
 
 
 def _formats(module: str) -> tuple[Format, ...]:

@@ -162,6 +162,6 @@ def overlaps(timeline: Timeline) -> list[str]:
     if not timeline.cut_off:
         return []
     return [
-        f"slices overlapped more than {limits.SPLIT} others {timeline.cut_off} times: their rest "
-        "counts at the top"
+        f"{timeline.cut_off} slices overlapped more than {limits.SPLIT} others: the remainder "
+        "counts at the top level"
     ]

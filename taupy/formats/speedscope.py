@@ -97,7 +97,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             else:
                 pieces.skip()
         if not profiles:
-            raise pieces.refusal("no profiles in it")
+            raise pieces.refusal("contains no profiles")
         ours = facts.get("speedscope exporter") == EXPORTER
         made = _made(source, profiles, frames, pieces, ours)
     if ours and facts.get("speedscope name", "").count("/") >= 2:
@@ -155,7 +155,7 @@ def _read_profile(pieces: Pieces) -> _Profile:
         else:
             pieces.skip()
     if one.unit not in _UNITS:
-        raise pieces.refusal(f"a profile in the unit '{one.unit}'")
+        raise pieces.refusal(f"a profile with the unknown unit '{one.unit}'")
     if one.has_events:
         return one
     if one.kind != "sampled":
@@ -191,7 +191,7 @@ def _read_events(pieces: Pieces, one: _Profile) -> None:
         if at is None or frame is None or kind not in ("O", "C"):
             raise pieces.refusal(f"event {number} without type, frame or at")
         if last is not None and at < last:
-            raise pieces.refusal(f"event {number} before the one that precedes it")
+            raise pieces.refusal(f"event {number} is earlier than the preceding one")
         if len(stack) > 1:
             one.stacks.add(stack[-1], at - (at if last is None else last))
         last = at
@@ -201,26 +201,26 @@ def _read_events(pieces: Pieces, one: _Profile) -> None:
             stack.append(row)
             opened.append(frame)
         elif not opened or opened[-1] != frame:
-            raise pieces.refusal(f"event {number} closes a frame that is not the open one")
+            raise pieces.refusal(f"event {number} closes a frame other than the innermost open one")
         else:
             stack.pop()
             opened.pop()
         number += 1
     if opened:
-        raise pieces.refusal(f"{len(opened)} frames are not closed after {number} events")
+        raise pieces.refusal(f"{len(opened)} frames are still open after {number} events")
 
 
 def _frame(pieces: Pieces, event: tuple[str, Any]) -> int:
     kind, value = event
     if kind != "number" or not isinstance(value, int) or not 0 <= value < limits.SPEEDSCOPE_FRAMES:
-        raise pieces.refusal(f"a frame's number is expected, not {str(value)[:50]}")
+        raise pieces.refusal(f"expected a frame's number, not {str(value)[:50]}")
     return value
 
 
 def _number(pieces: Pieces, event: tuple[str, Any], lowest: float | None = None) -> int | float:
     kind, value = event
     if kind != "number" or not isfinite(value) or abs(value) > 1e300:
-        raise pieces.refusal(f"a number is expected, not {str(value)[:50]}")
+        raise pieces.refusal(f"expected a number, not {str(value)[:50]}")
     return value  # type: ignore[no-any-return]
 
 
@@ -277,7 +277,7 @@ def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | 
 
 
 def _told(ours: object) -> tuple[Thread, Metric | None] | None:
-    """What a profile of ours says under its key."""
+    """The contents of taupy's own key in a profile."""
     if not isinstance(ours, dict):
         return None
     node, context, number = (ours.get(name) for name in ("node", "context", "thread"))

@@ -128,8 +128,8 @@ def nothing_to_write(what: str, profile: Profile) -> FormatError:
     more = [f"{len(names) - 5} more"] if len(names) > 6 else []
     there = ", ".join(names[:5] + more if more else names) or "none"
     return FormatError(
-        f"{what}, and there are none in this trial (its metrics: {there}); json, tau, pprof and "
-        "csv hold any metric"
+        f"{what}, and this trial has none (its metrics: {there}); json, tau, pprof and csv "
+        "hold any metric"
     )
 
 
@@ -147,7 +147,7 @@ def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:
         if metric in (None, name)
     )
     lost = "inclusive" if kept == "exclusive" else "exclusive"
-    how = "the sum of what is below" if kept == "exclusive" else "what is above the sum of callees"
+    how = "the sum of callees" if kept == "exclusive" else "the excess over the sum of callees"
     return [
         f"{lost} values of {count} call paths, whose callees are not all known; readers show {how}"
     ] * bool(count)

@@ -1,7 +1,7 @@
 """A profile as flat tables, for spreadsheets and data frames: the rows of CSV and Parquet.
 
-One row for each metric, so that each value stands beside its unit. Values are unrounded,
-in the metric's unit.
+One row for each metric, so that each value has a unit. Values are not rounded and are in the
+metric's unit.
 """
 
 from __future__ import annotations

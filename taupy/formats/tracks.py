@@ -113,29 +113,26 @@ def tracks(profile: Profile) -> Tracks:
         found.laid_out = True
         found.tracks = [Track(one, 0, _laid_out(one, profile)) for one in left_out]
         found.lost.append(
-            "moments; the trial has none (no activities were kept). Call paths are "
-            "laid out side by side, each one slice of its inclusive time"
+            "times of single calls; the trial has none (no activities were kept). Call paths are "
+            "laid out one after another, each one slice of its inclusive time"
         )
         found.lost.append(
-            "single calls; each call path is one slice, their number is among its arguments"
+            "single calls; each call path is one slice, with the number of calls as an argument"
         )
         found.lost += unsummed(profile, TIME.name, "inclusive")
         own = sum(_own_of_root(one, profile) for one in without)
         if own:
-            found.lost.append(f"{units.duration(own)} that {ROOT_TIMER} spent itself")
+            found.lost.append(f"{units.duration(own)} of exclusive time of {ROOT_TIMER}")
     elif left_out:
         found.lost.append(
-            f"{len(left_out)} threads without activities; their call paths were "
-            "summed up and have no moments"
+            f"{len(left_out)} threads without activities; their call paths are "
+            "sums without times of single calls"
         )
     found.counters = list(_counters(profile))
     if found.counters and found.laid_out:
-        found.lost.append(
-            "what ran at which moment of the counters, which stand at theirs: only "
-            "runs with --trace have it"
-        )
+        found.lost.append("the work at each sample of a counter; only runs with --trace have it")
     if any(count > 1 for one in found.counters for count in one.samples.count):
-        found.lost.append("least and largest samples within a point of a counter")
+        found.lost.append("minimum and maximum of the samples in each point of a counter")
     found.lost += _lost(profile)
     return found
 
@@ -241,5 +238,5 @@ def _own_of_root(measured: ThreadProfile, profile: Profile) -> int:
 
 def _lost(profile: Profile) -> list[str]:
     if any(None in launches_by_row(one).values() for one in profile.threads):
-        return ["launch configurations where one call path has several"]
+        return ["launch configurations of call paths that have several"]
     return []

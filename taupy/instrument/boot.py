@@ -1,7 +1,7 @@
 """Inside the program's interpreter: start the engine, then get out of sight.
 
 Called by `taupy_boot.pth` while `site` runs, before the program. Nothing but built-in
-modules is imported, and afterwards no module, variable or file of ours is to be seen. A
+modules is imported, and afterwards no module, variable or file of taupy is visible. A
 measurement that cannot start leaves a line in the run folder and never harms the program.
 (No `from __future__` here: that would be an import.)
 
@@ -91,8 +91,8 @@ def _start_in(folder: Folder, path: bytes) -> None:
 
 
 def _is_live(settings: "dict[str, Any]") -> bool:
-    """Does the program that the run measures still run? What a file says of processes is
-    believed only if it is of this boot of this machine."""
+    """Is the measured program still running? Process ids in a file are valid only for the same
+    boot of the same machine."""
     root = settings["root_pid"]
     if _file("/proc/sys/kernel/random/boot_id").strip() != settings["boot_id"]:
         return False

@@ -1,8 +1,8 @@
-"""The plain-Python engine's notes of the processes that the program starts.
+"""Notes of the plain-Python engine on processes that the program starts.
 
-A profile function is told that a C function is called and that it has returned, and not with what.
-So when one that starts a process has returned, the kernel is asked which children the thread has
-and what they are. A process that becomes another program can be noted as such only.
+A profile function learns that a C function is called and that it returned, but not its arguments
+or result. After the return of a function that starts a process, the kernel therefore provides the
+thread's children. Of a process that becomes another program, only that fact is known.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -30,10 +30,10 @@ _readlink, _sleep = posix.readlink, time.sleep
 
 
 class Children:
-    """What one process has started.
+    """Processes started by one process.
 
     Attributes:
-        starters: functions that start a process, as far as they are known.
+        starters: known functions that start a process.
     """
 
     def __init__(self, state: "EngineState") -> None:
@@ -43,13 +43,13 @@ class Children:
         self.begin()
 
     def begin(self) -> None:
-        """Nothing is started yet; this may be a forked child."""
+        """Reset, at the start and in a forked child."""
         self.count, self.becoming = 0, ""
         self.seen: dict[int, set[bytes]] = {}  # children by thread
         self.starting: set[int] = set()  # threads in such a function
 
     def find_starters(self) -> bool:
-        """Do we know the function that subprocess and others use? It comes with its module."""
+        """Add the function that subprocess and others use, once its module is imported."""
         module = sys.modules.get("_posixsubprocess")
         function = getattr(module, "fork_exec", None) if module is not None else None
         if function is None:
@@ -65,13 +65,13 @@ class Children:
         self.starting.add(thread.native_id)
 
     def look(self, thread: "ThreadTree", function: object = None) -> None:
-        """A C function has returned on a thread that starts, or has started, a process."""
+        """A C function has returned on a thread that is starting, or has started, a process."""
         if thread.native_id in self.starting:
             if function not in self.starters and function not in EXECS:
-                return  # what it calls itself
+                return  # a function called by it
             self.starting.discard(thread.native_id)
         began_ns, thread.child_began_ns = thread.child_began_ns, 0
-        if self.becoming:  # it has failed
+        if self.becoming:  # the exec failed
             self.state.metadata.pop(self.becoming, None)
             self.becoming = ""
             return
@@ -88,8 +88,8 @@ class Children:
                 thread.child_began_ns = began_ns
 
     def wait(self, thread: "ThreadTree") -> None:
-        """The thread is about to wait, perhaps for the process that it has started. The words of a
-        command are there a moment after the process: until then we wait, too."""
+        """The thread is about to wait, perhaps for the process that it started. A process has its
+        command line only after a moment: wait for that."""
         until = self.state.clock() + _WAIT_NS
         while thread.child_began_ns and self.state.clock() < until:
             self.look(thread)
@@ -114,10 +114,10 @@ def _children_of(thread: "ThreadTree") -> list[bytes]:
 
 
 def _command(pid: bytes) -> bytes:
-    """Its words, each with a NUL behind it; none while it is still our fork, or has ended.
+    """Its command line, each word followed by NUL; empty before the exec and after the end.
 
-    A parent goes on a moment before the kernel has laid out the words (0.1 to 3 ms), and its next
-    step may be to wait for the child's end."""
+    A parent continues before the kernel has set up the command line (0.1 to 3 ms later), and its
+    next step may be to wait for the child's end."""
     for _ in range(_LOOKS):
         if not _has_executed(pid) or _has_ended(pid):
             break
@@ -128,7 +128,7 @@ def _command(pid: bytes) -> bytes:
 
 
 def _has_executed(pid: bytes) -> bool:
-    """Is it another program by now, not our fork any more?"""
+    """Has it executed another program since the fork?"""
     fields = _status(pid)
     return len(fields) > 6 and not int(fields[6]) & _HAS_NOT_EXECUTED
 
@@ -138,7 +138,7 @@ def _has_ended(pid: bytes) -> bool:
 
 
 def _status(pid: bytes) -> list[bytes]:
-    """State, parent and so on of a process: what stands behind its name."""
+    """State, parent and so on of a process: the fields after its name."""
     text = contents(b"/proc/%s/stat" % pid)
     return text[text.rfind(b")") + 2 :].split()
 

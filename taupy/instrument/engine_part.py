@@ -1,4 +1,4 @@
-"""What the plain-Python engine leaves behind: its part, and the storer at the very end.
+"""Write the plain-Python engine's part, and start the storer at the end.
 
 A part (`*.pypart`, read by `record/plain_part.py`) is a record (`state/values.py`), replaced as a
 whole about once a second, so that a reader always finds a whole one:
@@ -125,7 +125,7 @@ def _thread(thread: "ThreadTree") -> "dict[str, Any]":
 
 
 def health(state: "EngineState") -> dict[str, str]:
-    """What was missed, in words."""
+    """Notes on what was not measured."""
     found = {
         "plain_engine": (
             "measured by the plain-Python engine: signal handlers and finalizers (__del__, weakref "
@@ -135,9 +135,9 @@ def health(state: "EngineState") -> dict[str, str]:
     }
     if state.replaced:
         found["profile_hook"] = (
-            f"our profile function was replaced or taken away {state.replaced} times, by the "
-            "program, another profiler, or an exception of a signal handler: what ran "
-            "meanwhile is missing (the compiled engine does not need it)"
+            f"the profile function was replaced or removed {state.replaced} times, by the "
+            "program, another profiler, the recursion limit or an exception in a signal handler: "
+            "what ran meanwhile is missing (the compiled engine does not need it)"
         )
     if state.threads_replaced:
         found["threading_hook"] = (
@@ -146,8 +146,8 @@ def health(state: "EngineState") -> dict[str, str]:
         )
     if state.unseen_threads:
         found["threads"] = (
-            f"{state.unseen_threads} threads were started past the module threading and are "
-            "missing (the compiled engine sees them)"
+            f"{state.unseen_threads} threads were started without the module threading and are "
+            "missing (the compiled engine measures them)"
         )
     if state.lost_events:
         found["recursion"] = f"{state.lost_events} events at the recursion limit were not counted"
@@ -163,23 +163,23 @@ def health(state: "EngineState") -> dict[str, str]:
         )
     if state.greenlets:
         found["greenlets"] = (
-            "greenlets switched stacks: call paths were followed, the times of a switch "
-            "may stand at its other side"
+            "greenlets switched stacks: call paths are correct, but the time of a switch "
+            "may count for its other side"
         )
     if state.refused:
         found["audit"] = (
-            "an audit hook of the program refuses what measuring takes: most is missing"
+            "an audit hook of the program refuses what measuring needs: most is missing"
         )
     if state.wants_cpu_time:
         found["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"
     if state.unwritten:
-        found["part"] = "the profile could not be written at some time while it ran"
+        found["part"] = "the profile could not always be written during the run"
     return found
 
 
 def is_the_programs(error: BaseException) -> bool:
-    """Did a signal handler of the program raise this while we were at work? It is then on
-    its way to the program, which may well wait for it."""
+    """Did a signal handler of the program raise this inside the engine? Then the program must
+    receive it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -187,7 +187,7 @@ def is_the_programs(error: BaseException) -> bool:
 
 
 def write(state: "EngineState", threads: "list[ThreadTree]", path: bytes, status: str) -> bool:
-    """Write or replace a part in one step. False if that could not be done."""
+    """Write or replace a part atomically. False if that failed."""
     try:
         data = _dumps(document(state, threads, status))
         place, _, name = path.rpartition(b"/")
@@ -221,7 +221,7 @@ def _write_in(folder: int, name: bytes, data: bytes) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """Where the size of files is limited, we get the error and the program no SIGXFSZ."""
+    """Write all data. If file sizes are limited, return an error instead of raising SIGXFSZ."""
     before = _sigmask(_BLOCK, (_SIGXFSZ,))
     has_other = _SIGXFSZ in _sigpending()
     try:
@@ -235,7 +235,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def process_start_time() -> int:
-    """Field 22 of /proc/self/stat, 0 where there is none: tells a reused process id."""
+    """Field 22 of /proc/self/stat, or 0: distinguishes reused process ids."""
     text = contents(b"/proc/self/stat")
     fields = text[text.rfind(b")") + 2 :].split()
     return int(fields[19]) if len(fields) > 19 else 0
@@ -254,13 +254,13 @@ def _usage() -> dict[str, str]:
 
 
 def resident_kib() -> int:
-    """Resident memory of this process, 0 where it cannot be told."""
+    """Resident memory of this process, 0 if unknown."""
     fields = contents(b"/proc/self/statm").split()
     return int(fields[1]) * _PAGE_BYTES // 1024 if len(fields) > 1 else 0
 
 
 def contents(path: bytes) -> bytes:
-    """Of a file of the kernel's, its first 64 KiB; empty if it cannot be read."""
+    """The first 64 KiB of a file in /proc; empty if it cannot be read."""
     try:
         descriptor = _open(path, _READ)
         try:
@@ -274,7 +274,7 @@ def contents(path: bytes) -> bytes:
 
 
 def identity_of_stderr() -> "tuple[int, int] | None":
-    """What stderr was at the start: the storer speaks to no other file."""
+    """Identity of stderr at the start: the storer writes to no other file."""
     try:
         status = _fstat(2)
     except OSError:
@@ -283,7 +283,7 @@ def identity_of_stderr() -> "tuple[int, int] | None":
 
 
 def hold_signals() -> "Any":
-    """Have signals wait; returns what `release_signals` needs."""
+    """Block signals; returns the argument of `release_signals`."""
     return _sigmask(_BLOCK, _SIGNALS)
 
 
@@ -292,7 +292,7 @@ def release_signals(before: "Any") -> None:
 
 
 def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] | None") -> None:
-    """Run the storer and wait for it. Signals are held, so the program sees none of it."""
+    """Run the storer and wait for it. Signals are blocked, so the program does not notice."""
     variables = dict(item.split(b"=", 1) for item in environment if b"=" in item)
     actions = [
         (_OPEN, 0, "/dev/null", _READ_ONLY, 0),

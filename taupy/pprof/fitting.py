@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from taupy.pprof.view import Column
 
-READABLE_NAME = 0.375
+READABLE_NAME = 0.45
 """Share of the window that a long name keeps as long as columns can be dropped instead."""
 
 NARROWEST_NAME = 12

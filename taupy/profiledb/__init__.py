@@ -1,1 +1,1 @@
-"""The trial database: one SQLite file that keeps every measurement. The only room with SQL."""
+"""The trial database: one SQLite file with all measurements. The only package with SQL."""

@@ -1,4 +1,4 @@
-"""The database for notebooks and scripts: trials and their values as pandas frames.
+"""The database for notebooks and scripts: trials and values as pandas frames.
 
     db = taupy.open("taupy.db")
     db.trials(gpu="H200")
@@ -6,10 +6,9 @@
     trial.profile().nlargest(10, "exclusive")
     trial.kernels()
 
-`taupy.open` gives a `Database` that compares trials, too (`report/notebook.py`). Values
-are in the metric's unit, which stands in the frame's `attrs["unit"]`: `time` is in
-nanoseconds. Each call opens the file, reads, and closes it, so that nothing is held between
-calls. pandas is imported with the first frame.
+`taupy.open` returns a `Database` that also compares trials (`report/notebook.py`). Values are in
+the metric's unit, which is in the frame's `attrs["unit"]`: `time` is in nanoseconds. Each call
+opens the file, reads, and closes it. pandas is imported with the first frame.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
     """Open a trial database for reading.
 
     Raises:
-        taupy.errors.DatabaseError: there is none, or it cannot be read.
+        taupy.errors.DatabaseError: the file does not exist or cannot be read.
     """
     database = Database(path)
     with database._opened():
@@ -53,7 +52,7 @@ class Database:
         return f"taupy.open({self.path!r})"
 
     def _repr_html_(self) -> str:
-        """A notebook shows a database as its trials."""
+        """The list of trials, for notebooks."""
         there = self.trials()
         columns = ["id", "application", "experiment", "name", "started_at", "duration_ns"]
         shown = there[[*columns, "state", "tags"]].tail(_ROWS_IN_A_NOTEBOOK)
@@ -72,18 +71,18 @@ class Database:
         state: str | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> pd.DataFrame:
-        """One row a trial: all, or those that any selector names and all conditions hold for.
+        """One row per trial: all, or those that match any selector and all conditions.
 
         Columns: id, uuid, application, experiment, name, started_at [UTC timestamp],
         duration_ns [ns], exit_code, state, source, tags [tuple].
 
         Args:
             selectors: texts as on the command line: "latest", "mnist/*", "tag:base".
-            gpu: in the name of a GPU. The others are whole texts, or patterns with * and ?.
+            gpu: part of a GPU's name. The others are whole texts, or patterns with * and ?.
             meta: metadata, name -> value.
 
         Raises:
-            taupy.errors.NoSuchTrial: there is none; says what there is.
+            taupy.errors.NoSuchTrial: no trial matches; the message lists the trials.
         """
         import pandas as pd
 
@@ -111,10 +110,10 @@ class Database:
     ) -> Trial:
         """One trial: `latest`, an id, `app/experiment/name`, `tag:x`, `gpu=H200` ...
 
-        With conditions (those of `trials`), the last trial that meets them all.
+        With conditions (as for `trials`), the last trial that meets all of them.
 
         Raises:
-            taupy.errors.NoSuchTrial: nothing answers to that.
+            taupy.errors.NoSuchTrial: no trial matches.
         """
         conditions = _conditions(application, experiment, name, tag, gpu, state, meta)
         with self._opened() as db:
@@ -123,7 +122,7 @@ class Database:
             return Trial(self, selector.one(db, str(which)))
 
     def sql(self, statement: str, parameters: Mapping[str, object] | None = None) -> pd.DataFrame:
-        """The answer to one reading statement; `:name` in it is `parameters["name"]`."""
+        """The result of one read-only statement; `:name` in it is `parameters["name"]`."""
         with self._opened() as db:
             names, rows = run_sql(db, statement, parameters)
             return frame(list(rows), names, documented=False)
@@ -133,7 +132,7 @@ class Database:
 
 
 class Trial:
-    """One trial of a database. `row` holds its identity."""
+    """One trial of a database. `row` identifies it."""
 
     def __init__(self, database: Database, row: TrialRow) -> None:
         self.row = row
@@ -144,7 +143,7 @@ class Trial:
         return visible(f"<trial {row.id} {row.application}/{row.experiment}/{row.name}>")
 
     def _repr_html_(self) -> str:
-        """A notebook shows a trial as its facts and its largest routines."""
+        """Metadata and the largest routines, for notebooks."""
         row = self.row
         title = f"trial {row.id}: {row.application}/{row.experiment}/{row.name}"
         about = f"{row.started_at}, {row.duration_ns / 1e9:.3f} s, {row.state}"
@@ -165,7 +164,7 @@ class Trial:
         """Columns: name, unit.
 
         Args:
-            derived: those that can be computed from what was measured, too.
+            derived: include metrics that can be computed from measured ones.
         """
         with self._database._opened() as db:
             if derived:
@@ -175,10 +174,10 @@ class Trial:
         return frame(rows, ("name", "unit"))
 
     def derived_metrics(self) -> pd.DataFrame:
-        """The derived metrics that this trial can give; `profile` takes each.
+        """The derived metrics available in this trial; `profile` accepts each of them.
 
-        Columns: name, unit, expression, description, source, additive (values of parts add
-        up to the value of the whole; of a ratio they do not).
+        Columns: name, unit, expression, description, source, additive (false for ratios, whose
+        parts do not add up to the whole).
         """
         with self._database._opened() as db:
             found = metrics.available(db, self.row.id)
@@ -196,7 +195,7 @@ class Trial:
             return frame(query.threads(db, self.row.id), ThreadRow._fields)
 
     def profile(self, metric: str = "time") -> pd.DataFrame:
-        """The flat profile, one row a timer and thread; of a measured or a derived metric.
+        """The flat profile of a measured or derived metric, one row per timer and thread.
 
         Columns: node, context, thread, timer, short_name, file, line, groups, calls,
         subroutines, inclusive, exclusive [both in the metric's unit].
@@ -209,7 +208,7 @@ class Trial:
             return self._values(db, rows, FlatRow._fields, metric)
 
     def callpaths(self, metric: str = "time") -> pd.DataFrame:
-        """The call paths, one row a path and thread, parents before children.
+        """The call paths, one row per call path and thread, parents before children.
 
         Columns: node, context, thread, callpath_id, parent_id [missing for a root],
         depth, timer, short_name, file, line, groups, calls, subroutines, inclusive,
@@ -223,12 +222,12 @@ class Trial:
             return self._values(db, rows, TreeRow._fields, metric)
 
     def kernels(self) -> pd.DataFrame:
-        """One row a kernel or copy and GPU, from much time to little.
+        """One row per kernel or copy and GPU, by decreasing time.
 
         Columns: node, context [1 + the GPU's ordinal], timer, short_name, groups, percent
         [of the GPU's time], calls, untimed, time_ns, minimum_ns, maximum_ns, mean_ns,
         stddev_ns [of single launches], bytes, occupancy [0 to 1], limiter, configurations,
-        routine [that launched most of it], routines. What is not known is missing.
+        routine [that launched most of it], routines. Unknown values are missing.
 
         Raises:
             taupy.errors.TaupyError: nothing of the trial ran on a GPU.
@@ -259,7 +258,7 @@ class Trial:
             return frame(query.user_events(db, self.row.id), EventRow._fields)
 
     def timeline(self) -> pd.DataFrame:
-        """User events over time, a row a point: counters of GPUs, with `--pm-sampling`.
+        """User events over time, one row per sample: counters of GPUs, with `--pm-sampling`.
 
         Columns: node, context, thread, event, unit, start_s, end_s [since the trial's start],
         mean, minimum, maximum [in the event's unit], count [samples].

@@ -1,4 +1,4 @@
-"""A question in the database's words: which ids it means, and the statements that answer it."""
+"""A question translated for the database: the ids it refers to, and the SQL that answers it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _METRICS = """
 """
 
 OF_PATH = ("timer", "parent", "depth")
-"""Ids and numbers that stand in a call path's row."""
+"""Columns of a call path's row."""
 
 
 def metrics_of(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[str, tuple[int, str]]]:
-    """Id and unit of each trial's measured metrics, `time` first; of equal names the first."""
+    """Id and unit of the trials' measured metrics, `time` first; the first of equal names."""
     found: dict[int, dict[str, tuple[int, str]]] = {trial: {} for trial in trials}
     for trial, id, name, unit in db.rows(_METRICS.replace("{trials}", listed(trials))):
         found[trial].setdefault(name, (id, unit))
@@ -38,12 +38,12 @@ def metrics_of(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[str, tupl
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with the ids that it means.
+    """A question with the ids it refers to.
 
     Attributes:
         metrics: name -> id and unit of the measured ones.
-        threads, timers, callpaths, items: that conditions leave; None for all.
-        lone: the only thread there is, None where there are several.
+        threads, timers, callpaths, items: ids that meet the conditions; None for all.
+        lone: the only thread, None if there are several.
     """
 
     question: Question
@@ -62,7 +62,7 @@ class Asked:
         """Look the question's names up.
 
         Raises:
-            UsageError: there is no such dimension, or a metric has different units.
+            UsageError: a dimension does not exist, or a metric has different units.
         """
         where = question.where
         trials = ids_where(db, "trial", question.trials, where)
@@ -91,7 +91,7 @@ class Asked:
         )
 
     def divided(self, db: ProfileDB, apart: Collection[int]) -> tuple[Asked, Asked]:
-        """The question without some threads, and of these alone."""
+        """The question without some threads, and the question for those only."""
         threads = ids_of(db, "thread", self.trials) if self.threads is None else self.threads
         parts = [id for id in threads if id not in apart], [id for id in threads if id in apart]
         without, alone = (
@@ -107,7 +107,7 @@ class Asked:
 
     @property
     def needs(self) -> set[Id]:
-        """What the dimensions follow from."""
+        """The ids that the dimensions depend on."""
         return {dimension(name).of for name in self.question.by}
 
     @property
@@ -116,14 +116,14 @@ class Asked:
         return {self.metrics[name][0] for name in names & self.metrics.keys()}
 
     def between(self, name: str) -> tuple[float, float] | None:
-        """The range that conditions leave; None where there are none."""
+        """The range that the conditions allow; None without conditions."""
         there = [one for one in self.question.where if one.dimension == name]
         least = [float(one.labels[0] or 0) for one in there if one.relation == "at least"]
         most = [float(one.labels[0] or 0) for one in there if one.relation == "at most"]
         return (max(least, default=-math.inf), min(most, default=math.inf)) if there else None
 
     def columns(self, values: Sequence[Value]) -> list[Column]:
-        """What a statement's numbers are, in its order."""
+        """The names of a statement's numbers, in order."""
         found = [column(value) for value in MEASURES if value in values]
         for one in self.sums:
             units = [self.metrics[name][1] for name in one.metrics if name in self.metrics]
@@ -185,7 +185,7 @@ class Asked:
         return not named.isdisjoint({*COUNTS} - self.metrics.keys())
 
     def trees(self) -> Statement:
-        """The statement that gives whole call trees, all values of each call path."""
+        """The statement for complete call trees, with all values of each call path."""
         keys: list[Id] = ["trial"] if len(self.trials) > 1 else []
         keys += ["callpath"] if self.lone is not None else ["callpath", "thread"]
         return replace(
@@ -205,7 +205,7 @@ class Asked:
 
 
 def _callpaths(where: Sequence[Condition]) -> list[int] | None:
-    """The ids of call paths that conditions leave; None for all."""
+    """The ids of call paths that meet the conditions; None for all."""
     chosen = [
         {int(id) for id in condition.labels if id is not None}
         for condition in where
@@ -220,7 +220,7 @@ def _metrics(
     """All metrics that the trials measured.
 
     Raises:
-        UsageError: one that is wanted has different units.
+        UsageError: a requested metric has different units.
     """
     metrics: dict[str, tuple[int, str]] = {}
     for of_trial in found.values():
@@ -228,7 +228,7 @@ def _metrics(
             before = metrics.setdefault(name, (id, unit))[1]
             if before != unit and name in wanted:
                 raise UsageError(
-                    f"'{name}' is in {before} and in {unit}: values of different units "
+                    f"'{name}' has the units {before} and {unit}: values in different units "
                     "cannot be compared"
                 )
     return metrics

@@ -1,14 +1,14 @@
-"""Every invariant of a database, checked: what is wrong, and in whose words.
+"""Check every invariant of a database.
 
-- *file*: SQLite says it (`integrity_check`, `foreign_key_check`), or it cannot be opened;
+- *file*: SQLite reports it (`integrity_check`, `foreign_key_check`), or it cannot be opened;
 - *schema*: a table, column, index or view is missing;
-- *ids*: an id is not what its content makes it;
-- *laws*: a trial breaks a law of `model/invariants.py`, in its words;
-- *summary*: the flat profile is not what its call paths sum up to;
-- *values*: a user event, launch, activity or ceiling cannot be as it stands;
-- *remarks*: what was said of a trial when it was measured; nothing is wrong with the file.
+- *ids*: an id does not match its content;
+- *laws*: a trial violates an invariant of `model/invariants.py`;
+- *summary*: the flat profile is not the sum of the call paths;
+- *values*: a user event, launch, activity or ceiling has impossible values;
+- *remarks*: notes from the measurement itself; the file is intact.
 
-Nothing is written. One trial is in memory at a time, without its activities.
+The audit is read-only. One trial is in memory at a time, without its activities.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ WORDS = {
     "values": "what can be",
     "remarks": "the measurement itself",
 }
-"""In whose words a check speaks."""
+"""What each check refers to."""
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be.
+    """One violation or note.
 
     Attributes:
-        state: PROBLEM, or note for what was said when the trial was measured.
+        state: PROBLEM, or note for remarks from the measurement.
         check: file, schema, ids, laws, summary, values or remarks.
-        trial: whose it is, None for the file as a whole.
+        trial: the trial concerned, None for the whole file.
     """
 
     state: State
@@ -65,7 +65,7 @@ def audit(db: ProfileDB, progress: Progress = lambda text: None) -> Iterator[Fin
     """Check a database.
 
     Args:
-        progress: told what is being looked at.
+        progress: called with what is being checked.
     """
     progress("the file")
     broken = False
@@ -95,15 +95,15 @@ def audit(db: ProfileDB, progress: Progress = lambda text: None) -> Iterator[Fin
 def _guarded(
     check: str, trial: int | None, findings: Iterator[Finding], broken: bool
 ) -> Iterator[Finding]:
-    """A damaged file ends a check, not the audit."""
+    """If the file is damaged, only the current check ends, not the audit."""
     try:
         yield from findings
     except TaupyError as error:
         yield Finding("PROBLEM", "file", trial, str(error))
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         what = visible(f"{type(error).__name__}: {error}")
-        hint = "" if broken else " although SQLite finds nothing wrong"
-        yield Finding("PROBLEM", check, trial, f"rows do not fit together{hint} ({what})")
+        hint = "" if broken else " although SQLite reports no damage"
+        yield Finding("PROBLEM", check, trial, f"rows are inconsistent{hint} ({what})")
 
 
 # --- the file ----------------------------------------------------------------
@@ -129,13 +129,13 @@ def _file_faults(db: ProfileDB) -> Iterator[str]:
 
 def _schema(db: ProfileDB) -> Iterator[Finding]:
     for text in _schema_faults(db):
-        # Views hold nothing; they are made anew with the next schema.
+        # Views contain no data; the next schema upgrade creates them again.
         state: State = "note" if text.startswith("the view ") else "PROBLEM"
         yield Finding(state, "schema", None, text)
 
 
 def _schema_faults(db: ProfileDB) -> Iterator[str]:
-    """What the file lacks of the tables, columns, indexes and views that a new one has."""
+    """Tables, columns, indexes and views that the file lacks."""
     import sqlite3
 
     from taupy.profiledb import migrations
@@ -174,8 +174,8 @@ def _ids(db: ProfileDB) -> Iterator[Finding]:
                 "PROBLEM",
                 "ids",
                 None,
-                f"{len(found)} {what} have ids that are not made from {content}: "
-                f"{_some(found)}; a merge could mistake them for others",
+                f"{len(found)} {what} have ids that do not match {content}: "
+                f"{_some(found)}; a merge could confuse them with others",
             )
     deep = _count(
         db,
@@ -266,7 +266,7 @@ def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
                 return
     ids = [id for (id,) in db.rows(_TIMERS, (trial,))]
     position = {id: place for place, id in enumerate(ids)}
-    timers = [Timer(str(id)) for id in ids]  # the laws ask for none of their names
+    timers = [Timer(str(id)) for id in ids]  # the invariants do not depend on names
     metrics = dict(db.rows(_METRICS, {"trial": trial}))
     trees = stored_trees(db, trial, metrics)
     unlisted = {timer for tree in trees.values() for timer in tree.timer} - position.keys()
@@ -289,7 +289,7 @@ def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
 
 
 def _laws(db: ProfileDB, trial: int, faults: list[str]) -> Iterator[Finding]:
-    """A law that the measurement broke, and the trial says so, is a note."""
+    """A violation that the trial itself declares is a note."""
     told = {
         _law(line)
         for (value,) in db.rows(
@@ -304,12 +304,12 @@ def _laws(db: ProfileDB, trial: int, faults: list[str]) -> Iterator[Finding]:
     if known:
         laws = "a law" if len(known) == 1 else f"{len(known)} laws"
         yield Finding(
-            "note", "laws", trial, f"breaks {laws}, and says so since it was stored: {known[0]}"
+            "note", "laws", trial, f"violates {laws}, as noted when it was stored: {known[0]}"
         )
 
 
 def _law(fault: str) -> str:
-    """The law and the thread, without the rows that break it."""
+    """The invariant and the thread, without the rows."""
     return fault.partition(" on ")[0]
 
 
@@ -322,12 +322,12 @@ def _summary_faults(
     timers: list[int],
     metrics: dict[int, str],
 ) -> Iterator[str]:
-    """Where the flat profile is not the sum of the call paths."""
+    """Differences between the flat profile and the sum of the call paths."""
     place = measured.thread
     where = f"thread {place.node}.{place.context}.{place.thread}"
     made = PreparedThread.of(measured, timers)
     if set(made.callpaths) != set(stored.callpath):
-        yield f"{where}: its call paths do not form the trees that their ids say"
+        yield f"{where}: its call paths do not form the trees that their ids describe"
     calls = {
         timer: numbers
         for timer, *numbers in db.rows(
@@ -447,13 +447,13 @@ _ALONE = (
     ),
     (
         "SELECT count(*) FROM trial WHERE julianday(started_at) IS NULL",
-        "trials whose start is no moment",
+        "trials whose start is not a valid time",
     ),
     (
         "SELECT count(*) FROM experiment JOIN experiment AS other"
         " ON other.name = experiment.name AND other.application_id = experiment.application_id"
         " AND other.id < experiment.id",
-        "experiments that are there twice",
+        "duplicate experiments",
     ),
 )
 

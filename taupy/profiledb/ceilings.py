@@ -1,4 +1,4 @@
-"""Ceilings in the database: kept, listed, and the best one of a kind found."""
+"""Ceilings in the database: store, list, and find the best one."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ _ADD = f"""
 _CEILINGS = f"SELECT {_LIST} FROM ceiling ORDER BY id"
 
 TRUST: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet")
-"""Sources, the one to believe most first."""
+"""Sources, the most reliable first."""
 
 LAUNCH_PATTERNS = ("back-to-back", "event pair")
-"""How launches were timed, the way that programs launch first; a graph's are cheaper, one
-that is waited for is dearer."""
+"""How launches were timed; the way programs launch comes first. Launches in a graph are cheaper,
+launches with a wait are more expensive."""
 
 
 def add_ceilings(db: ProfileDB, found: Iterable[Ceiling]) -> int:
-    """Keep ceilings; one that is there already (same characterization, kind, name, pattern
-    and threads) is replaced.
+    """Store ceilings, replacing those with equal characterization, kind, name, pattern and threads.
 
     Returns:
-        How many.
+        The number of ceilings.
 
     Raises:
-        DatabaseError: they could not be stored; the database is as it was.
+        DatabaseError: they could not be stored; the database is unchanged.
     """
     rows = [
         tuple(storable(value) if isinstance(value, str) else value for value in astuple(each))
@@ -54,8 +53,8 @@ def ceilings(
     """The ceilings in the order they were stored.
 
     Args:
-        processor: only of this CPU or GPU; letters count as they are written. None for all.
-        source: only from there.
+        processor: only those of this CPU or GPU (case-sensitive). None for all.
+        source: only those from this source.
     """
     return [
         each
@@ -73,22 +72,22 @@ def best_ceiling(
     *,
     threads: int | None = None,
 ) -> Ceiling | None:
-    """The roof to hold a program against; see `best_of`."""
+    """The roof to compare a program with; see `best_of`."""
     return best_of(ceilings(db, processor=processor), kind, name, threads=threads)
 
 
 def best_of(
     found: Sequence[Ceiling], kind: CeilingKind, name: str, *, threads: int | None = None
 ) -> Ceiling | None:
-    """Of the most trusted source, the highest rate; of latencies, the one of launches that
-    follow each other (`LAUNCH_PATTERNS`), the lowest of those.
+    """The highest rate from the most reliable source; for latencies, the lowest one of
+    back-to-back launches (`LAUNCH_PATTERNS`).
 
-    What was measured counts even where a datasheet promises more. Of several measurements
-    the highest counts: a roof is what the processor has been seen to reach.
+    A measured rate is preferred even if a datasheet promises more. Of several measurements the
+    highest is used, since a roof is what the processor can reach.
 
     Args:
-        name: of the ceiling; capitals do not matter.
-        threads: only ceilings of so many CPU threads; None for any.
+        name: of the ceiling, case-insensitive.
+        threads: only ceilings for this number of CPU threads; None for any.
     """
     fitting = [
         each

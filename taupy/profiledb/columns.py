@@ -1,7 +1,7 @@
 """Large trees as whole columns: what `prepared.py` and `summary.py` do row by row, with NumPy.
 
-Only for columns of whole numbers. What they say is the same; a tree that this module leaves alone
-(`wide` is False) goes the other way, without NumPy.
+Only for columns of whole numbers. The results are the same; trees for which `wide` is False are
+processed row by row, without NumPy.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Column = np.ndarray[Any, np.dtype[np.int64]]
 
 _ROWS = 2_000
-"""So few rows are not worth importing NumPy."""
+"""Below this number of rows, importing NumPy does not pay."""
 _CLIMBS = 64
-"""Steps to the root that a row may take on average, so that climbing level by level pays."""
+"""Maximum mean depth for which climbing level by level pays."""
 _LARGEST = 1 << 62
 
 
@@ -46,7 +46,7 @@ def whole(column: array[int]) -> Column:
 
 
 def lawful(tree: CallTree, timers: int) -> bool:
-    """Does a wide tree keep every law of `model/invariants.py`? If not, that says which."""
+    """Does a wide tree satisfy every invariant of `model/invariants.py`?"""
     import numpy as np
 
     rows, parent, timer = len(tree), whole(tree.parent), whole(tree.timer)
@@ -80,7 +80,7 @@ def _below(parent: Column, values: Column) -> Column:
 
 
 def depths(parent: Column) -> Column:
-    """How many rows stand above each one."""
+    """The depth of each row."""
     import numpy as np
 
     depth = (parent >= 0).astype("i8")

@@ -1,9 +1,9 @@
-"""Times of a program that counted its operations (`taupy.count`), less what counting took.
+"""Times of a program that counted its operations (`taupy.count`), minus the cost of counting.
 
-The helpers of `taupy.count` stand between a routine and its operations: `a @ b` runs inside
-`binary`. The time of those that only pass on belongs to the routine; the time of those that
-note something, with all beneath them, belongs to nobody. What is left is about that of a
-plain run; a call of a helper itself costs some 0.1 us.
+The helpers of `taupy.count` are called between a routine and its operations: `a @ b` runs inside
+`binary`. The time of helpers that only forward counts for the routine; the time of helpers that
+record something, with everything below them, is discarded. The result approximates a plain run;
+each call of a helper costs about 0.1 us.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from taupy.model.forest import outermost, preorder
 from taupy.model.table import Table, numbered
 
 HELPERS = re.compile(r"[{/\\]taupy[/\\]count(_torch)?\.py}")
-"""In the name of a routine of `taupy.count`: its file."""
+"""The file of `taupy.count`, as part of routine names."""
 
 _PASSES_ON = re.compile(
     r"(binary|in_place|in_place_item|in_place_attribute|call|main|<module>"
     r"|_Loader\.exec_module|_watch_torch\.<locals>\.exec_module"
     r"|watch\.<locals>\.Counting\.__torch_dispatch__) \["
 )
-# PyTorch puts these around a dispatch mode; without counting they would not run.
+# PyTorch calls these around a dispatch mode; without counting they would not run.
 WRAPPERS = re.compile(
     r"[{/\\](_compile\.py|_dynamo[/\\]eval_frame\.py|utils[/\\]_python_dispatch\.py)}"
 )
 _DISPATCH = "Counting.__torch_dispatch__ ["
-# What runs the operator that was dispatched; its time is the operator's, however deep.
+# These run the dispatched operator; their time is the operator's, however deep.
 _OPERATORS = re.compile(r"[{/\\]torch[/\\]_ops\.py}")
 
 
@@ -48,10 +48,10 @@ def _kind(name: str) -> int:
 
 
 def counted_times(paths: Table) -> Table:
-    """Inclusive and exclusive time of the program's own, by thread and timer.
+    """Inclusive and exclusive time of the program itself, by thread and timer.
 
     Args:
-        paths: exclusive time of one trial's host by thread, call path, parent and timer.
+        paths: exclusive time of one trial's host, by thread, call path, parent and timer.
     """
     parent = callpaths.parents(paths)
     order = preorder(parent)
@@ -75,7 +75,7 @@ def counted_times(paths: Table) -> Table:
 def _owners(
     kinds: Sequence[int], parent: Sequence[int], order: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """The row that each row's time belongs to, -1 for nobody's; the program's next row above it."""
+    """The row that each row's time counts for (-1: none), and the program's next row above it."""
     owner, above = [-1] * len(parent), [-1] * len(parent)
     for row in order:
         kind, caller = kinds[row], parent[row]

@@ -1,8 +1,8 @@
-"""Sums of what several metrics cover together: a ratio needs them of the same call paths.
+"""Sums over call paths that several metrics cover: a ratio needs both on the same call paths.
 
-On a GPU's stream a kernel that was not counted adds its time to no ratio. On a host's thread
-counters may be read at some routines only: what these did goes with the time of all that they
-called, up to the next such.
+On a GPU stream, the time of a kernel that was not counted must not enter a ratio. On a host
+thread, counters may be read at some routines only: their counts belong to the time of everything
+they called, up to the next such routine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COVERAGE = """
 
 
 def uneven_threads(db: ProfileDB, trials: Sequence[int], metrics: Iterable[int]) -> set[int]:
-    """The threads on which the metrics, as far as they are there, cover different call paths."""
+    """The threads on which the metrics cover different call paths."""
     ids = list(metrics)
     if len(ids) < 2:
         return set()
@@ -42,11 +42,11 @@ def uneven_threads(db: ProfileDB, trials: Sequence[int], metrics: Iterable[int])
 def together(
     table: Table, parent: Sequence[int], is_stream: Sequence[bool]
 ) -> dict[Column, Sequence[Amount]]:
-    """The columns of a table of call paths, with sums of what was measured in all metrics.
+    """The columns of a table of call paths, with sums over rows measured in all metrics.
 
     Args:
         parent: each row's parent row, -1 for a root.
-        is_stream: of each row, whether its thread is a GPU's stream.
+        is_stream: for each row, whether its thread is a GPU stream.
     """
     own = [name for name in table.columns if name.value == "exclusive"]
     whole = [name for name in table.columns if name.value == "inclusive"]
@@ -71,19 +71,19 @@ def together(
 
 
 def measured(table: Table) -> list[bool]:
-    """Has a row a value of any metric?"""
+    """Does each row have a value of any metric?"""
     columns = [sums for name, sums in table.columns.items() if name.metric]
     return [any(one is not None for one in row) for row in zip(*columns, strict=True)]
 
 
 def _complete(table: Table, names: Sequence[Column]) -> list[bool]:
-    """Was a row measured in all of them?"""
+    """Was each row measured in all of them?"""
     columns = [table.columns[name] for name in names]
     return [None not in row for row in zip(*columns, strict=True)]
 
 
 def _uneven(table: Table, names: Sequence[Column]) -> set[int]:
-    """Threads some rows of which were measured in some of them only."""
+    """Threads with rows that were measured in only some of them."""
     columns = [table.columns[name] for name in names]
     return {
         thread
@@ -98,7 +98,7 @@ def _owners(
     is_stream: Sequence[bool],
     order: Sequence[int],
 ) -> list[int]:
-    """The row that each row's own values count at; -1 for none."""
+    """The row that each row's exclusive values count for; -1 for none."""
     owner = [-1] * len(parent)
     for row in order:
         if complete[row]:

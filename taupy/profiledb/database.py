@@ -1,8 +1,8 @@
-"""The database file: looked at, opened, made, and the trials in it managed.
+"""The database file: open, create, and manage trials.
 
-What a trial holds is written by `writer.py` and asked for by `query.py`; what is no
-trial database is refused by `files.py`. Writers use a rollback journal, which also
-works on network file systems, and one transaction a trial.
+`writer.py` writes the contents of a trial, `query.py` reads them; `files.py` refuses files that
+are not trial databases. Writers use a rollback journal, which also works on network file systems,
+and one transaction per trial.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TRIALS = """
 
 _TAGS = "SELECT trial_id, name FROM tag ORDER BY trial_id, name"
 
-# Run in this order, with the trial's row gone and the rows that hang on it still there.
+# Run in this order, after the trial's row was deleted and before its dependent rows are.
 _ORPHANS = (
     """DELETE FROM callpath
         WHERE id IN (SELECT callpath_id FROM call WHERE trial_id = :trial)
@@ -100,11 +100,11 @@ class ProfileDB:
     ) -> ProfileDB:
         """Open a trial database, by default for reading.
 
-        A file of an older schema is brought up to date, also for a reader.
+        A file with an older schema is upgraded, even for reading.
 
         Args:
             path: a plain file name, whatever characters it holds.
-            create: make the database if there is none; implies writing.
+            create: create the database if it does not exist; implies writing.
             readonly: False to write.
 
         Raises:
@@ -143,13 +143,13 @@ class ProfileDB:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it is stored, or nothing.
+        """One transaction: everything is stored, or nothing.
 
-        Waits for other writers, `PATIENCE_S` in all. Within another transaction it is
-        a part of that one.
+        Waits for other writers, up to `PATIENCE_S` in total. A nested transaction is part of the
+        outer one.
 
         Raises:
-            DatabaseError: the file cannot be written now; nothing has changed.
+            DatabaseError: the file cannot be written now; it is unchanged.
         """
         if self.readonly:
             raise DatabaseError(f"{self.path} is open for reading only")
@@ -163,8 +163,8 @@ class ProfileDB:
             connection.execute("BEGIN IMMEDIATE")
             left = max(PATIENCE_S - (time.monotonic() - began), 1.0)
             try:
-                # A full cache tries for the exclusive lock again at each page; it
-                # must not wait there each time, the commit waits once.
+                # A full cache requests the exclusive lock at each page; it must not wait
+                # each time, because the commit waits once.
                 wait_for_locks(connection, 0)
                 yield connection
                 wait_for_locks(connection, left)
@@ -174,14 +174,14 @@ class ProfileDB:
                     connection.execute("ROLLBACK")
 
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        """All rows that a query gives, as tuples."""
+        """All rows of a query, as tuples."""
         with refusing(self.path):
             return self.connection.execute(sql, parameters).fetchall()
 
     def stream(
         self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()
     ) -> Iterator[Any]:
-        """The rows one by one, where there may be millions."""
+        """The rows one by one, for queries with millions of rows."""
         with refusing(self.path):
             for row in self.connection.execute(sql, parameters):  # noqa: UP028 - closes nothing
                 yield row
@@ -194,7 +194,7 @@ class ProfileDB:
         """The trial of that number.
 
         Raises:
-            NoSuchTrial: there is none.
+            NoSuchTrial: it does not exist.
         """
         found = self._trials("trial.id = ?", (min(trial_id, 2**63 - 1),))
         if not found:
@@ -202,7 +202,7 @@ class ProfileDB:
         return found[0]
 
     def latest(self) -> TrialRow | None:
-        """The trial stored last, None where there is none."""
+        """The trial stored last, None if there is none."""
         found = self._trials("trial.id = (SELECT max(id) FROM trial)", ())
         return found[0] if found else None
 
@@ -220,7 +220,7 @@ class ProfileDB:
             connection.execute("UPDATE trial SET name = ? WHERE id = ?", (storable(name), trial_id))
 
     def tag(self, trial_id: int, name: str) -> None:
-        """Put a tag on a trial; a tag that is there already stays."""
+        """Add a tag to a trial, if it is not there already."""
         self.trial(trial_id)
         with self.transaction() as connection:
             connection.execute(
@@ -229,7 +229,7 @@ class ProfileDB:
             )
 
     def untag(self, trial_id: int, name: str) -> None:
-        """Take a tag off a trial.
+        """Remove a tag from a trial.
 
         Raises:
             NoSuchTrial: the trial does not have that tag.
@@ -258,13 +258,13 @@ class ProfileDB:
                 connection.execute(statement)
 
     def compact(self) -> None:
-        """Give the room of deleted trials back to the file system."""
+        """Return the space of deleted trials to the file system."""
         with refusing(self.path):
             wait_for_locks(self.connection, PATIENCE_S)
             self.connection.execute("VACUUM")
 
     def verify(self) -> list[str]:
-        """What is wrong with the file, in SQLite's words; nothing gives an empty list."""
+        """SQLite's own complaints about the file; an empty list if there are none."""
         faults = [text for (text,) in self.rows("PRAGMA integrity_check") if text != "ok"]
         for table, row, parent, _ in self.rows("PRAGMA foreign_key_check"):
             faults.append(f"{table} row {row} refers to a missing row of {parent}")
@@ -275,7 +275,7 @@ class ProfileDB:
             version = checked_version(self.connection, self.path)
             if version < migrations.SCHEMA_VERSION:
                 with self.transaction() as connection:
-                    # Another process may have come first.
+                    # Another process may have been faster.
                     if checked_version(connection, self.path) < migrations.SCHEMA_VERSION:
                         migrations.migrate(connection)
 
@@ -283,9 +283,9 @@ class ProfileDB:
 def of_a_sound_file(
     question: Callable[Concatenate[ProfileDB, _Arguments], _Answer],
 ) -> Callable[Concatenate[ProfileDB, _Arguments], _Answer]:
-    """Say that the file is damaged where its rows do not fit together.
+    """Report inconsistent rows as a damaged file.
 
-    A row may refer to one that is not there, or hold no number where one must be.
+    A row may refer to a missing one, or lack a number where one is required.
     """
 
     @wraps(question)

@@ -1,8 +1,8 @@
-"""Definitions of derived metrics: kept in the database, in the project, and predefined.
+"""Definitions of derived metrics: from the database, from the project, and predefined.
 
-A definition is a name and an expression (`model/expression.py`); values are computed when
-they are asked for (`metrics.py`). Where a name has several definitions, the database's
-wins, then that of [tool.taupy.derived] in pyproject.toml, then the predefined one.
+A definition is a name and an expression (`model/expression.py`); values are computed on demand
+(`metrics.py`). If a name has several definitions, the database's takes precedence, then that of
+[tool.taupy.derived] in pyproject.toml, then the predefined one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taupy.profiledb.text import storable
 Source = Literal["database", "project", "predefined"]
 
 NAME = re.compile(r"[A-Za-z_][\w.:/-]*")
-"""What a derived metric may be called; with `/` or `-` it stands in quotes in expressions."""
+"""Valid names of derived metrics; names with `/` or `-` are quoted in expressions."""
 
 _ALL = "SELECT name, expression, unit, description FROM derived_metric ORDER BY name"
 _MEASURED = """
@@ -37,7 +37,7 @@ _DEFINE = """
 
 
 class Definition(NamedTuple):
-    """A derived metric. `unit` is empty where the one that comes out is taken."""
+    """A derived metric. An empty `unit` means the unit that results from the expression."""
 
     name: str
     expression: str
@@ -48,10 +48,10 @@ class Definition(NamedTuple):
 
 @of_a_sound_file
 def definitions(db: ProfileDB) -> dict[str, Definition]:
-    """All derived metrics by name: the predefined, the project's, the database's own.
+    """All derived metrics by name: predefined, the project's and the database's.
 
     Raises:
-        UsageError: the project's are not what they should be.
+        UsageError: the project's definitions are invalid.
     """
     found = {ratio.name: _predefined(ratio.name) for ratio in RATIOS}
     found |= project_definitions()
@@ -61,12 +61,12 @@ def definitions(db: ProfileDB) -> dict[str, Definition]:
 
 
 def is_measured(db: ProfileDB, name: str) -> bool:
-    """Has a trial of this database a measured metric of that name?"""
+    """Does a trial of this database have a measured metric of that name?"""
     return bool(db.rows(_MEASURED, (name,)))
 
 
 def of_legacy_name(name: str) -> str | None:
-    """The predefined metric that has this name elsewhere: `warps/inst`, `executed_ipc`."""
+    """The predefined metric with this name in other tools: `warps/inst`, `executed_ipc`."""
     for ratio in RATIOS:
         if name.lower() in ratio.legacy:
             return ratio.name
@@ -79,7 +79,7 @@ def project_definitions() -> dict[str, Definition]:
     a list: then it names what `taupy run` measures.
 
     Raises:
-        UsageError: it holds something else, or an expression that is none.
+        UsageError: it contains something else, or an invalid expression.
     """
     settings = project_settings()
     found: dict[str, Definition] = {}
@@ -88,7 +88,7 @@ def project_definitions() -> dict[str, Definition]:
         if isinstance(table, dict):
             found |= _of_table(f"[tool.taupy.{key}] in pyproject.toml", table)
         elif key == "derived":
-            raise UsageError("[tool.taupy.derived] in pyproject.toml is no table of names")
+            raise UsageError("[tool.taupy.derived] in pyproject.toml is not a table of names")
     return found
 
 
@@ -129,12 +129,12 @@ def checked(definition: Definition) -> Definition:
     """The same definition.
 
     Raises:
-        UsageError: its name is no name, or its expression is none.
+        UsageError: its name or its expression is invalid.
     """
     if not NAME.fullmatch(definition.name) or definition.name in expression.FUNCTIONS:
         raise UsageError(
-            f"'{definition.name}' cannot name a metric: take letters, digits, _ . : / -, "
-            "a letter first"
+            f"'{definition.name}' is not a valid name: use letters, digits, _ . : / -, beginning "
+            "with a letter"
         )
     if definition.name in expression.names(expression.parse(definition.expression)):
         raise UsageError(f"'{definition.name}' cannot be derived from itself")
@@ -144,11 +144,11 @@ def checked(definition: Definition) -> Definition:
 def define(
     db: ProfileDB, name: str, expression: str, unit: str = "", description: str = ""
 ) -> Definition:
-    """Keep a derived metric in the database, in place of one of the same name.
+    """Store a derived metric in the database, replacing one of the same name.
 
     Raises:
-        UsageError: the name or the expression is none.
-        DatabaseError: it cannot be written.
+        UsageError: the name or the expression is invalid.
+        DatabaseError: the database cannot be written.
     """
     found = checked(Definition(name, expression, unit, storable(description), "database"))
     with db.transaction() as connection:
@@ -157,7 +157,7 @@ def define(
 
 
 def forget(db: ProfileDB, name: str) -> None:
-    """Take a derived metric out of the database.
+    """Delete a derived metric from the database.
 
     Raises:
         MissingMetric: the database has none of that name.

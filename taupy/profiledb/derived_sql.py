@@ -1,8 +1,7 @@
-"""Derived metrics as SQL: one statement over the tables, for whoever reads the file without us.
+"""Derived metrics as SQL: one statement over the tables, for readers without taupy.
 
-It gives what `metrics.flat_values` gives where all metrics cover the same call paths: a row a
-timer and thread, without those that have no value. Sums over threads are made by leaving the
-thread out of the GROUP BY.
+If all metrics cover the same call paths, it returns the same as `metrics.flat_values`: one row
+per timer and thread that has a value. For sums over threads, remove the thread from GROUP BY.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def statement(db: ProfileDB, trial_id: int, name: str) -> str:
         text = _sql(node, column, scales)
         columns[column] = text if factor == 1 else f"{factor!r} * ({text})"
     return _STATEMENT.format(
-        name=visible(found.name),  # in a comment, which a line break would end
+        name=visible(found.name),  # used in a comment, which a line break would end
         unit=visible(found.unit),
         expression=visible(found.expression or found.name),
         trial=trial_id,

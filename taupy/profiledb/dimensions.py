@@ -1,10 +1,9 @@
-"""What values may be grouped and filtered by: one table of dimensions.
+"""The dimensions by which values can be grouped and filtered.
 
-A row of values hangs on four ids: its trial, thread, timer and call path; one of a launch or a
-user event also on that. Every dimension follows from one of them: a node from the thread, a
-file from the timer, a GPU from the trial. So values are summed by id, in the order of the
-tables' keys, and the few sums get their labels afterwards. Labels are what matches across
-trials: equal labels are one row.
+A row of values has four ids: trial, thread, timer and call path; rows of launches and user events
+have one more. Every dimension depends on one of them: a node on the thread, a file on the timer,
+a GPU on the trial. Values are therefore summed by id, in the order of the tables' keys, and the
+few sums get their labels afterwards. Across trials, rows with equal labels are combined.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ from taupy.profiledb.database import ProfileDB
 Id = Literal["trial", "thread", "timer", "callpath", "launch", "event"]
 
 METADATA = "meta."
-"""`meta.NAME` is a dimension of trials, too."""
+"""`meta.NAME` is also a dimension of trials."""
 
 _MOST_IDS = 20_000
-"""So many ids stand in one statement; SQLite takes a million characters."""
+"""Maximum number of ids in one statement; SQLite's limit is a million characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One thing to group by.
+    """One dimension.
 
     Attributes:
-        of: the id that it follows from.
-        sql: an id and the parts of its label in each row; `{ids}` stands for the ids.
-            Empty where the id is the label.
-        label: makes a label of the parts.
-        spelling: of a label, in conditions.
-        several: an id may have several rows, each with a label of its own.
-        across: what makes labels of different trials one.
+        of: the id that it depends on.
+        sql: statement returning an id and the parts of its label; `{ids}` is replaced by the
+            ids. Empty if the id is the label.
+        label: makes a label from the parts.
+        spelling: text of a label in conditions.
+        several: an id may have several rows, each with its own label.
+        across: when labels of different trials are equal.
     """
 
     of: Id
@@ -84,7 +83,7 @@ _KERNEL = """
                           THEN timer.short_name END
       FROM timer WHERE timer.id IN ({ids})"""
 
-# A launched process has its rank for node number; processes that it starts come after it.
+# The node number of a launched process is its rank; processes it starts come after it.
 _RANK = """
     WITH RECURSIVE above (id, trial_id, node) AS (
         SELECT thread.id, thread.trial_id, thread.node FROM thread WHERE thread.id IN ({ids})
@@ -150,7 +149,7 @@ def _configuration(*parts: Any) -> Configuration:
 
 
 def _place(label: Any) -> str:
-    """`0.0.1`: as people name a thread."""
+    """`0.0.1`: a thread as users write it."""
     return label if isinstance(label, str) else ".".join(map(str, label[:3]))
 
 
@@ -210,7 +209,7 @@ path's id. `configuration` is of launches, `event` of user events."""
 
 
 WITHIN = ("file", "module", "group", "kernel", "node", "rank", "device", "kind", "thread")
-"""What the values of one trial may be grouped by; calls of timers and call paths aside."""
+"""Dimensions for the values of one trial, apart from timers and call paths."""
 
 
 OF_TIMERS = tuple(name for name in WITHIN if DIMENSIONS[name].of == "timer")
@@ -230,7 +229,7 @@ def written(name: str, label: Any) -> str:
 
 
 def following(db: ProfileDB, trial: int, name: str) -> tuple[Id, dict[Any, list[str]]]:
-    """What a dimension follows from, and its labels, as they are written, for each such label."""
+    """The id kind of a dimension, and its labels by id."""
     source = dimension(name).of
     ids = ids_of(db, source, [trial])
     from_source = labels(db, source, ids)
@@ -242,14 +241,14 @@ def dimension(name: str) -> Dimension:
     """The dimension of that name.
 
     Raises:
-        UsageError: there is none; says which there are.
+        UsageError: it does not exist; the message lists all dimensions.
     """
     if name.startswith(METADATA):
         quoted = name.removeprefix(METADATA).replace("'", "''")
         return Dimension("trial", _METADATA.replace("{name}", f"'{quoted}'"))
     if name not in DIMENSIONS:
         there = ", ".join([*DIMENSIONS, METADATA + "NAME"])
-        raise UsageError(f"there is no dimension '{name}' (there is: {there})")
+        raise UsageError(f"unknown dimension '{name}' (known: {there})")
     return DIMENSIONS[name]
 
 
@@ -278,9 +277,9 @@ def ids_where(
 
 
 def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
-    """The labels of each id under a dimension: one, or as many as it has; None for none.
+    """The labels of each id in a dimension, one or several; None for none.
 
-    None is an id, too: of the call path and timer of a user event that has none.
+    None is also an id: of the call path and timer of a user event without them.
     """
     meant = dimension(name)
     if not meant.sql:
@@ -299,7 +298,7 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
 
 
 def rows_of_ids(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[Any]:
-    """The rows of a statement with ids in the place of `{ids}`, whatever their number."""
+    """The rows of a statement with ids in place of `{ids}`, split if there are many."""
     for begin in range(0, len(ids), _MOST_IDS):
         yield from db.rows(sql.replace("{ids}", listed(ids[begin : begin + _MOST_IDS])))
 
@@ -312,5 +311,5 @@ def _by_id(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, list[tuple[An
 
 
 def listed(ids: Iterable[int]) -> str:
-    """Ids for `IN (...)`; of none, what nothing is in."""
+    """Ids for `IN (...)`; for an empty list, an empty set."""
     return ", ".join(str(int(id)) for id in ids) or "NULL"

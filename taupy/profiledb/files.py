@@ -1,8 +1,7 @@
-"""The database file before it is a database: looked at, connected to, refused in words.
+"""Inspect a file before opening it as a database, connect to it, or refuse it with a clear message.
 
-A file is looked at before SQLite gets it: what is not a trial database is refused in
-one line and stays as it was, byte for byte. What SQLite itself says is put into one
-line, too. Trials are the matter of `database.py`.
+A file that is not a trial database is refused in one line and remains unchanged. Errors of SQLite
+become one line, too. `database.py` handles trials.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from taupy.profiledb import migrations
 from taupy.profiledb.schema import APPLICATION_ID
 
 PATIENCE_S = 28.0
-"""So long one transaction waits for the locks of others, all in all."""
+"""Total time a transaction waits for the locks of others."""
 
 _WRITER_CACHE_KIB = 256 * 1024
-_INTERRUPTIBLE_EVERY = 50_000  # steps of SQLite's machine, a few milliseconds
+_INTERRUPTIBLE_EVERY = 50_000  # steps of SQLite's virtual machine, a few milliseconds
 
 
 @contextmanager
 def refusing(path: str) -> Iterator[None]:
-    """Turn what SQLite says into one line, and its interruption into Ctrl-C's own."""
+    """Turn errors of SQLite into one line, and its interruption into KeyboardInterrupt."""
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning) as error:
@@ -36,7 +35,7 @@ def refusing(path: str) -> Iterator[None]:
         if code.startswith("SQLITE_INTERRUPT"):
             raise KeyboardInterrupt from None
         raise DatabaseError(f"{path} {_reason(code, error)}") from error
-    except UnicodeDecodeError as error:  # a text of SQLite's own, made of damaged parts
+    except UnicodeDecodeError as error:  # SQLite's own message can contain damaged text
         raise DatabaseError(f"{path} {DAMAGED}") from error
     except OverflowError as error:
         raise DatabaseError(f"{path} cannot hold a number beyond 64 bits ({error})") from error
@@ -58,8 +57,8 @@ def reading_connection(path: str) -> sqlite3.Connection:
             version = checked_version(connection, path)
             if version < migrations.SCHEMA_VERSION:
                 raise DatabaseError(
-                    f"{path} has the older schema {version} and must be written to "
-                    f"to become {migrations.SCHEMA_VERSION}"
+                    f"{path} has the older schema {version} and must be writable for the "
+                    f"upgrade to {migrations.SCHEMA_VERSION}"
                 )
         except BaseException:
             connection.close()
@@ -72,7 +71,7 @@ def writing_connection(path: str, *, create: bool) -> sqlite3.Connection:
         connection = _connect(path, "rwc" if create else "rw")
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-                # Somebody else's doing; where others have it open it stays so.
+                # Another program set it; while others have it open, it cannot be changed.
                 connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
@@ -92,7 +91,7 @@ def _connect(path: str, mode: str) -> sqlite3.Connection:
 
 
 def _do_nothing() -> int:
-    """Being called is all: Python then runs its signal handlers."""
+    """A callback that does nothing; Python runs its signal handlers around it."""
     return 0
 
 
@@ -109,7 +108,7 @@ def wait_for_locks(connection: sqlite3.Connection, seconds: float) -> None:
 
 
 def checked_version(connection: sqlite3.Connection, path: str) -> int:
-    """The schema's version, once the file has turned out to be ours and not too new."""
+    """The schema's version, after checking that the file is taupy's and not too new."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
@@ -120,12 +119,12 @@ def checked_version(connection: sqlite3.Connection, path: str) -> int:
 
 
 def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) -> int:
-    """The file's schema version from its first bytes, 0 for none yet, -1 for not looked at.
+    """The file's schema version from its first bytes; 0 if empty, -1 if not inspected.
 
-    Never opens what could block or what is not a regular file.
+    Never opens anything that could block or is not a regular file.
 
     Args:
-        create: a file that is not there, or empty, is welcome.
+        create: accept a missing or empty file.
         held: identities of files that SQLite has open in this process. They are not
             read: closing any descriptor of a file drops the process's locks on it.
     """
@@ -142,15 +141,17 @@ def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) ->
             ) from None
         if not create:
             raise DatabaseError(
-                f"there is no database {name}; `taupy run SCRIPT` makes one, "
-                "--db FILE names another"
+                f"there is no database {name}; `taupy run SCRIPT` creates one, "
+                "--db FILE selects another"
             ) from None
         folder = os.path.dirname(path) or os.curdir
         if not os.path.isdir(folder):
-            raise DatabaseError(f"{name} cannot be made: there is no folder {folder}") from None
+            raise DatabaseError(
+                f"{name} cannot be created: the folder {folder} does not exist"
+            ) from None
         return 0
     except OSError as error:
-        raise DatabaseError(f"{name} cannot be looked at: {error.strerror}") from error
+        raise DatabaseError(f"{name} cannot be inspected: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
         raise DatabaseError(
             f"{name} is {_kind(found.st_mode)}, not a database; name a file with --db FILE"
@@ -223,13 +224,14 @@ _REASONS = (
     ("SQLITE_FULL", "cannot be written: the disk is full"),
     (
         "SQLITE_READONLY_ROLLBACK",
-        "holds an interrupted write that must be undone, and is read-only; make it writable",
+        "contains an interrupted write that must be rolled back, and is read-only; make it "
+        "writable",
     ),
     ("SQLITE_READONLY", "is read-only, or its folder is"),
-    ("SQLITE_CANTOPEN", "cannot be opened; look at the permissions of it and of its folder"),
+    ("SQLITE_CANTOPEN", "cannot be opened; check the permissions of the file and its folder"),
     ("SQLITE_PERM", "may not be accessed"),
-    ("SQLITE_IOERR_LOCK", "lies on a file system without locks; use one on a local disk"),
-    ("SQLITE_PROTOCOL", "lies on a file system without locks; use one on a local disk"),
+    ("SQLITE_IOERR_LOCK", "is on a file system without locks; use a local disk"),
+    ("SQLITE_PROTOCOL", "is on a file system without locks; use a local disk"),
     ("SQLITE_IOERR", "cannot be read or written: the disk gave an error"),
     ("SQLITE_TOOBIG", "cannot hold a text or number that large"),
 )

@@ -1,4 +1,4 @@
-"""Ids made from content, so that databases merge without renumbering.
+"""Ids derived from content, so that databases merge without renumbering.
 
 A timer is its full name with its groups; a call path is its timer under its
 parent's id. Both are 63 bits of BLAKE2b: among ten million call paths the chance
@@ -20,7 +20,7 @@ _POSITIVE = (1 << 63) - 1
 
 
 def timer_id(timer: Timer) -> int:
-    """The timer's id; where its file lies on this machine does not count."""
+    """The timer's id, independent of where its file is on this machine."""
     return _text_id([storable(timer.full_name), *groups_of(timer)])
 
 
@@ -43,7 +43,7 @@ def callpath_ids(parent: Sequence[int], timers: Iterable[int]) -> array[int]:
     """Ids of the rows of a tree.
 
     Args:
-        parent: each row's parent row, which stands before it; -1 for a root.
+        parent: each row's parent row, which precedes it; -1 for a root.
         timers: each row's timer id.
     """
     ids: array[int] = array("q")

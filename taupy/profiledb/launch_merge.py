@@ -1,10 +1,9 @@
-"""Counters of single launches, taken by another tool, join a trial that knows who launched.
+"""Add counters of single launches, from another tool, to a trial that knows the launching code.
 
-Nsight Compute knows kernels and their order, not the Python that launched them; a trial of
-`taupy run` or Nsight Systems knows that, and the times without counting. They are joined
-kernel by kernel: by launch order where the trial holds single activities (`--trace`), else
-by configuration (grid and block), and where that leaves several call paths, shared out among
-them in proportion to their launches, which is said.
+Nsight Compute records kernels and their order, but not the Python code that launched them. A trial
+of `taupy run` or Nsight Systems has that, and undisturbed times. Kernels are matched by launch
+order if the trial has single activities (`--trace`), or else by configuration (grid and block).
+If several call paths remain, counters are distributed in proportion to launches, with a note.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.reader import read_profile
 
 LEAST_SHARE = 0.9
-"""Share of the counted launches whose kernel the trial must have."""
+"""Minimum share of counted launches whose kernel the trial must have."""
 
 Place = tuple[int, int]  # thread's position, row of its tree
 Config = tuple[object, object]
@@ -30,16 +29,16 @@ Config = tuple[object, object]
 
 @dataclass(slots=True)
 class LaunchMatch:
-    """How launches found their call paths.
+    """How launches were matched with call paths.
 
     Attributes:
-        launches: that were counted; `matched`: of kernels that the trial has.
-        by_order, by_place: found by launch order; by a configuration or kernel that only one
+        launches: number of counted launches; `matched`: those of kernels in the trial.
+        by_order, by_place: matched by launch order; by a configuration or kernel that only one
             call path launched.
-        shared: kernels shared out among several call paths, by name, with their launches.
-        unknown: kernels that the trial does not have, with their launches.
-        fewer: kernels of which the trial has more launches than were counted, or fewer.
-        metrics: that joined; `kept`: those that the trial had already.
+        shared: kernels distributed over several call paths, by name, with their launches.
+        unknown: kernels that the trial lacks, with their launches.
+        fewer: kernels whose numbers of launches differ between trial and file.
+        metrics: added metrics; `kept`: those that the trial had already.
     """
 
     launches: int = 0
@@ -56,33 +55,33 @@ class LaunchMatch:
         return self.launches - sum(self.unknown.values())
 
     def __str__(self) -> str:
-        text = f"{self.matched} of {self.launches} counted launches are of kernels in the trial"
+        text = f"{self.matched} of {self.launches} counted launches match kernels of the trial"
         how = []
         if self.by_order:
             how.append(f"{self.by_order} by launch order")
         if self.by_place:
             how.append(f"{self.by_place} by kernel and configuration")
         if self.shared:
-            how.append(f"{sum(self.shared.values())} shared out")
+            how.append(f"{sum(self.shared.values())} distributed")
         return text + (f" ({', '.join(how)})" if how else "")
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers must know."""
+        """Notes for readers of the numbers."""
         found = []
         if self.shared:
             found.append(
-                "launched from several call paths, so shared out in proportion to launches (a "
-                f"trial with --trace would tell): {_names(self.shared)}"
+                "launched from several call paths, so distributed in proportion to launches "
+                f"(record the trial with --trace to avoid this): {_names(self.shared)}"
             )
         if self.unknown:
-            found.append(f"not in the trial, left out: {_names(self.unknown)}")
+            found.append(f"not in the trial, omitted: {_names(self.unknown)}")
         if self.fewer:
             found.append(
-                "counted in another number than the trial launched, so joined from the first on: "
+                "different numbers of launches in trial and file, so matched from the first on: "
                 + ", ".join(sorted(self.fewer)[:8])
             )
         if self.kept:
-            found.append(f"the trial had these already, and keeps its own: {', '.join(self.kept)}")
+            found.append(f"already in the trial and kept: {', '.join(self.kept)}")
         return found
 
 
@@ -93,7 +92,7 @@ def _names(counts: Counter[str]) -> str:
 
 @dataclass(slots=True)
 class _Kernel:
-    """A kernel of the trial: where it was launched from."""
+    """A kernel of the trial with its launch sites."""
 
     rows: Counter[Place] = field(default_factory=Counter)  # launches
     configs: dict[Config, Counter[Place]] = field(default_factory=lambda: defaultdict(Counter))
@@ -112,13 +111,13 @@ def merge_launches(
         units: of the metrics in them.
 
     Raises:
-        RunsDiffer: too few of the launches are of kernels that the trial has, or it has all
-            these metrics already.
+        RunsDiffer: too few launches match kernels of the trial, or it has all these metrics
+            already.
     """
     target = read_profile(db, trial)
     kernels, by_short = _kernels(target)
     if not kernels:
-        raise RunsDiffer(f"trial {trial} has no kernels that counters could join")
+        raise RunsDiffer(f"trial {trial} has no kernels to add counters to")
     match = LaunchMatch()
     sums: dict[Place, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     counted: Counter[tuple[int, int, str]] = Counter()
@@ -143,11 +142,11 @@ def merge_launches(
     match.kept = tuple(name for name in all_metrics if name in there)
     match.metrics = tuple(name for name in all_metrics if name not in there)
     if not match.launches:
-        raise RunsDiffer("the file holds no launch that was counted")
+        raise RunsDiffer("the file contains no counted launches")
     if match.matched < LEAST_SHARE * match.launches:
         raise RunsDiffer(
-            f"trial {trial} is of another program: {match}, {100 * LEAST_SHARE:.0f} % are needed; "
-            f"not in it: {_names(match.unknown)}"
+            f"trial {trial} is from another program: {match}, {100 * LEAST_SHARE:.0f} % are "
+            f"needed; missing kernels: {_names(match.unknown)}"
         )
     if not match.metrics:
         raise RunsDiffer(f"trial {trial} has {', '.join(match.kept)} already")
@@ -158,8 +157,7 @@ def merge_launches(
 def _kernels(
     target: Profile,
 ) -> tuple[dict[tuple[int, int, str], _Kernel], dict[tuple[int, int, str], str]]:
-    """The trial's kernels by node, device and name; and names by short name where only one
-    kernel has it."""
+    """The trial's kernels by node, device and name; and full names by unique short names."""
     kernels: dict[tuple[int, int, str], _Kernel] = defaultdict(_Kernel)
     shorts: dict[tuple[int, int, str], set[str]] = defaultdict(set)
     for number, one in enumerate(target.threads):
@@ -185,13 +183,13 @@ def _kernels(
     for kernel in kernels.values():
         kernel.order.sort()
         if len(kernel.order) < sum(kernel.rows.values()):
-            kernel.order.clear()  # not all are there: their order would mislead
+            kernel.order.clear()  # incomplete, so their order would mislead
     unique = {key: names.pop() for key, names in shorts.items() if len(names) == 1}
     return dict(kernels), unique
 
 
 def _places(kernel: _Kernel, one: LaunchCounts, match: LaunchMatch) -> list[tuple[Place, float]]:
-    """The call paths that a launch belongs to, with its share of each."""
+    """The call paths of a launch, with its share of each."""
     if kernel.order and kernel.taken < len(kernel.order):
         place = kernel.order[kernel.taken][1]
         kernel.taken += 1

@@ -1,9 +1,8 @@
-"""What the name of a metric means in a trial: measured, or an expression over measured ones.
+"""The meaning of a metric's name in a trial: measured, or an expression over measured metrics.
 
-Names of metrics that an expression stands on are replaced by their expressions, until all are
-measured. In an expression with counters, `time` and `calls` are those of the counted
-launches, where a launch of a kernel was counted and another was not; but `ratio * time` takes
-the whole time.
+Derived metrics in an expression are replaced by their expressions until all are measured. If only
+some launches of a kernel were counted, `time` and `calls` beside counters refer to the counted
+launches; but `ratio * time` uses the whole time.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
 
 COUNTS = {"calls": "call", "subroutines": "call"}
-"""What every row has, under these names in expressions, with their units."""
+"""Quantities that every row has, by their names in expressions, with units."""
 
 _OF_ALL_LAUNCHES = {"time": "counted_time", "calls": "counted_launches"}
 _NO_COUNTERS = {"time", "cpu_time", "time_compensated", *COUNTS, *_OF_ALL_LAUNCHES.values()}
 
 _DEEPEST = 300
 _MOST = 5000
-"""What an expression may be when those that it stands on are put in: levels and metrics."""
+"""Limits of an expression after substitution: levels and metrics."""
 
 
 class Resolved(NamedTuple):
-    """What a name stands for in a trial.
+    """The meaning of a name in a trial.
 
     Attributes:
-        additive: values of parts add up to that of the whole; of a ratio they do not.
+        additive: values of parts add up to that of the whole; false for ratios.
         expression: None for a measured metric.
     """
 
@@ -54,11 +53,11 @@ class Resolved(NamedTuple):
 
 
 class Meant(NamedTuple):
-    """What a name means in some trials, which agree on it.
+    """The common meaning of a name in several trials.
 
     Attributes:
-        sums: what a question asks for; of a metric that is made of calls alone, `time` or
-            what else stands first, so that rows without values do not count.
+        sums: metrics to query; for a metric computed from calls alone, `time` or the first
+            metric, so that rows without values do not count.
     """
 
     trials: tuple[int, ...]
@@ -70,13 +69,13 @@ class Meant(NamedTuple):
 def meant_in(
     db: ProfileDB, trial_ids: Iterable[int], name: str
 ) -> tuple[list[Meant], dict[int, MissingMetric]]:
-    """What the name means in the trials, and the problem of each trial that does not have it.
+    """The meaning of the name in the trials, and the problem of each trial that lacks it.
 
-    Trials that measured the same metrics are looked at once; their problem names the first.
+    Trials that measured the same metrics are handled together; the problem names the first.
 
     Raises:
-        UsageError: its expression is invalid or mixes units, or its unit is not the same in
-            all trials.
+        UsageError: its expression is invalid or mixes units, or its unit differs between
+            trials.
     """
     trials = list(dict.fromkeys(trial_ids))
     alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
@@ -98,19 +97,19 @@ def meant_in(
     different = sorted({one.metric.unit for one in meant.values()})
     if len(different) > 1:
         raise UsageError(
-            f"'{name}' is in {' and in '.join(different)}: values of different units "
+            f"'{name}' has the units {' and '.join(different)}: values in different units "
             "cannot be compared"
         )
     return list(meant.values()), missing
 
 
 class TrialMetrics:
-    """A trial's metrics and the definitions that go with them."""
+    """A trial's metrics with the definitions of derived metrics."""
 
     def __init__(
         self, db: ProfileDB, trial_id: int, units: Mapping[str, str] | None = None
     ) -> None:
-        """`units` are those of the trial's measured metrics, where they are known."""
+        """`units`: of the trial's measured metrics, if known."""
         if units is None:
             db.trial(trial_id)
             there = metrics_of(db, [trial_id])[trial_id]
@@ -129,16 +128,16 @@ class TrialMetrics:
 
     @property
     def counts(self) -> set[str]:
-        """Names of `COUNTS` that mean calls, and no metric of the trial."""
+        """Names of `COUNTS` that mean calls and are not metrics of the trial."""
         return COUNTS.keys() - self.units.keys()
 
     def sums(self, formula: Formula) -> tuple[str, ...]:
-        """What a question must ask for, so that the formula can be applied."""
+        """The metrics that a question must query for the formula."""
         texts = [one.text for one in formula.sums if not set(one.metrics) <= self.counts]
         return tuple(texts or [*self.units][:1])
 
     def meaning(self, name: str) -> tuple[Resolved, Formula]:
-        """What the name stands for, and its formula."""
+        """The meaning of the name, and its formula."""
         known = self._known(name)
         if known in self.units:
             unit = self.units[known]
@@ -157,13 +156,13 @@ class TrialMetrics:
         return meant, formula
 
     def tree(self, known: str) -> Node:
-        """The expression of a metric, over measured ones alone."""
+        """The expression of a metric, over measured metrics only."""
         if known in self.units:
             return Name(known)
         parsed = expression.parse(self.definitions[known].expression)
         self._level = self._metrics = 0
         expanded = self._expanded(parsed, (known,))
-        bound(expanded, {**COUNTS, **self.units})  # an error is told of what the user wrote
+        bound(expanded, {**COUNTS, **self.units})  # errors refer to the user's own expression
         return self._counted(expanded)
 
     def _known(self, name: str) -> str:
@@ -190,16 +189,14 @@ class TrialMetrics:
         )
 
     def _expanded(self, node: Node, inside: tuple[str, ...]) -> Node:
-        """The expression over measured metrics alone.
+        """The expression over measured metrics only.
 
         Args:
             inside: the derived metrics whose expressions lead here.
         """
         self._level += 1
         if self._level > _DEEPEST or self._metrics > _MOST:
-            raise UsageError(
-                f"'{inside[0]}' stands on too many other derived metrics to be computed"
-            )
+            raise UsageError(f"'{inside[0]}' depends on too many other derived metrics")
         try:
             if isinstance(node, Name):
                 return self._metric(node, inside)
@@ -228,11 +225,11 @@ class TrialMetrics:
             )
         if node.name in inside:
             circle = " -> ".join((*inside[inside.index(node.name) :], node.name))
-            raise UsageError(f"derived metrics lead in a circle: {circle}")
+            raise UsageError(f"derived metrics depend on each other in a circle: {circle}")
         return self._expanded(expression.parse(definition.expression), (*inside, node.name))
 
     def _lenient(self, node: Function, inside: tuple[str, ...]) -> Node:
-        """`sum` or `first` of those metrics that the trial has."""
+        """`sum` or `first` of the metrics that the trial has."""
         there: list[Node] = []
         problem: MissingMetric | None = None
         for argument in node.arguments:
@@ -257,7 +254,7 @@ class TrialMetrics:
         return Function(node.function, tuple(dict.fromkeys(there)))
 
     def _counted(self, node: Node) -> Node:
-        """The expression with the time and calls of counted launches beside counters."""
+        """The expression with time and calls of counted launches where counters are used."""
         if set(expression.names(node)) <= _NO_COUNTERS:
             return node
         return self._swapped(node)

@@ -1,7 +1,6 @@
-"""Numbers that belong to no metric: of calls, of launches on GPUs, of user events.
+"""Numbers that are not metrics: of calls, of launches on GPUs, of user events.
 
-Each has one row in a table of its own beside the values of metrics; here stands what a
-statement adds up.
+Each is in a separate table, beside the values of metrics; this module defines how to sum them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from taupy.profiledb.dimensions import dimension
 
 
 class Measure(NamedTuple):
-    """A number of a row: its SQL, and what makes one of several."""
+    """A number of a row: its SQL, unit, and how to combine several."""
 
     sql: str
     unit: str
@@ -50,16 +49,16 @@ MEASURES: dict[Value, Measure] = {
 
 
 def column(value: Value) -> Column:
-    """What a table calls this number."""
+    """The name of this number in a table."""
     measure = MEASURES[value]
     return Column(value, "", measure.unit, measure.how)
 
 
 def source_of(values: Iterable[Value], dimensions: Iterable[str]) -> Source:
-    """Whose rows a question reads.
+    """The kind of rows that a question reads.
 
     Raises:
-        UsageError: the values are of different sources, or a dimension belongs to another.
+        UsageError: the values have different sources, or a dimension belongs to another source.
     """
     sources: set[Source] = {
         "launch" if value in LAUNCHES else "event" if value in EVENTS else "call"

@@ -1,10 +1,10 @@
-"""Trials of several databases brought together in one.
+"""Combine the trials of several databases in one.
 
-A trial is known by its uuid, timers, call paths and user events by ids made from their
-content: none of that is renumbered, and what is there already is not stored again. Only
-numbers that mean something within one file (of threads, metrics, names, and of trials
-that clash) are given anew. Rows go from file to file inside SQLite, by ATTACH, so that
-memory does not grow with the files. `merge_copy.py` knows which columns refer to what.
+A trial is identified by its uuid; timers, call paths and user events by ids derived from their
+content. None of these are renumbered, and nothing is stored twice. Only numbers that are local to
+a file (of threads, metrics, names, and of conflicting trials) are assigned again. Rows are copied
+inside SQLite, by ATTACH, so that memory does not grow with the files. `merge_copy.py` knows the
+references between columns.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from taupy.profiledb.merge_copy import Copier, Merged
 
 class _Source(NamedTuple):
     path: str
-    uuids: tuple[str, ...]  # of the trials that were chosen
+    uuids: tuple[str, ...]  # of the selected trials
 
 
 def merge(
     target: str, sources: Sequence[str], selectors: Sequence[str] = (), *, move: bool = False
 ) -> list[Merged]:
-    """Bring the trials of the sources into the target, which is made if there is none.
+    """Copy the trials of the sources into the target, which is created if missing.
 
-    Up to ten sources are one transaction: killed at any moment, the target has all of
-    them or none. Merging again changes nothing.
+    Up to ten sources are one transaction: if killed, the target has all of them or none. Merging
+    is idempotent.
 
     Args:
-        selectors: only trials that one of these names (in any of the sources).
-        move: delete the trials from the sources once the target has them.
+        selectors: only trials that match one of these (in any source).
+        move: delete the trials from the sources once they are in the target.
 
     Raises:
         UsageError: a file is named twice, or both as source and as target.
-        NoSuchTrial: a selector names no trial of any source.
-        DatabaseError: a file cannot be read or written; the target is as it was.
+        NoSuchTrial: a selector matches no trial of any source.
+        DatabaseError: a file cannot be read or written; the target is unchanged.
     """
     _refuse_same_files(target, sources)
     chosen = _chosen(sources, selectors)
@@ -76,7 +76,7 @@ def _refuse_same_files(target: str, sources: Sequence[str]) -> None:
 
 
 def _chosen(sources: Sequence[str], selectors: Sequence[str]) -> list[_Source]:
-    """The trials to take from each source; each file is opened and looked through once."""
+    """The trials to copy from each source; each file is opened and searched once."""
     chosen = []
     misses: dict[str, NoSuchTrial] = {}
     matched: set[str] = set()
@@ -108,7 +108,7 @@ def _refuse_damaged(db: ProfileDB) -> None:
     if loose is not None:
         raise DatabaseError(
             f"{db.path} cannot be merged: a row of {loose[0]} refers to a missing "
-            f"row of {loose[2]}; `taupy doctor {db.path}` tells more"
+            f"row of {loose[2]}; see `taupy doctor {db.path}`"
         )
 
 
@@ -133,7 +133,7 @@ def _attached(db: ProfileDB, sources: Sequence[_Source]) -> Iterator[list[str]]:
 def _one_transaction(
     db: ProfileDB, sources: Sequence[_Source], names: Sequence[str]
 ) -> Iterator[sqlite3.Connection]:
-    """A transaction in which the sources stay as they are, too."""
+    """A transaction during which the sources cannot change either."""
     with db.transaction() as connection:
         wait_for_locks(connection, PATIENCE_S)
         for source, name in zip(sources, names, strict=True):
@@ -145,7 +145,7 @@ def _one_transaction(
 
 @contextmanager
 def _blaming(db: ProfileDB, source: _Source, name: str) -> Iterator[None]:
-    """Say of the right file that it is damaged."""
+    """Report damage for the correct file."""
     try:
         yield
     except sqlite3.DatabaseError as error:

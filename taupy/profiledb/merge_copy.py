@@ -1,13 +1,12 @@
-"""One attached database's trials copied into the main one, within a transaction.
+"""Copy the trials of an attached database into the main one, within a transaction.
 
-What a column refers to is asked of the schema, so that tables which later versions add
-are copied, too:
+References are read from the schema, so that tables added by later versions are copied, too:
 
 - a column that refers to `trial`, `thread`, `device`, `metric`, `experiment` or
   `application` holds a number of one file, and gets the number it has here;
 - `timer`, `callpath` and `user_event` have ids made from content, the same everywhere;
-- tables that hang on no trial (ceilings, derived metrics) are copied row by row, where
-  none of the same key is there.
+- tables that belong to no trial (ceilings, derived metrics) are copied row by row, unless a row
+  with the same key exists.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from taupy.errors import DatabaseError
 from taupy.profiledb.writer import HEALTH, INCOMPLETE, INVARIANTS, RUNNING, free_name, joint_span
 
 _NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
-"""Tables whose ids are numbers of one file."""
+"""Tables whose ids are local to a file."""
 
 _CONTENT = {
     "timer": "(SELECT timer_id FROM {source}.trial_timer WHERE trial_id = :old)",
@@ -29,7 +28,7 @@ _CONTENT = {
     "user_event": "(SELECT user_event_id FROM {source}.user_event_value WHERE trial_id = :old"
     " UNION SELECT user_event_id FROM {source}.sample WHERE trial_id = :old)",
 }
-"""Tables whose ids are made from content, and those of their rows that a trial uses."""
+"""Tables whose ids derive from content, with the rows that a trial uses."""
 
 _SAME_CONTENT = {
     "timer": "name",
@@ -39,7 +38,7 @@ _SAME_CONTENT = {
 
 
 class MovedTrial(NamedTuple):
-    """A trial that the target did not have: its number and name there and here."""
+    """A copied trial: its number and name in the source and in the target."""
 
     old_id: int
     new_id: int
@@ -49,17 +48,17 @@ class MovedTrial(NamedTuple):
 
 @dataclass(slots=True)
 class Merged:
-    """What one source brought.
+    """What was copied from one source.
 
     Attributes:
-        added: trials that were new.
-        joined: trials (numbers in the target) that were there and got what they lacked:
-            nodes, threads, metrics, tags, facts.
-        there: trials (numbers in the target) that were there as they are.
-        differing: trials (numbers in the target) of which the source has other values;
-            those of the target stay.
-        ceilings, derived: how many came along.
-        kept: names of derived metrics with another expression here; that one stays.
+        added: new trials.
+        joined: existing trials (numbers in the target) that were completed with nodes, threads,
+            metrics, tags or metadata.
+        there: existing trials (numbers in the target) that were already complete.
+        differing: trials (numbers in the target) with other values in the source; the target's
+            values are kept.
+        ceilings, derived: number of copied ceilings and derived metrics.
+        kept: names of derived metrics with another expression in the target, which is kept.
     """
 
     source: str
@@ -78,7 +77,7 @@ class Copier:
     Args:
         connection: with a transaction open, the target is `main`.
         source: the schema name under which the other database is attached.
-        result: where it is written down what has happened.
+        result: receives the outcome.
     """
 
     def __init__(self, connection: sqlite3.Connection, source: str, result: Merged) -> None:
@@ -92,7 +91,7 @@ class Copier:
             )
 
     def copy(self, uuids: tuple[str, ...]) -> None:
-        """Copy these trials, and what belongs to no trial."""
+        """Copy these trials, and the tables that belong to no trial."""
         wanted = set(uuids)
         self._map_metrics()
         for old, uuid in self._rows(f"SELECT id, uuid FROM {self.source}.trial ORDER BY id"):
@@ -120,7 +119,7 @@ class Copier:
         return [row[1] for row in rows if row[1] in theirs]
 
     def _of_a_trial(self) -> list[str]:
-        """Tables that hang on a trial, those that others refer to first."""
+        """Tables that belong to a trial, referenced tables first."""
         owners = {"trial", "thread", "device"}
         tables = [
             table
@@ -153,7 +152,7 @@ class Copier:
             (self.result.joined if changed else self.result.there).append(new)
 
     def _new_trial(self, old: int) -> int:
-        """The trial's row; it keeps its number where that was never given here."""
+        """Copy the trial's row; it keeps its number if that was never used in the target."""
         source = self.source
         (application, experiment, name) = self._rows(
             f"SELECT application.name, experiment.name, trial.name FROM {source}.trial"
@@ -198,7 +197,7 @@ class Copier:
         return int(found[0])
 
     def _free_name(self, experiment: int, name: str) -> str:
-        """The name, or one that is free; a snapshot, `NAME@LABEL`, follows its trial."""
+        """The name, or a free one; a snapshot, `NAME@LABEL`, is renamed like its trial."""
         given = name
         trial, at, label = name.partition("@")
         if at and (experiment, trial) in self._names:
@@ -208,7 +207,7 @@ class Copier:
         return free
 
     def _map_places(self, old: int, new: int) -> tuple[int, int]:
-        """Give numbers to the threads and devices that the trial lacks here; how many."""
+        """Assign numbers to threads and devices missing in the target; returns how many."""
         counts = []
         for table, place in (("thread", "node, context, thread"), ("device", "node, ordinal")):
             self.connection.execute(f"DELETE FROM temp.moved_{table}")
@@ -222,7 +221,7 @@ class Copier:
             clash = self.connection.execute(
                 f"SELECT count(*) FROM main.{table} WHERE id IN ({lacking})", trial
             ).fetchone()[0]
-            # In the old order: rows then come sorted by their new keys, too.
+            # In the old order, so that rows are sorted by their new keys, too.
             shift = (
                 "(SELECT max(id) FROM main." + table + ") + row_number() OVER (ORDER BY id)"
                 if clash
@@ -249,7 +248,7 @@ class Copier:
         )
 
     def _copy_content(self, old: int) -> None:
-        """Timers with their groups, call paths, user events: the same id is the same thing."""
+        """Copy timers with their groups, call paths and user events; equal ids are equal things."""
         for table, used in _CONTENT.items():
             which = used.format(source=self.source)
             same = " OR ".join(
@@ -263,9 +262,9 @@ class Copier:
             )
             if odd is not None:
                 raise DatabaseError(
-                    f"{self.result.source} cannot be merged: its {table} {odd} is another "
-                    "one here, so one of the files has ids that are not made from their content; "
-                    "`taupy doctor FILE` says which"
+                    f"{self.result.source} cannot be merged: its {table} {odd} has another "
+                    "content in the target, so ids in one of the files do not match their "
+                    "content; `taupy doctor FILE` shows which"
                 )
             columns = _listed(self._columns(table))
             self.connection.execute(
@@ -282,11 +281,11 @@ class Copier:
         )
 
     def _copy_rows(self, table: str, trial: dict[str, int], *, fresh: bool = True) -> None:
-        """The table's rows of a trial, as far as threads and devices are new here.
+        """Copy the table's rows of a trial for threads and devices that are new in the target.
 
         Args:
-            fresh: the trial is new. Otherwise rows without a key of their own that hang
-                neither on a thread nor on a device stay away: they might be there.
+            fresh: the trial is new. Otherwise rows without a unique key that belong to neither
+                a thread nor a device are not copied, because they may exist already.
         """
         refers = self._references[table]
         columns = self._columns(table)
@@ -327,10 +326,10 @@ class Copier:
     # --- a trial that is there -------------------------------------------------
 
     def _lacking_metrics(self, old: int, new: int) -> list[tuple[int, int, int]]:
-        """(thread there, thread here, metric there) of metrics that a thread lacks here.
+        """(source thread, target thread, source metric) of metrics missing in the target.
 
-        A metric is added to a thread only where both have the same calls; otherwise it
-        is noted that they differ.
+        A metric is added to a thread only if both have the same calls; otherwise the trial is
+        noted as differing.
         """
         source = self.source
         lacking = self._rows(
@@ -383,7 +382,7 @@ class Copier:
                 )
 
     def _join(self, old: int, new: int, *, grown: bool) -> None:
-        """Facts that are lacking, remarks line by line, span and state as writing would."""
+        """Add missing metadata, merge notes line by line, and update span and state."""
         select = "SELECT node, name, value FROM {}.metadata WHERE trial_id = ?"
         theirs = {
             (n, name): value for n, name, value in self._rows(select.format(self.source), old)

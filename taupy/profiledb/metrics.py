@@ -1,13 +1,13 @@
-"""Values of a metric by its name, whether it was measured or is derived from others.
+"""Values of a metric by its name, measured or derived.
 
-    resolve(db, trial, "warps_per_inst")      what it is: unit, expression, whether it adds up
-    answer(db, trial, "warps_per_inst", ("thread", "timer"))     its sums and its formula
-    flat_values(db, trial, "warps_per_inst")  a row a timer and thread
-    tree_values(db, trial, "warps_per_inst")  a row a call path and thread
+    resolve(db, trial, "warps_per_inst")      unit, expression, whether it is additive
+    answer(db, trial, "warps_per_inst", ("thread", "timer"))     sums and formula
+    flat_values(db, trial, "warps_per_inst")  one row per timer and thread
+    tree_values(db, trial, "warps_per_inst")  one row per call path and thread
 
-A derived metric is computed from sums: of a timer, of a call path. A row for which a metric
-that is needed was not measured is left out, or NaN where it leads to one that is not. A row
-with a divisor of 0 is NaN: it has no value of its own, but its sums count in those of more rows.
+A derived metric is computed from the sums of a timer or call path. A row is omitted if a required
+metric was not measured, or NaN if rows below it have a value. A row with a divisor of 0 is NaN,
+but its sums count in those of larger groups.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from taupy.profiledb.values import values
 Place = tuple[int, int, int]
 
 CALL_TREE = ("thread", "callpath", "parent", "timer")
-"""What a call tree is grouped by."""
+"""The dimensions of a call tree."""
 
 
 def resolve(db: ProfileDB, trial_id: int, name: str) -> Resolved:
-    """What this name means in this trial. Letters count the same, large or small.
+    """The meaning of a name in a trial, case-insensitive.
 
     Raises:
         NoSuchTrial: there is no such trial.
-        MissingMetric: no metric has this name, or one that it is derived from is not there.
-        UsageError: its expression is none, or mixes units.
+        MissingMetric: no metric has this name, or a metric it is derived from is missing.
+        UsageError: its expression is invalid or mixes units.
     """
     return TrialMetrics(db, trial_id).meaning(name)[0]
 
@@ -47,8 +47,8 @@ def resolve(db: ProfileDB, trial_id: int, name: str) -> Resolved:
 def bound_expression(
     db: ProfileDB, trial_id: int, name: str
 ) -> tuple[Resolved, Node, dict[str, float], float]:
-    """For other evaluators: what a name is, its expression over measured metrics, what takes
-    each metric and each `[unit]` of a number to base units, and base units to its own.
+    """For other evaluators: the meaning of a name, its expression over measured metrics, the
+    factors from each metric's and number's unit to base units, and from base units to its own.
 
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `resolve`.
@@ -65,7 +65,7 @@ def bound_expression(
 
 
 def available(db: ProfileDB, trial_id: int) -> list[Resolved]:
-    """The measured metrics of a trial, then the derived ones that it can give."""
+    """The measured metrics of a trial, then the derived ones available."""
     trial = TrialMetrics(db, trial_id)
     found = [trial.meaning(name)[0] for name in trial.units]
     for name in trial.definitions:
@@ -84,10 +84,10 @@ def answer(
     by: Sequence[str] = (),
     where: Sequence[Condition] = (),
 ) -> Answer:
-    """Sums of what the metric is made of, and the formula that makes its values.
+    """The sums that the metric needs, and the formula that computes its values.
 
     Raises:
-        NoSuchTrial, MissingMetric, UsageError: as `resolve`; there is no such dimension.
+        NoSuchTrial, MissingMetric, UsageError: as `resolve`, or an unknown dimension.
     """
     trial = TrialMetrics(db, trial_id)
     metric, formula = trial.meaning(name)
@@ -102,14 +102,14 @@ def of_meant(
     counted: Sequence[Value] = VALUES,
     beside: Sequence[str] = (),
 ) -> Answer:
-    """The same of many trials, in which the name means the same.
+    """The same for many trials in which the name has the same meaning.
 
     Args:
-        counted: which values are needed.
-        beside: other sums, of the call paths in which all of the metric was measured.
+        counted: the values needed.
+        beside: other sums, over call paths in which the whole metric was measured.
 
     Raises:
-        UsageError: there is no such dimension.
+        UsageError: an unknown dimension.
     """
     sums = (*meant.sums, *beside)
     question = Question(
@@ -121,7 +121,7 @@ def of_meant(
 def flat_profile(
     db: ProfileDB, trial_id: int, name: str = "time", threads: Sequence[Place] | None = None
 ) -> Answer:
-    """Each timer on each thread, or on some, that has a value; in no particular order.
+    """Each timer with a value on each (selected) thread, in no particular order.
 
     Raises:
         NoSuchTrial: there is no such trial, or it has no such thread.
@@ -136,9 +136,9 @@ def flat_profile(
 
 
 def flat_values(db: ProfileDB, trial_id: int, name: str = "time") -> list[FlatRow]:
-    """Each timer on each thread that has a value.
+    """Each timer with a value on each thread.
 
-    By place of the thread, then inclusive from large to small, then name.
+    Sorted by thread, then by decreasing inclusive value, then by name.
 
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `resolve`.
@@ -157,8 +157,7 @@ def tree_values(
 ) -> list[TreeRow]:
     """Each call path on each thread, or on one; see `call_tree`.
 
-    A row stands directly before its descendants; siblings come with inclusive from large to
-    small, then by name.
+    In preorder; siblings are sorted by decreasing inclusive value, then by name.
 
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `resolve`.
@@ -178,12 +177,12 @@ def call_tree(
 ) -> Answer:
     """The call paths of all threads or some, callers before callees.
 
-    A call path without a value stays where one below it has a value. A million call paths
-    take seconds: `least` and `deepest` are for whoever shows only the important ones.
+    A call path without a value is kept if one below it has a value. A million call paths take
+    seconds: use `least` and `deepest` to get only the important ones.
 
     Args:
-        least: of what adds up, leave out call paths whose inclusive is below.
-        deepest: leave out call paths further than this from their root, which is at 0.
+        least: for additive metrics, omit call paths with a smaller inclusive value.
+        deepest: omit call paths at a greater depth; the root has depth 0.
 
     Raises:
         NoSuchTrial: there is no such trial, or it has no such thread.
@@ -200,7 +199,7 @@ def call_tree(
 
 
 def _shown(tree: Answer, least: float | None, deepest: int | None) -> Answer:
-    """The call paths that have a value or lead to one, as far as they are wanted."""
+    """The requested call paths that have a value or lead to one."""
     parent = callpaths.parents(tree.table)
     depth = callpaths.depths(parent)
     inclusive = tree.values("inclusive")
@@ -223,7 +222,7 @@ def _threads(db: ProfileDB, trial_id: int, places: Sequence[Place]) -> Condition
     """These threads only.
 
     Raises:
-        NoSuchTrial: the trial does not have one of them; says which there are.
+        NoSuchTrial: the trial lacks one of them; the message lists its threads.
     """
     db.trial(trial_id)
     named = labels(db, "thread", ids_of(db, "thread", [trial_id])).values()

@@ -1,8 +1,8 @@
-"""Metrics of a second run of a program join the trial of the first.
+"""Add the metrics of a second run of a program to the trial of the first.
 
-A run that counts is slower than one that is timed, so the two are better taken apart: the
-times of the one and the counters of the other become one trial. Rows are joined by call
-path, threads by their names and order. Two runs that did not run the same are refused.
+Counting slows a run down, so times and counters are better measured in separate runs and combined
+in one trial. Rows are matched by call path, threads by name and order. Runs that differ are
+refused.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from taupy.profiledb.text import storable
 from taupy.profiledb.writer import add_timers
 
 TIMES = ("time", "time_compensated", "cpu_time")
-"""Metrics of a second run that do not join: the first one's are the better."""
+"""Metrics of the second run that are not added, because the first run's are better."""
 
 LEAST_SHARE = 0.9
-"""Share of the time that must lie on call paths that both runs ran as often."""
+"""Minimum share of the time on call paths that both runs entered equally often."""
 
 WAITING = re.compile(
     r"(threading|queue|selectors|socket|subprocess)\.py|(asyncio|concurrent|multiprocessing)/.*"
 )
-"""Files of the standard library whose routines wait for others: how often is a matter of chance."""
+"""Files of the standard library whose routines wait; their numbers of calls vary by chance."""
 
 HEALTH = "taupy.health."
 
 
 class RunsDiffer(TaupyError):
-    """The runs did not run the same, or the trial has these metrics already."""
+    """The runs differ, or the trial has these metrics already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How well two runs fit together.
+    """How well two runs match.
 
     Attributes:
-        share: of the time (of the run for which it is less) on call paths that both ran;
-            one that the one ran more often than the other counts in proportion.
-        callpaths: of the second run, of threads that have a partner; `matched`: of these,
-            those that the trial has.
-        threads: of the second run that have a partner; `alone`: names of those without.
-        metrics: names of the metrics that joined.
-        kernels: that the second run counted on call paths that the trial has no such kernel
-            on; their counters are left out.
+        share: share of the time (the smaller of the two runs') on call paths that both have;
+            different numbers of calls count in proportion.
+        callpaths: number of the second run's call paths on matched threads; `matched`: those
+            that the trial has.
+        threads: number of the second run's matched threads; `alone`: names of the others.
+        metrics: names of the added metrics.
+        kernels: kernels counted on call paths where the trial has none; their counters are
+            omitted.
     """
 
     share: float
@@ -70,15 +70,15 @@ class Match:
             f"which {100 * self.share:.1f} % of the time was spent on"
         )
         if self.alone:
-            text += f"; left out, since the trial has no such thread: {', '.join(self.alone)}"
+            text += f"; omitted threads that the trial does not have: {', '.join(self.alone)}"
         if self.kernels:
-            text += f"; left out, since the trial has no such kernels: {', '.join(self.kernels)}"
+            text += f"; omitted kernels that the trial does not have: {', '.join(self.kernels)}"
         return text
 
 
 @dataclass(slots=True)
 class _Pair:
-    """A thread of the trial and the one of the second run that did its work there."""
+    """A thread of the trial and the matching thread of the second run."""
 
     first: ThreadProfile
     second: ThreadProfile
@@ -89,16 +89,16 @@ class _Pair:
 def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LEAST_SHARE) -> Match:
     """Add a second run's metrics to a trial.
 
-    Values of call paths that the trial does not have count as their nearest caller's that
-    it has, so that sums stay whole. Rows that only native threads have come as they are.
+    Values of call paths that the trial lacks are added to the nearest caller it has, so that sums
+    are complete. Rows of native threads are copied unchanged.
 
     Args:
         trial: its number.
-        profile: of the second run.
-        least: share that must match.
+        profile: the second run.
+        least: minimum share that must match.
 
     Raises:
-        RunsDiffer: the programs differ in what they ran, or the trial has such metrics.
+        RunsDiffer: the runs differ, or the trial has these metrics already.
     """
     metrics = tuple(
         dict.fromkeys(
@@ -109,14 +109,14 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
         )
     )
     if not metrics:
-        raise RunsDiffer("the run has counted nothing that could be added to a trial")
+        raise RunsDiffer("the run has no counters to add to a trial")
     target = read_profile(db, trial)
     nodes = {one.thread.node for one in profile.threads}
     mine = [one for one in target.threads if one.thread.node in nodes]
     there = sorted({name for one in mine for name in one.tree.inclusive} & set(metrics))
     if there:
         raise RunsDiffer(
-            f"trial {trial} has {', '.join(there)} already; join other metrics, or another trial"
+            f"trial {trial} has {', '.join(there)} already; add other metrics or use another trial"
         )
     ids = {id(one): [timer_id(timer) for timer in one.timers] for one in (target, profile)}
     of_first, of_second = ids[id(target)], ids[id(profile)]
@@ -133,8 +133,8 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
     match = Match(share, callpaths, matched, len(timed), lost, metrics, homeless)
     if share < least:
         raise RunsDiffer(
-            f"this run and trial {trial} did not run the same: only {100 * share:.1f} % of the "
-            f"time lies on call paths that both ran as often ({matched} of {callpaths} call paths "
+            f"this run differs from trial {trial}: only {100 * share:.1f} % of the time is on "
+            f"call paths that both entered equally often ({matched} of {callpaths} call paths "
             f"match; {100 * least:.0f} % are needed)"
         )
     joined = [
@@ -168,12 +168,12 @@ def _streams(
     of_second: list[int],
     metrics: Iterable[str],
 ) -> tuple[list[ThreadProfile], tuple[str, ...]]:
-    """The trial's streams with what the second run counted of their kernels, and the kernels
-    that it does not have.
+    """The trial's streams with the second run's counters of their kernels, and the kernels that
+    the trial lacks.
 
-    A run that counts does not tell streams and calls of CUDA's API: a kernel is found by the
-    routines that launched it. Where it ran on several streams its counters are shared out in
-    proportion to its launches.
+    A counting run records neither streams nor CUDA API calls: a kernel is matched by the routines
+    that launched it. If it ran on several streams, its counters are distributed in proportion to
+    its launches.
     """
     homes: dict[tuple[object, ...], dict[tuple[int, int], int]] = {}
     for number, one in enumerate(target.threads):
@@ -212,7 +212,7 @@ def _streams(
 def _kernels(
     one: ThreadProfile, profile: Profile, ids: list[int]
 ) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Rows of kernels that ran, and of regions, with what they are found by."""
+    """Rows of kernels and regions, with the keys for matching."""
     paths: list[tuple[int, ...]] = []
     for row, position in enumerate(one.tree.timer):
         above = one.tree.parent[row]
@@ -226,7 +226,7 @@ def _kernels(
 def with_values(
     one: ThreadProfile, rows: Mapping[int, Mapping[str, float]], metrics: Iterable[str]
 ) -> ThreadProfile:
-    """A stream with these metrics alone: kernels that were not counted have no value.
+    """A stream with only these metrics: kernels without counts have no value.
 
     Args:
         rows: row of a kernel -> metric -> value.
@@ -258,8 +258,8 @@ def _paired(
     of_first: list[int],
     of_second: list[int],
 ) -> tuple[list[_Pair], list[ThreadProfile]]:
-    """Threads that are each other's: of one node, context and name, in their order; what is
-    left over, in its order. And the second run's threads without a partner."""
+    """Matched threads: by node, context and name, in order, then the rest in order. And the second
+    run's threads without a match."""
     pairs: list[_Pair] = []
     free = sorted(first, key=lambda one: one.thread)
     waiting = sorted(second, key=lambda one: one.thread)
@@ -284,7 +284,7 @@ def _paired(
 
 
 def _is_timed(one: ThreadProfile) -> bool:
-    """Native threads are not: only their counters are known."""
+    """Not native threads, of which only counters are known."""
     return "time" in one.tree.inclusive
 
 
@@ -298,10 +298,10 @@ def _ids(tree: CallTree, timers: list[int]) -> array[int]:
 
 
 def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
-    """The share of the time on call paths that both ran as often, of the run of less.
+    """The share of the time on call paths that both entered equally often, the smaller one.
 
-    Calls of CUDA's API count as their caller's: a run that counts does not record them. So
-    do the standard library's ways of waiting: they differ from one run to the next.
+    CUDA API calls count for their caller, because a counting run does not record them. So do
+    waiting routines of the standard library, which differ from run to run.
     """
     nodes = {one.thread.node for one in profile.threads}
     shares = []
@@ -335,7 +335,7 @@ def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
 
 
 def _joined(pair: _Pair, metrics: Iterable[str]) -> CallTree:
-    """The first tree with the second one's metrics, and no others."""
+    """The first tree with only the second one's metrics."""
     first, second = pair.first.tree, pair.second.tree
     row_of = {path: row for row, path in enumerate(pair.first_ids)}
     partner = [row_of.get(path, -1) for path in pair.second_ids]
@@ -369,7 +369,7 @@ def _column(kind: str, values: list[float]) -> array[int]:
 
 
 def _renumbered(one: ThreadProfile, target: Profile) -> ThreadProfile:
-    """A thread that the trial does not have, under a number that is free there."""
+    """A thread that the trial lacks, under a free number."""
     where = one.thread
     taken = {
         other.thread.thread
@@ -382,7 +382,7 @@ def _renumbered(one: ThreadProfile, target: Profile) -> ThreadProfile:
 
 
 def metric_ids(connection: sqlite3.Connection, metrics: Iterable[Metric]) -> dict[str, int]:
-    """The ids of metrics, by name; those that the database does not have are made."""
+    """The ids of metrics by name; missing ones are created."""
     found = {}
     for metric in metrics:
         key = (storable(metric.name), storable(metric.unit))
@@ -409,7 +409,7 @@ def _add_timers_of(
 
 
 def _facts(profile: Profile, match: Match) -> dict[str, str]:
-    """How it was counted, what is wrong with it, and how well it fits."""
+    """How it was counted, its problems, and how well it matched."""
     facts = {
         name: value
         for name, value in profile.metadata.items()
@@ -419,7 +419,7 @@ def _facts(profile: Profile, match: Match) -> dict[str, str]:
 
 
 def add_facts(connection: sqlite3.Connection, trial: int, facts: Mapping[str, str]) -> None:
-    """Add metadata to a trial; what stands there already stays, the new below it."""
+    """Add metadata to a trial; new values go below existing ones."""
     for name, value in facts.items():
         connection.execute(
             "INSERT INTO metadata (trial_id, node, name, value) VALUES (?, NULL, ?, ?)"

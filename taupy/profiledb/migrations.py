@@ -1,8 +1,8 @@
-"""The schema is made, and older files are brought up to date, by sqlite-utils.
+"""Create the schema and upgrade older files, with sqlite-utils.
 
-`PRAGMA user_version` says how many steps a file has taken. Everything happens in
-the transaction that the caller has begun: a file is of one version or of the next.
-Only a writer that meets an old or an empty file imports sqlite-utils.
+`PRAGMA user_version` is the number of steps applied. Everything happens in the caller's
+transaction, so a file has one version or the next. sqlite-utils is imported only for an old or
+empty file.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def add_samples(database: Any) -> None:
 
 
 STEPS: tuple[Step, ...] = (make_tables, add_samples)
-"""Step n leads from version n to version n + 1. A step that has been released stays."""
+"""Step n leads from version n to version n + 1. Released steps must not change."""
 
 SCHEMA_VERSION = len(STEPS)
 """The version that this taupy reads and writes."""
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Take the steps that the file lacks, then make the views anew.
+    """Apply the missing steps, then recreate the views.
 
-    Does nothing to a file that has them all. A transaction must be open; when a step
-    fails, the caller rolls it back.
+    Does nothing for a current file. A transaction must be open; if a step fails, the caller rolls
+    it back.
     """
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version >= SCHEMA_VERSION:
@@ -62,15 +62,15 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _sqlite_utils() -> Iterator[Any]:
-    """sqlite-utils, imported without pandas and NumPy, which it would bring along (1 s)."""
+    """sqlite-utils, imported without pandas and NumPy, which would take 1 s."""
     kept_out = [name for name in ("pandas", "numpy") if name not in sys.modules]
     sys.modules.update(dict.fromkeys(kept_out))  # type: ignore[arg-type]
     try:
         import sqlite_utils
     except ImportError as error:
         raise DatabaseError(
-            f"sqlite-utils cannot be imported ({error}), so the database cannot be made or "
-            "brought up to date; install it with: pip install sqlite-utils"
+            f"sqlite-utils cannot be imported ({error}), so the database cannot be created or "
+            "upgraded; install it with: pip install sqlite-utils"
         ) from error
     finally:
         for name in kept_out:

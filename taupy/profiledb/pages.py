@@ -1,7 +1,7 @@
-"""What `taupy serve` tells of the database: descriptions, units and ready-made questions.
+"""Descriptions, units and prepared queries for `taupy serve`.
 
-Datasette shows them beside the tables. Every question takes its trials by number; an empty
-field means the trial stored last. Serving is the matter of `commands/serve.py`.
+Datasette shows them with the tables. Every query takes trials by number; an empty field means the
+latest trial. `commands/serve.py` runs the server.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from taupy.profiledb.database import ProfileDB
 
 
 class Page(NamedTuple):
-    """A question that Datasette answers under its own address."""
+    """A query with its own address in Datasette."""
 
     title: str
     description: str
@@ -33,12 +33,12 @@ LATEST_TRIALS = """
              WHERE device.trial_id = trials.trial_id)) AS gpus
       FROM trials ORDER BY trial_id DESC LIMIT 50
 """
-"""What the start page lists."""
+"""The contents of the start page."""
 
 PAGES = {
     "top_routines": Page(
         "Top routines",
-        "Where a trial spent most itself (exclusive), all threads together. metric: time if empty.",
+        "The largest exclusive values of a trial over all threads. metric: time if empty.",
         f"""
 SELECT trial_id, timer, "groups", threads, calls, exclusive_ms, inclusive_ms,
        round(100.0 * exclusive / nullif(sum(exclusive) OVER (), 0), 2) AS exclusive_percent,
@@ -63,7 +63,7 @@ SELECT trial_id, node, context, thread, exclusive_ms, inclusive_ms, calls, path,
     ),
     "gpu_kernels": Page(
         "GPU kernels and copies",
-        "What a trial's GPUs did, by kernel: launches, time, the range of grid sizes, registers, "
+        "A trial's GPU work by kernel: launches, time, range of grid sizes, registers, "
         "occupancy. Times are GPU time.",
         f"""
 SELECT launch.trial_id, coalesce(timer.short_name, timer.name) AS kernel,
@@ -91,7 +91,7 @@ SELECT launch.trial_id, coalesce(timer.short_name, timer.name) AS kernel,
     "compare_two_trials": Page(
         "Compare two trials",
         "Routines of trial a (before) and trial b (after), the largest difference first. b: the "
-        "last trial if empty. `taupy compare` says more, and whether a difference is noise.",
+        "last trial if empty. `taupy compare` shows more, and tells changes from noise.",
         f"""
 WITH a AS (SELECT timer, calls, exclusive, unit FROM function_summary
             WHERE trial_id = :a AND metric = coalesce(nullif(:metric, ''), 'time')),
@@ -113,8 +113,8 @@ SELECT names.timer, iif(ifnull(a.unit, b.unit) = 'ns', a.exclusive / 1e6, NULL) 
     ),
     "sweep": Page(
         "Sweep",
-        "The longest thread of every trial with metadata of this name (over), against the first "
-        "value. `taupy sweep` says more: medians of repeats, routines, load imbalance.",
+        "The longest thread of every trial with metadata of this name (over), relative to the "
+        "first value. `taupy sweep` shows more: medians of repeats, routines, load imbalance.",
         """
 SELECT trial.id AS trial_id, application.name AS application, experiment.name AS experiment,
        trial.name AS trial, metadata.value AS parameter,
@@ -137,7 +137,7 @@ SELECT trial.id AS trial_id, application.name AS application, experiment.name AS
     ),
     "routine_over_trials": Page(
         "One routine over all trials",
-        "How a routine did in every trial that has it. routine: a part of its name.",
+        "A routine in every trial that has it. routine: a part of its name.",
         """
 SELECT trial.id AS trial_id, application.name AS application, experiment.name AS experiment,
        trial.name AS trial, timer.name AS timer, count(*) AS threads,
@@ -160,7 +160,7 @@ SELECT trial.id AS trial_id, application.name AS application, experiment.name AS
     ),
     "load_imbalance": Page(
         "Load imbalance",
-        "Routines that several host threads ran, by what sharing evenly would win: maximum - mean.",
+        "Routines run by several host threads, by potential gain from balancing: maximum - mean.",
         f"""
 SELECT value.trial_id, timer.name AS timer, count(*) AS threads,
        avg(value.exclusive) / 1e6 AS mean_ms, min(value.exclusive) / 1e6 AS minimum_ms,
@@ -177,7 +177,7 @@ SELECT value.trial_id, timer.name AS timer, count(*) AS threads,
     ),
     "user_events_of_a_trial": Page(
         "User events",
-        "Values that a trial sampled at moments: memory, losses, bytes copied.",
+        "Values that a trial sampled: memory, losses, bytes copied.",
         f"""
 SELECT trial_id, node, context, thread, event, unit, count, minimum, maximum, mean, stddev, path
   FROM user_events WHERE trial_id = {_LAST.format("trial")} LIMIT 1000""",
@@ -196,7 +196,7 @@ SELECT names.node, names.name, a.value AS a, b.value AS b
     ),
     "ceilings_of_processors": Page(
         "Ceilings",
-        "What each processor can do at most: peaks and bandwidths, measured or from papers.",
+        "Limits of each processor: peaks and bandwidths, measured or from datasheets.",
         """
 SELECT processor, kind, name, pattern, threads, value, unit, source, reference, measured_at
   FROM ceiling ORDER BY processor, kind, name, value DESC""",
@@ -211,21 +211,21 @@ TABLES = {
     "callpaths": "Every call path on every thread, spelled out. Ask for one trial_id.",
     "kernels": "Kernels and copies by GPU. Ask for one trial_id.",
     "comparison": "Routines of two trials. Always ask for one trial_id and one other_trial_id.",
-    "user_events": "Values sampled at moments (TAU's atomic events).",
+    "user_events": "Sampled values (TAU's atomic events).",
     "timeline": "User events over time: counters of GPUs that were sampled.",
-    "trial_metadata": "Facts of trials and of their nodes (processes).",
+    "trial_metadata": "Metadata of trials and of their nodes (processes).",
     "application": "Programs.",
-    "experiment": "Questions asked of a program; each holds trials.",
-    "trial": "One run and all that was measured in it.",
-    "tag": "Words that people put on trials.",
-    "metadata": "Facts: name and value.",
+    "experiment": "Series of trials that investigate one question.",
+    "trial": "One run with everything measured in it.",
+    "tag": "Words that users attach to trials.",
+    "metadata": "Name and value.",
     "thread": "Host threads, and streams of GPUs. Printed node.context.thread.",
     "timer": "Named intervals: routines, kernels, phases. Ids are made from their content.",
     "timer_group": "Kinds of timers: PYTHON, PHASE, GPU_KERNEL ...",
-    "trial_timer": "Which timers a trial has, and where their files lay.",
+    "trial_timer": "The timers of a trial, with the paths of their files.",
     "callpath": "A timer under its caller's call path. Ids are made from their content.",
     "metric": "Quantities: time in nanoseconds, counters.",
-    "thread_metric": "Which metrics a thread has, and what 100 % is there.",
+    "thread_metric": "The metrics of a thread, with the value of 100 %.",
     "call": "Calls and subroutines of each call path on each thread.",
     "interval_value": "Values of each metric for each call path on each thread.",
     "timer_call": "Calls of each timer on each thread: the sum over its call paths.",
@@ -233,40 +233,40 @@ TABLES = {
     "user_event": "Names and units of user events.",
     "user_event_value": "User events by thread and call path.",
     "device": "GPUs of a trial.",
-    "device_fact": "What is known of a GPU.",
+    "device_fact": "Properties of a GPU.",
     "sample": "User events that were sampled, over time.",
-    "launch": "A kernel or copy with one configuration under one call path, summed up.",
-    "activity": "Single launches, copies, waits and API calls, where a trial was traced.",
-    "derived_metric": "Metrics that are computed from others when they are asked for.",
-    "ceiling": "What a processor can do at most, measured or from papers.",
+    "launch": "Sums of a kernel or copy with one configuration under one call path.",
+    "activity": "Single launches, copies, waits and API calls of traced trials.",
+    "derived_metric": "Metrics computed from others on demand.",
+    "ceiling": "Limits of a processor, measured or from datasheets.",
 }
 
 COLUMNS = {
     "trial_id": "the trial's number in this file",
     "application": "the program",
-    "experiment": "the question asked of it",
+    "experiment": "the series that the trial belongs to",
     "trial": "the trial's name in its experiment",
     "started_at": "UTC",
     "duration_s": "s, wall-clock",
     "duration_ns": "wall-clock",
-    "exit_code": "as a shell sees it; negative: died by that signal; empty: nobody saw the end",
+    "exit_code": "as in a shell; negative: killed by that signal; empty: unknown",
     "state": "complete or incomplete",
     "nodes": "processes",
     "threads": "threads; of a ceiling, CPU threads, 0 for a whole GPU",
-    "tags": "words that people put on it",
+    "tags": "words that users attached to it",
     "source": "where it comes from",
     "uuid": "identity, kept when trials are moved or merged",
-    "metric": "what is counted; time is in nanoseconds",
-    "metric_id": "what is counted; time is in nanoseconds",
+    "metric": "the quantity; time is in nanoseconds",
+    "metric_id": "the quantity; time is in nanoseconds",
     "unit": "of the values in this row",
-    "node": "process, from 0; empty for facts of the trial as a whole",
+    "node": "process, from 0; empty for metadata of the whole trial",
     "context": "0 the host, 1 + ordinal a GPU",
     "thread": "host thread or stream, from 0",
-    "percent": "inclusive, of the largest inclusive on the same thread",
-    "exclusive": "itself, without the timers entered from it, in the metric's unit",
+    "percent": "inclusive, relative to the largest inclusive on the same thread",
+    "exclusive": "without the timers entered from it, in the metric's unit",
     "inclusive": "from entry to exit, in the metric's unit; recursion counts once",
-    "exclusive_ms": "ms; empty for metrics that are no times",
-    "inclusive_ms": "ms; empty for metrics that are no times",
+    "exclusive_ms": "ms; empty for metrics other than times",
+    "inclusive_ms": "ms; empty for metrics other than times",
     "calls": "times it was entered",
     "subroutines": "times other timers were entered directly from it",
     "usec_per_call": "us, inclusive",
@@ -275,8 +275,8 @@ COLUMNS = {
     "calls_mean": "over all threads that have the metric",
     "path": "of a call path: its routines, root first; of a timer: its file when measured",
     "depth": "0 for the root",
-    "callpath_id": "made from content: the same call path has it in every trial and file",
-    "timer_id": "made from content: the same timer has it in every trial and file",
+    "callpath_id": "derived from content: the same in every trial and file",
+    "timer_id": "derived from content: the same in every trial and file",
     "parent_id": "the caller's call path, empty for a root",
     "event": "name of the user event",
     "count": "of samples, or of launches",
@@ -298,26 +298,26 @@ COLUMNS = {
     "registers": "for each thread",
     "occupancy": "theoretical, 0 to 1",
     "limiter": "what limits occupancy",
-    "correlation": "links an API call with what it started",
+    "correlation": "links an API call with the work it started",
     "graph_node": "the node of a CUDA graph",
     "expression": "over names of metrics",
-    "characterization": "shared by all ceilings found together",
+    "characterization": "shared by all ceilings measured together",
     "processor": "the CPU's model or the GPU's name",
-    "device_uuid": "of the GPU, empty for CPUs and papers",
-    "pattern": "how it was reached",
+    "device_uuid": "of the GPU, empty for CPUs and datasheets",
+    "pattern": "how it was measured",
     "median": "of the samples",
     "spread": "of the middle half, relative to the median",
     "reference": "where the value comes from",
     "measured_at": "UTC",
-    "other_trial_id": "the trial it is held against",
-    "other_exclusive": "there, in the metric's unit",
-    "difference": "other - this; empty where one has none",
+    "other_trial_id": "the trial it is compared with",
+    "other_exclusive": "in the other trial, in the metric's unit",
+    "difference": "other - this; empty if one is missing",
     "ratio": "other / this",
-    "impact": "other - this, 0 where one has none",
+    "impact": "other - this, with 0 for a missing value",
     "mean_ns": "of the launches that were timed",
-    "value": "a fact's value; a ceiling's, in its unit",
+    "value": "of metadata; of a ceiling, in its unit",
 }
-"""What a column holds, wherever it stands."""
+"""Descriptions of columns, in any table."""
 
 UNITS = {
     "_ns": "ns",
@@ -350,8 +350,8 @@ def metadata(database: str, title: str, columns: dict[str, list[str]]) -> dict[s
     """Datasette's metadata for a trial database.
 
     Args:
-        database: the name under which Datasette has it; `title`: what people call it.
-        columns: table or view -> its columns, as they are in the file.
+        database: its name in Datasette; `title`: its name for people.
+        columns: table or view -> its columns in the file.
     """
     tables: dict[str, dict[str, Any]] = {
         name: {
@@ -378,7 +378,7 @@ def metadata(database: str, title: str, columns: dict[str, list[str]]) -> dict[s
         "description": "Profiles of Python and CUDA programs, kept as trials",
         "databases": {
             database: {
-                "description": "Times are in nanoseconds where no unit stands beside them.",
+                "description": "Times are in nanoseconds unless a unit is given.",
                 "tables": tables,
                 "queries": queries,
             }

@@ -1,6 +1,6 @@
-"""One thread's rows, worked out before the database is locked, and put in afterwards.
+"""Compute the rows of one thread before the database is locked, and insert them afterwards.
 
-Rows go in by plain `executemany`, sorted by the keys of their tables.
+Rows are inserted sorted by the keys of their tables.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PreparedThread:
         ran = {
             id: sums
             for id, sums in flat.items()
-            # On a stream, host routines are only the place from where kernels were launched.
+            # On a stream, host routines are only the launch sites of kernels.
             if not (sums.is_empty or (measured.thread.kind == "stream" and not sums.calls))
         }
         return cls(
@@ -88,7 +88,7 @@ class PreparedThread:
         )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
-        """Put the thread's rows in; its timers are there, `metrics` gives metric ids."""
+        """Insert the thread's rows; its timers exist already, `metrics` maps to metric ids."""
         thread = self._add_thread(connection, trial)
         self._add_callpaths(connection)
         self._insert(
@@ -112,7 +112,7 @@ class PreparedThread:
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
     ) -> None:
-        """Put the values of all its metrics in; the thread `thread` and its calls are there."""
+        """Insert the values of all its metrics; the thread `thread` and its calls exist."""
         flat = sorted(self.flat.items())
         for name, inclusive in self.tree.inclusive.items():
             metric = metrics[name]
@@ -174,7 +174,7 @@ class PreparedThread:
         first: array[int],
         second: array[int],
     ) -> None:
-        """Insert a row for each call path: its id and two values, which stand as `?` in `row`."""
+        """Insert a row for each call path: its id and two values, the `?` in `row`."""
         if self.is_wide:
             table = tuple(map(columns.whole, (self.callpaths, first, second)))
             order = columns.whole(self.order)
@@ -371,7 +371,7 @@ def _insert_columns(
 
 
 def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTree, dict[int, int]]:
-    """The tree with rows of the same call path added up, and where each row went."""
+    """The tree with rows of equal call paths summed, and the new position of each row."""
     position: dict[int, int] = {}
     moved = {row: position.setdefault(id, len(position)) for row, id in enumerate(callpaths)}
     first = {new: row for row, new in reversed(moved.items())}
@@ -379,7 +379,7 @@ def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTre
     def summed(column: array[int]) -> array[int]:
         sums: list[float | None] = [None] * len(position)
         for row, value in enumerate(column):
-            if value == value:  # NaN is not: the row has no value
+            if value == value:  # false for NaN: the row has no value
                 sums[moved[row]] = (sums[moved[row]] or 0) + value
         values: list[Any] = [math.nan if one is None else one for one in sums]
         return array(column.typecode, values)

@@ -1,7 +1,7 @@
-"""Questions to a trial, answered as the rows of `model/rows.py`.
+"""Queries about a trial that return the rows of `model/rows.py`.
 
-Threads, metadata, user events. Values of timers and call paths are asked for in
-`values.py` and `metrics.py`; free SQL of users is in `sql.py`.
+Threads, metadata, user events. For values of timers and call paths see `values.py` and
+`metrics.py`; for the user's own SQL see `sql.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _METADATA = """
 
 
 class MetadataRow(NamedTuple):
-    """One fact of a trial, or of one of its nodes."""
+    """One metadata entry of a trial, or of one of its nodes."""
 
     node: int | None
     name: str
@@ -50,14 +50,14 @@ class MetadataRow(NamedTuple):
 
 @of_a_sound_file
 def metrics(db: ProfileDB, trial_id: int) -> list[Metric]:
-    """The metrics that some thread of the trial has, `time` first."""
+    """The metrics that any thread of the trial has, `time` first."""
     db.trial(trial_id)
     return [Metric(name, unit) for _, name, unit in db.rows(_METRICS, (trial_id,))]
 
 
 @of_a_sound_file
 def threads(db: ProfileDB, trial_id: int) -> list[ThreadRow]:
-    """The trial's threads, by place."""
+    """The trial's threads, sorted."""
     db.trial(trial_id)
     return [ThreadRow(*row) for _, *row in db.rows(_THREADS, (trial_id,))]
 
@@ -75,7 +75,7 @@ TIMELINE_COLUMNS = ("node", "context", "thread", "event", "unit", "start_s", "en
 
 @of_a_sound_file
 def timeline(db: ProfileDB, trial_id: int) -> list[tuple[Any, ...]]:
-    """User events over time, as `TIMELINE_COLUMNS` names them; by event, in order of time."""
+    """User events over time with `TIMELINE_COLUMNS`, sorted by event and time."""
     columns = ", ".join(TIMELINE_COLUMNS)
     return db.rows(
         f"SELECT {columns} FROM timeline WHERE trial_id = ? ORDER BY node, event, unit, start_s",
@@ -85,9 +85,9 @@ def timeline(db: ProfileDB, trial_id: int) -> list[tuple[Any, ...]]:
 
 @of_a_sound_file
 def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
-    """The trial's user events: by place of the thread, event, call path.
+    """The trial's user events, sorted by thread, event, call path.
 
-    A call path deeper than `LONGEST_PATH` is given by its end, after `... => `.
+    Of a call path deeper than `LONGEST_PATH` only the end is given, after `... => `.
     """
     db.trial(trial_id)
     places = _places(db, trial_id)
@@ -114,11 +114,11 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
 
 
 def _places(db: ProfileDB, trial_id: int) -> dict[int, tuple[int, int, int]]:
-    """Thread id -> node, context, thread, in the order of places."""
+    """Thread id -> node, context, thread, sorted."""
     rows = db.rows(_THREADS, (trial_id,))
     return {id: (node, context, thread) for id, node, context, thread, _, _ in rows}
 
 
 def _number(value: float | None) -> float:
-    """What is not a number is stored as NULL."""
+    """NaN is stored as NULL."""
     return math.nan if value is None else value

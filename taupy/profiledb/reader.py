@@ -1,4 +1,4 @@
-"""One trial back into one profile: what was written, timers and rows in a fixed order."""
+"""Read a trial as a profile, with timers and rows in a fixed order."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ _METADATA = "SELECT node, name, value FROM metadata WHERE trial_id = ? ORDER BY 
 def read_profile(db: ProfileDB, trial_id: int) -> Profile:
     """Read a trial.
 
-    Timers come sorted by full name and groups, threads by place, and the rows of a
-    tree in preorder with siblings in the order of their timers.
+    Timers are sorted by full name and groups, threads by number, and the rows of a tree in
+    preorder with siblings in the order of their timers.
 
     Raises:
         NoSuchTrial: there is no such trial.
@@ -187,7 +187,7 @@ def _timer(
     groups: tuple[str, ...],
     path: str | None,
 ) -> Timer:
-    """A timer without a file has its name whole in the database, its short one beside it."""
+    """The database has a full name, and a separate short one for timers without a file."""
     plain = Timer(short_name, file, line, groups, path)
     if plain.full_name == full_name:
         return plain
@@ -218,7 +218,7 @@ def call_tree_of(
 
 
 def _column(values: list[float], order: list[int]) -> array[int]:
-    """Whole numbers stay whole numbers; without any value all are NaN."""
+    """Integers remain integers; a column without values is all NaN."""
     if not values:
         return array("d", [math.nan] * len(order))  # type: ignore[return-value]
     chosen = [values[row] for row in order]

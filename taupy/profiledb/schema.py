@@ -1,15 +1,15 @@
 """Every table and view of the trial database.
 
-Tables hold what was measured, views what people ask for. Timers, call paths and
-user events are shared by all trials and have ids made from their content
-(`identity.py`); everything else hangs on a trial and goes with it. Keys begin with
-the trial, so that a trial's rows lie side by side in the file.
+Tables hold measurements, views are for queries by people. Timers, call paths and user events are
+shared by all trials and have ids derived from their content (`identity.py`); everything else
+belongs to a trial and is deleted with it. Keys begin with the trial, so that a trial's rows are
+adjacent in the file.
 """
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x54415550  # "TAUP"
-"""What `PRAGMA application_id` says of our files."""
+"""`PRAGMA application_id` of taupy's files."""
 
 TABLES = (
     """CREATE TABLE application (
@@ -255,7 +255,7 @@ SAMPLES = (
         PRIMARY KEY (trial_id, thread_id, user_event_id, start_ns)
     ) STRICT, WITHOUT ROWID""",
 )
-"""What version 2 has more."""
+"""Additions of version 2."""
 
 _NAMES = """
            trial.id AS trial_id, application.name AS application,
@@ -265,9 +265,9 @@ _GROUPS = """(SELECT group_concat(timer_group.name, '|') FROM timer_group
                 WHERE timer_group.timer_id = timer.id) AS "groups" """
 
 LONGEST_PATH = 100
-"""So many routines of a call path are spelled out, counted from its end."""
+"""Maximum number of routines shown of a call path, counted from its end."""
 
-# Climbs from a call path to its root, and joins the names on the way back.
+# Walks from a call path to its root, and joins the names in reverse.
 _PATH = f"""(
         WITH RECURSIVE above (steps, timer_id, parent_id) AS (
             SELECT 0, start.timer_id, start.parent_id FROM callpath AS start
@@ -503,4 +503,4 @@ VIEWS = {
       JOIN application ON application.id = experiment.application_id
      ORDER BY metadata.trial_id, ifnull(metadata.node, -1), metadata.name""",
 }
-"""Views named for people, made anew at every migration."""
+"""Views for people, recreated at every migration."""

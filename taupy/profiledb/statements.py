@@ -1,7 +1,7 @@
 """The SQL of a question: sums by id, in the order of the tables' keys.
 
-Written in SQLite's dialect, without what other engines lack: sqlglot translates it for
-them. Numbers of ours stand in the text, and nothing of a user's.
+Written in SQLite's dialect, without features that other engines lack: sqlglot translates it for
+them. The text contains ids from the database, but nothing from a user.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class SweptTrial(NamedTuple):
 
     @property
     def series(self) -> str:
-        """What it may be held against: trials of the same series."""
+        """The trials it may be compared with: those of the same series."""
         return ", ".join(filter(None, (self.place, self.others)))
 
 

@@ -36,8 +36,8 @@ _NUMBERS = {int, float, type(None)}
 def values(db: ProfileDB, question: Question) -> Table:
     """The sums that answer a question.
 
-    Dimensions stand in the order of `question.by`; columns are counts, then the values of
-    each metric. What a trial did not measure has no rows, or None beside other metrics.
+    Dimensions have the order of `question.by`; columns are counts, then the values of each metric.
+    What a trial did not measure has no rows, or None if other metrics have values.
 
     Raises:
         UsageError: there is no such dimension, or a metric has different units in the trials.
@@ -68,7 +68,7 @@ def _summed(db: ProfileDB, asked: Asked, statement: Statement) -> Table:
     cells = cells or [()] * (len(names) + len(columns))
     for numbers in cells[len(names) :]:
         if not {*map(type, numbers)} <= _NUMBERS:
-            raise TypeError("a value is no number")
+            raise TypeError("a value is not numeric")
     codes: dict[str, Sequence[int]] = {}
     ids: dict[str, Sequence[Any]] = {}
     for name, column in zip(names, cells, strict=False):

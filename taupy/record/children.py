@@ -6,8 +6,8 @@ metadata of its part, `taupy.child.N`:
     PID BEGAN ENDED \\0 folder \\0 executable \\0 word \\0 word ...
 
 with times in ns of CLOCK_MONOTONIC (ENDED is 0 if it is not known) and PID 0 if that is not known
-(os.system), the part's own if the process becomes the command. Here the notes are held against
-the parts. Whether a command runs Python is told from its words, its symbolic link or its
+(os.system), the part's own if the process becomes the command. Here the notes are compared with
+the parts. Whether a command runs Python is inferred from its words, its symbolic link or its
 first line; a shell's or a launcher's (env, nice, mpirun) is measured if any Python below it was: a
 part of a process that was not forked has the ids of all processes above it as `taupy.ancestors`.
 """

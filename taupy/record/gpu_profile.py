@@ -530,7 +530,7 @@ def _health(taken: _Node) -> dict[str, str]:
         "gpu_lent",
         get("lent", 0),
         f"torch.profiler took the records of {get('lent')} of {get('launches')} launches: their "
-        "kernels and copies stand in its trace, and are missing here",
+        "kernels and copies are in its trace, and are missing here",
     )
     say("gpu_refused", get("refused", 0), f"{get('refused')} buffers could not be given to CUPTI")
     say(

@@ -175,8 +175,8 @@ def sums_below(column: Column, parent: Column) -> Column:
 def believed(inclusive: Column, parent: Column) -> tuple[Column, Column]:
     """Inclusive values that are at least their children's sum, and exclusive values.
 
-    Only a process cut off between two writes can have less than its children; the
-    children are believed.
+    Only a process that was killed between two writes can have less than its children; then the
+    children's values are used.
     """
     below = sums_below(inclusive, parent)
     if (inclusive < below).any():

@@ -107,9 +107,12 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(database, capsys, m
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["1", "-o", "x.txt"], "say in which format x.txt is to be written: --format {tau, "),
+        (["1", "-o", "x.txt"], "cannot tell the format from the name x.txt: add --format {tau, "),
         (["1", "-o", "-"], "name the output format"),
-        (["1", "--format", "nonsense", "-o", "x"], "'nonsense' is no format that can be written"),
+        (
+            ["1", "--format", "nonsense", "-o", "x"],
+            "'nonsense' is not a format that can be written",
+        ),
         (["1", "--format", "tau", "-o", "-"], "TAU profiles is written as a folder"),
         (["77", "-o", "x.csv"], "no trial matches '77'"),
     ],

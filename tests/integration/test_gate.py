@@ -85,7 +85,7 @@ def test_a_run_that_fails_is_no_evidence(gate):
         (["--baseline", "", "--fail-on", "time > +5%", "--", "b.py"], "command is empty"),
         (["--baseline", "'a", "--fail-on", "time > +5%", "--", "b.py"], "cannot be split"),
         (["--baseline", "a.py", "--fail-on", "time > 5 s", "--", "b.py"], "needs no baseline"),
-        (["--baseline", "a.py", "--fail-on", "nonsense", "--", "b.py"], "is no condition"),
+        (["--baseline", "a.py", "--fail-on", "nonsense", "--", "b.py"], "is not a condition"),
         (["--baseline", "a.py", "--fail-on", "time > +5%", "--budget", "x", "--", "b.py"],
          "is not a time such as"),
         (["--baseline", "a.py", "--", "b.py"], "--fail-on"),

@@ -142,10 +142,10 @@ def test_a_chosen_format_wins_over_the_content(state, capsys):
     assert main(["import", "x", "--format", "tau"]) == 1
     assert main(["import", "x", "--format", "nonsense"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert "not recognised as any format that taupy reads (tau, tau-xml" in lines[0]
+    assert "unknown format; taupy reads tau, tau-xml" in lines[0]
     assert "*.taupy-run" in lines[0]
-    assert lines[2].startswith("taupy: x: line 1: no TAU profile")
-    assert "'nonsense' is no format that can be read; there are: tau" in lines[3]
+    assert lines[2].startswith("taupy: x: line 1: not a TAU profile")
+    assert "'nonsense' is not a format that can be read; use one of tau" in lines[3]
 
 
 # --- what is refused -----------------------------------------------------------
@@ -229,7 +229,7 @@ def test_a_trial_database_is_told_from_other_files(state, capsys):
     tau_profile(state / "raw")
     assert main(["import", "raw", "--db", "other.db"]) == 0
     assert main(["import", "other.db"]) == 1
-    assert "`taupy merge` brings its trials" in capsys.readouterr().err
+    assert "copy its trials with `taupy merge`" in capsys.readouterr().err
 
 
 def test_pipes_devices_and_missing_files_are_not_waited_for(state, capsys):
@@ -404,5 +404,5 @@ def test_the_tree_of_a_profile_without_call_paths_shows_its_routines(state, caps
     ]  # fmt: skip
     # The laws that such a tree cannot keep are not asked for.
     assert shown.count("note:") == 2
-    assert "note: the file does not tell all callers" in shown
+    assert "note: the file does not have all callers" in shown
     assert "laws" not in shown and "inclusive is not" not in shown

@@ -102,12 +102,12 @@ class KernelCounters:
         number = sum(map(len, self._ranges.values()))
         known = len(self._ranges) == 1 and number == len(launches)
         self.notes.append(
-            f"{number} kernels were counted one by one (cuda_profiler_range): they have no times"
+            f"{number} kernels were counted individually (cuda_profiler_range) and have no times"
         )
         if not known:
             self.notes.append(
-                f"{number} counted kernels and {len(launches)} launches: who launched which is "
-                "not known"
+                f"{number} counted kernels and {len(launches)} launches: the launching call paths "
+                "are unknown"
             )
         for device, ranges in sorted(self._ranges.items()):
             place = used.get(device, 0)

@@ -145,7 +145,7 @@ class GpuSlices:
         codes = array("q", [self._launcher(at, host) for at in range(len(self))])
         lost = sum(1 for code in codes if code == NOWHERE)
         if lost:
-            self.notes.append(f"{lost} pieces of GPU work have no call that launched them")
+            self.notes.append(f"{lost} GPU activities have no launching call")
         streams = self._streams(codes, host, base_ns)
         home = host.home()
         places: dict[tuple[int, int, int, int], int] = {}

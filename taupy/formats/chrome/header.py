@@ -1,4 +1,4 @@
-"""What stands beside the events of a Chrome trace: devices, rank, when it began."""
+"""The header of a Chrome trace: devices, rank, start time."""
 
 from __future__ import annotations
 

@@ -101,16 +101,14 @@ class Host:
             slices = threads.pop(key)
             self._read(key, slices, wanted, marks, progress)
         if self._unended:
-            self.notes.append(
-                f"{self._unended} begun slices have no end; they end with their thread"
-            )
+            self.notes.append(f"{self._unended} slices have no end; they end with their thread")
         if len(self._launching) > 1 and len(gpu):
             self.notes.append(
-                f"{len(self._launching)} processes launch GPU work; where they use the same "
-                "correlation, the later process is taken as its owner"
+                f"{len(self._launching)} processes launch GPU work; if they use the same "
+                "correlation id, the later process is taken as its owner"
             )
         if self._unbegun:
-            self.notes.append(f"left out: {self._unbegun} ends without a begin")
+            self.notes.append(f"omitted: {self._unbegun} ends without a beginning")
 
     def owner(self, code: int) -> Owner:
         if code <= _FRAMES:

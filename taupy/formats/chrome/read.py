@@ -70,7 +70,7 @@ class TraceReader:
         elif kind is None:
             self._leave_out("events without ph")
         elif kind not in ("t", "P", "N", "O", "D", "v", "V", "c", "(", ")", "T", "p"):
-            self._leave_out(f"events of the unknown kind ph={str(kind)[:20]!r}")
+            self._leave_out(f"events of unknown kind ph={str(kind)[:20]!r}")
         elif kind in ("P", "T", "p"):
             self._leave_out(f"events of the kind ph={kind!r}")
 
@@ -367,17 +367,17 @@ class TraceReader:
     def _notes(self, events: Events, host: Host) -> list[str]:
         notes = []
         if events.cut_off:
-            notes.append(f"the file is cut off ({events.cut_off}): the trial is incomplete")
+            notes.append(f"the file is truncated ({events.cut_off}): the trial is incomplete")
         if events.broken:
             notes.append(f"{events.broken} events cannot be read (first {events.first_broken})")
         if events.mended:
-            notes.append(f"{events.mended} events were no valid JSON and have been mended")
+            notes.append(f"{events.mended} events were not valid JSON and were repaired")
         if events.not_utf8:
-            notes.append("some bytes are no UTF-8 and were replaced")
-        notes += [f"left out: {count} {what}" for what, count in sorted(self._left_out.items())]
+            notes.append("some bytes were not UTF-8 and were replaced")
+        notes += [f"omitted: {count} {what}" for what, count in sorted(self._left_out.items())]
         open_ones = sum(map(len, self._asynchronous.values()))
         if open_ones:
-            notes.append(f"left out: {open_ones} asynchronous slices without an end")
+            notes.append(f"omitted: {open_ones} asynchronous slices without an end")
         return notes + host.notes + self.gpu.notes + self._counted.notes
 
 

@@ -1,8 +1,8 @@
 """A trial written as Chrome trace JSON, for chrome://tracing, Perfetto and our own reader.
 
-Processes are nodes, each GPU of a node is a process of its own, streams are its threads.
-What launched a kernel stands in its stack frame (`sf`, `stackFrames`) and, where the
-call was kept, in its `correlation`.
+Processes are nodes, each GPU of a node is a separate process, streams are its threads. A kernel's
+stack frame (`sf`, `stackFrames`) names its launching code; `correlation` links it to the call, if
+that was kept.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def duration_ns(values: Mapping[str, float]) -> float | None:
 
 @functools.lru_cache(maxsize=1024)
 def of_ours_alone(names: frozenset[str]) -> frozenset[str]:
-    """The metrics that are one of these counters of ours, as it is."""
+    """The metrics that equal one of these taupy counters."""
     found: set[str] = set()
     for name in names:
         for text in BY_NAME[name].spellings:

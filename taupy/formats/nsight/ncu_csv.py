@@ -255,7 +255,7 @@ def _kernel(cells: Mapping[str, str], pivot: bool) -> str:
 
 
 def _take(one: Counted, value: Value) -> None:
-    """Add one metric's value; what is no number is a text, or nothing."""
+    """Add one metric's value; a value that is not numeric is a text, or missing."""
     name = value.name
     if value.number is None:
         text = value.text.strip()

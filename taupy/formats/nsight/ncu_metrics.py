@@ -147,7 +147,7 @@ class CountedLaunches:
         return self._units
 
     def _counted(self, one: Counted, made: ncu_counters.Counters) -> dict[str, float]:
-        """Our counters, then all sums that are not one of ours alone."""
+        """taupy's counters, then all sums that do not merely repeat one of them."""
         found: dict[str, float] = {**made.sums, COUNTED_LAUNCHES: 1}
         self.by_rates += made.from_rates
         self.rates_alone += bool(made.per_second)

@@ -61,7 +61,7 @@ def decimal(name: str, unit: str, text: str) -> str:
 
 
 def number(text: str, decimal: str = ".") -> int | float | None:
-    """A value with or without thousands separators; None for `nan` and what is no number.
+    """A value with or without thousands separators; None for `nan` and other texts.
 
     Args:
         decimal: the decimal mark; "," has points or blanks between thousands.

@@ -1,4 +1,4 @@
-"""A profile of ours in TAU's terms: routines, call paths, events and metadata of each thread.
+"""A profile in TAU's terms: routines, call paths, events and metadata of each thread.
 
 What `export.py` (text files) and `packed_write.py` (ParaProf's packed file) have in
 common, and the account of what neither of them can carry.
@@ -64,13 +64,13 @@ class Lost:
                 self.names,
                 "names with line breaks or control characters; they are written as escapes",
             ),
-            (self.paths, "call paths too long for TAU's readers; their routines' sums are there"),
+            (self.paths, "call paths too long for TAU's readers; their routines' sums are written"),
             (self.no_metric, "threads without any metric"),
             (self.unmeasured, "values that were not measured; the file has 0 there"),
-            (self.arrows, "names with `=>`, which means call paths; `->` stands there"),
-            (self.mixed_groups, "functions that threads have in different groups; all stand"),
-            (self.long_texts, "texts beyond 65,535 bytes; they are cut"),
-            (self.many_samples, "user events of more than 2,147,483,647 samples; that stands"),
+            (self.arrows, "names with `=>`, which separates call paths; written as `->`"),
+            (self.mixed_groups, "functions in different groups by thread; all groups are written"),
+            (self.long_texts, "texts over 65,535 bytes; they are cut"),
+            (self.many_samples, "user events with over 2,147,483,647 samples; that is written"),
         ]
         return [f"{count} {what}" for count, what in said if count]
 
@@ -92,7 +92,7 @@ class Flat:
             self.below_cut[row] = above >= 0 and (
                 self.below_cut[above] or tree.timer[above] in self.cuts
             )
-        # One routine may be several timers of ours, in different groups.
+        # One routine may be several of taupy's timers, in different groups.
         self.routine = [names[timer] for timer in tree.timer]
         self.size = array("q")  # bytes of a row's path
         sizes = list(map(size, names))
@@ -174,7 +174,7 @@ def routines(
 def events(measured: ThreadProfile, flat: Flat, lost: Lost) -> list[Event]:
     """Each event over all its samples, then with each call path, as TAU writes context events.
 
-    Samples without a call path, of an event that has some with one, stand under the root.
+    Samples without a call path, of an event that has others with one, are placed at the root.
     """
     totals: dict[str, Event] = {}
     contexts: dict[str, Event] = {}

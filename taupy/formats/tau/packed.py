@@ -138,10 +138,10 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
 
 def _profiles(data: _Data) -> Iterator[Profile]:
     if data.take(len(MAGIC)) != MAGIC:
-        raise data.refusal("no packed profile: it does not begin with PPK")
+        raise data.refusal("not a packed profile: it does not begin with PPK")
     version, compatible = data.count("version"), data.count("version")
     if compatible > NEWEST_COMPATIBLE:
-        raise data.refusal(f"version {compatible} of packed profiles is newer than we know")
+        raise data.refusal(f"version {compatible} of packed profiles is not supported: too new")
     common, metadata = _metadata(data) if version >= 2 else ({}, {})
     if version < 2:
         data.skip(data.count("bytes of header"))
@@ -245,7 +245,7 @@ def _function_rows(data: _Data, rows: Rows, functions: list[tuple[str, str]]) ->
                 inclusive = rows.value(metric, values[2 * metric + 1])
                 rows.add(metric, name, groups, *whole, exclusive, inclusive)
         except (ValueError, OverflowError):
-            raise data.refusal(f"a value of '{name[:100]}' is no finite number") from None
+            raise data.refusal(f"a value of '{name[:100]}' is not a finite number") from None
 
 
 def _user_events(data: _Data, events: list[str]) -> list[Event]:

@@ -43,7 +43,9 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         return
     files = [file for folder in _folders(source) for file in _files(folder)]
     if not files:
-        raise refusal(source, "", f"no profile.N.C.T or dump.N.C.T in it, nor in folders {MULTI}*")
+        raise refusal(
+            source, "", f"contains no profile.N.C.T or dump.N.C.T, nor do folders {MULTI}*"
+        )
     yield from _profiles(source, files, progress, _left_out(source))
 
 
@@ -55,7 +57,7 @@ def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile
         regular, summaries = list(files), []  # one file under whatever name
     if not regular:
         raise refusal(
-            files[0], "", "a summary that ParaProf has written; import the threads' files"
+            files[0], "", "a summary written by ParaProf; import the files of the threads"
         )
     yield from _profiles(regular[0], regular, progress, summaries)
 
@@ -69,7 +71,7 @@ def _profiles(
     if left_out:
         more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
         names = ", ".join(sorted(left_out)[:_MOST_NAMED])
-        common = {**common, IMPORT_NOTES: f"left out, no thread's profile: {names}{more}"}
+        common = {**common, IMPORT_NOTES: f"omitted, not a thread's profile: {names}{more}"}
     for node, places in groupby(sorted(by_place), key=lambda place: place[0]):
         timers = Timers()
         threads = []

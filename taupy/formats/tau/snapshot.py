@@ -44,7 +44,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     """A folder of snapshots, or one file."""
     files = _snapshots(source) if source.is_dir() else [source]
     if not files:
-        raise refusal(source, "", "no snapshot.N.C.T in it")
+        raise refusal(source, "", "contains no snapshot.N.C.T")
     yield from read_together(files, progress)
 
 
@@ -77,7 +77,7 @@ def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile
             threads[place] = thread
         notes += document.notes
     if not threads:
-        raise refusal(files[0], "", "no profile of a thread in it")
+        raise refusal(files[0], "", "contains no profile of a thread")
     metadata = {place: thread.metadata for place, thread in threads.items()}
     common, of_nodes = tau_thread.separated(metadata)
     if notes:
@@ -148,7 +148,7 @@ class _Thread:
     def _add(self, rows: Rows, words: list[str]) -> None:
         metrics = len(rows.metrics)
         if len(words) != 3 + 2 * metrics:
-            raise self.refusal(f"{len(words)} numbers in a row of {metrics} metrics")
+            raise self.refusal(f"{len(words)} numbers in a row for {metrics} metrics")
         try:
             number, calls, subroutines = (_count(word) for word in words[:3])
             if not calls and not subroutines and not any(float(word) for word in words[3:]):
@@ -162,14 +162,14 @@ class _Thread:
                 )
                 rows.add(metric, *routine, calls, subroutines, exclusive, inclusive)
         except (ValueError, OverflowError):
-            raise self.refusal(f"no row of numbers: {' '.join(words)}") from None
+            raise self.refusal(f"not a row of numbers: {' '.join(words)}") from None
 
     def _event(self, words: list[str]) -> Event:
         try:
             number, count, *values = _count(words[0]), _count(words[1]), *map(float, words[2:])
             maximum, minimum, mean, squares = values
         except (ValueError, IndexError):
-            raise self.refusal(f"no user event: {' '.join(words)}") from None
+            raise self.refusal(f"not a user event: {' '.join(words)}") from None
         name = self.own.events.get(number) or self.common.events.get(number)
         if name is None:
             raise self.refusal(f"user event {number} is not defined")
@@ -229,7 +229,7 @@ class _Document:
         return refusal(self._path, f"line {self._parser.CurrentLineNumber}", reason)
 
     def _no_doctype(self, *_: object) -> None:
-        raise self._refusal("a document type; TAU writes none")
+        raise self._refusal("a document type, which TAU never writes")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._text.clear()
@@ -241,7 +241,7 @@ class _Document:
         elif name == "profile":
             self._thread = self._at(attributes.get("thread", ""))
             if self._thread.values is not None:
-                self.notes.append("of several snapshots of a thread the last was taken")
+                self.notes.append("used the last of several snapshots of a thread")
             self._thread.values = _Values()
         elif name == "interval_data":
             numbers = attributes.get("metrics", "").split()
@@ -250,7 +250,7 @@ class _Document:
             self._facts = {}
             self._number = self._whole(attributes.get("id", "0"))
         elif name.endswith("derivedprofile"):
-            self.notes.append("totals and means over threads were left out: they follow from them")
+            self.notes.append("omitted totals and means over threads, which can be computed")
 
     def _end(self, name: str) -> None:
         text = "".join(self._text)
@@ -266,12 +266,12 @@ class _Document:
         try:
             return _count(text)
         except ValueError:
-            raise self._refusal(f"'{text}' is no number") from None
+            raise self._refusal(f"'{text}' is not a number") from None
 
     def _at(self, text: str) -> _Thread:
         match = _PLACE.fullmatch(text)
         if match is None:
-            raise self._refusal(f"'{text}' names no thread")
+            raise self._refusal(f"'{text}' is not a thread")
         place = int(match[1]), int(match[2]), int(match[3])
         if place not in self.threads:
             self.threads[place] = _Thread(self._path, place, self._common)

@@ -34,7 +34,7 @@ _TABLES = {"trial", "thread", "metric", "timer", "timer_value", "counter_value",
 _SIX_DIGITS = 2e-5
 
 _NOTE = "TAU's SQLite plugin keeps six significant digits, and no groups"
-_NO_PATHS = "without call paths it keeps no numbers of subroutines either: they are shown as 0"
+_NO_PATHS = "without call paths it has no numbers of subroutines: they are shown as 0"
 
 _THREADS = """
     SELECT id, node_rank, context_rank, thread_rank FROM thread
@@ -110,7 +110,7 @@ class _Reader:
     def _place(self, row: tuple[Any, ...]) -> Place:
         place = row[1:4]
         if not all(isinstance(one, int) and 0 <= one < 1 << 31 for one in place):
-            raise refusal(self.path, f"thread {row[0]}", "its rank is no number")
+            raise refusal(self.path, f"thread {row[0]}", "its rank is not a number")
         return place[0], place[1], place[2]
 
     def _metadata(self, trial: Any, thread: Any) -> dict[str, str]:
@@ -210,7 +210,7 @@ class _Reader:
 
     def _number(self, value: Any, what: Any) -> Number:
         if not isinstance(value, int | float) or not math.isfinite(value):
-            raise refusal(self.path, f"values of {str(what)[:100]}", "one is no number")
+            raise refusal(self.path, f"values of {str(what)[:100]}", "one is not a number")
         return value
 
 

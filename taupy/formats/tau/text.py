@@ -108,10 +108,10 @@ def read(
             _read_row(lines, rows, metric, header, done)
         aggregates = _counted(lines, "aggregates")
         if aggregates is None:
-            raise lines.refusal(f"no number of aggregates after {header.rows} functions")
+            raise lines.refusal(f"missing number of aggregates after {header.rows} functions")
         for _ in range(aggregates):
             if lines.next() is None:
-                raise lines.refusal(f"the file ends before its {aggregates} aggregates do")
+                raise lines.refusal(f"the file ends within its {aggregates} aggregates")
         return _events(lines)
 
 
@@ -119,7 +119,7 @@ def _header(lines: _Lines) -> Header:
     first = lines.next()
     match = FIRST_LINE.fullmatch((first or "").encode())
     if match is None:
-        raise lines.refusal("no TAU profile: 'N templated_functions...' is expected")
+        raise lines.refusal("not a TAU profile: expected 'N templated_functions...'")
     version = match[2].decode()
     metric = "TIME"
     if version.startswith("_MULTI_"):
@@ -203,7 +203,7 @@ def _read_row(lines: _Lines, rows: Rows, metric: int, header: Header, done: int)
     text = _record(lines, _ROW_END, f"function {done + 1} of {header.rows}")
     match = _ROW.fullmatch(text)
     if match is None:
-        raise lines.refusal(f"no function row, the one of {header.rows} that is number {done + 1}")
+        raise lines.refusal(f"not a function row (number {done + 1} of {header.rows})")
     name, calls, subroutines, exclusive, inclusive, more, groups = match.groups()
     extras = more.split()
     try:
@@ -218,7 +218,7 @@ def _read_row(lines: _Lines, rows: Rows, metric: int, header: Header, done: int)
         )
         invocations = _whole(extras[-1]) if len(extras) > header.has_sum_squares else 0
     except (ValueError, OverflowError):
-        raise lines.refusal("a function row with something else where numbers belong") from None
+        raise lines.refusal("a function row with invalid numbers") from None
     for _ in range(invocations):
         if lines.next() is None:
             raise lines.refusal(f"the file ends within {invocations} invocations of a function")
@@ -265,7 +265,7 @@ def _events(lines: _Lines) -> list[Event]:
         return []
     match = _COUNT.fullmatch(line)
     if match is None or match[2] != "userevents":
-        raise lines.refusal("more rows than the file says it has, or no number of user events")
+        raise lines.refusal("more rows than announced, or a missing number of user events")
     count = int(match[1])
     heading = lines.next()
     if heading is not None and not heading.startswith("#"):
@@ -274,7 +274,7 @@ def _events(lines: _Lines) -> list[Event]:
     line = lines.next()
     while line is not None:
         if line.strip():
-            raise lines.refusal(f"more than the {count} user events that the file says it has")
+            raise lines.refusal(f"more than the {count} user events announced")
         line = lines.next()
     return found
 
@@ -282,7 +282,7 @@ def _events(lines: _Lines) -> list[Event]:
 def _event(lines: _Lines, what: str) -> Event:
     match = _EVENT.fullmatch(_record(lines, _EVENT_END, what))
     if match is None:
-        raise lines.refusal(f"{what} is no row of a name and five numbers")
+        raise lines.refusal(f"{what} is not a row of a name and five numbers")
     name, count, *values = match.groups()
     try:
         if any("_" in value for value in values):
@@ -290,7 +290,7 @@ def _event(lines: _Lines, what: str) -> Event:
         maximum, minimum, mean, sum_squares = map(float, values)
         return Event(name, _whole(count), maximum, minimum, mean, sum_squares)
     except (ValueError, OverflowError):
-        raise lines.refusal(f"{what} has something else where numbers belong") from None
+        raise lines.refusal(f"{what} has invalid numbers") from None
 
 
 def _whole(text: str) -> int:

@@ -29,8 +29,8 @@ _OF_TRIAL = (DURATION, APPLICATION, EXPERIMENT)
 
 CALLPATHS = "taupy.health.callpaths"
 _CUT_NOTE = (
-    "the file does not tell all callers (TAU_CALLPATH, TAU_CALLPATH_DEPTH): "
-    f"such routines stand under {tau_names.CUT.name}"
+    "the file does not have all callers (TAU_CALLPATH, TAU_CALLPATH_DEPTH): "
+    f"such routines are listed under {tau_names.CUT.name}"
 )
 
 Place = tuple[int, int, int]

@@ -9,8 +9,8 @@ such that summing it up by timer gives the flat rows again, and its rows the pat
 - All else hangs under `(callers not recorded)`: cut paths `B => C` as that timer over B
   over C, and routines without paths directly beneath it. It, and the callers in cut
   paths, have no values of their own there.
-- What a flat row has beyond its path rows stands in the row of the routine at the
-  beginning of paths; where TAU's inclusive times disagree, that is below 0.
+- The excess of a flat row over its path rows goes to the row of the routine at the beginning of
+  paths; it is negative if TAU's inclusive times disagree.
 - The inclusive time of a recursive routine is that of its outermost activation, and cut
   paths do not tell which one is that. Then the routine's row directly under `(callers not
   recorded)` carries what its outermost activations took, with the cut paths beneath.
@@ -64,7 +64,7 @@ class Timers:
 
 
 class Places:
-    """Where the paths of a thread's rows stand in its tree.
+    """The places of a thread's paths in its tree.
 
     Args:
         row_of: for each trie row its row in the tree, -1 where it has none.
@@ -124,7 +124,7 @@ class _Plan:
     # --- where rows stand --------------------------------------------------------
 
     def place(self, hidden: frozenset[int] = frozenset()) -> None:
-        """Give every path a row; cut paths of `hidden` routines under these routines' own."""
+        """Assign a row to every path; truncated paths of `hidden` routines go under their rows."""
         rows = self.rows
         root = self._root()
         if root >= 0:

@@ -177,7 +177,7 @@ def test_the_roofs_rank_by_what_they_would_allow(database, capsys, refused):
     assert rows["relu(float*)"]["evidence"].startswith("at most: fp64, fp16, tensor not counted")
     same = shown(capsys, "--ceilings", "NVIDIA Test GPU")
     assert same["rows"] == answer["rows"]
-    assert "'X1' is no file, no source" in refused("--ceilings", "X1", code=2)
+    assert "'X1' is not a file, a source" in refused("--ceilings", "X1", code=2)
     assert "--ceilings needs --metric roofline" in refused(
         "--metric", "gld", "--ceilings", "X1", code=2
     )

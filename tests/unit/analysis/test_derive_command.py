@@ -82,7 +82,7 @@ def test_options_may_stand_before_the_name(taupy):
         (["add", "a", "bytes_dram + inst_executed"], 2, "mixes units: bytes_dram is in B"),
         (["add", "a", "flop_fp32 / cycles_active + ipc"], 2, "mixes units"),
         (["add", "--unit", "B", "a", "bytes_dram / calls"], 2, "is in B/call, which is no B"),
-        (["add", "a b", "gld"], 2, "'a b' cannot name a metric"),
+        (["add", "a b", "gld"], 2, "'a b' is not a valid name"),
         (["add", "a", "gld", "--unit", "s"], 2, "is in inst, which is no s"),
         (["add", "time", "calls"], 2, "'time' is the name of a measured metric of this database"),
         (["add", "gld", "time"], 2, "'gld' is the name of a measured metric of this database"),

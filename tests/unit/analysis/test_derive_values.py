@@ -185,7 +185,7 @@ def test_definitions_may_stand_on_each_other_but_not_in_a_circle(counted):
     derived.define(counted, "c", "inst_issued")
     assert flat(counted, "a")["gpu", "gemm"][1] == 0.001
     derived.define(counted, "c", "a * inst_issued")
-    with pytest.raises(UsageError, match="lead in a circle: a -> b -> c -> a"):
+    with pytest.raises(UsageError, match="depend on each other in a circle: a -> b -> c -> a"):
         metrics.resolve(counted, 1, "a")
     with pytest.raises(UsageError, match="cannot be derived from itself"):
         derived.define(counted, "d", "d / 2")
@@ -197,13 +197,13 @@ def test_definitions_that_grow_beyond_measure_are_refused(counted):
     for n in range(1, 31):
         derived.define(counted, f"n{n}", f"n{n - 1} + n{n - 1}")
     assert flat(counted, "n5")["gpu", "gemm"][1] == 32 * 400
-    with pytest.raises(UsageError, match="'n30' stands on too many other derived metrics"):
+    with pytest.raises(UsageError, match="'n30' depends on too many other derived metrics"):
         metrics.resolve(counted, 1, "n30")
     long = " + ".join(["{}"] + ["gld"] * 199)
     derived.define(counted, "m0", "gld")
     for n in range(1, 9):
         derived.define(counted, f"m{n}", long.format(f"m{n - 1}"))
-    with pytest.raises(UsageError, match="'m8' stands on too many"):
+    with pytest.raises(UsageError, match="'m8' depends on too many"):
         metrics.resolve(counted, 1, "m8")
     with pytest.raises(UsageError, match="200 metrics and numbers at most"):
         derived.define(counted, "longer", long.format("gld + gld"))
@@ -230,12 +230,12 @@ def test_a_measured_metric_wins_then_the_database_then_the_project(counted, tmp_
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ('derived = "x"', "[tool.taupy.derived] in pyproject.toml is no table"),
+        ('derived = "x"', "[tool.taupy.derived] in pyproject.toml is not a table"),
         ("[tool.taupy.derived]\na = 3", "a is neither an expression"),
         ('[tool.taupy.derived]\na = {unit = "s"}', "a is neither an expression"),
         ('[tool.taupy.derived]\na = "b +"', "a: the expression 'b +' is not understood"),
-        ('[tool.taupy.derived]\n"a b" = "c"', "'a b' cannot name a metric"),
-        ('[tool.taupy.metrics]\n"sum" = "c"', "'sum' cannot name a metric"),
+        ('[tool.taupy.derived]\n"a b" = "c"', "'a b' is not a valid name"),
+        ('[tool.taupy.metrics]\n"sum" = "c"', "'sum' is not a valid name"),
     ],
 )
 def test_a_project_with_broken_definitions_is_told_where(counted, tmp_path, text, part):

@@ -66,18 +66,18 @@ def test_a_change_in_the_wrong_direction_is_refused(text, better):
 
 
 def test_the_total_is_of_no_routine():
-    with pytest.raises(UsageError, match="the total is not of a routine"):
+    with pytest.raises(UsageError, match="use either `total` or a routine"):
         parse("total time of f > 5%")
 
 
 @pytest.mark.parametrize("text", ["duration of f > +5%", "inclusive duration > 5%"])
 def test_a_duration_is_of_no_routine(text):
-    with pytest.raises(UsageError, match="a duration is the trial's"):
+    with pytest.raises(UsageError, match="only trials have a duration"):
         parse(text)
 
 
 def test_user_events_are_neither_inclusive_nor_exclusive():
-    with pytest.raises(UsageError, match="leave 'inclusive' out"):
+    with pytest.raises(UsageError, match="remove 'inclusive'"):
         parse("inclusive mean of loss > +5%")
 
 
@@ -127,7 +127,7 @@ def test_a_limit_within_the_interval_is_undecided():
     assert ruling.interval.low < 1.05 < ruling.interval.high
     assert (ruling.verdict, ruling.why) == (
         "undecided",
-        "the limit lies in the interval; more runs narrow it",
+        "the limit is inside the interval; more runs narrow it",
     )
 
 

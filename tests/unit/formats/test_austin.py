@@ -58,10 +58,13 @@ def test_mode_cpu_is_cpu_time(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (FILE.replace("wall", "full").replace(" 100\n", " 100,0,8\n"), "line 6: mode 'full'"),
-        (FILE.replace("# mode: wall\n", ""), "line 5: mode ''"),
-        (FILE.replace("T7;/x/app.py:<module>:3;/x/app.py:work:12 100", "T7;x"), "line 6: no"),
-        (HEADER, "no stack in it"),
+        (
+            FILE.replace("wall", "full").replace(" 100\n", " 100,0,8\n"),
+            "line 6: austin mode 'full'",
+        ),
+        (FILE.replace("# mode: wall\n", ""), "line 5: austin mode ''"),
+        (FILE.replace("T7;/x/app.py:<module>:3;/x/app.py:work:12 100", "T7;x"), "line 6: expected"),
+        (HEADER, "contains no stack"),
     ],
 )
 def test_what_is_not_read_is_refused_with_its_line(tmp_path, content, reason):

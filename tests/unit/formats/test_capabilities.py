@@ -47,7 +47,7 @@ def test_further_metrics_are_named():
 
 def test_a_note_says_which_formats_hold_it(tmp_path):
     notes = registry.exported(gpu_profile(), registry.writer("csv"), tmp_path / "flat.csv", SILENT)
-    assert "not written: descriptions of GPUs; formats with them: chrome, json" in notes
+    assert "not written: descriptions of GPUs; formats that hold them: chrome, json" in notes
 
 
 @pytest.mark.parametrize(

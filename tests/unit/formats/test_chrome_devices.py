@@ -153,4 +153,4 @@ def test_who_launched_a_kernel_is_told_where_no_routine_is(tmp_path, capsys):
     assert lost.endswith("(launched from an unknown place)")
     assert "note: 25.0 % of the GPU's time has no known launching routine" in lines
     (advice,) = [line for line in lines if "busy time" in line]
-    assert advice.endswith(f"taupy import --trace {file}")
+    assert advice.endswith(f"`taupy import --trace {file}`")

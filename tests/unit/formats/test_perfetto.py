@@ -138,7 +138,7 @@ def test_counters_stand_at_their_moments_also_where_call_paths_are_laid_out(tmp_
     lost = exported(profile, perfetto.FORMAT, path, SILENT)
     assert list(counters(path)) == [("GPU 1", "Power", "W")]
     assert counters(path)["GPU 1", "Power", "W"][0][0] == builders.SAMPLED_FROM_NS
-    assert any("at which moment of the counters" in line for line in lost)
+    assert any("the work at each sample of a counter" in line for line in lost)
 
 
 # --- read again --------------------------------------------------------------
@@ -238,17 +238,19 @@ def test_slices_of_another_writer_are_calls_and_what_is_cut_off_is_said(tmp_path
     assert measured.thread.name == "worker"
     assert short_paths(profile, measured) == {"f": (2, 2, 100, 70), "f > g": (2, 0, 30, 30)}
     assert "1 slices had no end" in profile.metadata[registry.IMPORT_NOTES]
-    assert "1 ends of slices that had not begun" in profile.metadata[registry.IMPORT_NOTES]
+    assert (
+        "omitted: 1 ends of slices without a beginning" in profile.metadata[registry.IMPORT_NOTES]
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no slices of a track"),
+        (b"", "contains no slices on a track"),
         (event(1, 5, "f")[:-3], "cut off"),
-        (b"\x12\x01a", "byte 0: no packet"),
+        (b"\x12\x01a", "byte 0: not a packet"),
         (packet(wire.put_bytes(50, b"x")), "compressed packets"),
-        (event(1, 1 << 63, "f"), "a moment of"),
+        (event(1, 1 << 63, "f"), "a time stamp of"),
         (wire.put_varint(1 << 3 | 2) + wire.put_varint(1 << 40), "a packet of"),
     ],
 )

@@ -89,7 +89,7 @@ def test_gpu_work_keeps_its_call_paths(tmp_path):
     assert kernel.tree.inclusive["time"][0] == 5800
     gemm = next(timer for timer in back.timers if timer.short == "gemm")
     assert gemm.groups == ("GPU_KERNEL",)
-    assert "not written: what was not measured; it is 0" in lost
+    assert "not written: the difference between not measured and 0; both are 0" in lost
     assert any("launch configurations" in line for line in lost)
 
 
@@ -156,12 +156,12 @@ def test_what_contradicts_itself_is_refused(tmp_path):
     good = message([((1,), (1, 10))], locations=places)
     cases = {
         "values": (message([((1,), (1,))], locations=places), "1 values and 2 sample types"),
-        "location": (message([((9,), (1, 1))], locations=places), "no location 9"),
+        "location": (message([((9,), (1, 1))], locations=places), "location 9 does not exist"),
         "none": (message([], locations=places), "nothing was sampled"),
-        "cut": (good[:-2], "no protocol buffer"),
+        "cut": (good[:-2], "not a protocol buffer"),
         "strings": (good[:-3], "there are 5 strings"),
-        "types": (wire.put_bytes(2, b""), "no pprof profile"),
-        "length": (good + b"\x32\xff\xff\xff\xff\x0f", "are announced"),
+        "types": (wire.put_bytes(2, b""), "not a pprof profile"),
+        "length": (good + b"\x32\xff\xff\xff\xff\x0f", " bytes, but only"),
         "packed": (gzip.compress(good)[:-12], "gzip data ends early"),
         "bomb": (gzip.compress(b"\x32\x00" * (3 << 20)), "entries"),
     }

@@ -52,7 +52,7 @@ def test_unknown_files_are_refused_with_the_list_of_formats(tmp_path, content):
     [
         (b"", "the file is empty"),
         *((gzip.compress(b"main;f 1\n" * 99, mtime=0)[:size],
-           f"at byte {size}: the file is cut off") for size in (2, 9, 10, 17)),
+           f"at byte {size}: the file is truncated") for size in (2, 9, 10, 17)),
         (b"\x1f\x8b" + b"\xff" * 99, "damaged gzip data"),
     ],
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_only_files_and_folders_are_looked_at(tmp_path):
         registry.recognised(tmp_path / "pipe")
     with pytest.raises(FormatError, match="neither a file nor a folder"):
         registry.recognised(Path("/dev/zero"))
-    with pytest.raises(FormatError, match="there is no file"):
+    with pytest.raises(FormatError, match="does not exist"):
         registry.recognised(tmp_path / "missing")
 
 
@@ -129,9 +129,9 @@ def test_the_suffix_of_a_target_says_its_format():
 
 def test_names_of_formats_are_known_or_listed():
     assert registry.reader("tau").name == registry.writer("tau").name == "tau"
-    with pytest.raises(UsageError, match="no format that can be read; there are: tau"):
+    with pytest.raises(UsageError, match="not a format that can be read; use one of tau"):
         registry.reader("csv")
-    with pytest.raises(UsageError, match="no format that can be written"):
+    with pytest.raises(UsageError, match="not a format that can be written"):
         registry.writer("tau-sqlite")
 
 

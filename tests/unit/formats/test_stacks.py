@@ -168,7 +168,7 @@ def test_a_trial_without_times_has_its_first_metric_in_collapsed_stacks(tmp_path
 @pytest.mark.parametrize("format", [chrome, perfetto, pstats_])
 def test_a_format_of_times_refuses_a_trial_without_any(tmp_path, format):
     profile = one(collapsed, collapsed_file(tmp_path, "main;f 10\n"))
-    with pytest.raises(FormatError, match=r"there are none in this trial \(its metrics: samples"):
+    with pytest.raises(FormatError, match=r"this trial has none \(its metrics: samples"):
         format.FORMAT.write(profile, tmp_path / "out", SILENT)
 
 
@@ -279,15 +279,15 @@ def test_frames_that_are_one_routine_are_one_row(tmp_path):
         ([sampled([[7]], [1])], "frame 7 of 3"),
         ([sampled([[-1]], [1])], "a frame's number"),
         ([sampled([["x"]], [1])], "a frame's number"),
-        ([sampled([[0]], ["x"])], "a number is expected"),
-        ([sampled([[0]], [1], "parsecs")], "the unit 'parsecs'"),
+        ([sampled([[0]], ["x"])], "expected a number"),
+        ([sampled([[0]], [1], "parsecs")], "the unknown unit 'parsecs'"),
         ([{**sampled([[0]], [1]), "type": "odd"}], "type 'odd'"),
-        ([evented(("O", 0, 5), ("C", 0, 3))], "before the one that precedes"),
-        ([evented(("O", 0, 1), ("C", 1, 3))], "not the open one"),
-        ([evented(("C", 0, 1))], "not the open one"),
-        ([evented(("O", 0, 1))], "1 frames are not closed"),
+        ([evented(("O", 0, 5), ("C", 0, 3))], "earlier than the preceding one"),
+        ([evented(("O", 0, 1), ("C", 1, 3))], "other than the innermost open one"),
+        ([evented(("C", 0, 1))], "other than the innermost open one"),
+        ([evented(("O", 0, 1))], "1 frames are still open"),
         ([evented(("X", 0, 1))], "without type"),
-        (["x"], "a profile is expected"),
+        (["x"], "expected a profile"),
     ],
 )
 def test_what_is_no_speedscope_profile_is_refused(tmp_path, profiles, reason):

@@ -217,22 +217,22 @@ def test_times_of_hatchets_own_files_have_no_unit_and_are_not_taken_for_nanoseco
     assert shown[("main",)] == {"hatchet.time": (4.5, 1.5)}
     assert shown[("main", "f [{a.c}{3}]")] == {"hatchet.time": (1.5, 1.5)}
     assert shown[("main", "g")] == {"hatchet.time": (1.5, 1.5)}
-    assert "do not say the unit" in profile.metadata[registry.IMPORT_NOTES]
+    assert "do not state the unit" in profile.metadata[registry.IMPORT_NOTES]
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"graph": 3}, "graph: no list"),
-        ({"graph": [{"0": {"data": {}, "children": [9]}}]}, "a child that is not there"),
+        ({"graph": [{"0": {"data": {}, "children": [9]}}]}, "a child that does not exist"),
         ({"graph": [{"0": {"data": {}, "children": [0]}}]}, "a circle of nodes"),
-        ({"graph": [{"0": 1}]}, "no frame"),
+        ({"graph": [{"0": 1}]}, "not a frame"),
         ({"dataframe": [{"node": 7}]}, "node 7 is not in the graph"),
         ({"dataframe": []}, "no row"),
-        ({"dataframe": [{"node": 0, "time": "x"}]}, "no number"),
+        ({"dataframe": [{"node": 0, "time": "x"}]}, "not a number"),
         ({"dataframe": [{"node": 0, "calls": -1}]}, "-1 calls"),
         ({"dataframe": [{"node": 0, "rank": -1}]}, "rank and thread"),
-        ({"exclusive_metrics": [1]}, "no text"),
+        ({"exclusive_metrics": [1]}, "not a text"),
     ],
 )
 def test_what_is_no_hatchet_file_is_refused(tmp_path, change, said):

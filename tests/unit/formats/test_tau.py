@@ -53,7 +53,7 @@ def test_a_flat_profile_shows_taus_numbers_and_names_no_callers(tmp_path):
         f"{root} > {CUT} > f": (2, 0, 60_000, 60_000),
     }
     assert invariants.check(profile) == []  # callees are not known: no law of sums can be asked for
-    assert "does not tell all callers" in profile.metadata["taupy.health.callpaths"]
+    assert "does not have all callers" in profile.metadata["taupy.health.callpaths"]
 
 
 def test_forks_leave_dumps_which_are_read_where_no_profile_is(tmp_path):
@@ -455,19 +455,19 @@ GOOD = tau_files.text([ROOT, row("f", 2, 0, 60, 60)], events=['"e" 1 1 1 1 1'])
 @pytest.mark.parametrize(
     ("content", "place", "reason"),
     [
-        ("", "line 1", "no TAU profile"),
-        ("hello\n", "line 1", "no TAU profile"),
+        ("", "line 1", "not a TAU profile"),
+        ("hello\n", "line 1", "not a TAU profile"),
         ("5 templated_functions\n", "line 2", "before 5 functions"),
         (GOOD.replace("2 templated", "3 templated"), "line 5", "function 3 of 3"),
         (GOOD.replace("2 templated", "1 templated"), "line 4", "aggregates"),
         (GOOD.replace("2 templated", "9" * 18 + " templated"), "line 5", "function 3 of"),
         (GOOD.replace("1 userevents", "2 userevents"), "line 9", "user event 2 of 2"),
         (GOOD.replace("1 userevents", "0 userevents"), "line 8", "more than the 0 user events"),
-        (GOOD.replace('"f" 2', '"f" two'), "line 4", "where numbers belong"),
-        (GOOD.replace('"f" 2', '"f" 1_0'), "line 4", "where numbers belong"),
-        (GOOD.replace("60 60", "60 nan"), "line 4", "where numbers belong"),
-        (GOOD.replace("60 60", "60 1e999"), "line 4", "where numbers belong"),
-        (GOOD.replace('"f" 2', '"f" 1e30'), "line 4", "where numbers belong"),
+        (GOOD.replace('"f" 2', '"f" two'), "line 4", "invalid numbers"),
+        (GOOD.replace('"f" 2', '"f" 1_0'), "line 4", "invalid numbers"),
+        (GOOD.replace("60 60", "60 nan"), "line 4", "invalid numbers"),
+        (GOOD.replace("60 60", "60 1e999"), "line 4", "invalid numbers"),
+        (GOOD.replace('"f" 2', '"f" 1e30'), "line 4", "invalid numbers"),
         (GOOD.replace("60 60 0", "60 60 99"), "line 9", "99 invocations"),
         (GOOD.replace("</metadata>", ""), "line 9", "within its metadata"),
         ('1 templated_functions\n"never ends' + "\nx" * 500, "line 201", "does not end"),
@@ -652,10 +652,10 @@ def test_names_that_would_break_lines_are_written_as_escapes_and_that_is_said(tm
 def test_what_taus_files_cannot_carry_is_said(tmp_path):
     lost, _ = there_and_back(gpu_profile(), tmp_path)
     assert lost == [
-        "not written: launch configurations (grid, block, registers, occupancy); formats with "
-        "them: chrome, perfetto, json",
-        "not written: descriptions of GPUs; formats with them: chrome, json",
-        "not written: single activities and their moments; formats with them: chrome, perfetto, "
+        "not written: launch configurations (grid, block, registers, occupancy); formats that "
+        "hold them: chrome, perfetto, json",
+        "not written: descriptions of GPUs; formats that hold them: chrome, json",
+        "not written: single activities and their times; formats that hold them: chrome, perfetto, "
         "json, speedscope",
     ]
 

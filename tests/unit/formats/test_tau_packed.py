@@ -134,14 +134,14 @@ def test_paths_that_no_group_marks_are_paths_where_all_routines_are_known(tmp_pa
     ("content", "reason"),
     [
         (b"\0P\0P\0X", "does not begin with PPK"),
-        (packed({}, [MAIN], compatible=3), "newer than we know"),
+        (packed({}, [MAIN], compatible=3), "is not supported: too new"),
         (packed({}, [("f", [7])]), "group 7 of 2"),
         (packed({}, [MAIN, MAIN]), "twice among the functions"),
         (packed({}, [], events=["a", "a"]), "twice among the user events"),
         (packed({(0, 0, 0): ([(9, 1, 0, 1, 1)], [])}, [MAIN]), "function 9 of 1"),
         (packed({(0, 0, 0): ([], [(0, 1, 1, 1, 1, 1)])}, [MAIN]), "user event 0 of 0"),
-        (packed({(0, 0, 0): ([(0, 1, 0, float("nan"), 1)], [])}, [MAIN]), "no finite number"),
-        (packed({(0, 0, 0): ([(0, 1e300, 0, 1, 1)], [])}, [MAIN]), "no finite number"),
+        (packed({(0, 0, 0): ([(0, 1, 0, float("nan"), 1)], [])}, [MAIN]), "not a finite number"),
+        (packed({(0, 0, 0): ([(0, 1e300, 0, 1, 1)], [])}, [MAIN]), "not a finite number"),
         (packed({(0, 0, 0): ([(0, 1e300, 0, 1, 1)], [])}, [("a\nb", [0])]), r"of 'a\\nb' is no"),
         (SMALL[:200], "ends in the middle"),
         (gzip.compress(SMALL)[:-30], "gzip data ends early"),
@@ -265,7 +265,7 @@ def test_names_of_any_kind_come_back(tmp_path_factory, names, event):
 def test_a_name_that_means_a_call_path_to_paraprof_is_spelled_otherwise(tmp_path):
     profile = profile_of(host(call("a", 1, 1, [call("a => b", 2, 7, []), call("a -> b", 1, 5)])))
     lost, (back,) = there_and_back(profile, tmp_path)
-    assert lost == ["not written: 1 names with `=>`, which means call paths; `->` stands there"]
+    assert lost == ["not written: 1 names with `=>`, which separates call paths; written as `->`"]
     assert short_paths(back, back.threads[0]) == {
         "a": (1, 3, 13, 1), "a > a -> b (2)": (2, 0, 7, 7), "a > a -> b": (1, 0, 5, 5)
     }  # fmt: skip
@@ -286,7 +286,7 @@ def test_what_a_packed_profile_cannot_carry_is_said(tmp_path):
     profile.metadata["long"] = "x" * 100_000
     lost, back = there_and_back(profile, tmp_path)
     assert [" ".join(line.split()[2:5]) for line in lost] == [
-        "13 values that", "1 texts beyond", "1 user events",
+        "13 values that", "1 texts over", "1 user events",
         "launch configurations (grid,", "descriptions of GPUs;", "single activities and",
     ]  # fmt: skip
     assert ("many", 2**31 - 1) in {(e.name, e.count) for e in back[0].threads[0].user_events}

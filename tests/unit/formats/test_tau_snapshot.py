@@ -34,7 +34,7 @@ def test_of_several_snapshots_the_last_is_the_profile(tmp_path):
     assert counts == [(9, 0), (9, 9)]
     assert profile.metrics == [Metric("PAPI_FP_OPS", "count"), Metric("time", "ns")]
     assert profile.metadata["Hostname"] == "node<1>"
-    assert "the last was taken" in profile.metadata[IMPORT_NOTES]
+    assert "used the last of several" in profile.metadata[IMPORT_NOTES]
     assert [(event.name, event.unit, event.count) for event in measured.user_events] == [
         ("Heap", "KB", 2)
     ]
@@ -49,7 +49,7 @@ def test_a_merged_file_has_all_processes_and_no_sums_over_them(tmp_path):
         for measured in profile.threads
     }
     assert times == {0: [5_000], 1: [6_000]}
-    assert "left out" in profiles[0].metadata[IMPORT_NOTES]
+    assert "omitted" in profiles[0].metadata[IMPORT_NOTES]
 
 
 def test_a_folder_of_snapshots_is_one_trial(tmp_path):
@@ -64,12 +64,12 @@ def test_a_folder_of_snapshots_is_one_trial(tmp_path):
     ("old", "new", "said"),
     [
         ("</profile_xml>", "", "line 48: mismatched tag"),
-        ("0 1 2 10 50.5 0 9", "0 1 2 10", "4 numbers in a row of 2 metrics"),
+        ("0 1 2 10 50.5 0 9", "0 1 2 10", "4 numbers in a row for 2 metrics"),
         ("0 1 2 10 50.5 0 9", "7 1 2 10 50.5 0 9", "routine 7 is not defined"),
-        ("0 1 2 10 50.5 0 9", "0 1 x 10 50.5 0 9", "no row of numbers"),
+        ("0 1 2 10 50.5 0 9", "0 1 x 10 50.5 0 9", "not a row of numbers"),
         ("0 2 7 1 4 50", "9 2 7 1 4 50", "user event 9 is not defined"),
         ('metrics="0 1 "', 'metrics="0 5 "', "metric 5 is not defined"),
-        ('<thread id="0.0.1.1"', '<thread id="0"', "names no thread"),
+        ('<thread id="0.0.1.1"', '<thread id="0"', "is not a thread"),
         ("<profile_xml>", '<!DOCTYPE a [<!ENTITY b "c">]><profile_xml>', "line 1"),
     ],
 )

@@ -108,9 +108,9 @@ def test_several_trials_have_names_of_their_own(file):
     [
         ("UPDATE timer SET parent = 3 WHERE id = 1", "its own caller"),
         ("DELETE FROM timer WHERE id = 3", "no timer 3"),
-        ("UPDATE timer_value SET value = 'x'", "no number"),
-        ("UPDATE timer_value SET value = 9e999", "no number"),
-        ("UPDATE thread SET node_rank = 'zero'", "its rank is no number"),
+        ("UPDATE timer_value SET value = 'x'", "not a number"),
+        ("UPDATE timer_value SET value = 9e999", "not a number"),
+        ("UPDATE thread SET node_rank = 'zero'", "its rank is not a number"),
         ("DROP TABLE metadata", "not the database of TAU's SQLite plugin"),
     ],
 )

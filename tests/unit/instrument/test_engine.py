@@ -368,7 +368,7 @@ after()
     assert done.stdout == "['g', 'f', 'now']\n"
     assert done.last.calls()["<module> > after > f"] == 1
     assert "<module> > missed" not in done.last.calls()
-    assert "replaced or taken away 1 times" in done.last.health["profile_hook"]
+    assert "replaced or removed 1 times" in done.last.health["profile_hook"]
 
 
 def test_a_child_of_fork_begins_with_the_open_path_and_no_calls(measure):

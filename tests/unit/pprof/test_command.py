@@ -337,7 +337,7 @@ def test_wrong_values_are_refused(stored, refused, arguments):
 
 
 def test_without_a_trial_it_says_how_to_make_one(stored, refused):
-    assert "`taupy run SCRIPT` makes one" in refused()
+    assert "`taupy run SCRIPT` creates one" in refused()
     stored()
     assert "`taupy run SCRIPT` adds one" in refused()
 

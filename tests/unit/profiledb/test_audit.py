@@ -120,7 +120,12 @@ FAULTS = [
     ("values", 2, "UPDATE activity SET end_ns = start_ns - 1 WHERE id = 1", "1 activities that"),
     ("values", 1, "UPDATE user_event_value SET mean = 9 WHERE maximum = 6", "mean lies outside"),
     ("values", 1, "UPDATE user_event_value SET sum_squares = 1", "sum of squares"),
-    ("values", None, "UPDATE trial SET started_at = 'today, late' WHERE id = 1", "no moment"),
+    (
+        "values",
+        None,
+        "UPDATE trial SET started_at = 'today, late' WHERE id = 1",
+        "not a valid time",
+    ),
     ("file", None, "DELETE FROM callpath WHERE depth = 450", "refer to missing rows of callpath"),
     ("schema", None, "DROP INDEX launch_by_trial", "the index launch_by_trial is missing"),
     ("schema", None, "ALTER TABLE launch DROP COLUMN limiter", "has no column limiter"),

@@ -52,7 +52,7 @@ def dangling_link(path):
 
 def circular_link(path):
     path.symlink_to(path)
-    return "cannot be looked at: Too many levels of symbolic links"
+    return "cannot be inspected: Too many levels of symbolic links"
 
 
 def text_file(path):
@@ -156,7 +156,7 @@ def test_reading_makes_no_database(tmp_path):
 
 
 def test_a_database_is_not_made_in_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(DatabaseError, match="there is no folder"):
+    with pytest.raises(DatabaseError, match="cannot be created: the folder"):
         ProfileDB.open(tmp_path / "no" / "taupy.db", create=True)
 
 
@@ -267,7 +267,7 @@ def test_a_read_only_file_is_read_and_not_written(open_folder):
 def test_a_database_in_a_folder_without_permission_is_refused(open_folder):
     open_folder.chmod(0o555)
     answer = as_nobody(lambda: str(stored(open_folder / "taupy.db")))
-    assert "cannot be opened; look at the permissions" in answer
+    assert "cannot be opened; check the permissions" in answer
 
 
 @pytest.fixture

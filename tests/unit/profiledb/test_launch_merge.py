@@ -151,7 +151,7 @@ def test_a_file_of_another_program_is_refused_with_the_share(db):
 
 
 def test_a_file_without_launches_is_no_other_program(db):
-    with pytest.raises(RunsDiffer, match="holds no launch that was counted"):
+    with pytest.raises(RunsDiffer, match="contains no counted launches"):
         merge_launches(db, trial(db, [(1, GEMM, 8)]), [], UNITS)
 
 

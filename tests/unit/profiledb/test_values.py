@@ -99,7 +99,7 @@ def test_conditions_leave_what_they_say(db):
         key for key in where(by=("callpath", "timer")) if key[1] in ("<module>", "f")
     } - {key for key, time in where(by=("callpath", "timer")).items() if time == 30}
     assert where(Condition("file", ("other.py",))) == {}
-    with pytest.raises(UsageError, match=r"no dimension 'colour' .*thread.*meta.NAME"):
+    with pytest.raises(UsageError, match=r"unknown dimension 'colour' .*thread.*meta.NAME"):
         where(Condition("colour", ("red",)))
 
 
@@ -198,7 +198,7 @@ def test_units_that_differ_between_trials_are_refused(db):
                            type(one)(one.name, unit if one.name == "misses" else one.unit)
                            for one in profile.metrics]  # fmt: skip
         add_profile(db, profile)
-    with pytest.raises(UsageError, match="'misses' is in count and in line"):
+    with pytest.raises(UsageError, match="'misses' has the units count and line"):
         values(db, Question((1, 2), ("misses",)))
     assert rows(values(db, Question((1, 2))), TIME) == {(): 2}
     # The name of another metric may hold this one's.
