@@ -370,7 +370,7 @@ def _describe(profile: Profile, settings: RunSettings, facts: Mapping[str, str])
         described[f"taupy.overhead.{name}"] = f"{cost:.1f}"
     engines = sorted({data["Engine"] for data in profile.node_metadata.values()})
     described["taupy.engine"] = ", ".join(engines)
-    for name in ("c_calls", "depth", "include", "exclude", "throttle", "max_callpaths"):
+    for name in ("c_calls", "imports", "depth", "include", "exclude", "throttle", "max_callpaths"):
         value = settings.engine_options.get(name)
         if value:
             described[f"taupy.option.{name}"] = str(value)

@@ -32,13 +32,14 @@ typedef struct Node {
     uint64_t resumes;    /* entries that are no calls: a generator going on */
     uint32_t depth;      /* 0 for the root */
     uint16_t region;     /* all metrics are read here, see metric_count; the root is one */
-    uint16_t flags;      /* NODE_FORKS; NODE_BACKWARD, see gpu.h */
+    uint16_t flags;      /* NodeFlags */
 } Node;
 _Static_assert(sizeof(Node) == 64, "a node is one cache line");
 
 enum NodeFlags {
     NODE_BACKWARD = 1, /* autograd's threads work for it, see gpu.h */
     NODE_FORKS = 2,    /* it has several children */
+    NODE_IMPORT = 4,   /* see imports.h */
 };
 
 typedef struct Thread {

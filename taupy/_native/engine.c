@@ -12,6 +12,7 @@
 #include "gpu.h"
 #include "greenlets.h"
 #include "hooks.h"
+#include "imports.h"
 #include "memory.h"
 #include "metrics.h"
 #include "natives.h"
@@ -121,9 +122,11 @@ static void start_routines(const Options *options)
     include_patterns = options->include;
     exclude_patterns = options->exclude;
     our_files = options->our_files;
+    library_folders = options->library_folders;
     for (uint64_t i = 0; i < table_slots(&routines); i++)
         if (routines.slots[i].entry != NULL) /* selection may have changed; names stay */
             ((Routine *)routines.slots[i].entry)->flags &= ROUTINE_OURS | ROUTINE_PHASE;
+    imports_start();
     codes_watch();
 }
 

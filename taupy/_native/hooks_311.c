@@ -140,6 +140,19 @@ static __attribute__((noinline)) PyObject *eval_phase(Thread *thread, PyThreadSt
     return result;
 }
 
+/* importlib's `_find_and_load`. */
+static __attribute__((noinline)) PyObject *eval_import(Thread *thread, PyThreadState *state,
+                                                       struct _PyInterpreterFrame *frame,
+                                                       int throwing, Routine *routine)
+{
+    import_entered(thread, routine, frame->localsplus[0]);
+    PyObject *result = evaluate(thread, state, frame, throwing);
+    uint64_t now = clock_ticks();
+    if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
+        import_left(thread, routine, now);
+    return result;
+}
+
 /* Will the interpreter refuse this frame, since it is one too deep? Its own rule is
  * _Py_CheckRecursiveCall's; nothing of the frame runs then, so it is no call. */
 static __attribute__((noinline)) int is_too_deep(const PyThreadState *state)
@@ -190,10 +203,15 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     if (hidden) { /* a constant where this is inlined */
         hide(thread);
         node = NULL;
-    } else if (unlikely(node->key != (void *)code))
+    } else if (unlikely(node->key != (void *)code)) {
+        if (unlikely(parent->flags & NODE_IMPORT) && import_skips(thread, code, frame->f_globals))
+            return evaluate(thread, state, frame, throwing);
         node = child_slow(thread, parent, code, NULL, frame->f_globals);
+    }
     if (unlikely(node == NULL || node == &nowhere)) {
         Routine *routine = unlikely(phases_known) ? routine_find(code) : NULL;
+        if (!hidden && routine != NULL && routine->flags & ROUTINE_IMPORT)
+            return eval_import(thread, state, frame, throwing, routine);
         if (likely(routine == NULL || !(routine->flags & ROUTINE_PHASE)))
             return eval_unrecorded(thread, state, frame, throwing, node == NULL);
         if (hidden)

@@ -16,6 +16,7 @@ const char options_doc[] = PyDoc_STR(
 "blas (bytes: the library that tells of operations), sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
+"library_folders (each ended by a slash; with them an import is one row),\n"
 "gpu_flush_ms, gpu_end_ms, gpu_save (bytes: a folder for CUPTI's own buffers).");
 
 enum Kind { NUMBER, TEXT, TEXTS };
@@ -39,6 +40,7 @@ static const struct {
     OPTION(storer_argv, TEXTS, 0),
     OPTION(storer_env, TEXTS, 0),
     OPTION(gpu_libraries, TEXTS, 0),
+    OPTION(library_folders, TEXTS, 0),
     OPTION(root_pid, NUMBER, 0),
     OPTION(c_calls, NUMBER, 0),
     OPTION(depth, NUMBER, 0),

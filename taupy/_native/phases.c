@@ -284,13 +284,20 @@ static PyObject *first_argument(PyObject *code)
 static int on_entered(Thread *thread, Routine *routine)
 {
     PyObject *object = first_argument(routine->key);
-    phase_called(thread, routine, object);
+    if (routine->flags & ROUTINE_IMPORT)
+        import_entered(thread, routine, object);
+    else
+        phase_called(thread, routine, object);
     Py_XDECREF(object);
     return 1;
 }
 
 static int on_left(Thread *thread, Routine *routine, int returned)
 {
+    if (routine->flags & ROUTINE_IMPORT) {
+        import_left(thread, routine, clock_ticks());
+        return 1;
+    }
     PyObject *object = first_argument(routine->key);
     if (thread->cursor == &thread->hidden && python_disabled) { /* hidden as it started */
         unhide(thread);

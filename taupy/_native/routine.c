@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "routine.h"
 #include "codes.h"
+#include "imports.h"
 #include "names.h"
 #include "selection.h"
 
@@ -30,6 +31,8 @@ void routine_add_node(Routine *routine, Node *node)
 {
     uint64_t n = routine->node_count;
     node->region = routine->region;
+    if (routine->import)
+        node->flags |= NODE_IMPORT;
     if ((n & (n - 1)) == 0) { /* 0 or a power of two: full */
         Node **more = realloc(routine->nodes, (n ? n * 2 : 1) * sizeof *more);
         if (more == NULL) {
@@ -168,6 +171,7 @@ static void describe(Routine *routine, PyObject *callable)
         routine->file = strdup("");
         routine->group = strdup(timer->group);
         routine->region = timer->region;
+        routine->import = timer->import;
     } else if (KEY_KIND(routine->key) == KEY_C) {
         routine->name = name_of_c_function(callable);
         routine->file = strdup("");
@@ -194,8 +198,8 @@ static Routine *routine_of_code(Routine *routine, PyObject *code)
         free(routine);
         routine = revived;
     }
-    routine->flags |= phase_flags(routine->name, routine->file);
-    phases_known |= (routine->flags & ROUTINE_PHASE) != 0;
+    routine->flags |= phase_flags(routine->name, routine->file) | import_flags(routine);
+    phases_known |= (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT)) != 0;
     if (code_note(code, routine) != 0) {
         PyErr_Clear();
         Py_INCREF(code); /* then it must never be freed */

@@ -34,6 +34,7 @@ enum RoutineFlags {
     ROUTINE_LENDS = 32,      /* torch.profiler begins: it may take the GPU's records, see gpu.h */
     ROUTINE_TAKES_BACK = 64, /* it has ended */
     ROUTINE_PHASE = 120,     /* any of these four */
+    ROUTINE_IMPORT = 128,    /* see imports.h */
 };
 
 enum Region { /* where all metrics are read */
@@ -58,6 +59,7 @@ typedef struct NamedTimer {
     char *name, *group;
     uint32_t region; /* enum Region */
     uint32_t range;  /* enum Range */
+    uint32_t import; /* not 0: it is an import */
 } NamedTimer;
 
 /* In the part: followed by name, file, group, each ended by a zero byte. */
@@ -77,6 +79,7 @@ typedef struct Routine {
     uint32_t flags;
     uint32_t region;       /* enum Region, as of the NamedTimer */
     uint32_t backward;     /* enum Backward */
+    uint32_t import;       /* as of the NamedTimer */
     uint64_t generation;   /* of the part that has its record */
     RoutineRecord *record;
     uint64_t calls, ticks; /* for throttling */
@@ -84,13 +87,13 @@ typedef struct Routine {
     uint64_t node_count;
     uint64_t lookups;      /* since its key and its nodes' differ */
     struct Routine *next_retired; /* of the same name, file and line */
-    struct Routine *shown; /* with ROUTINE_PHASE: what is recorded stands there */
+    struct Routine *shown; /* with one of these flags: what is recorded stands there */
 } Routine;
 
 extern Table routines; /* by key, and by node_key where it is another */
 extern Table retired;  /* by name, file and line */
 extern uint64_t nodes_rekeyed; /* how much work it was, for tests */
-extern int phases_known;       /* some routine has ROUTINE_PHASE */
+extern int phases_known;       /* some routine has ROUTINE_PHASE or ROUTINE_IMPORT */
 extern int greenlet_loaded;    /* the module greenlet is being imported, or is there */
 
 static inline uint64_t key_hash(const void *key) { return table_hash((uint64_t)key); }

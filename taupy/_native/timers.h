@@ -6,6 +6,7 @@
 
 #define RECORD_FUNCTION_GROUP "PHASE|RECORD_FUNCTION"
 #define NVTX_GROUP "PHASE|NVTX"
+#define IMPORT_GROUP "IMPORT"
 
 /* The key by which it is entered and left; NULL, and a Python error, if there is no memory. */
 void *timer_key(const char *name, const char *group);

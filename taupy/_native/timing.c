@@ -11,7 +11,7 @@ uint64_t throttle_calls = 100000, throttle_ticks;
 /* The answer for a routine with flags: as `child_slow`. */
 static Node *child_unrecorded(Thread *thread, Routine *routine)
 {
-    if (routine->flags & ROUTINE_PHASE && phase_watch->entered(thread, routine))
+    if (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT) && phase_watch->entered(thread, routine))
         return NULL;
     return &nowhere;
 }
@@ -125,7 +125,8 @@ void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
 /* The return of a routine with flags. */
 static int leave_unrecorded(Thread *thread, Routine *routine, int returned)
 {
-    if (routine->flags & ROUTINE_PHASE && phase_watch->left(thread, routine, returned))
+    if (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT) &&
+        phase_watch->left(thread, routine, returned))
         return ENTERED;
     return UNRECORDED;
 }
@@ -134,6 +135,8 @@ int leave_slow(Thread *thread, void *key, uint64_t now,
                                                 int returned)
 {
     Routine *routine;
+    if (thread->cursor->flags & NODE_IMPORT && import_skips_return(thread, key))
+        return ENTERED;
     if (thread->cursor == &thread->hidden) {
         if ((routine = routine_find(key)) != NULL && routine->flags)
             return leave_unrecorded(thread, routine, returned);

@@ -5,6 +5,7 @@
 #ifndef TAUPY_TIMING_H
 #define TAUPY_TIMING_H
 
+#include "imports.h"
 #include "metrics.h"
 #include "routine.h"
 #include "thread.h"
@@ -89,6 +90,8 @@ static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,
     Node *parent = thread->cursor;
     Node *node = parent->last;
     if (unlikely(node->key != key)) {
+        if (unlikely(parent->flags & NODE_IMPORT) && import_skips(thread, key, globals))
+            return ENTERED;
         node = child_slow(thread, parent, key, callable, globals);
         if (unlikely(node == NULL))
             return ENTERED;

@@ -73,6 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="count library code called by library code for its caller",
     )
     what.add_argument(
+        "--imports",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="record what libraries do while they are imported (default: an import is one row)",
+    )
+    what.add_argument(
         "--throttle",
         action=argparse.BooleanOptionalAction,
         default=None,
@@ -663,6 +669,7 @@ def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[s
     chosen: dict[str, Any] = {
         "c_calls": args.c_calls or bool(project.get("c_calls")),
         "cpu_time": args.cpu_time or bool(project.get("cpu_time")),
+        "imports": bool(project.get("imports") if args.imports is None else args.imports),
         "depth": int(depth or 0),
         "include": _patterns("include", args.include, project),
         "exclude": _patterns("exclude", args.exclude, project),

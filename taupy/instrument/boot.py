@@ -142,6 +142,8 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
     options["root_pid"] = settings["root_pid"]
     options["ancestors"] = _ancestors(settings["root_pid"])
     options["quiet"] = int(settings["quiet"])
+    if not options.pop("imports", False):
+        options["library_folders"] = [f"{name}/" for name in settings["library_folders"]]
     if settings["engine"] == "native":
         from taupy._native import engine as native
 

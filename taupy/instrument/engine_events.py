@@ -48,6 +48,7 @@ class ThreadEvents:
         self.stack, self.children = thread.stack, thread.children
         self.calls, self.resumes, self.inclusive = thread.calls, thread.resumes, thread.inclusive
         self.of_code, self.start_of = state.routines.of_code, state.routines.start_of
+        self.imports, self.known_imports = thread.imports, state.routines.imports
         self.clock, self.due, self.ways_out = state.clock, state.due, state.ways_out
 
     def on_event(self, frame: "FrameType", event: str, arg: object) -> None:
@@ -77,6 +78,8 @@ class ThreadEvents:
 
     def enter(self, frame: "FrameType") -> None:
         """A Python routine starts or resumes."""
+        if self.imports and self._is_in_import(frame):
+            return
         code = frame.f_code
         routine = self.of_code.get(id(code))
         if routine is None:
@@ -111,6 +114,14 @@ class ThreadEvents:
         else:
             self.calls[child] += 1
 
+    def _is_in_import(self, frame: "FrameType") -> bool:
+        """Is it library code, inside an import?"""
+        return (
+            self.known_imports is not None
+            and self.stack[-1][1] in self.imports
+            and self.known_imports.skips(frame)
+        )
+
     def leave(self, frame: "FrameType") -> None:
         """A Python routine returns, yields, or is left by an exception."""
         now = self.clock()
@@ -140,6 +151,8 @@ class ThreadEvents:
             return
         stack = self.stack
         owner, row, _ = stack[-1]
+        if row in self.imports:
+            return
         caller = id(frame)
         if owner != caller and owner != -caller:
             if self.of_code.get(id(frame.f_code)) == OURS:

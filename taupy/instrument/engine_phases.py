@@ -31,6 +31,7 @@ from builtins import (  # noqa: UP029
 
 from taupy.instrument.engine_routines import (
     FIRST_PHASE_METHOD,
+    IMPORT,
     PHASE_ENTER,
     PHASE_EXIT,
     RETURNS,
@@ -95,7 +96,12 @@ class Phases:
                 self.end(thread, thing)
         row = thread.stack[-1][1]
         child = -1
-        if number >= 0 and not routines.records[number][5]:
+        routine = self._import_of(frame) if kind == IMPORT else None
+        if routine is not None:
+            child = thread.child(row, routine)
+            if child >= 0:
+                thread.imports.add(child)
+        elif number >= 0 and not routines.records[number][5]:
             child = thread.child(row, number)
         # Under a negative owner its return does not take the quick way.
         if child < 0:
@@ -103,6 +109,12 @@ class Phases:
         else:
             thread.stack.append((-id(frame), child, self.state.clock()))
             thread.calls[child] += 1
+
+    def _import_of(self, frame: "FrameType") -> "int | None":
+        imports = self.state.routines.imports
+        if imports is None or "IMPORT" in self.state.disabled:
+            return None
+        return imports.routine_of(frame)
 
     def returned(self, thread: "ThreadTree", frame: "FrameType") -> None:
         """It has returned, or an exception has left it; it is no more on the stack."""

@@ -27,18 +27,21 @@ from builtins import (  # noqa: UP029
     type,
 )
 
+from taupy.instrument.engine_imports import Imports
 from taupy.instrument.selection import Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import CodeType, FrameType
     from typing import Any
 
 NOT_RECORDED = -1  # excluded or throttled: its time is its caller's
 OURS = -2  # the in-code API and this engine: not even noticed
-FIRST_PHASE_METHOD = -16  # this and below: methods of record_function, see engine_phases.py
-PHASE_ENTER, PHASE_EXIT = 1, 2
+FIRST_PHASE_METHOD = -16  # this and below: what begins or ends a phase, see engine_phases.py
+PHASE_ENTER, PHASE_EXIT, IMPORT = 1, 2, 3
 _PHASE_FILE = "torch/autograd/profiler.py"
+_FIND_AND_LOAD = ("_find_and_load", "<frozen importlib._bootstrap>")
 _PHASE_METHODS = {
     "record_function.__enter__": PHASE_ENTER,
     "record_function.__exit__": PHASE_EXIT,
@@ -104,12 +107,15 @@ class Routines:
         of_code: id of a code object -> number of its routine, or NOT_RECORDED, or OURS.
         start_of: id of a code object of a generator or coroutine -> `start_offset`.
         records: number -> [name, file, line, kind, group, throttled].
-        phase_methods: FIRST_PHASE_METHOD - what `of_code` has -> (PHASE_ENTER or PHASE_EXIT,
-            number of the routine).
+        phase_methods: FIRST_PHASE_METHOD - what `of_code` has -> (PHASE_ENTER, PHASE_EXIT or
+            IMPORT, number of the routine).
+        imports: each is one row.
         on_new_code: called whenever a code object is met for the first time.
     """
 
-    def __init__(self, selection: "Selection | None") -> None:
+    def __init__(
+        self, selection: "Selection | None", library_folders: "Sequence[str]" = ()
+    ) -> None:
         self.of_code: dict[int, int] = {}
         self.start_of: dict[int, int] = {}
         self.records: list[list[Any]] = []
@@ -122,6 +128,7 @@ class Routines:
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._c_names: dict[tuple[int, str], str] = {}
         self.on_new_code: Any = lambda: None
+        self.imports = Imports(self, library_folders) if library_folders else None
 
     def add_code(self, code: "CodeType", frame: "FrameType") -> int:
         """The number of a code object that has not been met before."""
@@ -133,14 +140,22 @@ class Routines:
             number = NOT_RECORDED
         else:
             number = self._number(("python", name, file, line), "PYTHON", frame)
-        if name in _PHASE_METHODS and ("/" + file).endswith("/" + _PHASE_FILE):
-            self.phase_methods.append((_PHASE_METHODS[name], number))
+        if method := self._phase_method(name, file, number):
+            self.phase_methods.append((method, number))
             number = FIRST_PHASE_METHOD + 1 - len(self.phase_methods)
         if code.co_flags & RESUMABLE:
             self.start_of[id(code)] = start_offset(code)
         self._codes[id(code)] = _CodeReference(code, self._forget)
         self.of_code[id(code)] = number
         return number
+
+    def _phase_method(self, name: str, file: str, number: int) -> int:
+        """Which of the known ones this is; 0: none of them."""
+        if (name, file) == _FIND_AND_LOAD:
+            return IMPORT if self.imports is not None and number >= 0 else 0
+        if name in _PHASE_METHODS and ("/" + file).endswith("/" + _PHASE_FILE):
+            return _PHASE_METHODS[name]
+        return 0
 
     def _forget(self, reference: "_CodeReference") -> None:
         """A code object is no more."""

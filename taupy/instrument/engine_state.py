@@ -47,7 +47,10 @@ class EngineState:
         self.wants_cpu_time = bool(options.get("cpu_time"))
         self.helper = bool(options.get("helper"))
         include, exclude = options.get("include") or [], options.get("exclude") or []
-        self.routines = Routines(Selection(include, exclude) if include or exclude else None)
+        self.routines = Routines(
+            Selection(include, exclude) if include or exclude else None,
+            options.get("library_folders") or (),
+        )
         self.ways_out: set[object] = set()
         self.disabled: set[str] = set()
         self.metadata: dict[str, str] = {}

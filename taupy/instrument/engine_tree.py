@@ -58,6 +58,7 @@ class ThreadTree:
         self.cpu_ns = 0
         self.stack: list[Entry] = [(0, 0, self.begun_ns)]
         self.parked: dict[int, list[Entry]] = {}  # of greenlets: owner of the top -> stack
+        self.imports: set[int] = set()  # rows of imports
         self.is_first = False  # the program's first thread
         self.replaced = False  # the program has called sys.setprofile here
         self.in_api = 0  # calls of the in-code API under way: see save_now
@@ -267,6 +268,9 @@ class ThreadTree:
         self.stack[:] = [
             (owner, row_of[row], now if start >= 0 else start) for owner, row, start in self.stack
         ]
+        open_imports = [row_of[row] for row in self.imports if row in row_of]
+        self.imports.clear()
+        self.imports.update(open_imports)
         return row_of
 
     def shift(self, cost_ns: int) -> None:

@@ -1,0 +1,162 @@
+/* Imports that are open; see imports.h. */
+#include "imports.h"
+#include "carry.h"
+#include "names.h"
+#include "timers.h"
+#include "timing.h"
+
+#define FILES 1024 /* remembered, at slots by their address */
+
+char **library_folders;
+static void *import_code; /* of `_find_and_load` */
+
+enum Origin { OF_LIBRARY = 0, OF_PROGRAM = 1, OF_NO_FILE = 2 };
+
+/* Names of files, held so that no address is used again. Under the GIL. */
+static struct {
+    PyObject *file;
+    enum Origin origin;
+} files[FILES];
+
+void imports_start(void)
+{
+    memset(files, 0, sizeof files); /* the folders may be others than before */
+    Routine *routine = import_code != NULL ? routine_find(import_code) : NULL;
+    if (routine != NULL)
+        routine->flags |= import_flags(routine);
+}
+
+uint32_t import_flags(const Routine *routine)
+{
+    if (strcmp(routine->name, "_find_and_load") != 0 ||
+        strcmp(routine->file, "<frozen importlib._bootstrap>") != 0)
+        return 0;
+    import_code = routine->key;
+    return library_folders != NULL && !(routine->flags & ROUTINE_EXCLUDED) ? ROUTINE_IMPORT : 0;
+}
+
+static enum Origin origin_of(const char *file)
+{
+    if (file[0] == '<')
+        return strncmp(file, "<frozen ", 8) == 0 ? OF_LIBRARY : OF_NO_FILE;
+    greenlet_loaded |= strstr(file, "/greenlet/__init__.py") != NULL;
+    for (char **folder = library_folders; folder != NULL && *folder != NULL; folder++)
+        if (strncmp(file, *folder, strlen(*folder)) == 0)
+            return OF_LIBRARY;
+    return OF_PROGRAM;
+}
+
+static enum Origin origin_looked_up(PyObject *file, size_t slot)
+{
+    PyObject *type, *value, *trace, *before = files[slot].file;
+    PyErr_Fetch(&type, &value, &trace);
+    char *text = text_of(file);
+    files[slot].origin = text != NULL ? origin_of(text) : OF_LIBRARY;
+    files[slot].file = Py_NewRef(file);
+    free(text);
+    Py_XDECREF(before);
+    PyErr_Restore(type, value, trace);
+    return files[slot].origin;
+}
+
+static int is_of_main(PyObject *globals)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed, as all here */
+    PyObject *module = modules != NULL ? PyDict_GetItemString(modules, "__main__") : NULL;
+    if (globals == NULL)
+        globals = PyEval_GetGlobals();
+    int found = module != NULL && PyModule_Check(module) && PyModule_GetDict(module) == globals;
+    PyErr_Restore(type, value, trace);
+    return found;
+}
+
+int import_skips(Thread *thread, void *key, PyObject *globals)
+{
+    if (KEY_KIND(key) != 0)
+        return KEY_KIND(key) == KEY_C;
+    if (key == import_code) {
+#if PY_VERSION_HEX >= 0x030C0000
+        thread->cursor->resumes++; /* of an import: as many are open inside it */
+#endif
+        return 1;
+    }
+    PyObject *file = ((PyCodeObject *)key)->co_filename;
+    size_t slot = table_hash((uint64_t)file) >> 54;
+    enum Origin origin =
+        likely(files[slot].file == file) ? files[slot].origin : origin_looked_up(file, slot);
+    return origin == OF_LIBRARY || (origin == OF_NO_FILE && !is_of_main(globals));
+}
+
+int import_skips_return(Thread *thread, const void *key)
+{
+    if (key != import_code)
+        return KEY_KIND(key) != KEY_TIMER;
+    if (thread->cursor->resumes == 0)
+        return 0;
+    thread->cursor->resumes--;
+    return 1;
+}
+
+/* The key of an import's row; NULL: the module is there already, or has no name. */
+static void *import_key(PyObject *name)
+{
+    static unsigned names;
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
+    if (name == NULL || !PyUnicode_CheckExact(name) || modules == NULL ||
+        !PyDict_CheckExact(modules) || PyDict_Contains(modules, name) != 0)
+        return NULL;
+    PyObject *title = PyUnicode_FromFormat("import %U", name);
+    char *text = title != NULL ? text_of(title) : NULL;
+    void *key =
+        text != NULL ? timer_key_among(&names, text, "import (other modules)", IMPORT_GROUP) : NULL;
+    free(text);
+    Py_XDECREF(title);
+    return key;
+}
+
+void import_entered(Thread *thread, Routine *routine, PyObject *name)
+{
+    if (thread->cursor == &thread->hidden) {
+        hide(thread);
+        return;
+    }
+    int saved = errno;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    void *key = group_disabled("IMPORT") ? NULL : import_key(name);
+    if (key == NULL && routine->shown == NULL)
+        routine->shown = routine_like(routine);
+    if (key == NULL && routine->shown != NULL)
+        key = routine->shown->key;
+    if (key != NULL)
+        enter(key, 0, Py_None, NULL, 1);
+    else
+        hide(thread);
+    PyErr_Restore(type, value, trace);
+    errno = saved;
+}
+
+void import_left(Thread *thread, Routine *routine, uint64_t now)
+{
+    if (thread->cursor == &thread->hidden) {
+        unhide(thread);
+        return;
+    }
+    const void *shown = routine->shown != NULL ? routine->shown->key : NULL;
+    Node *inner = thread->cursor, *node = inner;
+    while (node->parent != NULL && !(node->flags & NODE_IMPORT) && node->key != shown)
+        node = node->parent;
+    if (node->parent == NULL) {
+        part->unmatched++;
+        return;
+    }
+    node->resumes = node->flags & NODE_IMPORT ? 0 : node->resumes;
+    if (node == inner) {
+        leave(node->key, 1);
+        return;
+    }
+    close_down_to(thread, node, now);
+    ranges_go_on(thread, inner, node, now);
+}
