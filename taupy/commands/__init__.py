@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # `taupy run` is on its way to the program: it imports what i
 COMMANDS = {
     "run": "run a program and store its profile as a trial",
     "pprof": "show where a trial spent its time",
+    "phases": "show the phases of a training: data, forward, backward, optimizer",
     "kernel": "show one GPU kernel with its launch sites",
     "top": "show the runs that are under way: their processes and hottest routines",
     "trials": "list, show, rename, tag and delete trials",

@@ -28,6 +28,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.network.phases import group_of
 from taupy.record import endings
 from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
 from taupy.record.rows import (
@@ -117,6 +118,8 @@ class Timers:
         groups = tuple(part for part in routine.group.split("|") if part) or ("PYTHON",)
         if routine.throttled:
             groups = (*groups, "THROTTLED")
+        if phase := group_of(routine.name, routine.file, groups):
+            groups = (*groups, phase)
         if not routine.file:
             return self._add(Timer(routine.name, groups=groups), routine.kind == "c")
         return self._add(

@@ -1,0 +1,43 @@
+"""Show where the time of a training goes: data, forward, backward, optimizer, ...
+
+    taupy phases                      the trial stored last
+    taupy phases 12
+
+Times add up to the time of the thread; `(no phase)` is what belongs to no known phase.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from taupy.commands import options
+from taupy.errors import UsageError
+from taupy.model.question import Question
+from taupy.pprof import phases, terminal
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
+    )
+    options.add_database_argument(parser)
+    options.add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with ProfileDB.open(options.database_path(args)) as db:
+        trial = selector.one(db, args.trial)
+        table = values(
+            db, Question((trial.id,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
+        )
+    views = phases.views(table)
+    if not views:
+        raise UsageError(
+            f"trial {trial.id} has no known phases: it imported nothing and trained nothing with "
+            "PyTorch, or an older taupy has recorded it; see docs/phases.md"
+        )
+    terminal.show_all(views, args.form)
+    return 0

@@ -1,0 +1,1 @@
+"""What a layer of a network is, for each framework: data, one file per framework."""

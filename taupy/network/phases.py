@@ -1,0 +1,61 @@
+"""Kinds of phases of a training: which timers are one, by the tables of the frameworks.
+
+A kind is stored with the timer, as the group `PHASE_KIND` (`PHASE_BACKWARD`). Frameworks are
+told from a timer's name and file alone, so a timer of another program is none of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from taupy.network import phases_torch
+
+KINDS = (
+    *("data", "forward", "loss", "backward", "recompute", "optimizer", "scaling"),
+    *("communication", "checkpoint", "validation", "compile", "import"),
+)
+GROUP = "PHASE_"
+STEP = "Optimizer.step#"
+"""What the names of timers begin with that are called once a step."""
+
+_FRAMEWORKS = (phases_torch,)
+_ROUTINES = {
+    tuple(place.split(":")): kind
+    for framework in _FRAMEWORKS
+    for kind, places in framework.ROUTINES.items()
+    for place in places
+}
+_NAMES = frozenset(name for _, name in _ROUTINES)
+
+
+def group_of(name: str, file: str | None, groups: Collection[str]) -> str | None:
+    """The group that says which kind of phase a timer is; None: it is no known one.
+
+    Args:
+        name: of the timer, without file and line.
+    """
+    kind = _kind(name, file, groups)
+    return None if kind is None else GROUP + kind.upper()
+
+
+def _kind(name: str, file: str | None, groups: Collection[str]) -> str | None:
+    if "RECORD_FUNCTION" in groups:
+        ranges = (framework.RANGES for framework in _FRAMEWORKS)
+        found = (
+            kind for known in ranges for begin, kind in known.items() if name.startswith(begin)
+        )
+        return next(found, None)
+    if not file or name not in _NAMES:
+        return None
+    parts = file.split("/")
+    ends = ("/".join(parts[at:]) for at in range(len(parts)))
+    return next((_ROUTINES[end, name] for end in ends if (end, name) in _ROUTINES), None)
+
+
+def kind_of(groups: str) -> str | None:
+    """The kind that a timer's stored groups, joined by `|`, tell."""
+    for group in groups.split("|"):
+        if group.startswith(GROUP):
+            return group.removeprefix(GROUP).lower()
+    named = groups.split("|")
+    return "import" if "IMPORT" in named else "forward" if "LAYER" in named else None

@@ -1,0 +1,111 @@
+"""Phases of a training: where a thread's time goes, by kind.
+
+A moment belongs to the nearest phase above it, so the times of all kinds and of `(no phase)` add
+up to the thread's time. The forward pass inside a backward pass is a recomputation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from taupy.model import callpaths
+from taupy.model.forest import preorder
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.table import Table
+from taupy.network.phases import KINDS, STEP, kind_of
+from taupy.pprof.view import Column, View
+
+NO_PHASE = "(no phase)"
+DIMENSIONS = ("thread", "callpath", "parent", "timer")
+"""What the table is grouped by."""
+
+_COLUMNS = (
+    Column("node", "int", audience="machines"),
+    Column("thread", "int", audience="machines"),
+    Column("share_percent", "percent", "%Time", width=5),
+    Column("time_ns", "time_ns", "Time", width=9),
+    Column("calls", "int", "Calls"),
+    Column("per_step_ns", "time_ns", "Per step", width=9),
+    Column("phase", heading="Phase"),
+)
+
+
+@dataclass(slots=True)
+class Sum:
+    """Time [ns] and entries of one kind. None: nothing is entered outside phases."""
+
+    time: float = 0
+    calls: int | None = 0
+
+
+def views(table: Table) -> list[View]:
+    """One table for each host thread with a phase of training, the longest training first.
+
+    Args:
+        table: calls and exclusive time of call paths by `DIMENSIONS`.
+    """
+    threads: Sequence[ThreadRow] = table.labels["thread"]
+    rows: dict[int, list[int]] = {}
+    for row, code in enumerate(table.codes["thread"]):
+        rows.setdefault(code, []).append(row)
+    found = [
+        (_trained(sums), _view(threads[code], sums, steps))
+        for code, mine in rows.items()
+        for sums, steps in [by_kind(table.taken(mine))]
+        if threads[code].kind == "host" and len(sums) > 1
+    ]
+    found.sort(key=lambda pair: -pair[0])
+    return [view for _, view in found]
+
+
+def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
+    """The sums of each kind, and the number of steps, of one thread."""
+    parent = callpaths.parents(table)
+    timers: Sequence[TimerRow] = table.labels["timer"]
+    kinds = [kind_of(timer.groups) for timer in timers]
+    calls, time = table.column("calls"), table.column("exclusive", "time")
+    inside: list[frozenset[str]] = [frozenset()] * table.size
+    phase = [NO_PHASE] * table.size
+    sums = {NO_PHASE: Sum(calls=None)}
+    steps = 0
+    for row in preorder(parent):
+        above = parent[row]
+        code = table.codes["timer"][row]
+        entered = int(calls[row] or 0)
+        steps += entered if timers[code].short_name.startswith(STEP) else 0
+        if above >= 0:
+            phase[row], inside[row] = phase[above], inside[above]
+        kind = kinds[code]
+        if kind == "forward" and "backward" in inside[row]:
+            kind = "recompute"
+        if kind is not None:
+            begins = kind != phase[row]
+            phase[row], inside[row] = kind, inside[row] | {kind}
+            mine = sums.setdefault(kind, Sum())
+            mine.calls = (mine.calls or 0) + (entered if begins else 0)
+        sums[phase[row]].time += time[row] or 0
+    return sums, steps
+
+
+def _trained(sums: dict[str, Sum]) -> float:
+    """Time in phases other than imports [ns]."""
+    return sum(one.time for kind, one in sums.items() if kind not in (NO_PHASE, "import"))
+
+
+def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int) -> View:
+    whole = sum(one.time for one in sums.values())
+    rows = [
+        (
+            *(thread.node, thread.thread),
+            100 * one.time / whole if whole else None,
+            *(one.time, one.calls),
+            one.time / steps if steps else None,
+            kind,
+        )
+        for kind in (*KINDS, NO_PHASE)
+        if (one := sums.get(kind)) is not None
+    ]
+    place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
+    count = f"{steps} steps" if steps else "no steps: no optimizer of PyTorch was called"
+    return View(f"THREAD {place} ({count})", _COLUMNS, rows)

@@ -1,0 +1,125 @@
+"""Which timers are phases of a training, and whose time it is."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from taupy.model.profile import Timer
+from taupy.model.question import Question
+from taupy.network import phases as known
+from taupy.network import phases_torch
+from taupy.pprof import phases
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, host, profile_of
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "groups", "group"),
+    [
+        ("Tensor.backward", "torch/_tensor.py", (), "PHASE_BACKWARD"),
+        ("Tensor.backward", "/lib/site-packages/torch/_tensor.py", (), "PHASE_BACKWARD"),
+        ("Tensor.backward", "mytorch/_tensor.py", (), None),
+        ("backward", "train.py", (), None),
+        ("Optimizer.step#AdamW.step", "", ("PHASE", "RECORD_FUNCTION"), "PHASE_OPTIMIZER"),
+        ("Optimizer.step#AdamW.step", "", ("PHASE",), None),
+        ("enumerate(DataLoader)#_Iter.__next__", "", ("RECORD_FUNCTION",), "PHASE_DATA"),
+        ("mine", "", ("PHASE", "RECORD_FUNCTION"), None),
+    ],
+)
+def test_a_timer_is_known_by_its_name_and_the_end_of_its_file(name, file, groups, group):
+    assert known.group_of(name, file, groups) == group
+
+
+@pytest.mark.parametrize(
+    ("groups", "kind"),
+    [
+        ("PHASE_BACKWARD|PYTHON", "backward"),
+        ("IMPORT", "import"),
+        ("LAYER", "forward"),
+        ("PHASE", None),
+        ("", None),
+    ],
+)
+def test_the_kind_stands_in_the_groups(groups, kind):
+    assert known.kind_of(groups) == kind
+
+
+def _row(name, calls, own_ms, *below, group="PYTHON"):
+    return call(Timer(name, groups=(group,)), calls, own_ms * MS, below)
+
+
+def _training(tmp_path):
+    """Two steps in 300 ms, with an import and a recomputation."""
+    layer = _row("layer", 4, 35, group="PHASE_FORWARD")
+    loss = _row("loss", 2, 10, group="PHASE_LOSS")
+    again = _row("layer", 2, 20, group="PHASE_FORWARD")
+    root = _row(
+        ".taupy application",
+        1,
+        90,
+        _row("setup", 1, 10, _row("import torch", 1, 40, group="IMPORT")),
+        _row("model", 2, 15, layer, loss, group="PHASE_FORWARD"),
+        _row("backward", 2, 40, _row("node", 2, 10, again), group="PHASE_BACKWARD"),
+        _row("Optimizer.step#SGD.step", 2, 30, group="PHASE_OPTIMIZER"),
+    )
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        trial = add_profile(db, profile_of(host(root)))
+        question = Question((trial,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
+        return phases.views(values(db, question))
+
+
+def test_each_moment_belongs_to_the_nearest_phase(tmp_path):
+    (view,) = _training(tmp_path)
+    assert "(2 steps)" in view.title
+    kind = [column.name for column in view.columns].index("phase")
+    rows = {row[kind]: row[2:kind] for row in view.rows}
+    assert rows == {  # share, time, calls, per step
+        "forward": (pytest.approx(100 / 6), 50 * MS, 2, 25 * MS),
+        "loss": (pytest.approx(100 / 30), 10 * MS, 2, 5 * MS),
+        "backward": (pytest.approx(100 / 6), 50 * MS, 2, 25 * MS),
+        "recompute": (pytest.approx(100 / 15), 20 * MS, 2, 10 * MS),
+        "optimizer": (pytest.approx(10), 30 * MS, 2, 15 * MS),
+        "import": (pytest.approx(40 / 3), 40 * MS, 1, 20 * MS),
+        "(no phase)": (pytest.approx(100 / 3), 100 * MS, None, 50 * MS),
+    }
+
+
+def test_a_thread_without_phases_has_no_table(tmp_path):
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        trial = add_profile(db, profile_of(host(call(".taupy application", 10))))
+        question = Question((trial,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
+        assert phases.views(values(db, question)) == []
+
+
+def test_all_kinds_are_known():
+    kinds = {*phases_torch.ROUTINES, *phases_torch.RANGES.values()}
+    assert kinds <= {*known.KINDS}
+
+
+def _names(code):
+    yield code.co_qualname
+    for constant in code.co_consts:
+        if hasattr(constant, "co_qualname"):
+            yield from _names(constant)
+
+
+def test_pytorch_has_the_routines_of_the_table():
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None:
+        pytest.skip("PyTorch is not installed: pip install torch==2.13.0")
+    folder = Path(found.origin).parent.parent
+    missing = []
+    for places in phases_torch.ROUTINES.values():
+        for place in places:
+            file, name = place.split(":")
+            code = compile((folder / file).read_text(), file, "exec")
+            if name not in set(_names(code)):
+                missing.append(place)
+    assert not missing
