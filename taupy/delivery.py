@@ -22,7 +22,7 @@ from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
 from taupy.record import part_files
 from taupy.record.beginning import never_began
-from taupy.record.children import take_notes, unmeasured
+from taupy.record.children import others, take_notes, unmeasured
 from taupy.record.collected import Collected, clock_now, collect, goes_on
 from taupy.record.endings import add_endings, watch_facts
 from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
@@ -50,7 +50,16 @@ _KEPT_SUFFIXES = (
     ".problem",
 )  # fmt: skip
 FACTS = "facts"
-_KEPT_NAMES = ("run", "nodes", "nvml", "sampling", "sampled", heartbeat.NAME, FACTS)
+_KEPT_NAMES = (
+    "run",
+    "nodes",
+    "nvml",
+    "sampling",
+    "sampled",
+    heartbeat.NAME,
+    heartbeat.FOUND,
+    FACTS,
+)
 _OF_THE_STORER = ("storer_argv", "storer_env", "spill_prefix")
 
 
@@ -249,7 +258,8 @@ def _lost(run: _Run) -> dict[str, str]:
     if run.facts is not None:  # what a run of another machine says of files there is not looked up
         return {name: text for name, text in run.facts.items() if name.startswith(HEALTH)}
     health = unmeasured(notes, run.collected.pids, lambda pid: goes_on(pid, run.settings))
-    return {f"{HEALTH}{name}": text for name, text in health.items()}
+    lost = {f"{HEALTH}{name}": text for name, text in health.items()}
+    return {**lost, **others(run.folder, notes, run.collected.pids)}
 
 
 def _add_gpus(

@@ -96,7 +96,7 @@ def _views(run: LiveRun, limit: int) -> Iterator[View]:
     now = so_far(str(run.path), run.settings)
     title = f"{run.name} (process {run.settings.root_pid}, {run.settings.database})"
     if now is None:
-        yield View(title, _PROCESSES, (), ("nothing was measured yet",))
+        yield View(title, _PROCESSES, (), ("it has measured nothing yet, or is being stored",))
         return
     processes = list(_processes(run, now))
     notes = [f"not shown: {len(processes) - _PROCESSES_AT_MOST} threads"]

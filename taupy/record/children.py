@@ -18,12 +18,17 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from taupy.model.processes import process_start
 from taupy.record.part_data import EXEC, RUNNING, Part
-from taupy.units import several
+from taupy.state import heartbeat
+from taupy.state.folder import Folder
+from taupy.state.heartbeat import End
+from taupy.state.values import Damaged
+from taupy.units import duration, several
 
 PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"
 _PYTHON = re.compile(r"(python|pypy)w?[\d.]*t?d?(-dbg)?")
@@ -36,6 +41,7 @@ _LAUNCHERS = re.compile(
 _NO_PROGRAM = frozenset({"-V", "-VV", "--version", "-h", "-?", "--help", "--help-all"})
 _KEYWORDS = frozenset({"!", "{", "(", "do", "else", "elif", "if", "then", "until", "while"})
 _NAMED_AT_MOST, _COMMAND_LENGTH = 8, 100
+_LISTED_AT_MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +149,7 @@ def unmeasured(
         reached: ids of processes that are not lost although no part of theirs was read.
         is_running: does the process of this id go on?
     """
-    lost = [
-        child
-        for child in notes.children
-        if child.pid not in reached
-        and not any(_brought(child, arrival, notes.known) for arrival in notes.arrivals)
-    ]
+    lost = _lost(notes, reached)
     health = {}
     if unknown := [child for child in lost if child.is_unknown]:
         health["exec_unmeasured"] = (
@@ -169,6 +170,69 @@ def unmeasured(
             f"{count} like Python and left no profile: {'; '.join(named)}{more}"
         )
     return health
+
+
+def _lost(notes: Notes, reached: Collection[int]) -> list[Child]:
+    """Children of which nothing was measured."""
+    return [
+        child
+        for child in notes.children
+        if child.pid not in reached
+        and not any(_brought(child, arrival, notes.known) for arrival in notes.arrivals)
+    ]
+
+
+def others(folder: Folder, notes: Notes, reached: Collection[int]) -> dict[str, str]:
+    """All processes below the program that were not measured, as metadata of the trial: those that
+    the engine saw start, and those that the watch has found.
+
+    Args:
+        reached: as for `unmeasured`.
+    """
+    try:
+        kept, found = heartbeat.read(folder), heartbeat.read_found(folder)
+    except (Damaged, OSError):
+        kept, found = None, []
+    ends = {end.pid: end for end in kept[1]} if kept else {}
+    until_ns = kept[0].beat_ns if kept else 0
+    rows: dict[int, str] = {}
+    accounted = {child.pid for child in notes.children} | notes.known | {*reached}
+    for one in found:
+        if one.pid not in accounted:
+            words = one.command.decode("utf-8", "backslashreplace").split("\0")
+            rows[one.pid] = _row(_shown(words), one.pid, one.found_ns, 0, ends, until_ns)
+    for child in _lost(notes, reached):
+        if not child.is_unknown:
+            rows[child.pid or -len(rows) - 1] = _row(
+                child.command, child.pid, child.began_ns, child.ended_ns, ends, until_ns
+            )
+    if not rows:
+        return {}
+    text = "; ".join(list(rows.values())[:_LISTED_AT_MOST])
+    more = f"; and {len(rows) - _LISTED_AT_MOST} more" if len(rows) > _LISTED_AT_MOST else ""
+    count = "1 process" if len(rows) == 1 else f"{len(rows)} processes"
+    return {"taupy.children": f"{count} not measured: {text}{more}"}
+
+
+def _row(
+    command: str, pid: int, began_ns: int, ended_ns: int, ends: Mapping[int, End], until_ns: int
+) -> str:
+    """A process that was not measured, with how long it ran."""
+    end = ends.get(pid)
+    if end is not None and end.ended_ns >= began_ns:
+        ran = duration(end.ended_ns - began_ns)
+    elif ended_ns:
+        ran = duration(ended_ns - began_ns)
+    elif until_ns > began_ns and process_start(pid):
+        ran = f"still running after {duration(until_ns - began_ns)}"
+    else:
+        ran = "for an unknown time"
+    return f"{command} ({f'process {pid}, ' if pid else ''}{ran})"
+
+
+def _shown(words: Sequence[str]) -> str:
+    text = " ".join(shlex.join(word for word in words if word).split()) or "unknown"
+    return text if len(text) <= _COMMAND_LENGTH else text[: _COMMAND_LENGTH - 3] + "..."
 
 
 def _brought(child: Child, arrival: Arrival, known: frozenset[int]) -> bool:

@@ -63,13 +63,16 @@ class Readable(Protocol):
     def read_bytes(self, *, first: int = -1) -> bytes: ...
 
 
-def read_part(file: Readable, clock_now: tuple[int, int] | None = None) -> Part | None:
+def read_part(
+    file: Readable, clock_now: tuple[int, int] | None = None, *, is_changing: bool = False
+) -> Part | None:
     """Decode a part; None if nothing was recorded in it.
 
     Args:
         file: the part.
         clock_now: ticks and CLOCK_MONOTONIC of now, if the part was made since this
             host was booted: it tells a tick's length for a process that was killed.
+        is_changing: the process may be writing it, so that its end may be missing.
 
     Raises:
         FormatError: the file is no part, or damaged.
@@ -82,7 +85,7 @@ def read_part(file: Readable, clock_now: tuple[int, int] | None = None) -> Part 
             part = plain_part.read(name, data)
         else:
             found = container.read(name, data, LAYOUT)
-            part = None if found is None else _NativePart(found).decode(clock_now)
+            part = None if found is None else _NativePart(found, is_changing).decode(clock_now)
         if part is not None:
             _check(part)
     return part
@@ -256,8 +259,9 @@ class _Rows:
 class _NativePart:
     """Decoding of one mapped file."""
 
-    def __init__(self, found: Container) -> None:
+    def __init__(self, found: Container, is_changing: bool = False) -> None:
         self.found = found
+        self.is_changing = is_changing
         self.name = found.name
         self.data = found.data
         self.header = found.header
@@ -389,6 +393,15 @@ class _NativePart:
             raise FormatError(f"{self.name}: a call path stands before its parent")
         return parent
 
+    def row_at(self, rows: _Rows, address: int) -> int | None:
+        """The row of a call path; None if it is newer than what was read of a file that changes."""
+        try:
+            return int(rows.at(np.array([address], "u8"))[0])
+        except FormatError:
+            if not self.is_changing:
+                raise
+            return None
+
     def times(self, own: Any, rows: _Rows, parent: Array) -> tuple[Array, list[tuple[int, int]]]:
         """Inclusive times in nanoseconds, frames still open counted up to the end; and these."""
         end = int(own["ended_ticks"]) or self.end_ticks
@@ -396,7 +409,7 @@ class _NativePart:
         cursor = int(own["cursor"])
         if cursor == rows.root + HIDDEN_BYTES:
             cursor = int(own["hidden"]["parent"])
-        at = int(rows.at(np.array([cursor], "u8"))[0]) if cursor else 0
+        at = (self.row_at(rows, cursor) or 0) if cursor else 0
         open_rows = []
         while at > 0:
             entered = int(rows.nodes["t0"][at - 1])
@@ -422,7 +435,7 @@ class _NativePart:
             event, _, node, count, low, high, total, squares = record
             name, unit = blocks.events.get(event, (f"event {event}", ""))
             if count:
-                row = int(rows.at(np.array([node], "u8"))[0]) if node else None
+                row = self.row_at(rows, node) if node else None
                 sampled.append(Sampled(name, unit, row, count, low, high, total, squares))
         return sampled
 

@@ -89,7 +89,7 @@ def _read(file: PartFile, settings: RunSettings) -> Part | None:
         if not file.bytes() or peek_process(file)[3]:
             return None
         try:
-            part = read_part(file, clock_now(settings))
+            part = read_part(file, clock_now(settings), is_changing=True)
             break
         except FormatError:
             if number == _TRIES - 1:

@@ -1,7 +1,8 @@
 """What the watch keeps in a run folder: its heartbeat, and when and how processes ended.
 
 The file `watch` has a header, which is written anew at each round, and behind it a record for each
-process that has ended. Times are ns of CLOCK_MONOTONIC, like those of parts. Whoever writes it is
+process that has ended. The file `watch.found` has a record for each process that was found below
+the program. Times are ns of CLOCK_MONOTONIC, like those of parts. Whoever writes it is
 a small process that is to stay small: only `struct` is imported.
 """
 
@@ -12,10 +13,14 @@ from taupy.state.limits import RECORD_BYTES
 from taupy.state.values import Damaged
 
 NAME = "watch"
+FOUND = "watch.found"
 _MAGIC, _VERSION = b"TAUPYWCH", 1
 _HEADER = Struct("<8sII6q")
 _END = Struct("<qQqqq24x")
-HEADER_BYTES, END_BYTES = 64, _END.size
+_FOUND = Struct("<qqQqH222s")
+COMMAND_BYTES = 222
+HEADER_BYTES, END_BYTES, FOUND_BYTES = 64, _END.size, _FOUND.size
+FOUND_AT_MOST = RECORD_BYTES // FOUND_BYTES
 ENDS_AT_MOST = (RECORD_BYTES - HEADER_BYTES) // END_BYTES
 _NO_STATUS = -1
 _LARGEST = 1 << 62
@@ -76,6 +81,49 @@ class End:
     def packed(self) -> bytes:
         status = _NO_STATUS if self.status is None else self.status
         return _END.pack(self.pid, self.start, self.ended_ns, self.late_ns, status)
+
+
+class Found:
+    """A process below the program.
+
+    Attributes:
+        found_ns: when it was seen first.
+        command: its words, each ended by a zero, as far as they fit.
+    """
+
+    __slots__ = ("command", "found_ns", "parent", "pid", "start")
+
+    def __init__(self, pid: int, parent: int, start: int, found_ns: int, command: bytes) -> None:
+        self.pid = pid
+        self.parent = parent
+        self.start = start
+        self.found_ns = found_ns
+        self.command = command
+
+    def packed(self) -> bytes:
+        command = self.command[:COMMAND_BYTES]
+        return _FOUND.pack(self.pid, self.parent, self.start, self.found_ns, len(command), command)
+
+
+def read_found(folder: Folder) -> list[Found]:
+    """The processes that a watch has found; none if there was no watch.
+
+    Raises:
+        Damaged: the file is damaged.
+        OSError: it is not trusted, or cannot be read.
+    """
+    try:
+        data = (folder / FOUND).read_record()
+    except FileNotFoundError:
+        return []
+    found = []
+    for pid, parent, start, found_ns, size, command in _FOUND.iter_unpack(
+        data[: len(data) // FOUND_BYTES * FOUND_BYTES]
+    ):
+        if pid <= 0 or not 0 <= found_ns < _LARGEST or size > COMMAND_BYTES:
+            raise Damaged(f"{FOUND} is damaged: a process that cannot be")
+        found.append(Found(pid, parent, start, found_ns, command[:size]))
+    return found
 
 
 def read(folder: Folder) -> tuple[Beat, list[End]] | None:

@@ -6,8 +6,8 @@ It holds a pidfd of every process that has a part in the run folder, and writes 
 the file `watch` there (`state/heartbeat.py`). It is nobody's child, has no descriptor of the
 program, sends no signal, and ends when no measured process is left, or the run folder is not.
 
-It takes at most 1 % of a core: a round that cost more is followed by a longer pause. So nothing
-is imported that is not needed.
+It takes at most 1 % of a core over some seconds: after rounds that cost more it pauses longer. So
+nothing is imported that is not needed.
 """
 
 import posix
@@ -20,9 +20,11 @@ from taupy.state import heartbeat
 from taupy.state.folder import Folder, open_run
 from taupy.state.heartbeat import Beat, End
 from taupy.watch import ANSWER, ending
+from taupy.watch.descendants import Descendants
 
 INTERVAL_NS = 100_000_000
 SHARE = 100  # of its time it works one part in so many
+CREDIT_NS = 50_000_000  # of CPU time that may be spent at once: five seconds' worth
 _PART_SUFFIXES = (".part", ".pypart")
 _COARSE_NS = 50_000_000  # of time stamps of folders
 
@@ -49,15 +51,22 @@ class Watch:
 
     Args:
         launched_ns: before the program began.
+        root: the program's process id.
     """
 
-    def __init__(self, folder: Folder, launched_ns: int) -> None:
+    def __init__(self, folder: Folder, launched_ns: int, root: int) -> None:
         self.folder = folder
         self.file = posix.open(
             heartbeat.NAME, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
         )
+        self.found_file = posix.open(
+            heartbeat.FOUND, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
+        )
+        self.found = 0
+        self.descendants = Descendants(root, folder.path)
         self.epoll = select.epoll()
         self.living: dict[int, Watched] = {}  # by process id
+        self.measured = {root}
         self.by_pidfd: dict[int, Watched] = {}
         self.without_pidfd: list[Watched] = []
         self.parts: set[str] = set()  # names that were seen
@@ -67,17 +76,19 @@ class Watch:
         self.unpolled: set[int] = set()  # pidfds of which nothing has been heard yet
         self.beat = Beat(time.monotonic_ns(), posix.getpid())
         self.cpu_ns = time.process_time_ns()  # when the round began
+        self.credit_ns = CREDIT_NS
         posix.pwrite(self.file, self.beat.packed(), 0)
 
     def run(self) -> None:
         """Go on until no process is left."""
-        while self.living and self.find():
+        while self.measured and self.find():
+            self.account()
             self.look()
             self.take_ends(0)
             self.unpolled.clear()
             self.write_beat()
             self.wait()
-        self.beat.is_over = not self.living
+        self.beat.is_over = not self.measured
         self.write_beat()
 
     def find(self) -> bool:
@@ -94,6 +105,8 @@ class Watch:
                 pid = name.split("-")[0].split(".")[0]
                 if pid.isdigit():
                     self.add(int(pid))
+                    if int(pid) in self.living:
+                        self.measured.add(int(pid))
         return True
 
     def add(self, pid: int) -> None:
@@ -120,6 +133,16 @@ class Watch:
             self.epoll.register(pidfd, select.EPOLLIN)
         else:
             self.without_pidfd.append(watched)
+
+    def account(self) -> None:
+        """Note processes below the program, and watch them for their ends."""
+        for found in self.descendants.look(time.monotonic_ns()):
+            if self.found < heartbeat.FOUND_AT_MOST:
+                at = self.found * heartbeat.FOUND_BYTES
+                posix.pwrite(self.found_file, found.packed(), at)
+                self.found += 1
+        for found in self.descendants.pending:
+            self.add(found.pid)
 
     def look(self) -> None:
         """Look at the processes without a pidfd."""
@@ -149,11 +172,15 @@ class Watch:
                 self.take_ends(0, alive_ns=began)
             else:
                 self.take_ends(left / 1e9)
-        self.cpu_ns = time.process_time_ns()
+        now = time.process_time_ns()
+        earned = (time.monotonic_ns() - began) // SHARE - (now - self.cpu_ns)
+        self.credit_ns = min(CREDIT_NS, self.credit_ns + earned)
+        self.cpu_ns = now
 
     def pause_ns(self) -> int:
         """How long this round is to be, after what it has cost."""
-        return max(INTERVAL_NS, (time.process_time_ns() - self.cpu_ns) * SHARE)
+        spent = time.process_time_ns() - self.cpu_ns
+        return max(INTERVAL_NS, (spent - self.credit_ns) * SHARE)
 
     def take_ends(self, seconds: float, alive_ns: int = 0) -> None:
         """Wait for ends of processes, and note them.
@@ -171,8 +198,10 @@ class Watch:
 
     def note(self, watched: Watched, now: int) -> None:
         """Write down that a process has ended."""
-        if self.living.get(watched.pid) is watched:
-            del self.living[watched.pid]
+        if self.living.get(watched.pid, watched) is watched:
+            self.living.pop(watched.pid, None)
+            self.measured.discard(watched.pid)
+            self.descendants.tree.discard(watched.pid)
         status = ending.status(watched.pid, watched.start, watched.pidfd)
         if self.ended < heartbeat.ENDS_AT_MOST:
             end = End(watched.pid, watched.start, now, now - watched.seen_ns, status)
@@ -195,7 +224,7 @@ def main(arguments: list[str]) -> None:
     posix.close(ANSWER)
     _raise_limit()
     try:
-        watch = Watch(open_run(path), int(launched_ns))
+        watch = Watch(open_run(path), int(launched_ns), int(pid))
         watch.add(int(pid))
         watch.run()
     except OSError:

@@ -4,7 +4,7 @@ import pytest
 
 from taupy.state import heartbeat
 from taupy.state.folder import open_run
-from taupy.state.heartbeat import Beat, End
+from taupy.state.heartbeat import Beat, End, Found
 from taupy.state.values import Damaged
 
 
@@ -59,3 +59,30 @@ def test_no_file_and_an_empty_one_mean_that_nothing_was_watched(tmp_path):
 def test_what_no_watch_has_written_is_refused(tmp_path, data):
     with pytest.raises(Damaged):
         written(tmp_path, data)
+
+
+def found_in(folder, data):
+    folder.chmod(0o700)
+    (folder / heartbeat.FOUND).write_bytes(data)
+    return heartbeat.read_found(open_run(str(folder)))
+
+
+def test_processes_that_were_found_come_back_with_as_much_of_their_commands_as_fits(tmp_path):
+    found = [Found(5, 4, 60, 1_000, b"ls\0-l\0"), Found(6, 5, 61, 2_000, b"x" * 999)]
+    first, second = found_in(tmp_path, b"".join(one.packed() for one in found) + b"cut")
+    assert (first.pid, first.parent, first.start, first.found_ns) == (5, 4, 60, 1_000)
+    assert first.command == b"ls\0-l\0"
+    assert second.command == b"x" * heartbeat.COMMAND_BYTES
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        Found(0, 4, 60, 1_000, b"").packed(),
+        Found(5, 4, 60, -1, b"").packed(),
+        b"\xff" * heartbeat.FOUND_BYTES,
+    ],
+)
+def test_processes_that_cannot_be_are_refused(tmp_path, data):
+    with pytest.raises(Damaged):
+        found_in(tmp_path, data)
