@@ -167,10 +167,10 @@ class _Parser:
             self._refuse("a metric, a number, an operator or a parenthesis")
 
     def _refuse(self, expected: str) -> NoReturn:
-        stands = "the end" if self._kind == "end" else f"'{self._text}'"
+        actual = "the end" if self._kind == "end" else f"'{self._text}'"
         raise UsageError(
             f"the expression '{self._token.string}' is not understood: at character "
-            f"{self._token.start(self._kind) + 1} stands {stands} and not {expected}"
+            f"{self._token.start(self._kind) + 1} is {actual} instead of {expected}"
         )
 
     def _is(self, *signs: str) -> bool:

@@ -77,7 +77,7 @@ def test_options_may_stand_before_the_name(taupy):
 @pytest.mark.parametrize(
     ("arguments", "code", "part"),
     [
-        (["add", "a", "gld +"], 2, "at character 6 stands the end"),
+        (["add", "a", "gld +"], 2, "at character 6 is the end"),
         (["add", "a", "gld + time"], 2, "mixes units: gld is in inst, time in ns"),
         (["add", "a", "bytes_dram + inst_executed"], 2, "mixes units: bytes_dram is in B"),
         (["add", "a", "flop_fp32 / cycles_active + ipc"], 2, "mixes units"),
