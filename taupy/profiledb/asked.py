@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from taupy.errors import UsageError
 from taupy.model.dimension import dimension as unit_of
 from taupy.model.dimension import spelled
-from taupy.model.formula import Sum
 from taupy.model.question import COUNTS, VALUES, Condition, Question, Source, Value
 from taupy.model.table import Column
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import Id, dimension, ids_of, ids_where, listed
 from taupy.profiledb.measures import MEASURES, column, source_of
 from taupy.profiledb.statements import Statement
+
+if TYPE_CHECKING:
+    from taupy.model.formula import Sum
 
 _METRICS = """
     SELECT DISTINCT thread_metric.trial_id, metric.id, metric.name, metric.unit
@@ -76,7 +79,7 @@ class Asked:
         texts = question.metrics if source == "call" else ()
         found = metrics_of(db, question.trials) if texts else {}
         measured = {name for of_trial in found.values() for name in of_trial}
-        sums = [Sum("", (text,)) if text in measured else Sum.of(text) for text in texts]
+        sums = _sums(texts, measured) if texts else []
         return cls(
             question,
             source,
@@ -202,6 +205,12 @@ class Asked:
             rows=True,
             whole=True,
         )
+
+
+def _sums(texts: Sequence[str], measured: Collection[str]) -> list[Sum]:
+    from taupy.model.formula import Sum  # reads expressions: launches and events need none
+
+    return [Sum("", (text,)) if text in measured else Sum.of(text) for text in texts]
 
 
 def _callpaths(where: Sequence[Condition]) -> list[int] | None:

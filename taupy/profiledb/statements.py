@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from taupy.model.dimension import dimension as unit_of
-from taupy.model.formula import Sum
 from taupy.model.question import COUNTS, Value
 from taupy.profiledb.dimensions import Id, listed
 from taupy.profiledb.measures import MEASURES
+
+if TYPE_CHECKING:
+    from taupy.model.formula import Sum
 
 _VALUES = {"timer": "timer_value", "callpath": "interval_value"}
 _CALLS = {"timer": "timer_call", "callpath": "call"}
