@@ -77,8 +77,9 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 ENGINE = [
     *("api", "append", "calltree", "carry", "children", "codes", "counters", "counters_python"),
-    *("engine", "environment", "events", "exit", "flat", "fork", "gpu", "greenlets", "hooks_311"),
-    *("hooks_312", "imports", "known_work", "listeners", "memory", "metrics", "names", "natives"),
+    *("engine", "environment", "events", "exit", "flat", "fork", "frames", "gpu", "greenlets"),
+    *("hooks_311", "hooks_312", "imports", "known_work", "layer_names", "layers", "listeners"),
+    *("memory", "metrics", "names", "natives"),
     *("operations", "options", "part", "phases", "process", "pushed", "ranges", "routine"),
     *("selection", "setprofile", "thread", "timers", "timing", "wrap"),
 ]

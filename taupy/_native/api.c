@@ -74,7 +74,7 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
     if (node != thread->cursor) {
         /* Timers that began later are closed with it; a routine cannot be. */
         for (Node *open = thread->cursor; open != node; open = open->parent)
-            if (KEY_KIND(open->key) != KEY_TIMER) {
+            if (key_is_routine(open->key)) {
                 part->overlaps++;
                 Py_RETURN_FALSE;
             }

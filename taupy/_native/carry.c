@@ -3,6 +3,7 @@
 #include "timing.h"
 
 const PhaseWatch *phase_watch;
+const RoutineWatch *layer_watch;
 int ranges_open;
 size_t phases_open;
 
@@ -30,7 +31,7 @@ void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t n
         open[n++] = node;
     while (n-- > 0) {
         Node *parent = thread->cursor, *old = open[n];
-        in_routine |= !ranges_only && KEY_KIND(old->key) != KEY_TIMER;
+        in_routine |= !ranges_only && key_is_routine(old->key);
         if (!in_routine && !goes_on(thread, old)) {
             part->overlaps += !ranges_only;
             continue;

@@ -13,6 +13,7 @@
 #include "greenlets.h"
 #include "hooks.h"
 #include "imports.h"
+#include "layers.h"
 #include "memory.h"
 #include "metrics.h"
 #include "natives.h"
@@ -123,9 +124,9 @@ static void start_routines(const Options *options)
     exclude_patterns = options->exclude;
     our_files = options->our_files;
     library_folders = options->library_folders;
-    for (uint64_t i = 0; i < table_slots(&routines); i++)
-        if (routines.slots[i].entry != NULL) /* selection may have changed; names stay */
-            ((Routine *)routines.slots[i].entry)->flags &= ROUTINE_OURS | ROUTINE_PHASE;
+    layer_codes = options->layers;
+    plumbing_codes = options->plumbing;
+    routines_restart();
     imports_start();
     codes_watch();
 }
@@ -135,10 +136,11 @@ static void start_listeners(void)
 {
     Listener *all[] = {&greenlets_listener,  &hooks_listener,   &natives_listener,
                        &memory_listener,     &gpu_listener,     &phases_listener,
-                       &operations_listener, &ranges_listener};
+                       &layers_listener,     &operations_listener, &ranges_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
     phases_start();
+    layers_start();
 }
 
 /* What is put into the process for good, where a run is recorded. */

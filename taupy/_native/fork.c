@@ -10,25 +10,37 @@ ClockPair fork_pair;
 int64_t fork_epoch_ns;
 static void **forked_path; /* keys open in the forking thread, outermost first */
 static uint64_t forked_depth, forked_hide;
+/* What was open when this thread began to fork. Its cursor lies in the part, which the parent
+ * shares with the child, and moves on. */
+static __thread struct {
+    Node *node;
+    uint64_t hide;
+} before;
 
 int fork_is_pending(void) { return forked_path != NULL; }
 
 /* Keep the path that is open in the thread that has forked. */
-static void path_keep(Thread *thread)
+static void path_keep(Node *inner)
 {
     free(forked_path);
     forked_path = NULL;
-    forked_depth = forked_hide = 0;
-    if (thread == NULL)
+    forked_depth = 0;
+    if (inner == NULL)
         return;
-    for (Node *node = visible(thread); node->parent != NULL; node = node->parent)
+    for (Node *node = inner; node->parent != NULL; node = node->parent)
         forked_depth++;
     forked_path = malloc((forked_depth + 1) * sizeof *forked_path);
     uint64_t i = forked_depth;
-    for (Node *node = visible(thread); forked_path && node->parent != NULL; node = node->parent)
+    for (Node *node = inner; forked_path && node->parent != NULL; node = node->parent)
         forked_path[--i] = node->key;
-    if (thread->cursor == &thread->hidden)
-        forked_hide = thread->hide;
+    forked_hide = before.hide;
+}
+
+void fork_prepare(void)
+{
+    Thread *thread = this_thread;
+    before.node = active && thread != NULL ? visible(thread) : NULL;
+    before.hide = before.node != NULL && thread->cursor == &thread->hidden ? thread->hide : 0;
 }
 
 void fork_child(void)
@@ -36,7 +48,7 @@ void fork_child(void)
     if (!active || part == NULL)
         return;
     Thread *thread = this_thread;
-    path_keep(thread);
+    path_keep(thread != NULL ? before.node : NULL);
     pthread_mutex_init(&ended_lock, NULL); /* who held it is not here */
     part_forget(part);
     TELL(on_fork, thread);

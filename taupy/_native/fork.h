@@ -9,6 +9,7 @@ extern ClockPair fork_pair;
 extern int64_t fork_epoch_ns;
 
 /* Of pthread_atfork. */
+void fork_prepare(void);
 void fork_child(void);
 
 /* Has the child not recorded anything yet? */

@@ -4,6 +4,7 @@
 #include "hooks.h"
 
 #if PY_VERSION_HEX < 0x030C0000
+#include "layers.h"
 #include "phases.h"
 #include "process.h"
 #include "timing.h"
@@ -153,6 +154,18 @@ static __attribute__((noinline)) PyObject *eval_import(Thread *thread, PyThreadS
     return result;
 }
 
+/* The call of a module. */
+static __attribute__((noinline)) PyObject *eval_layer(Thread *thread, PyThreadState *state,
+                                                      struct _PyInterpreterFrame *frame,
+                                                      int throwing)
+{
+    layer_called(thread, frame, frame->f_code->co_argcount > 0 ? frame->localsplus[0] : NULL);
+    PyObject *result = evaluate(thread, state, frame, throwing);
+    if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
+        layer_returns(thread, frame);
+    return result;
+}
+
 /* Will the interpreter refuse this frame, since it is one too deep? Its own rule is
  * _Py_CheckRecursiveCall's; nothing of the frame runs then, so it is no call. */
 static __attribute__((noinline)) int is_too_deep(const PyThreadState *state)
@@ -212,6 +225,8 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
         Routine *routine = unlikely(phases_known) ? routine_find(code) : NULL;
         if (!hidden && routine != NULL && routine->flags & ROUTINE_IMPORT)
             return eval_import(thread, state, frame, throwing, routine);
+        if (routine != NULL && routine->flags & ROUTINE_LAYER && !hidden)
+            return eval_layer(thread, state, frame, throwing);
         if (likely(routine == NULL || !(routine->flags & ROUTINE_PHASE)))
             return eval_unrecorded(thread, state, frame, throwing, node == NULL);
         if (hidden)

@@ -9,7 +9,9 @@ const char options_doc[] = PyDoc_STR(
 "start(options: dict) -> None\n\n"
 "Begin to record. Options: run_folder (bytes; absent: memory only), spill_prefix (bytes; of the\n"
 "path of a part that the folder has no room for), root_pid, ancestors\n"
-"(bytes: process ids up to the root's), c_calls, depth, include, exclude, our_files, throttle,\n"
+"(bytes: process ids up to the root's), c_calls, depth, include, exclude, our_files,\n"
+"layers, plumbing (FILE:NAME of routines that call modules of networks, and of those between\n"
+"them and the modules' own code), throttle,\n"
 "throttle_calls, throttle_ns_per_call, max_callpaths,\n"
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
@@ -37,6 +39,8 @@ static const struct {
     OPTION(include, TEXTS, 0),
     OPTION(exclude, TEXTS, 0),
     OPTION(our_files, TEXTS, 0),
+    OPTION(layers, TEXTS, 0),
+    OPTION(plumbing, TEXTS, 0),
     OPTION(storer_argv, TEXTS, 0),
     OPTION(storer_env, TEXTS, 0),
     OPTION(gpu_libraries, TEXTS, 0),

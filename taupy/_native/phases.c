@@ -1,6 +1,7 @@
 /* Open phases of record_function; see phases.h. */
 #include "phases.h"
 #include "carry.h"
+#include "frames.h"
 #include "gpu.h"
 #include "hooks.h"
 #include "names.h"
@@ -266,24 +267,9 @@ void phase_returns(Thread *thread, Routine *routine, PyObject *object, int retur
 }
 
 #if PY_VERSION_HEX >= 0x030C0000
-/* The first argument of the routine at work, if it is this one. A new reference, or NULL. */
-static PyObject *first_argument(PyObject *code)
-{
-    PyFrameObject *frame = PyEval_GetFrame();
-    PyObject *names = NULL, *value = NULL;
-    PyCodeObject *at_work = frame != NULL ? PyFrame_GetCode(frame) : NULL;
-    if ((PyObject *)at_work == code && at_work->co_argcount > 0 &&
-        (names = PyCode_GetVarnames(at_work)) != NULL)
-        value = PyFrame_GetVar(frame, PyTuple_GET_ITEM(names, 0));
-    PyErr_Clear();
-    Py_XDECREF(names);
-    Py_XDECREF(at_work);
-    return value;
-}
-
 static int on_entered(Thread *thread, Routine *routine)
 {
-    PyObject *object = first_argument(routine->key);
+    PyObject *object = frame_at_work(routine->key).self;
     if (routine->flags & ROUTINE_IMPORT)
         import_entered(thread, routine, object);
     else
@@ -298,7 +284,7 @@ static int on_left(Thread *thread, Routine *routine, int returned)
         import_left(thread, routine, clock_ticks());
         return 1;
     }
-    PyObject *object = first_argument(routine->key);
+    PyObject *object = frame_at_work(routine->key).self;
     if (thread->cursor == &thread->hidden && python_disabled) { /* hidden as it started */
         unhide(thread);
         if (routine->flags & ROUTINE_PHASE_EXIT && object != NULL)

@@ -3,6 +3,7 @@
 #include "routine.h"
 #include "codes.h"
 #include "imports.h"
+#include "layers.h"
 #include "names.h"
 #include "selection.h"
 
@@ -157,6 +158,15 @@ static uint32_t phase_flags(const char *name, const char *file)
     return 0;
 }
 
+/* Of a code object's routine: what is known of it by its name and file. */
+static uint32_t known_flags(const Routine *routine)
+{
+    uint32_t flags = phase_flags(routine->name, routine->file) | import_flags(routine) |
+                     layer_flags(routine);
+    phases_known |= (flags & (ROUTINE_PHASE | ROUTINE_IMPORT | ROUTINE_LAYER)) != 0;
+    return flags;
+}
+
 static int is_nameless(const Routine *routine)
 {
     return routine->name == NULL || routine->file == NULL || routine->group == NULL;
@@ -198,8 +208,7 @@ static Routine *routine_of_code(Routine *routine, PyObject *code)
         free(routine);
         routine = revived;
     }
-    routine->flags |= phase_flags(routine->name, routine->file) | import_flags(routine);
-    phases_known |= (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT)) != 0;
+    routine->flags |= known_flags(routine);
     if (code_note(code, routine) != 0) {
         PyErr_Clear();
         Py_INCREF(code); /* then it must never be freed */
@@ -233,6 +242,18 @@ Routine *routine_like(const Routine *other)
     routine->group = strdup(other->group);
     routine->line = other->line;
     return is_nameless(routine) || routine_put(routine) != 0 ? NULL : routine;
+}
+
+void routines_restart(void)
+{
+    for (uint64_t i = 0; i < table_slots(&routines); i++) {
+        Routine *routine = routines.slots[i].entry;
+        if (routine == NULL)
+            continue;
+        routine->flags &= ROUTINE_OURS | ROUTINE_PHASE;
+        if (KEY_KIND(routine->node_key) == 0)
+            routine->flags |= layer_flags(routine);
+    }
 }
 
 void routine_record(Routine *routine)

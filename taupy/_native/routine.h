@@ -35,6 +35,8 @@ enum RoutineFlags {
     ROUTINE_TAKES_BACK = 64, /* it has ended */
     ROUTINE_PHASE = 120,     /* any of these four */
     ROUTINE_IMPORT = 128,    /* see imports.h */
+    ROUTINE_LAYER = 256,     /* the call of a module of a network, see layers.h */
+    ROUTINE_PLUMBING = 512,  /* stands between that and the module's own code: not recorded */
 };
 
 enum Region { /* where all metrics are read */
@@ -60,7 +62,14 @@ typedef struct NamedTimer {
     uint32_t region; /* enum Region */
     uint32_t range;  /* enum Range */
     uint32_t import; /* not 0: it is an import */
+    uint32_t is_routine; /* it stands for a call: of a layer */
 } NamedTimer;
+
+/* Does a call of something end with it? Other timers and phases end where the program says. */
+static inline int key_is_routine(const void *key)
+{
+    return KEY_KIND(key) != KEY_TIMER || ((const NamedTimer *)KEY_POINTER(key))->is_routine;
+}
 
 /* In the part: followed by name, file, group, each ended by a zero byte. */
 typedef struct RoutineRecord {
@@ -93,7 +102,7 @@ typedef struct Routine {
 extern Table routines; /* by key, and by node_key where it is another */
 extern Table retired;  /* by name, file and line */
 extern uint64_t nodes_rekeyed; /* how much work it was, for tests */
-extern int phases_known;       /* some routine has ROUTINE_PHASE or ROUTINE_IMPORT */
+extern int phases_known;       /* some routine has ROUTINE_PHASE, _IMPORT or _LAYER */
 extern int greenlet_loaded;    /* the module greenlet is being imported, or is there */
 
 static inline uint64_t key_hash(const void *key) { return table_hash((uint64_t)key); }
@@ -107,6 +116,8 @@ Node *routine_node(Routine *routine, Thread *thread, const Node *parent);
 Routine *routine_new(void *key, PyObject *callable, PyObject *globals);
 /* A routine with a key that nothing has, by which it can be recorded. NULL: no memory. */
 Routine *routine_like(const Routine *other);
+/* Selection and what is known may have changed; names stay. */
+void routines_restart(void);
 /* Write its record into the part that is open now. */
 void routine_record(Routine *routine);
 

@@ -31,7 +31,7 @@ void threads_watch(void)
     static int is_done;
     if (!is_done) {
         pthread_key_create(&thread_key, thread_ended);
-        pthread_atfork(NULL, NULL, fork_child);
+        pthread_atfork(fork_prepare, NULL, fork_child);
         is_done = 1;
     }
 }

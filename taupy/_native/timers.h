@@ -7,6 +7,7 @@
 #define RECORD_FUNCTION_GROUP "PHASE|RECORD_FUNCTION"
 #define NVTX_GROUP "PHASE|NVTX"
 #define IMPORT_GROUP "IMPORT"
+#define LAYER_GROUP "LAYER"
 
 /* The key by which it is entered and left; NULL, and a Python error, if there is no memory. */
 void *timer_key(const char *name, const char *group);

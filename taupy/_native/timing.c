@@ -11,6 +11,8 @@ uint64_t throttle_calls = 100000, throttle_ticks;
 /* The answer for a routine with flags: as `child_slow`. */
 static Node *child_unrecorded(Thread *thread, Routine *routine)
 {
+    if (routine->flags & ROUTINE_LAYER && layer_watch->entered(thread, routine))
+        return NULL;
     if (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT) && phase_watch->entered(thread, routine))
         return NULL;
     return &nowhere;
@@ -125,6 +127,8 @@ void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
 /* The return of a routine with flags. */
 static int leave_unrecorded(Thread *thread, Routine *routine, int returned)
 {
+    if (routine->flags & ROUTINE_LAYER && layer_watch->left(thread, routine, returned))
+        return ENTERED;
     if (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT) &&
         phase_watch->left(thread, routine, returned))
         return ENTERED;

@@ -23,6 +23,7 @@ from taupy.collectors import requested
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
+from taupy.network import layers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what = parser.add_argument_group("what to measure")
     what.add_argument("--c-calls", action="store_true", help="also record C functions")
+    what.add_argument(
+        "--no-layers",
+        action="store_true",
+        help="record the calls of a network's modules as routines, not as layers",
+    )
     what.add_argument(
         "--include",
         metavar="PATTERN",
@@ -678,6 +684,8 @@ def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[s
         "throttle_ns_per_call": int((usec if usec is not None else 10) * 1000),
         "sample_ms": 10,
     }
+    if not args.no_layers:
+        chosen |= layers.engine_options()
     if limit is not None:
         chosen["max_callpaths"] = int(limit)
     return chosen

@@ -28,6 +28,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.network import layers
 from taupy.network.phases import group_of
 from taupy.record import endings
 from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
@@ -120,6 +121,9 @@ class Timers:
             groups = (*groups, "THROTTLED")
         if phase := group_of(routine.name, routine.file, groups):
             groups = (*groups, phase)
+        if layers.GROUP in groups:
+            name = layers.qualified_name(routine.name)
+            return self._add(Timer(routine.name, groups=groups, short=name), False)
         if not routine.file:
             return self._add(Timer(routine.name, groups=groups), routine.kind == "c")
         return self._add(
@@ -227,6 +231,8 @@ def profile_of(
             f"{len(throttled)} routines were throttled: their counts and times are lower "
             f"bounds: {', '.join(throttled[:20])}" + (", ..." if len(throttled) > 20 else "")
         )
+    if settings.engine_options.get("layers") and (doubt := layers.doubt(timers.timers)):
+        health["taupy.health.layers"] = doubt
     if settings.engine_options.get("cpu_time"):
         metrics.append(CPU_TIME)
     if settings.compensate and settings.overhead:

@@ -44,3 +44,25 @@ def test_counters_of_threads_that_end_during_a_snapshot_are_kept_once(runner):
     )
     assert len(faults) == 160
     assert all(100 <= count < 150 for (count,) in faults)
+
+
+def test_a_forks_child_begins_where_its_parent_was_though_that_goes_on(runner, engine):
+    # From 3.12 on the parent warns of the threads at once, which imports and calls much.
+    trial = runner.run(
+        """
+import os, threading
+def work(): pass
+def forks():
+    if os.fork() == 0:
+        work()
+        os._exit(0)
+    os.wait()
+for _ in range(5):
+    thread = threading.Thread(target=threading.Event().wait, args=(5,), daemon=True)
+    thread.start()
+    forks()
+""",
+        engine,
+    )
+    places = {path.names for path in trial.paths() if path.names[-1] == "work"}
+    assert places == {(".taupy application", "<module>", "forks", "work")}

@@ -1,0 +1,18 @@
+/* The Python frame at work, as seen from a callback of the interpreter's hooks.
+ *
+ * Up to 3.13 its variables are read where the interpreter keeps them; later versions are asked
+ * by the public functions, which make a frame object for it. */
+#ifndef TAUPY_FRAMES_H
+#define TAUPY_FRAMES_H
+
+#include <Python.h>
+
+typedef struct FrameAtWork {
+    const void *id;   /* the same one as long as it runs */
+    PyObject *self;   /* its first variable: a new reference, or NULL */
+} FrameAtWork;
+
+/* The frame at work, if it runs this code; else all NULL. No code of the program runs. */
+FrameAtWork frame_at_work(PyObject *code);
+
+#endif

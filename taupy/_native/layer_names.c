@@ -1,0 +1,361 @@
+/* Names of modules; see layer_names.h. */
+#include "layer_names.h"
+#include "names.h"
+#include "timers.h"
+
+#define DEEPEST 200 /* as far as a walk goes */
+
+static Table bound;  /* layers by module: the first of those that have it */
+static Table places; /* layers that are no roots, by place */
+static Layer *roots[LAYERS_AT_MOST];
+static size_t root_count, layer_count;
+static uint64_t walks;
+static int has_plain_root; /* the names below one root have no prefix */
+
+/* `_modules`, if it has one. Borrowed from the module. */
+static PyObject *children_of(PyObject *module)
+{
+    static PyObject *name;
+    if (name == NULL && (name = PyUnicode_InternFromString("_modules")) == NULL)
+        return NULL;
+    PyObject *variables = PyObject_GenericGetDict(module, NULL);
+    PyObject *children = variables != NULL && PyDict_CheckExact(variables)
+                             ? PyDict_GetItemWithError(variables, name)
+                             : NULL;
+    Py_XDECREF(variables);
+    PyErr_Clear();
+    return children != NULL && PyDict_Check(children) ? children : NULL;
+}
+
+/* ---------------------------------------------------------------- places */
+
+typedef struct Place {
+    const Layer *above;
+    PyObject *key;
+} Place;
+
+static uint64_t place_hash(const Layer *above, PyObject *key)
+{
+    return table_hash((uint64_t)above ^ (uint64_t)PyObject_Hash(key));
+}
+
+static int layer_is_at(const void *entry, const void *wanted)
+{
+    const Layer *layer = entry;
+    const Place *place = wanted;
+    return layer->above == place->above &&
+           (layer->key == place->key || PyUnicode_Compare(layer->key, place->key) == 0);
+}
+
+static Layer *layer_new(Layer *above, PyObject *key)
+{
+    Layer *layer = layer_count < LAYERS_AT_MOST ? calloc(1, sizeof *layer) : NULL;
+    if (layer == NULL)
+        return NULL;
+    layer_count++;
+    layer->above = above;
+    layer->key = Py_XNewRef(key);
+    return layer;
+}
+
+/* The layer at a place; NULL: there are too many. */
+static Layer *layer_at(Layer *above, PyObject *key)
+{
+    Place place = {above, key};
+    uint64_t hash = place_hash(above, key);
+    Layer *layer = table_find(&places, hash, layer_is_at, &place);
+    if (layer == NULL && (layer = layer_new(above, key)) != NULL)
+        table_put(&places, hash, layer);
+    return layer;
+}
+
+/* ---------------------------------------------------------------- modules */
+
+static int layer_has(const void *entry, const void *module)
+{
+    return ((const Layer *)entry)->module == module;
+}
+
+static uint64_t module_hash(const void *module) { return table_hash((uint64_t)module >> 4); }
+
+static Layer *layers_with(const void *module)
+{
+    return table_find(&bound, module_hash(module), layer_has, module);
+}
+
+static void unbind(Layer *layer)
+{
+    uint64_t hash = module_hash(layer->module);
+    Layer *first = layers_with(layer->module);
+    if (first == layer) {
+        table_remove(&bound, hash, layer);
+        if (layer->same != NULL)
+            table_put(&bound, hash, layer->same);
+    } else {
+        while (first != NULL && first->same != layer)
+            first = first->same;
+        if (first != NULL)
+            first->same = layer->same;
+    }
+    layer->module = NULL;
+    layer->same = NULL;
+}
+
+/* This module is at the layer's place now. */
+static void bind(Layer *layer, PyObject *module)
+{
+    if (layer->module != module) {
+        if (layer->module != NULL)
+            unbind(layer);
+        Layer *first = layers_with(module);
+        layer->module = module;
+        if (first != NULL) {
+            layer->same = first->same;
+            first->same = layer;
+        } else
+            table_put(&bound, module_hash(module), layer);
+    }
+    if (layer->type != Py_TYPE(module)) {
+        layer->type = Py_TYPE(module);
+        layer->timer = NULL;
+    }
+}
+
+static int is_met(const PyObject *module, uint64_t walk)
+{
+    const Layer *layer = layers_with(module);
+    while (layer != NULL && layer->walk != walk)
+        layer = layer->same;
+    return layer != NULL;
+}
+
+/* Note all modules below one; of a shared one, the first place. */
+static void walk_below(Layer *layer, PyObject *module, int depth)
+{
+    PyObject *children = children_of(module), *key, *child;
+    Py_ssize_t at = 0;
+    while (children != NULL && PyDict_Next(children, &at, &key, &child)) {
+        if (!PyUnicode_CheckExact(key) || child == Py_None || is_met(child, walks))
+            continue;
+        Layer *below = layer_at(layer, key);
+        if (below == NULL)
+            return;
+        bind(below, child);
+        below->walk = walks;
+        if (depth < DEEPEST)
+            walk_below(below, child, depth + 1);
+    }
+}
+
+static void walk(Layer *layer, PyObject *module)
+{
+    layer->walk = ++walks;
+    walk_below(layer, module, 0);
+}
+
+/* What stands at the layer's place now, below a layer that is at work. Borrowed, or NULL. */
+static PyObject *module_at(const Layer *layer, const OpenLayer *open)
+{
+    if (layer == open->layer)
+        return open->module;
+    PyObject *above = layer->above == NULL || layer->is_stray ? NULL : module_at(layer->above, open);
+    PyObject *children = above != NULL ? children_of(above) : NULL;
+    PyObject *found = children != NULL ? PyDict_GetItemWithError(children, layer->key) : NULL;
+    PyErr_Clear();
+    return found;
+}
+
+/* Is the module, which was at this layer's place last, there now? Of a stray one only the class
+ * can be compared. */
+static int is_at(const Layer *layer, const PyObject *module, const OpenLayer *open, int is_inner)
+{
+    if (layer->type != Py_TYPE(module))
+        return 0;
+    if (layer->is_stray)
+        return is_inner && layer->above == open->layer;
+    return module_at(layer, open) == module;
+}
+
+/* The layer of a known module: below one that is at work, innermost first. */
+static Layer *layer_below(PyObject *module, const OpenLayer *open, size_t count)
+{
+    for (size_t i = count; i-- > 0;)
+        for (Layer *layer = layers_with(module); layer != NULL; layer = layer->same)
+            if (is_at(layer, module, &open[i], i + 1 == count))
+                return layer;
+    return NULL;
+}
+
+static int is_below_stray(const Layer *layer)
+{
+    while (layer != NULL && !layer->is_stray)
+        layer = layer->above;
+    return layer != NULL;
+}
+
+/* One that no other calls, a root or not: only its class can be compared. */
+static Layer *layer_alone(const PyObject *module)
+{
+    Layer *found = NULL;
+    for (Layer *layer = layers_with(module); layer != NULL; layer = layer->same)
+        if (layer->type == Py_TYPE(module) && !is_below_stray(layer) &&
+            (found == NULL || layer->above == NULL))
+            found = layer;
+    return found;
+}
+
+/* ---------------------------------------------------------------- names */
+
+static const char *class_of(const PyTypeObject *type)
+{
+    const char *dot = strrchr(type->tp_name, '.');
+    return dot != NULL ? dot + 1 : type->tp_name;
+}
+
+static char *joined(const char *first, const char *second, const char *third)
+{
+    char *text = malloc(strlen(first) + strlen(second) + strlen(third) + 1);
+    if (text != NULL)
+        strcat(strcat(strcpy(text, first), second), third);
+    return text;
+}
+
+static const char *name_of(Layer *layer)
+{
+    if (layer->name != NULL)
+        return layer->name;
+    char *key = text_of(layer->key);
+    if (key != NULL && layer->above->above == NULL)
+        layer->name = joined(layer->above->prefix, key, "");
+    else if (key != NULL && name_of(layer->above) != NULL)
+        layer->name = joined(layer->above->name, ".", key);
+    free(key);
+    return layer->name;
+}
+
+/* The key of a timer of this name and class. */
+static void *timer_of(const char *name, const PyTypeObject *type)
+{
+    char *begin = joined(name, " [", class_of(type));
+    char *text = begin != NULL ? joined(begin, "]", "") : NULL;
+    void *timer = text != NULL ? timer_key(text, LAYER_GROUP) : NULL;
+    free(text);
+    free(begin);
+    return timer;
+}
+
+static Layer *named(Layer *layer)
+{
+    if (layer != NULL && layer->timer == NULL && name_of(layer) != NULL)
+        layer->timer = timer_of(layer->name, layer->type);
+    return layer != NULL && layer->timer != NULL ? layer : NULL;
+}
+
+/* ---------------------------------------------------------------- roots */
+
+/* How many roots have the class; `last` is the newest of them. */
+static int roots_of(const PyTypeObject *type, Layer **last)
+{
+    int count = 0;
+    *last = NULL;
+    for (size_t i = 0; i < root_count; i++)
+        if (strcmp(class_of(roots[i]->type), class_of(type)) == 0) {
+            count++;
+            *last = roots[i];
+        }
+    return count;
+}
+
+static Layer *root_new(const PyTypeObject *type, int number)
+{
+    Layer *root = layer_new(NULL, NULL);
+    char text[32] = "";
+    if (root == NULL)
+        return NULL;
+    if (number >= ROOTS_AT_MOST)
+        strcpy(text, " (others)");
+    else if (number > 0)
+        snprintf(text, sizeof text, " (%d)", number + 1);
+    root->name = joined(class_of(type), text, "");
+    roots[root_count++] = root;
+    return root;
+}
+
+/* A module that no other calls: a layer of its own, unless nothing is below it. */
+static Layer *root_of(PyObject *module)
+{
+    PyObject *children = children_of(module);
+    int is_lone = children == NULL || PyDict_Size(children) == 0;
+    Layer *last;
+    int number = roots_of(Py_TYPE(module), &last);
+    Layer *root = last;
+    if (last == NULL || !(is_lone || number > ROOTS_AT_MOST))
+        root = root_new(Py_TYPE(module), number);
+    if (root == NULL || root->name == NULL)
+        return NULL;
+    bind(root, module);
+    if (root->prefix == NULL) {
+        root->prefix = is_lone || has_plain_root ? joined(root->name, ".", "") : "";
+        has_plain_root |= !is_lone;
+    }
+    if (!is_lone)
+        walk(root, module);
+    return root->prefix != NULL ? root : NULL;
+}
+
+/* ---------------------------------------------------------------- the question */
+
+/* One made in `forward`, or kept where no `_modules` leads: its class, in the layer at work. */
+static Layer *stray_of(PyObject *module, const OpenLayer *open)
+{
+    PyObject *key = PyUnicode_FromFormat("<%s>", class_of(Py_TYPE(module)));
+    Layer *layer = key != NULL ? layer_at(open->layer, key) : NULL;
+    Py_XDECREF(key);
+    if (layer != NULL) {
+        layer->is_stray = 1;
+        bind(layer, module);
+    }
+    return layer;
+}
+
+/* There are too many layers. */
+static Layer *folded(PyObject *module)
+{
+    static Table classes; /* of Layer, by type */
+    uint64_t hash = module_hash(Py_TYPE(module));
+    Layer *layer = table_find(&classes, hash, layer_has, Py_TYPE(module));
+    if (layer != NULL || (layer = calloc(1, sizeof *layer)) == NULL)
+        return layer;
+    layer->module = layer->type = Py_TYPE(module);
+    layer->name = joined("(other ", class_of(layer->type), ")");
+    table_put(&classes, hash, layer);
+    return layer;
+}
+
+static Layer *searched(PyObject *module, OpenLayer *open, size_t count)
+{
+    OpenLayer *inner = &open[count - 1];
+    for (OpenLayer *at = inner;; at = open) {
+        if (!at->is_searched && layer_count < LAYERS_AT_MOST) {
+            at->is_searched = 1;
+            walk(at->layer, at->module);
+            Layer *layer = layer_below(module, open, count);
+            if (layer != NULL)
+                return layer;
+        }
+        if (at == open)
+            break;
+    }
+    return stray_of(module, inner);
+}
+
+Layer *layer_of(PyObject *module, OpenLayer *open, size_t count)
+{
+    Layer *layer = layer_below(module, open, count);
+    if (layer == NULL && count > 0)
+        layer = searched(module, open, count);
+    else if (layer == NULL && (layer = layer_alone(module)) == NULL)
+        layer = root_of(module);
+    PyErr_Clear();
+    return named(layer != NULL ? layer : folded(module));
+}

@@ -1,0 +1,147 @@
+/* Calls of modules as nodes; see layers.h. */
+#include "layers.h"
+#include "carry.h"
+#include "frames.h"
+#include "layer_names.h"
+#include "process.h"
+#include "timers.h"
+#include "timing.h"
+
+char **layer_codes, **plumbing_codes;
+
+/* Of this thread, outermost first. Greenlets' may stand among each other. */
+static __thread struct {
+    OpenLayer *layers;
+    size_t count, room;
+    uint64_t start; /* what is left over from an earlier one began before it */
+} open;
+static uint64_t starts;
+
+/* FILE:NAME: a file of that path, or one that ends with it. */
+static int is_code(const char *known, const Routine *routine)
+{
+    const char *colon = strchr(known, ':');
+    if (colon == NULL || strcmp(colon + 1, routine->name) != 0)
+        return 0;
+    size_t length = (size_t)(colon - known), size = strlen(routine->file);
+    return size >= length && strncmp(routine->file + size - length, known, length) == 0 &&
+           (size == length || routine->file[size - length - 1] == '/');
+}
+
+uint32_t layer_flags(const Routine *routine)
+{
+    for (char **code = layer_codes; code != NULL && *code != NULL; code++)
+        if (is_code(*code, routine))
+            return ROUTINE_LAYER;
+    for (char **code = plumbing_codes; code != NULL && *code != NULL; code++)
+        if (is_code(*code, routine))
+            return ROUTINE_PLUMBING;
+    return 0;
+}
+
+static int open_grow(void)
+{
+    while (open.start != starts && open.count > 0)
+        Py_DECREF(open.layers[--open.count].module);
+    open.start = starts;
+    if (open.count < open.room)
+        return 0;
+    size_t room = open.room ? open.room * 2 : 16;
+    OpenLayer *more = realloc(open.layers, room * sizeof *more);
+    if (more == NULL)
+        return -1;
+    open.layers = more;
+    open.room = room;
+    return 0;
+}
+
+static void layer_begin(Thread *thread, const void *frame, PyObject *module)
+{
+    Layer *layer = open_grow() == 0 ? layer_of(module, open.layers, open.count) : NULL;
+    if (layer == NULL)
+        return;
+    enter(layer->timer, 0, Py_None, NULL, 1);
+    if (thread->cursor != &thread->hidden)
+        open.layers[open.count++] =
+            (OpenLayer){layer, Py_NewRef(module), frame, layer->timer, 0};
+}
+
+void layer_called(Thread *thread, const void *frame, PyObject *module)
+{
+    if (thread->cursor == &thread->hidden) {
+        hide(thread);
+        return;
+    }
+    if (module == NULL || group_disabled(LAYER_GROUP))
+        return;
+    int saved = errno;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    layer_begin(thread, frame, module);
+    PyErr_Restore(type, value, trace);
+    errno = saved;
+}
+
+void layer_returns(Thread *thread, const void *frame)
+{
+    size_t at = open.start == starts ? open.count : 0;
+    while (at > 0 && open.layers[at - 1].frame != frame)
+        at--;
+    if (at == 0) {
+        if (thread->cursor == &thread->hidden)
+            unhide(thread);
+        return;
+    }
+    OpenLayer ended = open.layers[at - 1];
+    memmove(&open.layers[at - 1], &open.layers[at], (open.count-- - at) * sizeof ended);
+    leave(ended.timer, 1);
+    Py_DECREF(ended.module);
+}
+
+static void on_thread_end(Thread *thread)
+{
+    (void)thread;
+    free(open.layers);
+    memset(&open, 0, sizeof open);
+}
+
+Listener layers_listener = {.on_thread_end = on_thread_end};
+
+#if PY_VERSION_HEX >= 0x030C0000
+static int on_entered(Thread *thread, Routine *routine)
+{
+    FrameAtWork frame = frame_at_work(routine->key);
+    layer_called(thread, frame.id, frame.self);
+    Py_XDECREF(frame.self);
+    return 1;
+}
+
+static int on_left(Thread *thread, Routine *routine, int returned)
+{
+    (void)returned;
+    FrameAtWork frame = frame_at_work(routine->key);
+    layer_returns(thread, frame.id);
+    Py_XDECREF(frame.self);
+    return 1;
+}
+#else
+/* The frame-evaluation hook sees both ends of such a frame itself. */
+static int on_entered(Thread *thread, Routine *routine)
+{
+    (void)thread, (void)routine;
+    return 0;
+}
+
+static int on_left(Thread *thread, Routine *routine, int returned)
+{
+    (void)thread, (void)routine, (void)returned;
+    return 0;
+}
+#endif
+
+void layers_start(void)
+{
+    static const RoutineWatch watch = {on_entered, on_left};
+    layer_watch = &watch;
+    starts++;
+}

@@ -1,0 +1,26 @@
+/* Layers of a network: calls of its modules as nodes of the tree, one a module.
+ *
+ * The routines through which a framework calls modules are known by file and name
+ * (taupy/network has the tables). Such a routine has a flag, so that it never takes the quick way
+ * through `enter` and `leave`; what is recorded is a timer of the module's qualified name and
+ * class (layer_names.h), in place of the routine. Routines between it and the module's own code
+ * are not recorded. Nothing is registered with the program and no code of its runs. */
+#ifndef TAUPY_LAYERS_H
+#define TAUPY_LAYERS_H
+
+#include "listeners.h"
+
+extern char **layer_codes;    /* FILE:NAME of the routines that call modules; NULL: none */
+extern char **plumbing_codes; /* of those in between */
+extern Listener layers_listener;
+
+/* ROUTINE_LAYER or ROUTINE_PLUMBING, if it is one of these. */
+uint32_t layer_flags(const Routine *routine);
+/* Have the engine tell of them. */
+void layers_start(void);
+/* The call of a module begins, in this frame. */
+void layer_called(Thread *thread, const void *frame, PyObject *module);
+/* It returns, or an exception leaves it. */
+void layer_returns(Thread *thread, const void *frame);
+
+#endif

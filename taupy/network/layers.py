@@ -1,0 +1,53 @@
+"""Layers of networks: the options that the engine gets, and how their timers are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from taupy.model.profile import Timer
+from taupy.network import torch
+
+GROUP = "LAYER"
+"""Of the timers that are layers."""
+
+_FRAMEWORKS = (torch,)
+_FILES = tuple(code.partition(":")[0] for one in _FRAMEWORKS for code in one.LAYERS)
+
+
+def engine_options() -> dict[str, list[str]]:
+    """Options of the engine by which calls of modules become layers."""
+    return {
+        "layers": [code for framework in _FRAMEWORKS for code in framework.LAYERS],
+        "plumbing": [code for framework in _FRAMEWORKS for code in framework.PLUMBING],
+    }
+
+
+def qualified_name(timer: str) -> str:
+    """`encoder.layers.3` of `encoder.layers.3 [Linear]`, a layer's timer."""
+    return timer.rpartition(" [")[0]
+
+
+def layer_type(timer: str) -> str:
+    """`Linear` of `encoder.layers.3 [Linear]`, a layer's timer."""
+    return timer.rpartition(" [")[2].removesuffix("]")
+
+
+def doubt(timers: Iterable[Timer]) -> str | None:
+    """Why layers are not told apart, or not all of them; None: they are, or there are none."""
+    layers, calls = [], []
+    for timer in timers:
+        if GROUP in timer.groups:
+            layers.append(timer.name)
+        elif (timer.file or "").endswith(_FILES) and "_call" in timer.name:
+            calls.append(timer.name)
+    if not layers and calls:
+        return (
+            f"modules were called by {calls[0]}, which was recorded as a routine: the plain engine"
+            " knows no layers, and the compiled one knows those of PyTorch from 2.1 on"
+        )
+    if any(name.startswith("(other ") for name in layers):
+        return "there are more than 10,000 modules: those beyond stand for their class"
+    others = sorted(name.partition(" (others)")[0] for name in layers if " (others) [" in name)
+    if others:
+        return f"there are more than 8 models of one class ({', '.join(others)}): the rest are one"
+    return None
