@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "run a program and store its profile as a trial",
     "pprof": "show where a trial spent its time",
     "phases": "show the phases of a training: data, forward, backward, optimizer",
+    "layers": "show where the time of a network goes, layer by layer",
     "kernel": "show one GPU kernel with its launch sites",
     "top": "show the runs that are under way: their processes and hottest routines",
     "trials": "list, show, rename, tag and delete trials",

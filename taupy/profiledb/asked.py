@@ -88,7 +88,7 @@ class Asked:
             _metrics(found, {name for one in sums for name in one.metrics}),
             threads,
             ids_where(db, "timer", chosen, where),
-            _callpaths(where),
+            _callpaths(db, chosen, where),
             None if source == "call" else ids_where(db, source, chosen, where),
             there[0] if len(there) == 1 else None,
         )
@@ -112,6 +112,11 @@ class Asked:
     def needs(self) -> set[Id]:
         """The ids that the dimensions depend on."""
         return {dimension(name).of for name in self.question.by}
+
+    @property
+    def by_path(self) -> bool:
+        """Does each call path count by itself?"""
+        return not {"callpath", "parent", "depth"}.isdisjoint(self.question.by)
 
     @property
     def metric_ids(self) -> set[int]:
@@ -213,13 +218,15 @@ def _sums(texts: Sequence[str], measured: Collection[str]) -> list[Sum]:
     return [Sum("", (text,)) if text in measured else Sum.of(text) for text in texts]
 
 
-def _callpaths(where: Sequence[Condition]) -> list[int] | None:
+def _callpaths(
+    db: ProfileDB, trials: Sequence[int], where: Sequence[Condition]
+) -> list[int] | None:
     """The ids of call paths that meet the conditions; None for all."""
-    chosen = [
-        {int(id) for id in condition.labels if id is not None}
-        for condition in where
-        if condition.dimension == "callpath"
-    ]
+    named = [one for one in where if one.dimension == "callpath"]
+    others = [one for one in where if one.dimension not in ("callpath", *OF_PATH)]
+    chosen = [{int(id) for id in one.labels if id is not None} for one in named]
+    if (found := ids_where(db, "callpath", trials, others)) is not None:
+        chosen.append(set(found))
     return sorted(set.intersection(*chosen)) if chosen else None
 
 

@@ -16,6 +16,7 @@ from taupy.errors import UsageError
 from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
 from taupy.model.rows import Configuration, Event, ThreadRow, TimerRow
+from taupy.network.layers import layer_type
 from taupy.profiledb.database import ProfileDB
 
 Id = Literal["trial", "thread", "timer", "callpath", "launch", "event"]
@@ -124,7 +125,24 @@ _EVENT = """
     SELECT user_event.id, user_event.name, user_event.unit
       FROM user_event WHERE user_event.id IN ({ids})"""
 
+# The nearest layer at or above a call path.
+_LAYER = """
+    WITH RECURSIVE above (id, parent_id, timer_id) AS (
+        SELECT callpath.id, callpath.parent_id, callpath.timer_id
+          FROM callpath WHERE callpath.id IN ({ids})
+        UNION ALL
+        SELECT above.id, callpath.parent_id, callpath.timer_id
+          FROM above JOIN callpath ON callpath.id = above.parent_id
+         WHERE above.timer_id NOT IN (SELECT timer_group.timer_id FROM timer_group
+                                       WHERE timer_group.name = 'LAYER')
+    )
+    SELECT above.id, CASE WHEN layer.timer_id IS NOT NULL THEN timer.{name} END
+      FROM above JOIN timer ON timer.id = above.timer_id
+      LEFT JOIN timer_group AS layer ON layer.timer_id = timer.id AND layer.name = 'LAYER'
+     WHERE above.parent_id IS NULL OR layer.timer_id IS NOT NULL"""
+
 _IDS = {
+    "callpath": "SELECT DISTINCT call.callpath_id FROM call WHERE call.trial_id IN ({trials})",
     "thread": "SELECT thread.id FROM thread WHERE thread.trial_id IN ({trials})",
     "timer": "SELECT trial_timer.timer_id FROM trial_timer"
     " WHERE trial_timer.trial_id IN ({trials})",
@@ -198,6 +216,13 @@ DIMENSIONS: dict[str, Dimension] = {
     "module": Dimension("timer", _FILE, module_of),
     "group": Dimension("timer", _GROUP, spelling=_upper, several=True),
     "kernel": Dimension("timer", _KERNEL, across="equal short names; match.py finds more"),
+    "layer": Dimension("callpath", _LAYER.replace("{name}", "short_name")),
+    "layer_type": Dimension(
+        "callpath",
+        _LAYER.replace("{name}", "name"),
+        lambda timer: timer and layer_type(timer),
+        across="equal classes",
+    ),
     "callpath": Dimension("callpath", across="equal timers from the root"),
     "parent": Dimension("callpath", across="equal timers from the root"),
     "depth": Dimension("callpath", across="equal numbers"),
@@ -208,7 +233,10 @@ DIMENSIONS: dict[str, Dimension] = {
 path's id. `configuration` is of launches, `event` of user events."""
 
 
-WITHIN = ("file", "module", "group", "kernel", "node", "rank", "device", "kind", "thread")
+WITHIN = (
+    *("file", "module", "group", "kernel", "layer", "layer_type"),
+    *("node", "rank", "device", "kind", "thread"),
+)
 """Dimensions for the values of one trial, apart from timers and call paths."""
 
 
@@ -253,7 +281,7 @@ def dimension(name: str) -> Dimension:
 
 
 def ids_of(db: ProfileDB, what: Id, trials: Sequence[int]) -> list[int]:
-    """The ids of all threads, timers, launches or user events of these trials."""
+    """The ids of all threads, timers, call paths, launches or user events of these trials."""
     if what == "trial":
         return list(trials)
     rows = db.rows(_IDS[what].replace("{trials}", listed(trials)))

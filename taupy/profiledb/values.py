@@ -46,7 +46,7 @@ def values(db: ProfileDB, question: Question) -> Table:
         apart = dict.fromkeys((*question.by, "trial", "thread"))
         return _largest(values(db, replace(question, by=tuple(apart), over="sum")), question.by)
     asked = Asked.of(db, question)
-    nested = "timer" not in question.by and "callpath" not in asked.needs
+    nested = "timer" not in question.by and not asked.by_path
     if nested and "inclusive" in question.values:
         return _of_trees(db, asked)
     uneven: set[int] = set()
@@ -178,7 +178,7 @@ def _of_trees(db: ProfileDB, asked: Asked) -> Table:
     meant = _meant(asked, whole, streams)
     names, choices = _choices(db, whole, asked.question.by)
     wanted = asked.columns(asked.question.values)
-    if "callpath" in asked.needs:
+    if asked.by_path:
         taken = whole.taken([row for row, here in enumerate(meant) if here])
         own: dict[Column, Sequence[Any]] = {name: taken.columns[name] for name in wanted}
         return _labelled(db, replace(taken, columns=own), asked.question.by)
@@ -215,7 +215,7 @@ def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
             here and depth[0] <= level <= depth[1]
             for here, level in zip(found, levels, strict=True)
         ]
-    if "callpath" in asked.needs:
+    if asked.by_path:
         return found
     there = coverage.measured(whole)
     found = [here and one for here, one in zip(found, there, strict=True)]

@@ -1,0 +1,56 @@
+"""Show where the time of a network goes, layer by layer.
+
+    taupy layers                      the trial stored last
+    taupy layers 12 --tree            in the order of the model
+    taupy layers --by type            one row per class of layers
+    taupy layers --depth 2            encoder.layers instead of encoder.layers.0.self_attn
+
+A layer is a module of a model, such as `encoder.layers.3`. Own times add up to the time of the
+thread; `(no layer)` is what belongs to none.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from taupy.commands import options
+from taupy.errors import UsageError
+from taupy.model.question import VALUES, Question
+from taupy.pprof import layers, terminal
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
+    )
+    parser.add_argument(
+        "--by", choices=("layer", "type"), default="layer", help="one row per layer or per class"
+    )
+    parser.add_argument(
+        "--depth", type=options.count, metavar="N", help="cut names after N parts, and add up"
+    )
+    parser.add_argument("--tree", action="store_true", help="in the order of the model, indented")
+    parser.add_argument("--limit", type=options.count, metavar="N", help="show N rows")
+    options.add_database_argument(parser)
+    options.add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.depth == 0:
+        raise UsageError("--depth must be at least 1")
+    with ProfileDB.open(options.database_path(args)) as db:
+        trial = selector.one(db, args.trial)
+        table = values(db, Question((trial.id,), by=layers.DIMENSIONS, values=VALUES))
+    found = layers.views(table, layers.Choice(args.by, args.depth, args.tree))
+    if not found:
+        raise UsageError(
+            f"trial {trial.id} has no layers: no module of PyTorch was called, the plain engine "
+            "measured it, or it was run with --no-layers; `taupy trials` describes it"
+        )
+    shown = [replace(view, rows=view.rows[: args.limit]) for view in found]
+    terminal.show_all(shown, args.form)
+    return 0
