@@ -1,0 +1,112 @@
+"""Layers as dimensions and as a table: sums worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from taupy.commands import main
+from taupy.model.profile import Timer
+from taupy.model.question import VALUES, Condition, Question
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, host, profile_of, small_profile
+
+TIMES = ("exclusive", "time")
+
+
+def layer(name: str, kind: str) -> Timer:
+    return Timer(f"{name} [{kind}]", groups=("LAYER",), short=name)
+
+
+def network():
+    """Two steps: 20 ns data, Net of 100 ns with two linear layers, 50 ns backward that runs one
+    again; a thread without layers."""
+    first = call(layer("body.0", "Linear"), 2, 30, [call("forward", 2, 10)])
+    second = call(layer("body.1", "Linear"), 2, 20)
+    body = call(layer("body", "Sequential"), 2, 15, [first, second])
+    net = call(layer("Net", "Net"), 2, 5, [call("Net.forward", 2, 20, [body])])
+    again = call(layer("body.0", "Linear"), 2, 7)
+    backward = call("_engine_run_backward", 2, 43, [again])
+    main = call("main", 1, 10, [call("data", 2, 20), net, backward])
+    return profile_of(host(main, name="MainThread"), host(call("other", 1, 99), thread=1))
+
+
+def by(db, *names, **more):
+    table = values(db, Question((1,), by=names, values=VALUES, **more))
+    labels = zip(*(table.each(name) for name in names), strict=True)
+    own, whole = table.column(*TIMES), table.column("inclusive", "time")
+    return dict(zip(labels, zip(own, whole, strict=True), strict=True))
+
+
+def test_a_moment_belongs_to_the_nearest_layer(db):
+    add_profile(db, network())
+    assert by(db, "layer") == {
+        (None,): (10 + 20 + 43 + 99, 180 + 99),
+        ("Net",): (25, 100),
+        ("body",): (15, 75),
+        ("body.0",): (40 + 7, 47),
+        ("body.1",): (20, 20),
+    }
+    assert by(db, "layer_type")[("Linear",)] == (67, 67)
+
+
+def test_conditions_on_layers_and_parts_of_the_whole(db):
+    add_profile(db, network())
+    where = (Condition("layer", ("body.0",)),)
+    assert sum(own for own, _ in by(db, "timer", where=where).values()) == 47
+    everything = sum(own for own, _ in by(db, "thread", "layer").values())
+    assert everything == 180 + 99
+
+
+@pytest.fixture
+def layers(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TAUPY_DB", str(tmp_path / "layers.db"))
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    with ProfileDB.open(str(tmp_path / "layers.db"), create=True) as db:
+        add_profile(db, network())
+        add_profile(db, small_profile(2))
+
+    def layers(*options: str) -> list[dict[str, str]]:
+        assert main(["layers", "1", "--csv", *options]) == 0
+        return [*csv.DictReader(io.StringIO(capsys.readouterr().out))]
+
+    return layers
+
+
+def test_own_times_add_up_to_the_thread(layers):
+    rows = layers()
+    assert [(row["layer"], row["type"], row["calls"]) for row in rows] == [
+        ("(no layer)", "", ""),
+        ("body.0", "Linear", "4"),
+        ("Net", "Net", "2"),
+        ("body.1", "Linear", "2"),
+        ("body", "Sequential", "2"),
+    ]
+    assert [float(row["own_ns"]) for row in rows] == [73, 47, 25, 20, 15]
+    assert sum(float(row["share_percent"]) for row in rows) == pytest.approx(100)
+    assert {row["layer"]: row["time_ns"] for row in rows}["Net"] == "100.0"
+    assert {row["layer"]: row["recompute_ns"] for row in rows if row["recompute_ns"]} == {
+        "body.0": "7.0"
+    }
+    assert {row["gpu_ns"] for row in rows} == {""}
+    assert {row["thread"] for row in rows} == {"0"}
+
+
+def test_by_class_by_depth_and_as_a_tree(layers):
+    linear = {row["type"]: row for row in layers("--by", "type")}["Linear"]
+    assert (linear["own_ns"], linear["calls"]) == ("67.0", "6")
+    body = {row["layer"]: row for row in layers("--depth", "1")}["body"]
+    assert (body["own_ns"], body["time_ns"], body["calls"]) == ("82.0", "82.0", "2")
+    assert [row["layer"] for row in layers("--tree")] == [
+        "(no layer)", "Net", "  body", "    body.0", "    body.1",
+    ]  # fmt: skip
+    assert len(layers("--limit", "2")) == 2
+
+
+def test_a_trial_without_layers_says_why(layers, capsys):
+    assert main(["layers", "2"]) != 0
+    assert "trial 2 has no layers" in capsys.readouterr().err
