@@ -305,14 +305,14 @@ def test_metrics_that_some_trials_lack_and_ratios():
     ("arguments", "words"),
     [
         ((), "name the parameter"),
-        (("--over", "m"), "no trial has metadata 'm' (what differs between them: n;"),
-        (("--over", "n", "--baseline", "3"), "no trial has n = 3 for a baseline (values: 1, 2, 4)"),
-        (("--over", "n", "1"), "all 1 trials have n = 1"),
-        (("--over", "n", "nothing"), "no trial matches 'nothing'"),
-        (("--over", "n", "--show", "x"), "--show takes"),
-        (("--over", "n", "--limit", "0"), "at least 1"),
-        (("--over", "n", "--plot", "x.pdf"), "ending in .png, .svg or .html"),
-        (("--over", "n", "--plot", "no/x.png"), "no/x.png cannot be written"),
+        (("--by", "m"), "no trial has metadata 'm' (what differs between them: n;"),
+        (("--by", "n", "--baseline", "3"), "no trial has n = 3 for a baseline (values: 1, 2, 4)"),
+        (("--by", "n", "1"), "all 1 trials have n = 1"),
+        (("--by", "n", "nothing"), "no trial matches 'nothing'"),
+        (("--by", "n", "--show", "x"), "--show takes"),
+        (("--by", "n", "--limit", "0"), "at least 1"),
+        (("--by", "n", "--plot", "x.pdf"), "ending in .png, .svg or .html"),
+        (("--by", "n", "--plot", "no/x.png"), "no/x.png cannot be written"),
     ],
 )
 def test_what_cannot_be_answered_is_said_in_one_line(strong, capsys, arguments, words):
