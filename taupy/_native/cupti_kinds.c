@@ -82,7 +82,8 @@ static uint64_t launches(void)
  * asked of us, or handed to us. */
 static void count_lent(void)
 {
-    uint64_t since = launches() - lent_launches;
+    uint64_t now = launches(); /* fewer, where one that had begun before was refused since */
+    uint64_t since = now > lent_launches ? now - lent_launches : 0;
     if (since != 0 && buffers_moves() == lent_moves) {
         collector.sums.counters->lent += since;
         collector.sums.counters->lendings++;
