@@ -236,7 +236,7 @@ def run(args: argparse.Namespace) -> int:
         say(*settings.notes)
         if args.merge_into:
             raise TaupyError("none of --metrics can be counted here; the program was not run")
-            say("none of --metrics can be counted here; the program was not run again")
+        say("none of --metrics can be counted here; the program was not run again")
         return 0
     try:
         folder, refused = runfolder.make_run_folder(settings.uuid)

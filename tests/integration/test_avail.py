@@ -197,7 +197,7 @@ def test_without_a_gpu_each_name_is_what_a_run_makes_of_it(source, avail, capsys
     )
     assert found["roofline"]["means"] == "operations and bytes of BLAS calls"
     assert found["PAPI_FP_OPS"]["status"] == found["r1f03"]["status"] == "no PMU"
-    assert "only on NVIDIA GPUs" in found["gld"]["status"]
+    assert "needs an NVIDIA GPU" in found["gld"]["status"]
     assert "no metric or set 'nonsense'" in found["nonsense"]["status"]
     assert main(["avail", "-c", " , "]) == 2
     assert "needs a list of names" in capsys.readouterr().err
