@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from taupy.model.profile import Timer
 from taupy.network import torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the launcher imports this
+    from collections.abc import Iterable
+
+    from taupy.model.profile import Timer
 
 GROUP = "LAYER"
 """Of the timers that are layers."""

@@ -129,7 +129,8 @@ last()
     assert not runs.database.exists()
     told = runs.taupy("doctor", "--db", str(runs.database)).stderr
     assert "recovered" in told and "incomplete" in told
-    assert runs.calls() == {".taupy application": 1, "<module>": 1, "f": 1000, "last": 1}
+    calls = {name: n for name, n in runs.calls().items() if not name.startswith("import ")}
+    assert calls == {".taupy application": 1, "<module>": 1, "f": 1000, "last": 1}
     assert runs.one("SELECT exit_code, state FROM trial") == (None, "incomplete")
     assert list(runs.state.iterdir()) == []
     again = runs.taupy("trials")
