@@ -96,6 +96,7 @@ class _Layers:
         again = _below_backward(table, parent)
         recomputed = [mine if here else [] for mine, here in zip(groups, again, strict=True)]
         self.recomputed = callpaths.grouped(table, parent, recomputed, len(self.numbers))
+        self.whole = sum(self.value(label, "exclusive") for label in self.numbers)
 
     def value(self, label: str, name: str, sums: Any = None) -> float:
         """A sum of time [ns], 0 where there is none."""
@@ -181,8 +182,7 @@ def _view(thread: ThreadRow, layers: _Layers, on_gpu: Sequence[_Layers], choice:
 def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell, ...]:
     """From the share on; what no layer owns has own times alone."""
     own = layers.value(label, "exclusive")
-    whole = sum(layers.value(each, "exclusive") for each in layers.numbers)
-    share = 100 * own / whole if whole else None
+    share = 100 * own / layers.whole if layers.whole else None
     if label == NO_LAYER:
         return share, own, None, None, None, None, None
     recomputed = layers.value(label, "inclusive", layers.recomputed)
