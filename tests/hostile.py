@@ -21,7 +21,7 @@ UNSAFE = re.compile(
 
 # Texts with a meaning for taupy itself; a program cannot choose them freely.
 _FIXED = {"uuid", "kind", "state", "category", "edge", "limiter", "unit", "source", "pattern"}
-_GROUPS = {"GPU_KERNEL", "GPU_COPY", "CUDA_API", "TAUPY", "PYTHON"}
+_GROUPS = {"GPU_KERNEL", "GPU_COPY", "CUDA_API", "TAUPY", "PYTHON", "LAYER", "PHASE", "PHASE_DATA"}
 
 
 def hostile(made: Profile) -> Profile:

@@ -16,11 +16,11 @@ import taupy
 from taupy import commands
 from taupy.escaping import visible
 from taupy.formats import registry
-from taupy.model.profile import Profile
+from taupy.model.profile import Profile, Timer
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import gpu_profile, small_profile
+from tests.builders import call, gpu_profile, host, profile_of, small_profile
 from tests.hostile import EVIL, UNSAFE, Tags, attacking, hostile
 from tests.unit.roofline.build import EPYC, Kernel, gpu_trial
 
@@ -31,6 +31,8 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "run": None,
     "pprof": [["2"], ["1"], ["1", "--metric", f"{EVIL}metric"], ["1", "--callers", "g"]],
     "kernel": [["gemm", "--trial", "2"], ["{evil}", "--trial", "2"]],
+    "layers": [["6"], ["6", "--by", "type"], ["1"], ["{evil}"]],
+    "phases": [["6"], ["2"], ["{evil}"]],
     "top": None,
     "trials": [[], ["show", "1"], ["show", "2"], ["tag", "1", "{evil}"], ["rename", "3", "{evil}"]],
     "compare": [["1", "3"], ["2", "4"]],
@@ -62,11 +64,14 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
 
 
 def harmless() -> list[Profile]:
-    """Programs, programs with GPUs, and one whose kernels have a place in a roofline."""
+    """Programs, programs with GPUs, one with kernels for a roofline, one with layers and phases."""
     counted = {"flop_fp32": 2.4e10, "bytes_l2": 1e9, "bytes_dram": 2e8}
     kernels = (Kernel("gemm", 10, 2_000_000, counted), Kernel("copy", 5, 1_000_000, counted))
     some = [gpu_profile(n) if n % 2 == 0 else small_profile(n) for n in (1, 2, 3, 4)]
-    return [*some, gpu_trial(*kernels, number=5)]
+    layer = Timer("body [Linear]", groups=("LAYER",), short="body")
+    data = Timer("data", groups=("PHASE", "PHASE_DATA"))
+    main_thread = host(call("main", 1, 10, [call(data, 2, 20), call(layer, 2, 30)]))
+    return [*some, gpu_trial(*kernels, number=5), profile_of(main_thread, number=6)]
 
 
 @pytest.fixture(scope="module")
