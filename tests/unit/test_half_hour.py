@@ -124,7 +124,7 @@ def test_ncu_is_asked_for_every_counter_that_is_written_down():
 def test_what_must_be_counted_is_written_down_without_a_gpu(tmp_path):
     program = SCRIPT.parent / "programs" / "gemms.py"
     done = subprocess.run(
-        ["python3", str(program), "--expected"], capture_output=True, text=True, check=True
+        [sys.executable, str(program), "--expected"], capture_output=True, text=True, check=True
     )
     expected = json.loads(done.stdout)
     assert {each for of in list(expected.values())[:5] for each in of.values()} == {137_438_953_472}
@@ -136,7 +136,7 @@ def test_what_must_be_counted_is_written_down_without_a_gpu(tmp_path):
     assert expected["copy_out"] == {"Memcpy DtoH": 268_435_456}
     program = SCRIPT.parent / "programs" / "jax_steps.py"
     done = subprocess.run(
-        ["python3", str(program), "--expected"], capture_output=True, text=True, check=True
+        [sys.executable, str(program), "--expected"], capture_output=True, text=True, check=True
     )
     assert list(json.loads(done.stdout).values()) == ["jit_step", 20, 0.99]
 
