@@ -10,7 +10,8 @@ HEAVY = {
 }  # fmt: skip
 
 LAUNCHER = """
-import os, sys
+import argparse, ctypes, os, sys
+argparse.ArgumentParser().format_help()  # 3.14 colours it, by dataclasses
 before = set(sys.modules)
 sys.argv[1:] = ["run", "--quiet", "-c", "pass"]
 def execve(*_):
