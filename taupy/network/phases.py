@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from taupy.network import phases_torch
+from taupy.network import torch
 
 KINDS = (
     *("data", "forward", "loss", "backward", "recompute", "optimizer", "scaling"),
@@ -18,7 +18,7 @@ GROUP = "PHASE_"
 STEP = "Optimizer.step#"
 """What the names of timers begin with that are called once a step."""
 
-_FRAMEWORKS = (phases_torch,)
+_FRAMEWORKS = (torch,)
 _ROUTINES = {
     tuple(place.split(":")): kind
     for framework in _FRAMEWORKS

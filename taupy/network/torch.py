@@ -1,4 +1,4 @@
-"""PyTorch: through which routines modules are called."""
+"""PyTorch: through which routines modules are called, and what is which phase of a training."""
 
 from __future__ import annotations
 
@@ -9,3 +9,48 @@ LAYERS = (f"{_MODULE}:Module._wrapped_call_impl",)
 
 PLUMBING = (f"{_MODULE}:Module._call_impl", f"{_MODULE}:Module._call_impl.<locals>.inner")
 """Those between them and the module's own `forward`."""
+
+_C10D = "torch/distributed/distributed_c10d.py"
+_LOSSES = (
+    *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "ctc_loss"),
+    *("huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss"),
+)
+_COLLECTIVES = (
+    *("all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "all_to_all_single"),
+    *("barrier", "broadcast", "gather", "recv", "reduce", "reduce_scatter"),
+    *("reduce_scatter_tensor", "scatter", "send"),
+)
+
+ROUTINES = {
+    "data": ("torch/utils/data/dataloader.py:_BaseDataLoaderIter.__next__",),
+    "forward": LAYERS,
+    "loss": tuple(f"torch/nn/functional.py:{name}" for name in _LOSSES),
+    "backward": (
+        *("torch/_tensor.py:Tensor.backward", "torch/autograd/__init__.py:backward"),
+        "torch/autograd/__init__.py:grad",
+    ),
+    "optimizer": (
+        *("torch/optim/lr_scheduler.py:LRScheduler.step",),
+        *("torch/optim/lr_scheduler.py:ReduceLROnPlateau.step",),
+    ),
+    "scaling": (
+        *("torch/nn/utils/clip_grad.py:clip_grad_norm_",),
+        *("torch/nn/utils/clip_grad.py:clip_grad_value_",),
+        *(f"torch/amp/grad_scaler.py:GradScaler.{name}" for name in ("scale", "step")),
+        *(f"torch/amp/grad_scaler.py:GradScaler.{name}" for name in ("unscale_", "update")),
+    ),
+    "communication": tuple(f"{_C10D}:{name}" for name in _COLLECTIVES),
+    "checkpoint": ("torch/serialization.py:save", "torch/serialization.py:load"),
+    "compile": (
+        *("torch/_dynamo/convert_frame.py:CatchErrorsWrapper.__call__",),
+        *("torch/_inductor/compile_fx.py:compile_fx",),
+    ),
+}
+"""Kind -> FILE:NAME of routines, as of PyTorch 2.13."""
+
+RANGES = {
+    "enumerate(DataLoader)#": "data",
+    "Optimizer.step#": "optimizer",
+    "Optimizer.zero_grad#": "optimizer",
+}
+"""What the name of a `record_function` begins with -> kind."""

@@ -10,7 +10,7 @@ import pytest
 from taupy.model.profile import Timer
 from taupy.model.question import Question
 from taupy.network import phases as known
-from taupy.network import phases_torch
+from taupy.network import torch as pytorch
 from taupy.pprof import phases
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
@@ -99,7 +99,7 @@ def test_a_thread_without_phases_has_no_table(tmp_path):
 
 
 def test_all_kinds_are_known():
-    kinds = {*phases_torch.ROUTINES, *phases_torch.RANGES.values()}
+    kinds = {*pytorch.ROUTINES, *pytorch.RANGES.values()}
     assert kinds <= {*known.KINDS}
 
 
@@ -116,7 +116,7 @@ def test_pytorch_has_the_routines_of_the_table():
         pytest.skip("PyTorch is not installed: pip install torch==2.13.0")
     folder = Path(found.origin).parent.parent
     missing = []
-    for places in phases_torch.ROUTINES.values():
+    for places in pytorch.ROUTINES.values():
         for place in places:
             file, name = place.split(":")
             code = compile((folder / file).read_text(), file, "exec")
