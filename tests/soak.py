@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from tests import preloads
+
 LONGEST_S = 240
 ROUTINES = 3000
 PROGRAM = """
@@ -228,14 +230,7 @@ ACTIONS_A_ROUND = 4
 
 def preload(folder: Path) -> Path | None:
     """What makes a disk full, if there is a C compiler."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        return None
-    source = Path(__file__).with_name("integration") / "full_disk.c"
-    target = folder / "full_disk.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", target, source, "-ldl"]
-    subprocess.run(command, check=True)
-    return target
+    return preloads.built(Path(__file__).with_name("integration") / "full_disk.c", folder)
 
 
 def one_round(folder: Path, seed: int, full: Path | None, actions: list[str] | None = None) -> str:

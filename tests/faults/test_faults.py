@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import preloads
 from tests.integration.conftest import Runs, engine, runs  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.slow
@@ -75,14 +75,10 @@ LEAVES, ROUTINES = 300 + 20 + 7, 400
 
 @pytest.fixture(scope="module")
 def preload(tmp_path_factory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler here: calls cannot be made to fail")
-    target = tmp_path_factory.mktemp("faults") / "inject.so"
     source = Path(__file__).with_name("inject.c")
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", target, source, "-ldl"]
-    subprocess.run(command, check=True)
-    return target
+    if (library := preloads.built(source, tmp_path_factory.mktemp("faults"))) is None:
+        pytest.skip("no C compiler here: calls cannot be made to fail")
+    return library
 
 
 @dataclass

@@ -8,7 +8,6 @@ cases are meant, and taken from this machine, with a reason for the skip, where 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from taupy.collectors import perf_events
+from tests import preloads
 
 STATUS = {counter.name: counter.status for counter in perf_events.available()}
 
@@ -83,16 +83,11 @@ def near(counted, known, allowed=20):
 
 @pytest.fixture(scope="module")
 def fake_pmu(tmp_path_factory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build the fake PMU with")
     if os.uname().machine != "x86_64":
         pytest.skip("the fake PMU plays an x86-64 processor")
-    library = tmp_path_factory.mktemp("pmu") / "fake_pmu.so"
     source = Path(__file__).with_name("fake_pmu.c")
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True
-    )
+    if (library := preloads.built(source, tmp_path_factory.mktemp("pmu"))) is None:
+        pytest.skip("no C compiler to build the fake PMU with")
     return library
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from taupy.instrument import launch
+from tests import preloads
 
 ROUTINES = 20_000
 PROGRAM = f"""
@@ -27,14 +27,10 @@ define(500, {ROUTINES})
 
 @pytest.fixture(scope="session")
 def preload(tmp_path_factory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler here: a disk cannot be made full")
-    target = tmp_path_factory.mktemp("full") / "full_disk.so"
     source = Path(__file__).with_name("full_disk.c")
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", target, source, "-ldl"]
-    subprocess.run(command, check=True)
-    return target
+    if (library := preloads.built(source, tmp_path_factory.mktemp("full"))) is None:
+        pytest.skip("no C compiler here: a disk cannot be made full")
+    return library
 
 
 @pytest.fixture
