@@ -29,13 +29,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from taupy.comparison import comparison, pivot
+from taupy.comparison.comparison import Question
+from taupy.comparison.pivot import Layout
+from taupy.comparison.sides import sides
 from taupy.model.profile import CallTree, Metric, Profile, Thread, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report import comparison, pivot
-from taupy.report.comparison import Question
-from taupy.report.pivot import Layout
-from taupy.report.sides import sides
 from tests.builders import wide_profile
 
 METRICS = ("time", "inst_executed", "cycles", "bytes_dram", "gld")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # what type checkers see of the names below
     from taupy.instrument.annotate import (
         user_event as user_event,
     )
-    from taupy.report.notebook import open as open
+    from taupy.notebook import open as open
 
 _ANNOTATIONS = (
     "disable",
@@ -65,7 +65,7 @@ __all__ = ["__version__", "open", *_ANNOTATIONS]
 
 def __getattr__(name: str) -> object:
     if name == "open":
-        from taupy.report.notebook import open as value
+        from taupy.notebook import open as value
     elif name in _ANNOTATIONS:
         from taupy.instrument import annotate
 

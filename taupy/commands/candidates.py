@@ -23,19 +23,19 @@ from taupy.analysis import candidates
 from taupy.analysis.candidates import Candidate, Way
 from taupy.commands import options
 from taupy.commands.messages import say
-from taupy.errors import MissingMetric, UsageError
-from taupy.model.rows import TrialRow
-from taupy.pprof import terminal
-from taupy.pprof.view import Audience, Cell, Column, Kind, View
-from taupy.profiledb import metrics, query, selector
-from taupy.profiledb.database import ProfileDB
-from taupy.report.candidates import (
+from taupy.comparison.candidates import (
     DIMENSIONS,
     chosen_groups,
     has_usual,
     program,
     usual_order,
 )
+from taupy.errors import MissingMetric, UsageError
+from taupy.model.rows import TrialRow
+from taupy.pprof import terminal
+from taupy.pprof.view import Audience, Cell, Column, Kind, View
+from taupy.profiledb import metrics, query, selector
+from taupy.profiledb.database import ProfileDB
 
 HELP = "rank routines by potential gain from tuning"
 

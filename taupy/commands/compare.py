@@ -25,16 +25,16 @@ from taupy.analysis.comparable import KINDS, Difference
 from taupy.analysis.match import Table
 from taupy.commands import options
 from taupy.commands.messages import say
+from taupy.comparison import comparison, comparison_views, gate, gate_view, sides, verdicts
+from taupy.comparison.comparison import BYS, STATISTICS, Question, Statistic
+from taupy.comparison.comparison_views import Shown
+from taupy.comparison.sides import Side
+from taupy.comparison.trial_values import VALUES, Value
+from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
-from taupy.report import comparison, comparison_views, gate, gate_view, sides, verdicts
-from taupy.report.comparison import BYS, STATISTICS, Question, Statistic
-from taupy.report.comparison_views import Shown
-from taupy.report.sides import Side
-from taupy.report.trial_values import VALUES, Value
-from taupy.report.verdicts import Rule
 
 PEOPLE_ROWS = 25
 """Default number of rows in tables for people."""

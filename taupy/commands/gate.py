@@ -26,14 +26,14 @@ from taupy.analysis import sequential
 from taupy.analysis.gate import Condition
 from taupy.commands import compare, options
 from taupy.commands.messages import say
+from taupy.comparison import gate, gate_view, sides, verdicts
+from taupy.comparison.comparison import Question
+from taupy.comparison.sides import Side
+from taupy.comparison.verdicts import Rule
 from taupy.errors import TaupyError, UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
-from taupy.report import gate, gate_view, sides, verdicts
-from taupy.report.comparison import Question
-from taupy.report.sides import Side
-from taupy.report.verdicts import Rule
 
 MOST_PAIRS = 200
 BUDGET = "10m"

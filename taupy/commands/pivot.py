@@ -18,13 +18,13 @@ from taupy.analysis.match import LEVELS
 from taupy.analysis.pivot import ACROSS
 from taupy.commands import options
 from taupy.commands.compare import match_table
+from taupy.comparison import pivot, pivot_view
+from taupy.comparison.pivot import Layout
+from taupy.comparison.trial_values import VALUES
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
-from taupy.report import pivot, pivot_view
-from taupy.report.pivot import Layout
-from taupy.report.trial_values import VALUES
 
 PEOPLE_ROWS = 10
 """Default number of routines or kernels under each label of trials in tables for people."""

@@ -17,12 +17,12 @@ import argparse
 from taupy.analysis.sweep import SCALINGS
 from taupy.commands import options
 from taupy.commands.messages import say
+from taupy.comparison.sweep import ACROSS, PARTS, Part, Sweep
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import METADATA
 from taupy.profiledb.sweeps import last_parameter
-from taupy.report.sweep import ACROSS, PARTS, Part, Sweep
 
 HELP = "show the effect of a parameter over several trials"
 
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
             failed=args.all,
             of=args.of,
         )
-    from taupy.report.sweep_views import view
+    from taupy.comparison.sweep_views import view
 
     limit = None if args.all else args.limit
     people = args.form in ("text", "markdown")

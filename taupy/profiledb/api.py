@@ -6,7 +6,7 @@
     trial.profile().nlargest(10, "exclusive")
     trial.kernels()
 
-`taupy.open` returns a `Database` that also compares trials (`report/notebook.py`). Values are in
+`taupy.open` returns a `Database` that also compares trials (`taupy/notebook.py`). Values are in
 the metric's unit, which is in the frame's `attrs["unit"]`: `time` is in nanoseconds. Each call
 opens the file, reads, and closes it. pandas is imported with the first frame.
 """

@@ -9,11 +9,11 @@ import pytest
 from taupy.analysis import candidates
 from taupy.analysis.candidates import Routine
 from taupy.commands import main
+from taupy.comparison.candidates import program
 from taupy.model.machine import Ceiling
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report.candidates import program
 from tests.builders import call, gpu_profile, host, profile_of
 from tests.unit.analysis.counted import counted_profile
 

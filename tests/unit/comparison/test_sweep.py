@@ -11,12 +11,12 @@ from itertools import product
 import pytest
 
 from taupy.commands import main
+from taupy.comparison.sweep import PARTS, Sweep
 from taupy.errors import TaupyError, UsageError
 from taupy.model.profile import ROOT_TIMER, Timer
+from taupy.notebook import Database
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report.notebook import Database
-from taupy.report.sweep import PARTS, Sweep
 from tests.builders import call, gpu_profile, host, profile_of, small_profile
 
 WORK = Timer("work", "p.py", 3)
@@ -369,7 +369,7 @@ def test_pictures_are_drawn_and_the_page_needs_nothing_else(strong, tmp_path):
 @pytest.mark.slow
 def test_a_cut_axis_clips_lines_but_no_marker(tmp_path):
     pytest.importorskip("matplotlib")
-    from taupy.report.sweep_plot import figure
+    from taupy.comparison.sweep_plot import figure
 
     routines = [Timer("steady", "p.py", 1), Timer("gone", "p.py", 2)]
     for n, times in enumerate([(8000, 4_000_000), (4000, 2_000_000), (2000, 1)], 1):

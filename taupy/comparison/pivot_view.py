@@ -7,9 +7,9 @@ import re
 from taupy import units
 from taupy.analysis import pivot
 from taupy.analysis.pivot import Labels
+from taupy.comparison.pivot import ROW_DIMENSIONS, Made
 from taupy.escaping import visible
 from taupy.pprof.view import Cell, Column, Kind, View
-from taupy.report.pivot import ROW_DIMENSIONS, Made
 
 
 def view(made: Made, limit: int | None = None) -> View:

@@ -29,12 +29,12 @@ from taupy.analysis.sweep import (
     outliers,
     scaled,
 )
+from taupy.comparison.swept_values import PROGRAM, Measured, TimerKey, Where, measured, totals
 from taupy.errors import UsageError
 from taupy.escaping import visible
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
 from taupy.profiledb.sweeps import OWN, SweptTrials, swept_trials
-from taupy.report.swept_values import PROGRAM, Measured, TimerKey, Where, measured, totals
 from taupy.units import several
 
 if TYPE_CHECKING:
@@ -421,7 +421,7 @@ class Sweep:
             path: the suffix determines the format: .png, .svg or .html.
             most: number of routines shown individually.
         """
-        from taupy.report.sweep_plot import write
+        from taupy.comparison.sweep_plot import write
 
         write(self, os.fspath(path), most)
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from taupy.analysis.match import Table
+from taupy.comparison import comparison
+from taupy.comparison.comparison import Question
+from taupy.comparison.sides import both_sided, circumstances, known, obstacles, sides
 from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report import comparison
-from taupy.report.comparison import Question
-from taupy.report.sides import both_sided, circumstances, known, obstacles, sides
 from tests.builders import call, event, gpu_profile, host, profile_of
 
 UUID = "01900000-0000-7000-8000-{:012d}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taupy.analysis.sweep import as_number
+from taupy.comparison.sweep import PARTS, Part, Sweep, TimerRow
 from taupy.pprof.view import Cell, Column, Kind, View
-from taupy.report.sweep import PARTS, Part, Sweep, TimerRow
 
 SIDE_BY_SIDE = 10
 """Maximum number of values side by side in a table for people."""

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from taupy.analysis import significance
 from taupy.analysis.compare import Row, median
 from taupy.analysis.significance import Correction, Interval
-from taupy.report.comparison import Answer
+from taupy.comparison.comparison import Answer
 
 Word = Literal["more", "less", "same", "unclear"]
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from taupy import units
 from taupy.analysis.sweep import as_number
+from taupy.comparison.sweep import Sweep
+from taupy.comparison.swept_values import Where
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import content_security_policy, html, visible
-from taupy.report.sweep import Sweep
-from taupy.report.swept_values import Where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -409,8 +409,8 @@ p.note {{ color: var(--quiet); margin: 0.4rem 0; }}
 
 def page(sweep: Sweep, svg: str, most: int) -> str:
     """A self-contained HTML page."""
+    from taupy.comparison.sweep_views import view
     from taupy.pprof import cells
-    from taupy.report.sweep_views import view
 
     drawing = svg[svg.index("<svg") :]
     for color, variable in ((_INK, "ink"), (_SURFACE, "surface"), (_GRID, "grid")):

@@ -14,6 +14,10 @@ from typing import Literal, get_args
 from taupy.analysis import match
 from taupy.analysis.compare import Comparison, Row, compared
 from taupy.analysis.match import Key, Level, Table
+from taupy.comparison.calls import CallsOfPaths, Medians
+from taupy.comparison.path_names import PathsById, path_keys
+from taupy.comparison.sides import Side
+from taupy.comparison.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
 from taupy.model.profile import Metric
@@ -24,10 +28,6 @@ from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, ids_of, written
 from taupy.profiledb.trial_facts import EventSums
-from taupy.report.calls import CallsOfPaths, Medians
-from taupy.report.path_names import PathsById, path_keys
-from taupy.report.sides import Side
-from taupy.report.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 
 By = str
 """A dimension, or another kind of row that a comparison can have."""

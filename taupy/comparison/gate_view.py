@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from taupy import units
 from taupy.analysis.gate import Condition, Ruling
+from taupy.comparison.comparison_views import interval_text
+from taupy.comparison.gate import Conclusion, Judgement
 from taupy.model.profile import Metric
 from taupy.pprof.view import Cell, Column, View
-from taupy.report.comparison_views import interval_text
-from taupy.report.gate import Conclusion, Judgement
 
 PASSED_ROWS = 5
 """Number of rows shown of a gate that passed."""

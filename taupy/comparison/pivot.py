@@ -13,6 +13,9 @@ from typing import NamedTuple
 from taupy.analysis import match, pivot
 from taupy.analysis.match import Key, Level, Table
 from taupy.analysis.pivot import Across, Entry, Labels, Pivot
+from taupy.comparison.comparison import metric_shown
+from taupy.comparison.peaks import Peaks
+from taupy.comparison.trial_values import Over, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model.answer import Answer
@@ -22,9 +25,6 @@ from taupy.model.rows import TimerRow, TrialRow
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
-from taupy.report.comparison import metric_shown
-from taupy.report.peaks import Peaks
-from taupy.report.trial_values import Over, TrialValues, Value, Where
 
 ROW_DIMENSIONS = ("routine", *WITHIN)
 """Labels of timers and threads; all others are labels of trials."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from taupy.analysis.compare import median
+from taupy.comparison.sides import Side
 from taupy.model.question import Condition, Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
-from taupy.report.sides import Side
 
 
 class Medians(Mapping[Hashable, tuple[float | None, ...]]):

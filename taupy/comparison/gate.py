@@ -13,14 +13,14 @@ from taupy.analysis import gate
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.analysis.gate import Candidate, Condition, Ruling
+from taupy.comparison.comparison import Answer, Question, answers
+from taupy.comparison.sides import Side, both_sided
+from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.escaping import visible
 from taupy.model.profile import Metric
 from taupy.pprof.selection import name_test
 from taupy.profiledb.database import ProfileDB
-from taupy.report.comparison import Answer, Question, answers
-from taupy.report.sides import Side, both_sided
-from taupy.report.verdicts import Rule
 
 _WHERE = {"host": "on the host", "gpu": "on the GPU", None: ""}
 

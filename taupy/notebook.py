@@ -19,11 +19,7 @@ from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, Table
 from taupy.analysis.pivot import Across
 from taupy.analysis.sweep import Scaling
-from taupy.errors import UsageError
-from taupy.pprof.cells import seen_by
-from taupy.pprof.view import View
-from taupy.profiledb import api, selector
-from taupy.report import (
+from taupy.comparison import (
     comparison,
     comparison_views,
     gate,
@@ -33,13 +29,17 @@ from taupy.report import (
     sides,
     verdicts,
 )
-from taupy.report.comparison import By, Question, Statistic
-from taupy.report.comparison_views import Shown
-from taupy.report.pivot import Layout
-from taupy.report.sweep import Across as SweepAcross
-from taupy.report.sweep import Sweep
-from taupy.report.trial_values import VALUES, Over, Value
-from taupy.report.verdicts import Rule
+from taupy.comparison.comparison import By, Question, Statistic
+from taupy.comparison.comparison_views import Shown
+from taupy.comparison.pivot import Layout
+from taupy.comparison.sweep import Across as SweepAcross
+from taupy.comparison.sweep import Sweep
+from taupy.comparison.trial_values import VALUES, Over, Value
+from taupy.comparison.verdicts import Rule
+from taupy.errors import UsageError
+from taupy.pprof.cells import seen_by
+from taupy.pprof.view import View
+from taupy.profiledb import api, selector
 
 if TYPE_CHECKING:
     import pandas as pd

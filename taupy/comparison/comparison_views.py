@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from taupy import units
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
+from taupy.comparison.comparison import Answer
+from taupy.comparison.sides import Side
+from taupy.comparison.verdicts import Verdict
 from taupy.model.profile import Metric
 from taupy.pprof.figures import value_name
 from taupy.pprof.view import Cell, Column, Kind, View
-from taupy.report.comparison import Answer
-from taupy.report.sides import Side
-from taupy.report.verdicts import Verdict
 
 Verdicts = Mapping[Hashable, Verdict]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from taupy.analysis import match
 from taupy.analysis.match import Key, Level, Table
+from taupy.comparison.sides import Side
 from taupy.model import table as tables
 from taupy.model.question import Question
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
-from taupy.report.sides import Side
 
 
 def path_keys(db: ProfileDB, sides: Sequence[Side], level: Level, table: Table | None) -> PathsById:

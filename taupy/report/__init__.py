@@ -1,1 +1,0 @@
-"""Reports: comparisons, pivots, sweeps and gates over the trials of a database."""
