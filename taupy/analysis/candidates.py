@@ -73,7 +73,7 @@ def routines(
     """
     found: dict[str, Routine] = {}
     if times is not None:
-        pairs = zip(times.timers, times.table.each("node"), strict=True)
+        pairs = zip(times.timers, times.table.row_labels("node"), strict=True)
         places, sums = times.grouped((timer.timer, timer.short_name, node) for timer, node in pairs)
         for (name, short, _), calls, time in zip(
             places, sums.calls(), sums.values("exclusive"), strict=True

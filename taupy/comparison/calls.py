@@ -61,7 +61,10 @@ class CallsOfPaths(Medians):
         table = values(self._db, asked)
         of_trial: dict[int, dict[Hashable, float]] = {trial: {} for trial in ids}
         for trial, path, calls in zip(
-            table.each("trial"), table.each("callpath"), table.column("calls"), strict=True
+            table.row_labels("trial"),
+            table.row_labels("callpath"),
+            table.column("calls"),
+            strict=True,
         ):
             of_trial[trial][path] = calls or 0
         return [[of_trial[trial] for trial in side] for side in self._of]

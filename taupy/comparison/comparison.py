@@ -192,7 +192,7 @@ class _Asked:
         }
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            return [written(by, label) for label in answer.table.each(by)]
+            return [written(by, label) for label in answer.table.row_labels(by)]
 
         return self._answer(None, self._runs(found, keyed, None), keys)
 
@@ -201,7 +201,7 @@ class _Asked:
         paths = path_keys(self.db, self.sides, self.question.level, self.question.table)
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            return paths.keyed(side, answer.table.each("callpath"))
+            return paths.keyed(side, answer.table.row_labels("callpath"))
 
         return self._answer(None, self._runs(found, keyed, None), paths)
 

@@ -79,8 +79,10 @@ class PathsByName(PathsById):
         number: dict[tuple[Any, Any], int] = {}
         self._number_of: list[dict[int, int]] = []
         for side, keys in zip(sides, timers, strict=True):
-            paths, parents = side.each("callpath"), side.each("parent")
-            step_of = dict(zip(paths, zip(parents, side.each("timer"), strict=True), strict=True))
+            paths, parents = side.row_labels("callpath"), side.row_labels("parent")
+            step_of = dict(
+                zip(paths, zip(parents, side.row_labels("timer"), strict=True), strict=True)
+            )
             numbers: dict[int, int] = {}
             for id in step_of:
                 waiting = [id]

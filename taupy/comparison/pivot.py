@@ -281,10 +281,10 @@ class _Cells:
         columns: list[Iterable[Hashable]] = []
         for name in self.timer_names:
             if name in ("routine", "kernel"):
-                pairs = zip(table.each("trial"), answer.timers, strict=True)
+                pairs = zip(table.row_labels("trial"), answer.timers, strict=True)
                 columns.append([names[trial][timer] for trial, timer in pairs])
             else:
-                columns.append([written(name, label) for label in table.each(name)])
+                columns.append([written(name, label) for label in table.row_labels(name)])
         return zip(*columns, strict=True)
 
     def _names(self, found: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:

@@ -101,7 +101,7 @@ def measured(
     if not all(here):
         answer = answer.taken([row for row, one in enumerate(here) if one])
     found = {trial: Measured(trials[trial], trimmed=trimmed) for trial in meant.trials}
-    labels = answer.table.each("trial")
+    labels = answer.table.row_labels("trial")
     keys: list[tuple[int, Where, str]] = [
         (trial, "gpu" if thread.context else "host", timer.timer)
         for trial, thread, timer in zip(labels, answer.threads, answer.timers, strict=True)
@@ -144,7 +144,7 @@ def _spent(total: float) -> Spent:
 
 def _add_threads(found: Mapping[int, Measured], answer: Answer) -> None:
     for trial, thread, own, whole in zip(
-        answer.table.each("trial"), answer.threads, answer.values("exclusive"),
+        answer.table.row_labels("trial"), answer.threads, answer.values("exclusive"),
         answer.values("inclusive"), strict=True,
     ):  # fmt: skip
         place = f"{thread.node}.{thread.context}.{thread.thread}"
@@ -165,6 +165,6 @@ def totals(db: ProfileDB, trials: Sequence[int]) -> dict[tuple[str, str], dict[i
     found: dict[tuple[str, str], dict[int, float]] = {}
     for (name, unit), ids in sorted(having.items()):
         table = values(db, Question(tuple(ids), (name,), ("trial",)))
-        sums = zip(table.each("trial"), table.column("exclusive", name), strict=True)
+        sums = zip(table.row_labels("trial"), table.column("exclusive", name), strict=True)
         found[name, unit] = {trial: total for trial, total in sums if total is not None}
     return found

@@ -255,7 +255,7 @@ class TrialValues:
                 by = ("trial", "thread")
                 found = metrics.of_meant(self.db, meant, by, _kind(where), (*COUNTS, "exclusive"))
                 measured = found.formula.is_measured(found.table, "exclusive")
-                for trial, here in zip(found.table.each("trial"), measured, strict=True):
+                for trial, here in zip(found.table.row_labels("trial"), measured, strict=True):
                     counts[trial] = counts.get(trial, 0) + here
             self._threads[where] = counts
         return self._threads[where]

@@ -230,7 +230,7 @@ class Context:
     ) -> None:
         """Launch a kernel; arguments are ctypes values."""
         pointers = (c_void_p * max(1, len(arguments)))(
-            *(ctypes.cast(ctypes.pointer(one), c_void_p) for one in arguments)  # type: ignore[type-var]
+            *(ctypes.cast(ctypes.pointer(argument), c_void_p) for argument in arguments)  # type: ignore[type-var]
         )
         grid = (c_uint(blocks), c_uint(1), c_uint(1))
         block = (c_uint(threads), c_uint(1), c_uint(1))

@@ -48,9 +48,9 @@ def supported() -> list[int]:
     """Compute capabilities that it compiles for: [75, 80, ...]."""
     count = c_int()
     _check(_library().nvrtcGetNumSupportedArchs(byref(count)))
-    found = (c_int * count.value)()
-    _check(_library().nvrtcGetSupportedArchs(found))
-    return list(found)
+    architectures = (c_int * count.value)()
+    _check(_library().nvrtcGetSupportedArchs(architectures))
+    return list(architectures)
 
 
 def compile(source: str, capability: int, name: str = "kernels.cu") -> bytes:

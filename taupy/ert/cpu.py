@@ -45,7 +45,7 @@ class Cache:
 
 def caches(cpu: int = 0, root: Path = _SYSFS) -> list[Cache]:
     """The data caches of a CPU, the nearest first; empty where the system does not tell."""
-    found = []
+    caches = []
     for folder in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
         try:
             kind = (folder / "type").read_text().strip()
@@ -58,8 +58,8 @@ def caches(cpu: int = 0, root: Path = _SYSFS) -> list[Cache]:
         if kind == "Instruction" or not match:
             continue
         unit = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match[2]]
-        found.append(Cache(level, int(match[1]) * unit, _count(shared)))
-    return sorted(found, key=lambda cache: cache.level)
+        caches.append(Cache(level, int(match[1]) * unit, _count(shared)))
+    return sorted(caches, key=lambda cache: cache.level)
 
 
 def _count(cpu_list: str) -> int:
@@ -76,7 +76,7 @@ def allowed_cpus() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
-def working_sets(found: Sequence[Cache], threads: int, memory_bytes: int) -> dict[str, int]:
+def working_sets(caches: Sequence[Cache], threads: int, memory_bytes: int) -> dict[str, int]:
     """Bytes of each thread that lie safely in one level and in no nearer one.
 
     Half a cache (of what is a thread's share), but at least twice the next nearer one;
@@ -85,13 +85,13 @@ def working_sets(found: Sequence[Cache], threads: int, memory_bytes: int) -> dic
     """
     sets: dict[str, int] = {}
     nearer = 0
-    for cache in found:
+    for cache in caches:
         share = cache.bytes // min(threads, cache.shared_by)
         size = max(share // 2, 0)
         if size >= 2 * nearer:
             sets[f"L{cache.level}"] = size
         nearer = share
-    last = found[-1].bytes if found else 32 * _MB
+    last = caches[-1].bytes if caches else 32 * _MB
     most = memory_bytes // 6 // threads
     sets["DRAM"] = max(min(max(8 * last // threads, 64 * _MB), most), _MB)
     return sets
@@ -208,11 +208,11 @@ def _bandwidth(
             if how not in widest or (how == "stream" and not far):
                 continue
             arrays = {"copy": 2, "stream": 2, "triad": 3}.get(how, 1)
-            each = size // arrays
+            array_bytes = size // arrays
             pattern = "copy, streaming stores" if how == "stream" else how
             progress(f"{level} {pattern}, {_threads(team)}")
             windows, patience = (_DRAM_PASSES, 6) if far else (_MOST_WINDOWS, _PATIENCE)
-            seen = _measure(widest[how], team, each, _WINDOW_S, windows, patience)
+            seen = _measure(widest[how], team, array_bytes, _WINDOW_S, windows, patience)
             yield subject.ceiling(
                 "bandwidth",
                 level,
@@ -221,7 +221,7 @@ def _bandwidth(
                 "B/s",
                 seen,
                 clock_hz=clock_hz(team),
-                bytes=each * arrays * len(team),
+                bytes=array_bytes * arrays * len(team),
             )
 
 
@@ -249,8 +249,8 @@ def _with_numpy(subject: Subject, progress: Progress) -> Iterator[Ceiling]:
     for element, dtype in (("fp64", np.float64), ("fp32", np.float32)):
         progress(f"{element} by NumPy")
         n = 768
-        one: Any = np.ones((n, n), dtype)
-        seen = _timed(partial(np.matmul, one, one), 2.0 * n**3, 15)
+        matrix: Any = np.ones((n, n), dtype)
+        seen = _timed(partial(np.matmul, matrix, matrix), 2.0 * n**3, 15)
         yield replace(
             subject.ceiling(
                 "compute", element, "NumPy matmul, lower bound", threads, "flop/s", seen

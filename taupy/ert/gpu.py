@@ -121,8 +121,8 @@ def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Cei
     problem: TaupyError | None = None
     try:
         yield from _micro(subject, gpu, progress)
-    except TaupyError as found:
-        problem = found
+    except TaupyError as error:
+        problem = error
     yield from _library(subject, gpu, progress)  # whatever went wrong: a process of its own
     if problem is not None:
         raise problem

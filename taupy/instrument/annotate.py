@@ -275,10 +275,10 @@ def timer_values(name: str) -> "TimerValues | None":
             routines that have it, where one inside another adds no inclusive time. A full
             name, `load [{train.py}{3}]`, is that of one Python routine.
     """
-    found = {row[4]: row for row in _rows() if row[0] == name}
+    own_rows = {row[4]: row for row in _rows() if row[0] == name}
     for kind in (_TIMER, _ROUTINE, _FULL_NAME):
-        if kind in found:
-            return TimerValues(*found[kind][1:4])
+        if kind in own_rows:
+            return TimerValues(*own_rows[kind][1:4])
     return None
 
 

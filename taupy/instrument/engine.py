@@ -211,8 +211,8 @@ def flat() -> list[tuple[str, int, int, int, int]]:
         for row in range(1, rows):
             parent, own = thread.parents[row], names[thread.routines[row]]
             exclusive[parent] -= inclusive[row]
-            known = above[parent]
-            above.append(known if known.issuperset(own) else known.union(own))
+            names_above = above[parent]
+            above.append(names_above if names_above.issuperset(own) else names_above.union(own))
         for row in range(1, rows):
             for name in names[thread.routines[row]]:
                 entry = sums.setdefault(name, [0, 0, 0])

@@ -126,7 +126,7 @@ def _thread(thread: "ThreadTree") -> "dict[str, Any]":
 
 def health(state: "EngineState") -> dict[str, str]:
     """Notes on what was not measured."""
-    found = {
+    notes = {
         "plain_engine": (
             "measured by the plain-Python engine: signal handlers and finalizers (__del__, weakref "
             "callbacks) that run while it is at work are not counted, nor what they call: their "
@@ -134,47 +134,47 @@ def health(state: "EngineState") -> dict[str, str]:
         )
     }
     if state.replaced:
-        found["profile_hook"] = (
+        notes["profile_hook"] = (
             f"the profile function was replaced or removed {state.replaced} times, by the "
             "program, another profiler, the recursion limit or an exception in a signal handler: "
             "what ran meanwhile is missing (the compiled engine does not need it)"
         )
     if state.threads_replaced:
-        found["threading_hook"] = (
+        notes["threading_hook"] = (
             "the program called threading.setprofile: threads that it started meanwhile "
             "are missing (the compiled engine does not need that hook)"
         )
     if state.unseen_threads:
-        found["threads"] = (
+        notes["threads"] = (
             f"{state.unseen_threads} threads were started without the module threading and are "
             "missing (the compiled engine measures them)"
         )
     if state.lost_events:
-        found["recursion"] = f"{state.lost_events} events at the recursion limit were not counted"
+        notes["recursion"] = f"{state.lost_events} events at the recursion limit were not counted"
     if state.calls_over_limit:
-        found["callpaths"] = (
+        notes["callpaths"] = (
             f"{state.calls_over_limit} calls on call paths beyond the limit, and all calls below "
             "them, were folded into "
             "their callers; raise it with --max-callpaths"
         )
     if state.overlaps:
-        found["timers"] = (
+        notes["timers"] = (
             f"{state.overlaps} timers were stopped out of order or without having been started"
         )
     if state.greenlets:
-        found["greenlets"] = (
+        notes["greenlets"] = (
             "greenlets switched stacks: call paths are correct, but the time of a switch "
             "may count for its other side"
         )
     if state.refused:
-        found["audit"] = (
+        notes["audit"] = (
             "an audit hook of the program refuses what measuring needs: most is missing"
         )
     if state.wants_cpu_time:
-        found["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"
+        notes["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"
     if state.unwritten:
-        found["part"] = "the profile could not always be written during the run"
-    return found
+        notes["part"] = "the profile could not always be written during the run"
+    return notes
 
 
 def is_the_programs(error: BaseException) -> bool:

@@ -177,9 +177,9 @@ class Engine:
 
     def name_thread(self, thread: ThreadTree) -> None:
         """A living thread's name, read without running the program's code."""
-        known = _attributes(sys.modules.get("threading")).get("_active")
-        if type(known) is dict and self.by_ident.get(thread.ident) is thread:
-            name = _attributes(known.get(thread.ident)).get("_name")
+        threads = _attributes(sys.modules.get("threading")).get("_active")
+        if type(threads) is dict and self.by_ident.get(thread.ident) is thread:
+            name = _attributes(threads.get(thread.ident)).get("_name")
             if type(name) is str:
                 thread.name = name
 

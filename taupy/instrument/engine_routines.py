@@ -210,11 +210,11 @@ class Routines:
     def throttle(self, number: int) -> None:
         """From now on the routine's calls are not recorded."""
         self.records[number][5] = True
-        for key, known in self._numbers.items():
-            if known == number:
+        for key, timer in self._numbers.items():
+            if timer == number:
                 self._numbers[key] = NOT_RECORDED
-        for code_id, known in self.of_code.items():
-            if known == number:
+        for code_id, timer in self.of_code.items():
+            if timer == number:
                 self.of_code[code_id] = NOT_RECORDED
 
     def name_of_c_function(self, function: "Any") -> str:
@@ -231,10 +231,10 @@ class Routines:
             kind = owner  # a class method
         if _flags_of(kind) & _HEAP_TYPE:
             return _defining_class(kind, name)  # may go away, so not to be remembered
-        known = self._c_names.get((id(kind), name))
-        if known is None:
-            known = self._c_names[id(kind), name] = _defining_class(kind, name)
-        return known
+        class_name = self._c_names.get((id(kind), name))
+        if class_name is None:
+            class_name = self._c_names[id(kind), name] = _defining_class(kind, name)
+        return class_name
 
 
 def _defining_class(kind: type, name: str) -> str:

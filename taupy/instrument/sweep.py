@@ -66,14 +66,14 @@ def parameters(texts: Sequence[str], target: Sequence[str]) -> list[Parameter]:
     Raises:
         UsageError: no values, a name twice, no `{NAME}` in any argument, too many runs.
     """
-    found: list[Parameter] = []
+    result: list[Parameter] = []
     for text in texts:
         name, equals, values = text.partition("=")
         in_environment = name.startswith(_ENVIRONMENT)
         name = name.removeprefix(_ENVIRONMENT)
         if not equals or not name.strip():
             raise UsageError(f"--sweep takes NAME=VALUE,VALUE,..., got {text!r}")
-        if any(parameter.name == name for parameter in found):
+        if any(parameter.name == name for parameter in result):
             raise UsageError(f"--sweep {name} is there twice; name all its values in one")
         if not in_environment and not any("{" + name + "}" in argument for argument in target):
             raise UsageError(
@@ -81,13 +81,13 @@ def parameters(texts: Sequence[str], target: Sequence[str]) -> list[Parameter]:
                 f"taupy run --sweep {text} -- script.py {{{name}}} (or set an environment "
                 f"variable: --sweep {_ENVIRONMENT}{text})"
             )
-        found.append(Parameter(name, tuple(_values(name, values)), in_environment))
+        result.append(Parameter(name, tuple(_values(name, values)), in_environment))
     runs = 1
-    for parameter in found:
+    for parameter in result:
         runs *= len(parameter.values)
     if runs > MOST_RUNS:
         raise UsageError(f"--sweep asks for {runs} runs; {MOST_RUNS} are the most")
-    return found
+    return result
 
 
 def settings(swept: Sequence[Parameter]) -> list[Setting]:
@@ -99,18 +99,18 @@ def settings(swept: Sequence[Parameter]) -> list[Setting]:
 
 
 def _values(name: str, text: str) -> list[str]:
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for item in text.split(","):
         item = item.strip()
         if not item:
             raise UsageError(f"--sweep {name} has an empty value in {text!r}")
         for value in _spelled_out(name, item):
-            if value in found:
+            if value in distinct:
                 raise UsageError(f"--sweep {name} has {value} twice; --repeat runs it more often")
-            found[value] = None
-            if len(found) > MOST_RUNS:
+            distinct[value] = None
+            if len(distinct) > MOST_RUNS:
                 raise UsageError(f"--sweep {name} has more than {MOST_RUNS} values")
-    return list(found)
+    return list(distinct)
 
 
 def _spelled_out(name: str, item: str) -> Iterator[str]:

@@ -95,14 +95,14 @@ class Answer:
     @property
     def timers(self) -> list[TimerRow]:
         """The timer of each row."""
-        found: list[TimerRow] = self.table.each("timer")
-        return found
+        rows: list[TimerRow] = self.table.row_labels("timer")
+        return rows
 
     @property
     def threads(self) -> list[ThreadRow]:
         """The thread of each row."""
-        found: list[ThreadRow] = self.table.each("thread")
-        return found
+        rows: list[ThreadRow] = self.table.row_labels("thread")
+        return rows
 
 
 def flat_rows(answer: Answer) -> list[FlatRow]:
@@ -110,7 +110,7 @@ def flat_rows(answer: Answer) -> list[FlatRow]:
     rows = [
         FlatRow._make((*thread[:3], *timer, calls, subroutines, inclusive, exclusive))
         for thread, timer, calls, subroutines, inclusive, exclusive, in zip(
-            answer.table.each("thread"), answer.table.each("timer"), answer.calls(),
+            answer.table.row_labels("thread"), answer.table.row_labels("timer"), answer.calls(),
             answer.subroutines(), answer.values("inclusive"),
             answer.values("exclusive"), strict=True,
         )
@@ -124,15 +124,15 @@ def flat_rows(answer: Answer) -> list[FlatRow]:
 def tree_rows(answer: Answer) -> list[TreeRow]:
     """Of an answer by thread, call path, parent and timer, in the order of its rows."""
     parent = callpaths.parents(answer.table)
-    paths = answer.table.each("callpath")
+    paths = answer.table.row_labels("callpath")
     return [
         TreeRow._make(
             (*thread[:3], path, paths[above] if above >= 0 else None, depth, *timer,
              calls, subroutines, inclusive, exclusive)
         )
         for thread, path, above, depth, timer, calls, subroutines, inclusive, exclusive in zip(
-            answer.table.each("thread"), paths, parent, callpaths.depths(parent),
-            answer.table.each("timer"), answer.calls(), answer.subroutines(),
+            answer.table.row_labels("thread"), paths, parent, callpaths.depths(parent),
+            answer.table.row_labels("timer"), answer.calls(), answer.subroutines(),
             answer.values("inclusive"),
             answer.values("exclusive"), strict=True,
         )
@@ -141,7 +141,7 @@ def tree_rows(answer: Answer) -> list[TreeRow]:
 
 def in_order(answer: Answer) -> Answer:
     """Call paths with each one directly before its descendants, the largest siblings first."""
-    inclusive = [-math.inf if one != one else one for one in answer.values("inclusive")]
+    inclusive = [-math.inf if value != value else value for value in answer.values("inclusive")]
     return answer.taken(callpaths.in_order(answer.table, inclusive))
 
 

@@ -46,22 +46,22 @@ def in_order(table: Table, inclusive: Sequence[float]) -> list[int]:
 
 def depths(parent: Sequence[int]) -> list[int]:
     """How many ancestors each row has; parents stand before their children."""
-    found = [0] * len(parent)
+    depth_of = [0] * len(parent)
     for row, above in enumerate(parent):
         if above >= 0:
-            found[row] = found[above] + 1
-    return found
+            depth_of[row] = depth_of[above] + 1
+    return depth_of
 
 
 def rolled_up(own: Sequence[Amount], parent: Sequence[int], order: Sequence[int]) -> list[Amount]:
     """Each row's value with those of all rows below it; `order` has parents first."""
-    found = list(own)
+    sums = list(own)
     for row in reversed(order):
-        above, value = parent[row], found[row]
+        above, value = parent[row], sums[row]
         if above >= 0 and value is not None:
-            before = found[above]
-            found[above] = value if before is None else before + value
-    return found
+            before = sums[above]
+            sums[above] = value if before is None else before + value
+    return sums
 
 
 def grouped(

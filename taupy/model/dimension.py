@@ -57,27 +57,27 @@ def dimension(unit: str) -> Dimension:
     powers: dict[str, int] = {}
     scale, at = 1.0, 0
     while at < len(text):
-        found = _FACTOR.match(text, at)
-        if found is None or bool(found[1]) != (at > 0):
+        match = _FACTOR.match(text, at)
+        if match is None or bool(match[1]) != (at > 0):
             return Dimension(((text, 1),))
-        power = int(found[3] or 1) * (-1 if found[1] == "/" else 1)
-        factor, parts = _SCALED.get(found[2], (1, {found[2]: 1}))
+        power = int(match[3] or 1) * (-1 if match[1] == "/" else 1)
+        factor, parts = _SCALED.get(match[2], (1, {match[2]: 1}))
         scale *= factor**power
         for word, own in parts.items():
             powers[word] = powers.get(word, 0) + own * power
-        at = found.end()
+        at = match.end()
     return Dimension(_sorted(powers), scale)
 
 
-def product(one: Dimension, other: Dimension, power: int = 1) -> Dimension:
-    """One times the other; `power` -1 divides. Both in base units."""
-    powers = dict(one.powers)
-    for word, own in other.powers:
+def product(left: Dimension, right: Dimension, power: int = 1) -> Dimension:
+    """Left times right; `power` -1 divides. Both in base units."""
+    powers = dict(left.powers)
+    for word, own in right.powers:
         powers[word] = powers.get(word, 0) + own * power
     return Dimension(_sorted(powers))
 
 
-def spelled(found: Dimension) -> tuple[str, float]:
+def spelled(quantity: Dimension) -> tuple[str, float]:
     """The unit as text, and the factor that takes a value in base units to it.
 
     A rate is per second: nanoseconds below the line become seconds.
@@ -85,7 +85,7 @@ def spelled(found: Dimension) -> tuple[str, float]:
     factor = 1.0
     above: list[str] = []
     below: list[str] = []
-    for word, power in found.powers:
+    for word, power in quantity.powers:
         name = word
         if word == "ns" and power < 0:
             name, factor = "s", 1e9**-power

@@ -124,7 +124,9 @@ def replaced(node: Node, change: Callable[[Name], Node]) -> Node:
     if isinstance(node, Binary):
         return Binary(node.operator, replaced(node.left, change), replaced(node.right, change))
     if isinstance(node, Function):
-        return Function(node.function, tuple(replaced(one, change) for one in node.arguments))
+        return Function(
+            node.function, tuple(replaced(argument, change) for argument in node.arguments)
+        )
     return node
 
 
@@ -241,7 +243,7 @@ class _Parser:
             self._advance()
             arguments.append(self._sum())
         self._close()
-        if function in LENIENT and not all(isinstance(one, Name) for one in arguments):
+        if function in LENIENT and not all(isinstance(argument, Name) for argument in arguments):
             raise UsageError(f"{function}() takes metrics only, as in {function}(time, cpu_time)")
         return Function(function, tuple(arguments))
 

@@ -32,28 +32,28 @@ class Links:
         self.roots.reverse()
 
     def children(self, row: int) -> list[int]:
-        found = []
+        rows = []
         child = self.first_child[row]
         while child >= 0:
-            found.append(child)
+            rows.append(child)
             child = self.next_sibling[child]
-        return found
+        return rows
 
 
 def preorder(parent: Sequence[int], order: Sequence[int] | None = None) -> list[int]:
     """The rows with each one directly before its descendants; siblings in this order."""
     links = Links(parent, order)
     first_child, next_sibling = links.first_child, links.next_sibling
-    found: list[int] = []
+    rows: list[int] = []
     stack = links.roots[::-1]
     while stack:
         row = stack.pop()
-        found.append(row)
+        rows.append(row)
         if next_sibling[row] >= 0:
             stack.append(next_sibling[row])
         if first_child[row] >= 0:
             stack.append(first_child[row])
-    return found
+    return rows
 
 
 def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
@@ -63,7 +63,7 @@ def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
     """
     links = Links(parent)
     first_child, next_sibling = links.first_child, links.next_sibling
-    found: array[int] = array("q")
+    rows: array[int] = array("q")
     active = dict.fromkeys(keys, 0)
     active[-1] = 1
     stack = links.roots[::-1]
@@ -75,7 +75,7 @@ def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
             continue
         key = keys[row]
         if not active[key]:
-            found.append(row)
+            rows.append(row)
         child = first_child[row]
         if child >= 0:
             active[key] += 1
@@ -83,4 +83,4 @@ def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
             while child >= 0:
                 push(child)
                 child = next_sibling[child]
-    return found
+    return rows

@@ -88,12 +88,12 @@ class Formula:
     @property
     def metrics(self) -> tuple[str, ...]:
         """All metrics in it, each once."""
-        return tuple(dict.fromkeys(name for one in self.sums for name in one.metrics))
+        return tuple(dict.fromkeys(name for term in self.sums for name in term.metrics))
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The sums as a `Question` names them."""
-        return tuple(one.text for one in self.sums)
+        return tuple(term.text for term in self.sums)
 
     def values(self, table: Table, value: str) -> list[float]:
         """The formula's value for each row; NaN where it has none.
@@ -118,13 +118,13 @@ class Formula:
         """The sums of each row, in base units."""
         if not self.sums:
             return [(None,)] * len(table)
-        return list(zip(*(self._column(table, one, value) for one in self.sums), strict=True))
+        return list(zip(*(self._column(table, term, value) for term in self.sums), strict=True))
 
-    def _column(self, table: Table, one: Sum, value: str) -> Sequence[Amount]:
+    def _column(self, table: Table, term: Sum, value: str) -> Sequence[Amount]:
         try:
-            column = table.named(value, one.text)
+            column = table.named(value, term.text)
         except KeyError:
-            column = table.named(one.text)  # a count
+            column = table.named(term.text)  # a count
         numbers = table.columns[column]
         scale = dimension.dimension(column.unit).scale
         if self.evaluate is None or scale == 1:
@@ -144,18 +144,18 @@ def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
         UsageError: different units are added or compared, or the wanted one does not fit.
     """
     binder = _Binder(unit_of)
-    evaluate, found, linear = binder.bind(node)
-    text, factor = dimension.spelled(found)
+    evaluate, quantity, linear = binder.bind(node)
+    text, factor = dimension.spelled(quantity)
     if unit:
         wanted = dimension.dimension(unit)
-        if wanted.powers != found.powers:
+        if wanted.powers != quantity.powers:
             raise UsageError(f"'{written(node)}' is in {text}, which is no {unit}")
         text, factor = unit, 1 / wanted.scale
     sums = tuple(binder.sums)
     if factor != 1:
         scaled = lambda parts: evaluate(parts) * factor  # noqa: E731
-        return Formula(sums, text, linear == 1, scaled, found)
-    return Formula(sums, text, linear == 1, evaluate, found)
+        return Formula(sums, text, linear == 1, scaled, quantity)
+    return Formula(sums, text, linear == 1, evaluate, quantity)
 
 
 def degree(node: Node) -> int | None:
@@ -165,8 +165,8 @@ def degree(node: Node) -> int | None:
     if isinstance(node, Name):
         return 1
     if isinstance(node, Function):
-        found = {degree(one) for one in node.arguments}
-        return found.pop() if len(found) == 1 else None
+        degrees = {degree(argument) for argument in node.arguments}
+        return degrees.pop() if len(degrees) == 1 else None
     left, right = degree(node.left), degree(node.right)
     if left is None or right is None:
         return None
@@ -200,9 +200,11 @@ class _Binder:
             return self._sum("", [node.name], node)
         if isinstance(node, Function):
             if node.function in LENIENT:
-                wanted = [one.name for one in node.arguments if isinstance(one, Name)]
-                there = [name for name in wanted if name in self._unit_of]
-                return self._sum(node.function, there or wanted[:1], node)
+                wanted = [
+                    argument.name for argument in node.arguments if isinstance(argument, Name)
+                ]
+                measured = [name for name in wanted if name in self._unit_of]
+                return self._sum(node.function, measured or wanted[:1], node)
             return self._extreme(node)
         return self._binary(node)
 
@@ -219,42 +221,54 @@ class _Binder:
         return (lambda parts: parts[at]), Dimension(units[0].powers), 1
 
     def _extreme(self, node: Function) -> tuple[Evaluate, Dimension, int]:
-        found = [self.bind(one) for one in node.arguments]
+        operands = [self.bind(argument) for argument in node.arguments]
         first = node.arguments[0]
-        for argument, (_, other, _) in zip(node.arguments, found, strict=True):
-            self._same(node, written(first), found[0][1], written(argument), other)
-        functions = [evaluate for evaluate, _, _ in found]
+        for argument, (_, other, _) in zip(node.arguments, operands, strict=True):
+            self._same(node, written(first), operands[0][1], written(argument), other)
+        functions = [evaluate for evaluate, _, _ in operands]
         choose = min if node.function == "min" else max
 
         def evaluate(parts: Sequence[float]) -> float:
             values = [function(parts) for function in functions]
             return math.nan if any(value != value for value in values) else choose(values)
 
-        return evaluate, Dimension(found[0][1].powers), found[0][2] if len(found) == 1 else 2
+        return (
+            evaluate,
+            Dimension(operands[0][1].powers),
+            operands[0][2] if len(operands) == 1 else 2,
+        )
 
     def _binary(self, node: Binary) -> tuple[Evaluate, Dimension, int]:
-        left, one, linear = self.bind(node.left)
-        right, two, other = self.bind(node.right)
+        left, left_unit, linear = self.bind(node.left)
+        right, right_unit, other = self.bind(node.right)
         if node.operator in "+-":
-            self._same(node, written(node.left), one, written(node.right), two)
+            self._same(node, written(node.left), left_unit, written(node.right), right_unit)
             kind = linear if linear == other else 2
             if node.operator == "+":
-                return (lambda parts: left(parts) + right(parts)), Dimension(one.powers), kind
-            return (lambda parts: left(parts) - right(parts)), Dimension(one.powers), kind
+                return (lambda parts: left(parts) + right(parts)), Dimension(left_unit.powers), kind
+            return (lambda parts: left(parts) - right(parts)), Dimension(left_unit.powers), kind
         if node.operator == "*":
             kind = linear + other if linear + other < 2 else 2
-            return (lambda parts: left(parts) * right(parts)), dimension.product(one, two), kind
+            return (
+                (lambda parts: left(parts) * right(parts)),
+                dimension.product(left_unit, right_unit),
+                kind,
+            )
 
         def divide(parts: Sequence[float]) -> float:
             below = right(parts)
             return left(parts) / below if below else math.nan
 
-        return divide, dimension.product(one, two, -1), linear if other == 0 else 2
+        return divide, dimension.product(left_unit, right_unit, -1), linear if other == 0 else 2
 
-    def _same(self, node: Node, left: str, one: Dimension, right: str, two: Dimension) -> None:
-        if one.powers == two.powers:
+    def _same(
+        self, node: Node, left: str, left_unit: Dimension, right: str, right_unit: Dimension
+    ) -> None:
+        if left_unit.powers == right_unit.powers:
             return
-        units = [dimension.spelled(Dimension(found.powers))[0] for found in (one, two)]
+        units = [
+            dimension.spelled(Dimension(quantity.powers))[0] for quantity in (left_unit, right_unit)
+        ]
         raise UsageError(
             f"'{written(node)}' mixes units: {left} is in {units[0]}, {right} in {units[1]}"
         )

@@ -87,7 +87,9 @@ def mended(profile: Profile) -> Profile:
             if launch.row in moved
         ]
         activities = (
-            one._replace(row=moved[one.row]) for one in measured.activities if one.row in moved
+            activity._replace(row=moved[activity.row])
+            for activity in measured.activities
+            if activity.row in moved
         )
         threads.append(ThreadProfile(thread, tree, events, launches, activities, measured.samples))
     return replace(profile, timers=[*profile.timers, UNKNOWN_TIMER], threads=threads)
@@ -102,7 +104,7 @@ def unsummed(tree: CallTree, metric: str) -> int:
     inclusive = _passed_on(tree.parent, tree.inclusive[metric])
     expected = _sums_over_children(tree.parent, inclusive, exclusive)
     pairs = zip(expected, inclusive.tolist(), strict=True)
-    return sum(one != other and not _nearly(one, other) for one, other in pairs)
+    return sum(value != other and not _nearly(value, other) for value, other in pairs)
 
 
 def _place(measured: ThreadProfile) -> str:
@@ -199,14 +201,14 @@ def _sums_over_children(
     return sums
 
 
-def _differences(law: str, expected: list[int], found: array[int]) -> list[str]:
-    values = found.tolist()
+def _differences(law: str, expected: list[int], stored: array[int]) -> list[str]:
+    values = stored.tolist()
     if expected == values:
         return []
     wrong = [
         row
-        for row, (one, other) in enumerate(zip(expected, values, strict=True))
-        if one != other and not _nearly(one, other)
+        for row, (wanted, other) in enumerate(zip(expected, values, strict=True))
+        if wanted != other and not _nearly(wanted, other)
     ]
     if not wrong:
         return []
@@ -214,11 +216,11 @@ def _differences(law: str, expected: list[int], found: array[int]) -> list[str]:
     return [f"{law} on {len(wrong)} rows (row {first}: {values[first]}, not {expected[first]})"]
 
 
-def _nearly(one: float, other: float) -> bool:
+def _nearly(value: float, other: float) -> bool:
     """Sums of real-valued metrics differ in their last digits; whole numbers do not."""
-    if isinstance(one, int) and isinstance(other, int):
+    if isinstance(value, int) and isinstance(other, int):
         return False
-    return abs(one - other) <= 1e-9 * max(abs(one), abs(other))
+    return abs(value - other) <= 1e-9 * max(abs(value), abs(other))
 
 
 def _mended_tree(tree: CallTree, timers: int) -> tuple[CallTree, dict[int, int]]:

@@ -154,8 +154,8 @@ def _operator_at(name: str, at: int) -> str | None:
     """The operator that is named here, `operator()` or `operator<<`; None for `operator bool`."""
     if at and (name[at - 1].isalnum() or name[at - 1] == "_"):
         return None
-    found = _OPERATOR.match(name, at)
-    return found[0] if found else None
+    match = _OPERATOR.match(name, at)
+    return match[0] if match else None
 
 
 def _closing_brackets(name: str) -> dict[int, int]:

@@ -60,8 +60,8 @@ CLOCK_FACT = "Clock of the Roofs"
 
 def reported(processor: str, facts: Iterable[Fact], reference: str) -> list[Ceiling]:
     """The ceilings that an imported report gives of a device, from the device's facts."""
-    known = {fact.name: fact for fact in facts if isinstance(fact.value, int | float)}
-    clock = known.get(CLOCK_FACT)
+    numeric = {fact.name: fact for fact in facts if isinstance(fact.value, int | float)}
+    clock = numeric.get(CLOCK_FACT)
     return [
         Ceiling(
             *("report", "", processor, "", "bandwidth" if fact.unit == "B/s" else "compute"),
@@ -70,6 +70,6 @@ def reported(processor: str, facts: Iterable[Fact], reference: str) -> list[Ceil
             clock_hz=None if clock is None else float(clock.value),
             reference=reference,
         )
-        for name, fact in known.items()
+        for name, fact in numeric.items()
         if name.startswith(ROOF_FACT) and float(fact.value) > 0
     ]

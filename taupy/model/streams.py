@@ -89,8 +89,10 @@ class StreamBuilder:
         stream.calls[row] += launch.count
         stream.time_ns[row] += launch.time_ns
         key = _configuration(launch, row)
-        known = stream.launches.get(key)
-        stream.launches[key] = replace(launch, row=row) if known is None else summed(known, launch)
+        earlier = stream.launches.get(key)
+        stream.launches[key] = (
+            replace(launch, row=row) if earlier is None else summed(earlier, launch)
+        )
         return row
 
     def add_values(self, thread: Thread, row: int, values: Mapping[str, float]) -> None:
@@ -169,18 +171,18 @@ def _configuration(launch: Launch, row: int) -> Launch:
     )
 
 
-def summed(one: Launch, other: Launch) -> Launch:
+def summed(launch: Launch, other: Launch) -> Launch:
     """Launches of one configuration and call path, added up."""
-    timed = [each for each in (one, other) if each.count > each.untimed]
+    timed = [part for part in (launch, other) if part.count > part.untimed]
     return replace(
-        one,
-        count=one.count + other.count,
-        time_ns=one.time_ns + other.time_ns,
-        minimum_ns=min((each.minimum_ns for each in timed), default=0),
-        maximum_ns=max((each.maximum_ns for each in timed), default=0),
-        sum_squares_ns2=one.sum_squares_ns2 + other.sum_squares_ns2,
-        untimed=one.untimed + other.untimed,
-        bytes=None if one.bytes is None else one.bytes + (other.bytes or 0),
+        launch,
+        count=launch.count + other.count,
+        time_ns=launch.time_ns + other.time_ns,
+        minimum_ns=min((part.minimum_ns for part in timed), default=0),
+        maximum_ns=max((part.maximum_ns for part in timed), default=0),
+        sum_squares_ns2=launch.sum_squares_ns2 + other.sum_squares_ns2,
+        untimed=launch.untimed + other.untimed,
+        bytes=None if launch.bytes is None else launch.bytes + (other.bytes or 0),
     )
 
 
@@ -235,23 +237,23 @@ def _added_up(parent: array[int], exclusive: array[int]) -> array[int]:
 
 def merged_events(events: list[UserEvent]) -> list[UserEvent]:
     """One user event for each name and row: those of several configurations are one."""
-    found: dict[tuple[str, str, int | None], UserEvent] = {}
+    merged: dict[tuple[str, str, int | None], UserEvent] = {}
     for event in events:
         key = (event.name, event.unit, event.row)
-        known = found.get(key)
-        if known is None:
-            found[key] = event
+        earlier = merged.get(key)
+        if earlier is None:
+            merged[key] = event
             continue
-        count = known.count + event.count
-        total = known.mean * known.count + event.mean * event.count
-        found[key] = UserEvent(
+        count = earlier.count + event.count
+        total = earlier.mean * earlier.count + event.mean * event.count
+        merged[key] = UserEvent(
             event.name,
             event.unit,
             count,
-            min(known.minimum, event.minimum),
-            max(known.maximum, event.maximum),
+            min(earlier.minimum, event.minimum),
+            max(earlier.maximum, event.maximum),
             total / count,
-            known.sum_squares + event.sum_squares,
+            earlier.sum_squares + event.sum_squares,
             event.row,
         )
-    return list(found.values())
+    return list(merged.values())

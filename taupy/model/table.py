@@ -69,7 +69,7 @@ class Table:
                 return column
         raise KeyError(f"{value} {metric}".strip())
 
-    def each(self, dimension: str) -> list[Any]:
+    def row_labels(self, dimension: str) -> list[Any]:
         """The label of each row."""
         return list(map(self.labels[dimension].__getitem__, self.codes[dimension]))
 
@@ -165,7 +165,7 @@ def combine(tables: Sequence[Table]) -> Table:
         numbers: dict[Any, int] = {}
         codes[name] = []
         for table in tables:
-            code_of = [numbers.setdefault(one, len(numbers)) for one in table.labels[name]]
+            code_of = [numbers.setdefault(label, len(numbers)) for label in table.labels[name]]
             codes[name] += [code_of[code] for code in table.codes[name]]
         labels[name] = list(numbers)
     columns = {

@@ -14,7 +14,7 @@ GROUP = "LAYER"
 """Of the timers that are layers."""
 
 _FRAMEWORKS = (torch,)
-_FILES = tuple(code.partition(":")[0] for one in _FRAMEWORKS for code in one.LAYERS)
+_FILES = tuple(code.partition(":")[0] for framework in _FRAMEWORKS for code in framework.LAYERS)
 
 
 def engine_options() -> dict[str, list[str]]:

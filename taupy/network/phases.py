@@ -41,10 +41,13 @@ def group_of(name: str, file: str | None, groups: Collection[str]) -> str | None
 def _kind(name: str, file: str | None, groups: Collection[str]) -> str | None:
     if "RECORD_FUNCTION" in groups:
         ranges = (framework.RANGES for framework in _FRAMEWORKS)
-        found = (
-            kind for known in ranges for begin, kind in known.items() if name.startswith(begin)
+        kinds = (
+            kind
+            for prefixes in ranges
+            for begin, kind in prefixes.items()
+            if name.startswith(begin)
         )
-        return next(found, None)
+        return next(kinds, None)
     if not file or name not in _NAMES:
         return None
     parts = file.split("/")

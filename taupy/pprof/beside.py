@@ -53,11 +53,11 @@ def _column(view: View, other: Answer, names: Sequence[str], in_tree: bool) -> l
     by_thread = {
         (place_of(thread), _key(label)): number
         for thread, label, number in zip(
-            other.threads, other.table.each(keyed), other.values(value), strict=True
+            other.threads, other.table.row_labels(keyed), other.values(value), strict=True
         )
     }
     over = other.by(keyed)
-    summed = dict(zip(map(_key, over.table.each(keyed)), over.values(value), strict=True))
+    summed = dict(zip(map(_key, over.table.row_labels(keyed)), over.values(value), strict=True))
     threads = len({place for place, _ in by_thread})
     table, first, at = names.index("table"), names.index("node"), names.index(key_at)
     found: list[Cell] = []

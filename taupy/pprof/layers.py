@@ -66,7 +66,7 @@ def views(table: Table, choice: Choice) -> list[View]:
     gpus = [(thread, part) for thread, part in parts if thread.kind == "stream"]
     found: list[tuple[float, View]] = []
     for thread, part in parts:
-        if thread.kind == "host" and any(label is not None for label in part.each("layer")):
+        if thread.kind == "host" and any(label is not None for label in part.row_labels("layer")):
             layers = _Layers(part, choice)
             on_gpu = [_Layers(other, choice) for of, other in gpus if of.node == thread.node]
             found.append((layers.owned, _view(thread, layers, on_gpu, choice)))
@@ -87,8 +87,8 @@ class _Layers:
         self.calls: dict[str, int] = {}
         self.types: dict[str, str] = {}
         calls = table.column("calls")
-        types = table.each("layer_type")
-        for row, (timer, label) in enumerate(zip(table.each("timer"), labels, strict=True)):
+        types = table.row_labels("layer_type")
+        for row, (timer, label) in enumerate(zip(table.row_labels("timer"), labels, strict=True)):
             if _is_layer(timer) and label in (timer.short_name, types[row]):
                 self.calls[label] = self.calls.get(label, 0) + int(calls[row] or 0)
                 self.types[label] = types[row]
@@ -127,7 +127,9 @@ class _Layers:
 def _names(table: Table) -> list[tuple[str | None, str]]:
     return [
         (layer, kind or "")
-        for layer, kind in zip(table.each("layer"), table.each("layer_type"), strict=True)
+        for layer, kind in zip(
+            table.row_labels("layer"), table.row_labels("layer_type"), strict=True
+        )
     ]
 
 

@@ -55,7 +55,7 @@ def regrouped(answer: Answer, folded: Sequence[bool], across_threads: bool = Fal
     codes = {name: [column[row] for row in firsts] for name, column in table.codes.items()}
     if across_threads:
         codes["thread"] = [codes["thread"][0]] * len(firsts) if firsts else []
-    paths = table.each("callpath")
+    paths = table.row_labels("callpath")
     codes["parent"] = range(len(firsts))  # type: ignore[assignment]
     parents = [paths[firsts[under]] if under >= 0 else None for under in above]
     labels = {**table.labels, "parent": parents}

@@ -120,7 +120,7 @@ class _Tree:
         return cls(
             answer.metric,
             answer.timers,
-            answer.table.each("callpath"),
+            answer.table.row_labels("callpath"),
             callpaths.parents(answer.table),
             answer.calls(),
             answer.subroutines(),

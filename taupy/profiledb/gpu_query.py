@@ -53,7 +53,7 @@ class Launched:
 
     def of_kernels(self, meant: Callable[[str, str], bool]) -> Launched:
         """Those of kernels whose full and short names are meant."""
-        timers = enumerate(self.table.each("timer"))
+        timers = enumerate(self.table.row_labels("timer"))
         rows = [row for row, timer in timers if meant(timer.timer, timer.short_name)]
         return replace(self, table=self.table.taken(rows))
 
@@ -89,7 +89,7 @@ def launched(
             "them from Nsight's and torch.profiler's files"
         )
     if threads is not None:
-        places = [".".join(map(str, thread[:3])) for thread in table.each("thread")]
+        places = [".".join(map(str, thread[:3])) for thread in table.row_labels("thread")]
         table = table.taken([row for row, place in enumerate(places) if place in threads])
     above = Ancestry.of(db, table.labels["callpath"])
     whole = dict(_times(table.by("device"), "device"))
@@ -115,7 +115,7 @@ def sites(launches: Launched) -> list[SiteRow]:
     """One row a stream, call path and configuration."""
     table, above = launches.table, launches.above
     names = ("thread", "timer", "callpath", "parent", "routine", "configuration")
-    rows = zip(*map(table.each, names), _sums(table), strict=True)
+    rows = zip(*map(table.row_labels, names), _sums(table), strict=True)
     return [
         SiteRow._make((*thread[:3], timer.timer, timer.short_name, timer.groups, routine,
                        _text(above, parent), callpath, *sums[:6], *configuration, sums.bytes))
@@ -134,7 +134,9 @@ def kernels(launches: Launched, by: str = "timer") -> list[KernelRow]:
     routines = _largest(table, by, "routine")
     configurations = _largest(table, by, "configuration")
     rows = []
-    for gpu, label, sums in zip(summed.each("device"), summed.each(by), _sums(summed), strict=True):
+    for gpu, label, sums in zip(
+        summed.row_labels("device"), summed.row_labels(by), _sums(summed), strict=True
+    ):
         timer = label if isinstance(label, TimerRow) else _named(by, label)
         (routine, number), (configuration, kinds) = routines[gpu, label], configurations[gpu, label]
         percent = 100 * sums.time_ns / whole[gpu] if whole[gpu] else 0.0
@@ -166,7 +168,7 @@ def _sums(table: Table) -> Iterator[_Sums]:
 
 
 def _times(table: Table, *names: str) -> Iterator[tuple[Any, ...]]:
-    return zip(*map(table.each, names), table.column("launch.time"), strict=True)
+    return zip(*map(table.row_labels, names), table.column("launch.time"), strict=True)
 
 
 def _largest(table: Table, by: str, other: str) -> dict[tuple[Any, Any], tuple[Any, int]]:
@@ -218,7 +220,7 @@ def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
 
 def _time_of(table: Table, name: str, meant: Callable[[Any], bool]) -> dict[Any, int]:
     """GPU -> time of the launches whose label is meant."""
-    rows = [row for row, label in enumerate(table.each(name)) if meant(label)]
+    rows = [row for row, label in enumerate(table.row_labels(name)) if meant(label)]
     return dict(_times(table.taken(rows).by("device"), "device"))
 
 

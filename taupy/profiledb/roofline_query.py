@@ -167,7 +167,7 @@ class _Work:
         rates = {} if events is None else _rates(events)
         has_own_pipe = self._has_own_pipe()
         names = ("thread", "callpath", "timer")
-        rows = zip(*map(table.each, names), _measured(table, "exclusive"), strict=True)
+        rows = zip(*map(table.row_labels, names), _measured(table, "exclusive"), strict=True)
         for thread, callpath, timer, counted in rows:
             calls, time = int(counted.pop("calls", 0)), counted.pop("time", math.nan)
             if calls > 0:
@@ -185,7 +185,7 @@ class _Work:
         clean = self._clean_times()
         columns = (table.column("calls"), _measured(table, "inclusive"),
                    _measured(table, "exclusive"))  # fmt: skip
-        rows = zip(table.each("thread"), table.each("timer"), *columns, strict=True)
+        rows = zip(table.row_labels("thread"), table.row_labels("timer"), *columns, strict=True)
         for thread, timer, calls, whole, own in rows:
             inclusive, exclusive = whole.pop("time", math.nan), own.pop("time", math.nan)
             if clean is not None:
@@ -202,7 +202,7 @@ class _Work:
             return None
         by = ("thread", "callpath", "parent", "timer")
         times = counted_times(values(self.db, Question((self.trial.id,), by=by, where=(_HOST,))))
-        keys = zip(times.each("thread"), times.each("timer"), strict=True)
+        keys = zip(times.row_labels("thread"), times.row_labels("timer"), strict=True)
         columns = (times.column(value, "time") for value in ("inclusive", "exclusive"))
         return {
             key: (float(inclusive or 0), float(exclusive or 0))
@@ -214,7 +214,10 @@ class _Work:
         owners = _Owners.of(self.above, _BLAS in self.metadata)
         summed: dict[tuple[str, tuple[int, ...]], float] = {}
         for (name, unit), callpath, total in zip(
-            events.each("event"), events.each("callpath"), events.column("event.total"), strict=True
+            events.row_labels("event"),
+            events.row_labels("callpath"),
+            events.column("event.total"),
+            strict=True,
         ):
             stated = name in _STATED and unit == ("flop" if name.startswith("flop") else "B")
             if not stated or callpath is None or total is None:
@@ -280,7 +283,12 @@ def _measured(table: Table, value: str) -> list[dict[str, float]]:
 def _rates(events: Table) -> dict[tuple[ThreadRow, int], dict[str, float]]:
     """Flop and bytes per second of launches whose duration is not known, by call path."""
     rates: dict[tuple[ThreadRow, int], dict[str, float]] = {}
-    names = zip(events.each("thread"), events.each("callpath"), events.each("event"), strict=True)
+    names = zip(
+        events.row_labels("thread"),
+        events.row_labels("callpath"),
+        events.row_labels("event"),
+        strict=True,
+    )
     sums = zip(events.column("event.count"), events.column("event.total"), strict=True)
     for (thread, callpath, event), (count, total) in zip(names, sums, strict=True):
         if event.name in _RATES and callpath is not None and count and total is not None:

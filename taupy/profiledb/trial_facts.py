@@ -110,6 +110,6 @@ def event_sums(db: ProfileDB, trial_id: int) -> dict[tuple[str, str], EventSums]
             math.nan if total is None or not samples else total / samples,
         )
         for (name, unit), (samples, total, least, most) in zip(
-            table.each("event"), columns, strict=True
+            table.row_labels("event"), columns, strict=True
         )
     }

@@ -207,10 +207,11 @@ def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
     if asked.callpaths is not None:
         chosen = set(asked.callpaths)
         found = [
-            here and id in chosen for here, id in zip(found, whole.each("callpath"), strict=True)
+            here and id in chosen
+            for here, id in zip(found, whole.row_labels("callpath"), strict=True)
         ]
     if (depth := asked.between("depth")) is not None:
-        levels = whole.each("depth")
+        levels = whole.row_labels("depth")
         found = [
             here and depth[0] <= level <= depth[1]
             for here, level in zip(found, levels, strict=True)

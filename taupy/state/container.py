@@ -128,13 +128,13 @@ class Container:
         Raises:
             FormatError: they do not fit before `end`.
         """
-        found = []
+        texts = []
         for size in sizes:
             if size >= end - at:
                 raise FormatError(f"{self.name} is damaged: a text at byte {at} has {size} bytes")
-            found.append(text(self.data[at : at + size]))
+            texts.append(text(self.data[at : at + size]))
             at += size + 1
-        return found
+        return texts
 
 
 def text(data: bytes) -> str:
@@ -154,13 +154,13 @@ def header(name: str, data: bytes, layout: Layout) -> Header:
         )
     if len(data) < HEADER_BYTES or data[: len(magic)] != magic:
         raise FormatError(f"{name} is no {layout.title}: it does not begin with {magic.decode()}")
-    found = Header._make(_HEADER.unpack_from(data))
-    if found.version != layout.version:
+    header = Header._make(_HEADER.unpack_from(data))
+    if header.version != layout.version:
         raise FormatError(
-            f"{name} is a {layout.title} of version {found.version}, this taupy reads version "
+            f"{name} is a {layout.title} of version {header.version}, this taupy reads version "
             f"{layout.version}"
         )
-    return found
+    return header
 
 
 def read(name: str, data: bytes, layout: Layout) -> Container | None:
@@ -184,7 +184,7 @@ def read(name: str, data: bytes, layout: Layout) -> Container | None:
     missing = {at for at, (_, offset) in zip(offsets, chunks, strict=True) if offset & _IN_MEMORY}
     if 0 in missing:
         missing.add(begin)  # where its blocks begin
-    if offsets[0] != 0 or any(one >= other for one, other in pairwise(offsets)):
+    if offsets[0] != 0 or any(offset >= other for offset, other in pairwise(offsets)):
         raise FormatError(f"{name} is damaged: its chunks do not follow each other")
     blocks, lost = _blocks(name, data, head, offsets, missing, layout)
     addresses = [address for address, _ in chunks]

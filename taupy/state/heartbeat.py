@@ -116,14 +116,14 @@ def read_found(folder: Folder) -> list[Found]:
         data = (folder / FOUND).read_record()
     except FileNotFoundError:
         return []
-    found = []
+    processes = []
     for pid, parent, start, found_ns, size, command in _FOUND.iter_unpack(
         data[: len(data) // FOUND_BYTES * FOUND_BYTES]
     ):
         if pid <= 0 or not 0 <= found_ns < _LARGEST or size > COMMAND_BYTES:
             raise Damaged(f"{FOUND} is damaged: a process that cannot be")
-        found.append(Found(pid, parent, start, found_ns, command[:size]))
-    return found
+        processes.append(Found(pid, parent, start, found_ns, command[:size]))
+    return processes
 
 
 def read(folder: Folder) -> tuple[Beat, list[End]] | None:
@@ -159,6 +159,6 @@ def _ends(data: bytes) -> list[End]:
     for pid, start, ended_ns, late_ns, status in _END.iter_unpack(data[HEADER_BYTES:whole]):
         if not (0 <= ended_ns < _LARGEST and 0 <= late_ns < _LARGEST):
             raise Damaged(f"{NAME} is damaged: the end of a process that cannot be")
-        known = status if 0 <= status < 1 << 16 else None
-        ends.append(End(pid, start, ended_ns, late_ns, known))
+        known_status = status if 0 <= status < 1 << 16 else None
+        ends.append(End(pid, start, ended_ns, late_ns, known_status))
     return ends

@@ -22,7 +22,7 @@ def fits(value: object, hint: Any) -> bool:
     if hint is Any:
         return True
     if kind in (Union, UnionType):
-        return any(fits(value, one) for one in arguments)
+        return any(fits(value, argument) for argument in arguments)
     if kind is list and arguments[0] is int and type(value) is list and value:  # long ones
         return set(map(type, value)) == {int} and fits(min(value), int) and fits(max(value), int)
     if kind is list:

@@ -33,23 +33,27 @@ class Descendants:
 
     def look(self, now: int) -> list[Found]:
         """Those found at the last look, with what they have become; and find new ones."""
-        found, self.pending = self.pending, []
-        for one in found:
-            one.command = _command(one.pid) or one.command
+        descendants, self.pending = self.pending, []
+        for descendant in descendants:
+            descendant.command = _command(descendant.pid) or descendant.command
         newest = _contents("/proc/loadavg", 128).rpartition(b" ")[2]
         if newest != self.newest or not newest:
             self.newest = newest
             self._find(now)
-        return [one for one in found if not any(helper in one.command for helper in _HELPERS)]
+        return [
+            descendant
+            for descendant in descendants
+            if not any(helper in descendant.command for helper in _HELPERS)
+        ]
 
     def _find(self, now: int) -> None:
         """Take in new processes, parents before children."""
-        there = {int(name) for name in posix.listdir("/proc") if name.isdigit()}
+        pids = {int(name) for name in posix.listdir("/proc") if name.isdigit()}
         new = {}
-        for pid in there - self.seen:
+        for pid in pids - self.seen:
             if (self.seen or pid > self.root) and (fields := stat_fields(pid)):
                 new[pid] = fields
-        self.seen = there
+        self.seen = pids
         while ours := [pid for pid, fields in new.items() if self._is_ours(pid, int(fields[1]))]:
             for pid in ours:
                 fields = new.pop(pid)

@@ -62,7 +62,7 @@ class Watch:
         self.found_file = posix.open(
             heartbeat.FOUND, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
         )
-        self.found = 0
+        self.noted = 0
         self.descendants = Descendants(root, folder.path)
         self.epoll = select.epoll()
         self.living: dict[int, Watched] = {}  # by process id
@@ -121,8 +121,8 @@ class Watch:
             pidfd = -1
         fields = stat_fields(pid)
         watched = Watched(pid, pidfd, int(fields[19]) if fields else 0, now)
-        known = self.living.get(pid)
-        if known is not None and known.start == watched.start:
+        watched_before = self.living.get(pid)
+        if watched_before is not None and watched_before.start == watched.start:
             if pidfd >= 0:
                 posix.close(pidfd)  # a program that became another (exec) has two parts
             return
@@ -136,13 +136,13 @@ class Watch:
 
     def account(self) -> None:
         """Note processes below the program, and watch them for their ends."""
-        for found in self.descendants.look(time.monotonic_ns()):
-            if self.found < heartbeat.FOUND_AT_MOST:
-                at = self.found * heartbeat.FOUND_BYTES
-                posix.pwrite(self.found_file, found.packed(), at)
-                self.found += 1
-        for found in self.descendants.pending:
-            self.add(found.pid)
+        for descendant in self.descendants.look(time.monotonic_ns()):
+            if self.noted < heartbeat.FOUND_AT_MOST:
+                at = self.noted * heartbeat.FOUND_BYTES
+                posix.pwrite(self.found_file, descendant.packed(), at)
+                self.noted += 1
+        for descendant in self.descendants.pending:
+            self.add(descendant.pid)
 
     def look(self) -> None:
         """Look at the processes without a pidfd."""

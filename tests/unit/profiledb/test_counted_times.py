@@ -22,7 +22,7 @@ def times_of(db, *threads):
     paths = values(db, Question((trial,), by=("thread", "callpath", "parent", "timer")))
     times = counted_times(paths)
     columns = (times.column(value, "time") for value in ("inclusive", "exclusive"))
-    names = (timer.short_name for timer in times.each("timer"))
+    names = (timer.short_name for timer in times.row_labels("timer"))
     return dict(zip(names, zip(*columns, strict=True), strict=True))
 
 

@@ -37,7 +37,7 @@ def network():
 
 def by(db, *names, **more):
     table = values(db, Question((1,), by=names, values=VALUES, **more))
-    labels = zip(*(table.each(name) for name in names), strict=True)
+    labels = zip(*(table.row_labels(name) for name in names), strict=True)
     own, whole = table.column(*TIMES), table.column("inclusive", "time")
     return dict(zip(labels, zip(own, whole, strict=True), strict=True))
 

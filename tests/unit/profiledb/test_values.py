@@ -29,7 +29,7 @@ def rows(table, *columns):
         label = getattr(label, "short_name", label)
         return label[:3] if isinstance(label, tuple) and len(label) == 5 else label
 
-    keys = zip(*(map(short, table.each(name)) for name in table.codes), strict=True)
+    keys = zip(*(map(short, table.row_labels(name)) for name in table.codes), strict=True)
     keys = list(keys) or [()] * len(table)
     numbers = zip(*(table.column(*column) for column in columns), strict=True)
     return {
@@ -136,7 +136,7 @@ def test_worker_processes_belong_to_the_rank_that_started_them(db):
 def test_chosen_call_paths_alone_count(db):
     add_profile(db, small_profile())
     every = values(db, Question((1,), by=("callpath",)))
-    paths, numbers = every.each("callpath"), every.column(*TIME)
+    paths, numbers = every.row_labels("callpath"), every.column(*TIME)
     for where in (Condition("callpath", (paths[1],)),), (Condition("callpath", ()),):
         chosen = values(db, Question((1,), by=("callpath",), where=where))
         wanted = dict(zip(paths, numbers, strict=True)) if where[0].labels else {}
@@ -342,7 +342,7 @@ beside = st.one_of(
 
 def told(table):
     """Labels -> numbers, whatever the order of rows."""
-    keys = zip(*(table.each(name) for name in table.codes), strict=True)
+    keys = zip(*(table.row_labels(name) for name in table.codes), strict=True)
     keys = list(keys) or [()] * len(table)
     return dict(zip(keys, zip(*table.columns.values(), strict=True), strict=True))
 
