@@ -52,7 +52,7 @@ typedef struct Thread {
     uint64_t index, native_id;
     uint64_t ended_ticks; /* 0 while the thread lives */
     int64_t cpu_start_ns, cpu_ns;
-    uint64_t sampled_ticks, resident_kib;
+    uint64_t due_ticks, looked_ticks; /* end and beginning of its window, see memory.h */
     char name[64];
     /* private to the process, of no use to a reader */
     Table nodes; /* by parent and key; without only children */
@@ -65,6 +65,7 @@ typedef struct Thread {
     struct Stacks *stacks; /* of greenlets; NULL until the first switch */
     uint64_t greenlet_seen;
     struct CounterGroup *counters; /* NULL: none */
+    uint64_t faults, fine; /* see memory.c */
 } Thread;
 
 extern PartHeader *part;

@@ -1,4 +1,4 @@
-/* Sampling resident memory: where a call path is new, and at the end. */
+/* See memory.h. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include "events.h"
@@ -6,59 +6,192 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-uint64_t sample_ticks;
-static uint64_t resident_before;
+#define WINDOWS_PER_SAMPLE 50  /* 200 us of 10 ms */
+#define OUTSIDE_PART 10        /* a window may lie outside of what is charged by 1 in so many */
+#define TOLD_APART_KIB 256     /* of more growth, threads' page faults are compared */
+#define THREADS_AT_MOST 16
+#define FINE_EVENTS 200
+#define FINE_KIB 64
+#define FINE_SHARE 100 /* fine windows take 1 in so many of the time */
 
-void memory_start(void) { resident_before = 0; }
+static const char GROWTH[] = "Resident Memory Growth", UNIT[] = "KiB";
+
+uint64_t sample_ticks;
+static uint64_t resident_before, looked_ticks, began_ticks, fine_ticks;
+
+void memory_start(void)
+{
+    resident_before = looked_ticks = fine_ticks = 0;
+    began_ticks = clock_ticks();
+}
+
+/* What a file of /proc says, with a zero behind it; 0 if it cannot be read. */
+static int text_of_file(const char *path, char *text, size_t size)
+{
+    int saved = errno;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    text[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
 
 static uint64_t resident_kib(void)
 {
     char text[128];
-    unsigned long long pages = 0;
-    int saved = errno;
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n > 0) {
-        text[n] = 0;
-        if (sscanf(text, "%*u %llu", &pages) != 1)
-            pages = 0;
-    }
-    errno = saved;
+    unsigned long long pages;
+    if (!text_of_file("/proc/self/statm", text, sizeof text) ||
+        sscanf(text, "%*u %llu", &pages) != 1)
+        return 0;
     return pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-static void sample_resident(Thread *thread, uint64_t now)
+/* Page faults of this thread so far. */
+static uint64_t own_faults(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)(usage.ru_minflt + usage.ru_majflt)
+                                                 : 0;
+}
+
+/* The same of another thread; what is known already if it cannot be had. */
+static uint64_t faults_of(const Thread *thread)
+{
+    char path[64], text[512];
+    unsigned long long minor, major;
+    snprintf(path, sizeof path, "/proc/self/task/%llu/stat", (unsigned long long)thread->native_id);
+    const char *field = text_of_file(path, text, sizeof text) ? strrchr(text, ')') : NULL;
+    if (field == NULL ||
+        sscanf(field + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor, &major) != 2)
+        return thread->faults;
+    return minor + major;
+}
+
+/* Growth in a window that ends now, while `node` is a thread's innermost routine. */
+static void charge(Thread *thread, Node *node, double kib, uint64_t from, uint64_t now)
+{
+    uint64_t outside = node->t0 > from ? node->t0 - from : 0, whole = now - from;
+    int is_known = node->parent != NULL && outside * OUTSIDE_PART <= whole;
+    sample(is_known ? GROWTH : "Resident Memory Growth between Looks", UNIT, kib, thread,
+           is_known ? node : NULL);
+    if (is_known && outside != 0)
+        sample("Resident Memory Growth in Doubt", UNIT, kib * (double)outside / (double)whole,
+               thread, node);
+    if (outside != 0 && kib >= FINE_KIB)
+        thread->fine = FINE_EVENTS;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Does its tree say what it is in? */
+static int is_charged(const Thread *thread)
+{
+    const Block *block = (const Block *)thread - 1;
+    return !thread_is_over(thread) && !block->unused[BLOCK_THREAD_NATIVE];
+}
+
+/* Divide growth among all threads by their page faults since the last look. */
+static void divide(Thread *own, Node *node, uint64_t faults, double kib, uint64_t now)
+{
+    struct {
+        Thread *thread;
+        uint64_t faults;
+    } others[THREADS_AT_MOST];
+    int count = 0, living = 0;
+    uint64_t all = faults;
+    for (Thread *thread = threads; thread != NULL; thread = thread->next) {
+        if (thread == own || !is_charged(thread) || living++ >= THREADS_AT_MOST)
+            continue;
+        uint64_t seen = faults_of(thread);
+        if (seen > thread->faults) {
+            others[count].thread = thread;
+            all += others[count++].faults = seen - thread->faults;
+            thread->faults = seen;
+        }
+    }
+    if (all == 0 && living == 0)
+        all = faults = 1; /* threads without Python work for the only one with it */
+    if (faults != 0)
+        charge(own, node, kib * (double)faults / (double)all, own->looked_ticks, now);
+    for (int i = 0; i < count; i++)
+        charge(others[i].thread, visible(others[i].thread),
+               kib * (double)others[i].faults / (double)all,
+               later(looked_ticks, others[i].thread->looked_ticks), now);
+    if (all == 0)
+        sample("Resident Memory Growth between Looks", UNIT, kib, own, NULL);
+}
+
+static void look(Thread *thread, Node *node, uint64_t faults, uint64_t now)
 {
     uint64_t kib = resident_kib();
-    thread->sampled_ticks = now;
     part_moment(now);
     if (kib == 0)
         return;
-    sample("Resident Memory", "KiB", (double)kib, thread, NULL);
-    if (resident_before != 0 && kib > resident_before)
-        sample("Resident Memory Growth", "KiB", (double)(kib - resident_before), thread,
-               visible(thread));
-    resident_before = kib;
+    sample("Resident Memory", UNIT, (double)kib, thread, NULL);
+    uint64_t growth = resident_before != 0 && kib > resident_before ? kib - resident_before : 0;
+    if (growth > TOLD_APART_KIB)
+        divide(thread, node, faults, (double)growth, now);
+    else if (growth != 0 && faults != 0)
+        charge(thread, node, (double)growth, thread->looked_ticks, now);
+    if (growth == 0 || growth > TOLD_APART_KIB || faults != 0)
+        resident_before = kib; /* small growth of others waits for them */
+    looked_ticks = now;
 }
 
-static void on_path(Thread *thread, Routine *routine, Node *node)
+static void next_window(Thread *thread, uint64_t now)
 {
-    (void)routine, (void)node;
-    if (!sample_ticks)
-        return;
+    uint64_t after = clock_ticks();
+    if (thread->fine != 0) {
+        thread->fine--;
+        fine_ticks += after - now;
+    }
+    int is_fine = thread->fine != 0 && fine_ticks * FINE_SHARE < after - began_ticks;
+    thread->looked_ticks = after;
+    thread->due_ticks = is_fine ? after : after + sample_ticks / WINDOWS_PER_SAMPLE;
+}
+
+void memory_due(Thread *thread, Node *node, uint64_t now)
+{
+    uint64_t seen = own_faults(), faults = seen - thread->faults;
+    thread->faults = seen;
+    if (faults != 0 || now - looked_ticks >= sample_ticks)
+        look(thread, node, faults, now);
+    next_window(thread, now);
+}
+
+uint64_t memory_looked(Thread *thread, Node *node, uint64_t now)
+{
+    memory_due(thread, node, now);
+    return clock_ticks();
+}
+
+static void on_thread(Thread *thread)
+{
     uint64_t now = clock_ticks();
-    if (now - thread->sampled_ticks > sample_ticks)
-        sample_resident(thread, now);
+    thread->due_ticks = sample_ticks ? now : UINT64_MAX;
+    thread->looked_ticks = now;
+    thread->faults = own_faults();
+    if (sample_ticks && resident_before == 0)
+        resident_before = resident_kib();
 }
 
 static void on_finish(int ends)
 {
-    if (ends && sample_ticks && this_thread != NULL)
-        sample_resident(this_thread, clock_ticks());
+    if (ends && sample_ticks && this_thread != NULL) {
+        looked_ticks = 0; /* whoever has touched memory */
+        memory_due(this_thread, visible(this_thread), clock_ticks());
+    }
 }
 
-Listener memory_listener = {.on_path = on_path, .on_finish = on_finish};
+static void on_fork(const Thread *thread)
+{
+    (void)thread;
+    memory_start();
+}
+
+Listener memory_listener = {.on_thread = on_thread, .on_finish = on_finish, .on_fork = on_fork};

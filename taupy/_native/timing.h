@@ -6,6 +6,7 @@
 #define TAUPY_TIMING_H
 
 #include "imports.h"
+#include "memory.h"
 #include "metrics.h"
 #include "routine.h"
 #include "thread.h"
@@ -49,7 +50,10 @@ static ALWAYS_INLINE void node_enter(Thread *thread, Node *node, int resume, int
         node->calls++;
     if (full && metric_count)
         metrics_enter(thread, node);
-    node->t0 = clock_ticks();
+    uint64_t now = clock_ticks();
+    if (unlikely(now >= thread->due_ticks))
+        now = memory_looked(thread, node->parent, now);
+    node->t0 = now;
 }
 
 static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t now, int full)
@@ -59,6 +63,8 @@ static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t no
     if (full && metric_count)
         metrics_leave(thread, node, took);
     thread->cursor = node->parent;
+    if (unlikely(now >= thread->due_ticks))
+        memory_due(thread, node, now);
     return took;
 }
 

@@ -90,7 +90,6 @@ class Engine:
         state.routines.on_new_code = self.look_at_modules
         state.ways_out |= {_exit, _set_handler, *_SETTERS, *_STARTERS, *_BLOCKS}
         self.samples_memory = bool(options.get("sample_ms"))
-        self.resident_kib = 0
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
         self.writing, self.written_last = _allocate_lock(), False
         self.threads_reached = False
@@ -223,14 +222,9 @@ class Engine:
                 self.writing.release()
 
     def sample_memory(self, thread: ThreadTree) -> None:
-        """Resident memory of the process, and its growth where it is noticed."""
-        kib = engine_part.resident_kib()
-        if kib:
+        """Resident memory of the process; where it grew is not known at so few moments."""
+        if kib := engine_part.resident_kib():
             thread.add_sample("Resident Memory", "KiB", 0, kib)
-            if 0 < self.resident_kib < kib:
-                row = thread.stack[-1][1]
-                thread.add_sample("Resident Memory Growth", "KiB", row, kib - self.resident_kib)
-            self.resident_kib = kib
 
     def save_now(self, thread: ThreadTree) -> None:
         """From a callback: write, and take the time it took out of all that is open.

@@ -39,8 +39,8 @@ THREAD = np.dtype(
         ("ended_ticks", "<u8"),
         ("cpu_start_ns", "<i8"),
         ("cpu_ns", "<i8"),
-        ("sampled_ticks", "<u8"),
-        ("resident_kib", "<u8"),
+        ("due_ticks", "<u8"),
+        ("looked_ticks", "<u8"),
         ("name", "S64"),
     ]
 )

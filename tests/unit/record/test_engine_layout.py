@@ -29,7 +29,7 @@ def test_nodes_and_threads_have_the_layout_of_calltree_h(tmp_path):
     ]
     node = list(NODE.names)
     thread = ["cursor", "hide", "index", "native_id", "ended_ticks", "cpu_start_ns", "cpu_ns"]
-    thread += ["sampled_ticks", "resident_kib", "name"]
+    thread += ["due_ticks", "looked_ticks", "name"]
     asked = [f"offsetof(Node, {name})" for name in node]
     asked += ["sizeof(Node)", "offsetof(Thread, root_metrics)", "offsetof(Thread, hidden)"]
     asked += [f"offsetof(Thread, {name})" for name in thread]
