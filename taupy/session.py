@@ -28,7 +28,7 @@ from taupy.instrument.runfolder import (
     state_folders,
     write_settings,
 )
-from taupy.state import rescue, values
+from taupy.state import values
 from taupy.state.folder import Folder, Untrusted, open_any, open_run
 from taupy.state.shape import fits
 
@@ -43,6 +43,8 @@ _DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, Rec
 def is_kept_run(path: Path) -> bool:
     """Is it a run that is kept in a file, or a run folder?"""
     if not path.is_dir():
+        from taupy.state import rescue
+
         return path.suffix == rescue.SUFFIX or rescue.is_rescue(path)
     try:
         with open_any(os.fspath(path)) as folder:
@@ -64,6 +66,7 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
         TaupyError: the database refuses it.
     """
     from taupy import delivery
+    from taupy.state import rescue
 
     if path.is_dir() and (run := live.at(path)) is not None:
         raise TaupyError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Literal, NamedTuple, get_args
 
 from taupy.analysis.compare import median
@@ -134,6 +133,8 @@ def _column(table: Pivot, wanted: str) -> Labels:
     if found:
         names = ", ".join(", ".join(column) for column in found)
         raise UsageError(f"--baseline '{wanted}' may be any of {names}; say which")
+    from difflib import get_close_matches
+
     near = get_close_matches(wanted, spelled, n=1, cutoff=0.5)
     raise UsageError(
         f"--baseline '{wanted}' is none of the columns ({', '.join(spelled)})"

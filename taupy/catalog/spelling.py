@@ -7,7 +7,6 @@ measured({"dram__bytes.sum": 1024.0})                   {"bytes_dram": 1024.0}
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from taupy.catalog.counters import BY_NAME, COUNTERS
@@ -80,6 +79,8 @@ def is_perfworks(name: str) -> bool:
 
 def near(name: str, among: Iterable[str] = ()) -> list[str]:
     """Names that come close, best first: for whoever misspelled one."""
+    from difflib import get_close_matches
+
     legacy = {other: one.name for one in COUNTERS for other in one.legacy}
     known = {**legacy, **{one: one for one in (*BY_NAME, *among)}}
     found = get_close_matches(name.lower(), known, n=6, cutoff=0.5)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from taupy.commands.messages import say
 from taupy.errors import TaupyError
-from taupy.live import LiveRun, live_runs
 from taupy.pprof.view import Cell
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.writer import add_profile
 from taupy.units import several
+
+if TYPE_CHECKING:
+    from taupy.live import LiveRun
 
 RUNNING = "running"
 """Stands for the run that began last among those that are under way."""
@@ -24,14 +25,21 @@ def here(database: str) -> list[LiveRun]:
     """The live runs that a database will get."""
     from taupy.instrument.runfolder import has_run_folders
 
-    return live_runs(Path(database)) if has_run_folders() else []
+    if not has_run_folders():
+        return []
+    from taupy.live import live_runs
+
+    return live_runs(Path(database))
 
 
 def show(args: argparse.Namespace, runs: list[LiveRun], command: Callable[..., int]) -> int:
     """Have a command show the newest of these runs as if it were the latest trial."""
-    run, *others = runs
+    import tempfile
+
+    from taupy.profiledb.writer import add_profile
     from taupy.record.so_far import so_far
 
+    run, *others = runs
     now = so_far(str(run.path), run.settings)
     if now is None:
         raise TaupyError(f"{run.name} (process {run.settings.root_pid}) has measured nothing yet")

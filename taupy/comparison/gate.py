@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 from taupy.analysis import gate
@@ -265,6 +264,8 @@ def _least(answer: Answer, rule: Rule) -> float:
 
 
 def _nothing(condition: Condition, found: Sequence[Answer]) -> str:
+    from difflib import get_close_matches
+
     names = {answer.keys[row.key].short_name for answer in found for row in answer.comparison.rows}
     near = get_close_matches(condition.pattern or "", names, n=3, cutoff=0.4) or sorted(names)[:5]
     what = "user event" if condition.of_event else "routine or kernel"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from taupy.analysis import match, pivot
@@ -152,6 +151,8 @@ class _Labels:
         values = trial_facts.metadata_values(db, wanted)
         found = {trial.id: values[trial.id] for trial in trials if trial.id in values}
         if not found:
+            from difflib import get_close_matches
+
             there = trial_facts.metadata_names(db)
             near = get_close_matches(wanted, there, n=4, cutoff=0.5)
             more = f", metadata such as {', '.join(map(visible, near))}" if near else ""

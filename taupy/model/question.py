@@ -9,7 +9,6 @@ screens; `profiledb/values.py` answers it with a `Table`. Which dimensions there
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -108,11 +107,15 @@ class Question:
 
     def text(self) -> str:
         """The question as JSON, for `of_text`."""
+        import json
+
         return json.dumps(asdict(self))
 
     @classmethod
     def of_text(cls, text: str) -> Question:
         """The question that `text` gave."""
+        import json
+
         fields = json.loads(text)
         where = tuple(Condition(name, tuple(labels), how) for name, labels, how in fields["where"])
         for name in ("trials", "metrics", "by", "values"):

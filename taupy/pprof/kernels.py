@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -225,6 +224,8 @@ def _way_to_stamps(source: str, timed: bool) -> str:
     if format == imported:
         return "start and end times of single launches: record them with `taupy run --trace`"
     if timed and format in ("nsys", "chrome", "perfetto"):
+        import shlex
+
         return (
             "start and end times of single launches: import them with "
             f"`taupy import --trace {shlex.quote(file)}`"

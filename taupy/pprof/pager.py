@@ -7,12 +7,13 @@ window. `PAGER` replaces `less`; an empty `PAGER` or `PAGER=cat` disables the pa
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 def write(lines: Iterator[str], out: IO[str]) -> None:
@@ -42,6 +43,9 @@ def _window_height(out: IO[str]) -> int:
 
 
 def _start_pager() -> subprocess.Popen[str] | None:
+    import shlex
+    import subprocess
+
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not command or command == ["cat"]:
         return None

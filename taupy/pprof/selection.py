@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from taupy.errors import UsageError
 from taupy.model.rows import EventRow, Named, ThreadRow
@@ -149,6 +148,8 @@ def one_routine(timers: Iterable[Named], name: str) -> str:
 
 def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
     """An error message: the request, and similar names."""
+    from difflib import get_close_matches
+
     by_short_name: dict[str, str] = {}
     for timer, short_name in sorted(timers, reverse=True):
         by_short_name[short_name] = timer

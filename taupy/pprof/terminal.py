@@ -14,12 +14,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Literal
 
 from taupy.escaping import guarded, visible
-from taupy.pprof import forms, pager, table
+from taupy.pprof import pager, table
 from taupy.pprof.view import View
 
 _PATIENCE_SECONDS = 0.7
@@ -87,18 +86,23 @@ def _lines(
     alone: bool,
 ) -> Iterator[str]:
     colored = False
-    if form == "csv":
-        lines = forms.csv_lines(views)
-    elif form == "json":
-        lines = forms.json_lines(views, alone)
-    elif form == "markdown":
-        lines = forms.markdown_lines(views)
-    else:
+    if form == "text":
         colored = wants_color(out) if color is None else color
         limit = terminal_width(out) if width is None else width
         lines = table.lines(views, limit, _painter() if colored else None)
+    else:
+        lines = _lines_in_form(form, views, alone)
     # Forms and tables escape their text; this catches anything they missed.
     return _encodable((guarded(line, colored=colored) for line in lines), out)
+
+
+def _lines_in_form(form: Form, views: Iterable[View], alone: bool) -> Iterator[str]:
+    """CSV, JSON or Markdown; their modules are loaded only for them."""
+    from taupy.pprof import forms
+
+    if form == "csv":
+        return forms.csv_lines(views)
+    return forms.json_lines(views, alone) if form == "json" else forms.markdown_lines(views)
 
 
 @contextlib.contextmanager
@@ -117,6 +121,8 @@ def busy(text: str) -> Iterator[None]:
         status = Console(stderr=True).status(visible(text))
         status.start()
         begun.append(status.stop)
+
+    import threading
 
     timer = threading.Timer(_PATIENCE_SECONDS, begin)
     timer.daemon = True

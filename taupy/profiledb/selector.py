@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from taupy.errors import NoSuchTrial, UsageError
@@ -247,6 +246,8 @@ def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
         return "tags " + _values(tags) if tags else "none of them has a tag"
     if text.startswith("meta.") and "=" in text:
         name = text[len("meta.") :].partition("=")[0]
+        from difflib import get_close_matches
+
         values = _metadata_values(db, name, False) or _metadata_values(db, name, True)
         if values:
             return f"{visible(name)} is {_values(value for _, value in values)}"
