@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.live import LiveRun, live_runs
+from taupy.model.flat import flat_sums
 from taupy.model.processes import resident_bytes
-from taupy.model.profile import Profile
+from taupy.model.profile import TIME, Profile
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 
@@ -134,12 +135,9 @@ def _hottest(profile: Profile, limit: int) -> list[tuple[Cell, ...]]:
     """Routines with the most time of their own, over all threads and processes."""
     time_ns, calls = [0] * len(profile.timers), [0] * len(profile.timers)
     for thread in profile.threads:
-        for at, timer in enumerate(thread.tree.timer):
-            calls[timer] += thread.tree.calls[at]
-        for timer, own in zip(
-            thread.tree.timer, thread.tree.exclusive.get("time", ()), strict=False
-        ):
-            time_ns[timer] += own
+        for timer, sums in flat_sums(thread.tree, thread.tree.timer).items():
+            calls[timer] += sums.calls
+            time_ns[timer] += sums.exclusive.get(TIME.name, 0)
     whole = sum(time_ns) or 1
     order = sorted(range(len(time_ns)), key=time_ns.__getitem__, reverse=True)
     return [

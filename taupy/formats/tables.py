@@ -16,7 +16,7 @@ from typing import Any, Literal
 from taupy.formats.capabilities import VALUES, Part
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.model.forest import outermost
+from taupy.model.flat import flat_sums
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer, UserEvent
 
 Type = Literal["text", "int", "number"]
@@ -71,36 +71,22 @@ def _flat(profile: Profile, progress: Progress) -> Rows:
     """Routines, all their call paths summed; inclusive counts outermost activations only."""
     units = _units(profile)
     for measured in profile.threads:
-        tree = measured.tree
-        place = _place(measured.thread)
+        tree, place = measured.tree, _place(measured.thread)
         on_stream = measured.thread.kind == "stream"
         # Timers of one name in different groups are different routines, as in the database.
-        sums: dict[int, list[int]] = {}
-        for row, timer in enumerate(tree.timer):
-            total = sums.setdefault(timer, [0, 0])
-            total[0] += tree.calls[row]
-            total[1] += tree.subroutines[row]
-        top = outermost(tree.parent, tree.timer)
+        sums = {
+            timer: of_timer
+            for timer, of_timer in flat_sums(tree, tree.timer).items()
+            if of_timer.has_run(on_stream)
+        }
         for metric in tree.inclusive:
-            inclusive = _sums(tree.timer, tree.inclusive[metric], top)
-            exclusive = _sums(tree.timer, tree.exclusive[metric], range(len(tree)))
-            for timer, (calls, subroutines) in sums.items():
-                if timer not in inclusive and timer not in exclusive:
-                    continue
-                one, other = inclusive.get(timer), exclusive.get(timer)
-                ran = calls if on_stream else (calls or subroutines or one or other)
-                if ran:
-                    counts = (calls, subroutines, one, other)
+            for timer, of_timer in sums.items():
+                inclusive = of_timer.inclusive.get(metric)
+                exclusive = of_timer.exclusive.get(metric)
+                if inclusive is not None or exclusive is not None:
+                    counts = (of_timer.calls, of_timer.subroutines, inclusive, exclusive)
                     yield (*place, *_timer(profile.timers[timer]), metric, units[metric], *counts)
         progress.advance(len(tree))
-
-
-def _sums(timers: Sequence[int], values: Sequence[float], rows: Sequence[int]) -> dict[int, float]:
-    found: dict[int, float] = {}
-    for row in rows:
-        if values[row] == values[row]:  # no NaN
-            found[timers[row]] = found.get(timers[row], 0) + values[row]
-    return found
 
 
 def _callpaths(profile: Profile, progress: Progress) -> Rows:

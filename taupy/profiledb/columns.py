@@ -1,4 +1,4 @@
-"""Large trees as whole columns: what `prepared.py` and `summary.py` do row by row, with NumPy.
+"""Large trees as whole columns: what `prepared.py` and `model/flat.py` do row by row, with NumPy.
 
 Only for columns of whole numbers. The results are the same; trees for which `wide` is False are
 processed row by row, without NumPy.
@@ -7,13 +7,14 @@ processed row by row, without NumPy.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import starmap
 from struct import iter_unpack
 from typing import TYPE_CHECKING, Any
 
+from taupy.model.flat import FlatSums
 from taupy.model.profile import CallTree
 from taupy.profiledb.identity import _POSITIVE
 
@@ -136,6 +137,37 @@ def sums(groups: Column, count: int, values: Column) -> list[int]:
     added = np.zeros(count, "i8")
     np.add.at(added, groups, values)
     return added.tolist()
+
+
+def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums] | None:
+    """As `model/flat.py`; None if the tree is too deep for it."""
+    import numpy as np
+
+    keys = np.array(timers, "i8")
+    parent = whole(tree.parent)
+    top = outermost(parent, keys, depths(parent))
+    if top is None:
+        return None
+    ids, groups = np.unique(keys, return_inverse=True)
+    count = len(ids)
+    calls = sums(groups, count, whole(tree.calls))
+    subroutines = sums(groups, count, whole(tree.subroutines))
+    inclusive = {
+        name: sums(groups[top], count, whole(column)[top])
+        for name, column in tree.inclusive.items()
+    }
+    exclusive = {
+        name: sums(groups, count, whole(column)) for name, column in tree.exclusive.items()
+    }
+    return {
+        timer: FlatSums(
+            calls[at],
+            subroutines[at],
+            {name: values[at] for name, values in inclusive.items()},
+            {name: values[at] for name, values in exclusive.items()},
+        )
+        for at, timer in enumerate(ids.tolist())
+    }
 
 
 def statements(cells: Column, rows: int) -> Iterator[list[int]]:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from taupy.model.flat import FlatSums, flat_sums
 from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import CallTree, Samples, Thread, ThreadProfile, UserEvent
 from taupy.profiledb import columns
 from taupy.profiledb.identity import callpath_ids, user_event_id
-from taupy.profiledb.summary import FlatSums, flat_sums
 from taupy.profiledb.text import storable
 
 _ROWS_A_STATEMENT = 50
@@ -60,16 +60,13 @@ class PreparedThread:
                 measured.samples,
             )
             return cls.of(once, timers)
-        flat = flat_sums(tree, timer_column)
+        flat = _flat(tree, timer_column, is_wide)
         largest = {
             name: max((s.inclusive[name] for s in flat.values() if name in s.inclusive), default=0)
             for name in tree.inclusive
         }
         ran = {
-            id: sums
-            for id, sums in flat.items()
-            # On a stream, host routines are only the launch sites of kernels.
-            if not (sums.is_empty or (measured.thread.kind == "stream" and not sums.calls))
+            id: sums for id, sums in flat.items() if sums.has_run(measured.thread.kind == "stream")
         }
         return cls(
             measured.thread,
@@ -341,6 +338,11 @@ def _callpaths(
         ids = columns.callpath_ids(*map(columns.whole, (parent, timers, depth)))
         return array("q", ids.tobytes())
     return callpath_ids(parent, timers)
+
+
+def _flat(tree: CallTree, timers: array[int], is_wide: bool) -> dict[int, FlatSums]:
+    sums = columns.flat_sums(tree, timers) if is_wide else None
+    return flat_sums(tree, timers) if sums is None else sums
 
 
 def _depth(parent: array[int], is_wide: bool) -> array[int]:

@@ -18,7 +18,7 @@ from taupy.formats.tau import thread as tau_thread
 from taupy.formats.tau.flat import Flat, Lost
 from taupy.formats.tau.names import CALLPATH_GROUP, MICROSECOND_NS
 from taupy.formats.tau.text import Event
-from taupy.model.profile import CallTree, Metric, Profile
+from taupy.model.profile import Metric, Profile
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
@@ -44,7 +44,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
                 continue
             file = f"profile.{thread.node}.{thread.context}.{thread.thread}"
             with open(folders[metric] / file, "w", encoding="utf-8", newline="\n") as out:
-                _write_thread(out, metric, measured.tree, flat, facts, events)
+                _write_thread(out, metric, flat, facts, events)
         progress.advance(len(measured.tree))
     lost.no_metric = sum(not one.tree.inclusive for one in profile.threads)
     return lost.lines()
@@ -53,13 +53,13 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
 def _write_thread(
     out: IO[str],
     metric: Metric,
-    tree: CallTree,
     flat: Flat,
     facts: dict[str, str],
     events: list[Event],
 ) -> None:
+    tree = flat.tree
     inclusive, exclusive = tree.inclusive[metric.name], tree.exclusive[metric.name]
-    routines = tau_flat.routines(tree, flat, inclusive, exclusive)
+    routines = flat.routines(metric.name)
     paths = [
         row
         for row in flat.paths

@@ -19,7 +19,7 @@ from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread
 from taupy.formats.tau.names import ARROW, CUT
 from taupy.formats.tau.text import Event
-from taupy.model.forest import outermost
+from taupy.model.flat import flat_sums
 from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile, Timer
 
 
@@ -103,9 +103,23 @@ class Flat:
         self.too_long = sum(self.size[row] > limits.TAU_PATH for row in self.paths)
         self.paths = [row for row in self.paths if self.size[row] <= limits.TAU_PATH]
         ids: dict[str, int] = {}
-        self.outermost = outermost(
-            tree.parent, [ids.setdefault(name, len(ids)) for name in self.routine]
-        )
+        numbers = [ids.setdefault(name, len(ids)) for name in self.routine]
+        self._sums = flat_sums(tree, numbers)
+        self._number_of = ids
+        self._groups_of: dict[str, str] = {}  # of the routines that are listed
+        for row, name in enumerate(self.routine):
+            if self.listed(row):
+                self._groups_of.setdefault(name, self.groups[tree.timer[row]])
+
+    def routines(self, metric: str) -> dict[str, tuple[int, int, float, float, str]]:
+        """Calls, subroutines, exclusive, inclusive, groups; not of what was not measured."""
+        values: dict[str, tuple[int, int, float, float, str]] = {}
+        for name, groups in self._groups_of.items():
+            sums = self._sums[self._number_of[name]]
+            own, whole = sums.exclusive.get(metric), sums.inclusive.get(metric)
+            if own is not None or whole is not None:
+                values[name] = sums.calls, sums.subroutines, own or 0, whole or 0, groups
+        return values
 
     def is_empty(self, row: int) -> bool:
         tree = self.tree
@@ -140,35 +154,6 @@ class Flat:
     def is_path(self, row: int) -> bool:
         above = self.tree.parent[row]
         return above >= 0 and self.tree.timer[above] not in self.cuts
-
-
-def routines(
-    tree: CallTree, flat: Flat, inclusive: array[int], exclusive: array[int]
-) -> dict[str, tuple[int, int, float, float, str]]:
-    """Calls, subroutines, exclusive, inclusive, groups; not of what was not measured."""
-    sums: dict[str, list[float]] = {}
-    groups: dict[str, str] = {}
-    measured: set[str] = set()
-    for row in range(len(tree)):
-        if not flat.listed(row):
-            continue
-        name = flat.routine[row]
-        groups.setdefault(name, flat.groups[tree.timer[row]])
-        total = sums.setdefault(name, [0, 0, 0, 0])
-        total[0] += tree.calls[row]
-        total[1] += tree.subroutines[row]
-        if exclusive[row] == exclusive[row]:  # no NaN
-            total[2] += exclusive[row]
-            measured.add(name)
-    for row in flat.outermost:
-        if flat.listed(row) and inclusive[row] == inclusive[row]:
-            sums[flat.routine[row]][3] += inclusive[row]
-            measured.add(flat.routine[row])
-    return {
-        name: (int(calls), int(subroutines), own, whole, groups[name])
-        for name, (calls, subroutines, own, whole) in sums.items()
-        if name in measured
-    }
 
 
 def events(measured: ThreadProfile, flat: Flat, lost: Lost) -> list[Event]:

@@ -24,7 +24,7 @@ from taupy.formats.tau import thread as tau_thread
 from taupy.formats.tau.flat import Flat, Lost
 from taupy.formats.tau.names import CALLPATH_GROUP, MICROSECOND_NS
 from taupy.formats.tau.thread import Place
-from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile
+from taupy.model.profile import Metric, Profile, ThreadProfile
 
 MAGIC = "PPK".encode("utf-16-be")
 _VERSION, _LOWEST_COMPATIBLE = 2, 1
@@ -159,7 +159,7 @@ def _write_thread(
 ) -> None:
     thread = measured.thread
     lost.paths += flat.too_long
-    rows = _function_rows(measured.tree, flat, metrics, functions, lost)
+    rows = _function_rows(flat, metrics, functions, lost)
     layout = Struct(f">idd{2 * len(metrics)}d")
     out.write(_PLACE.pack(thread.node, thread.context, thread.thread) + pack(">i", len(rows)))
     for id, values in rows.items():
@@ -174,7 +174,6 @@ def _write_thread(
 
 
 def _function_rows(
-    tree: CallTree,
     flat: Flat,
     metrics: Sequence[Metric],
     functions: _Functions,
@@ -184,10 +183,9 @@ def _function_rows(
     rows: dict[int, list[float]] = {}
     measured = 0
     for at, metric in enumerate(metrics):
-        inclusive, exclusive = tree.inclusive.get(metric.name), tree.exclusive.get(metric.name)
-        if inclusive is None or exclusive is None:
+        if metric.name not in flat.tree.inclusive:
             continue
-        of_metric = _by_function(tree, flat, inclusive, exclusive, functions)
+        of_metric = _by_function(flat, metric.name, functions)
         measured += len(of_metric)
         scale = MICROSECOND_NS if metric.unit == "ns" else 1
         for id, (calls, subroutines, own, whole) in of_metric.items():
@@ -198,15 +196,13 @@ def _function_rows(
 
 
 def _by_function(
-    tree: CallTree,
-    flat: Flat,
-    inclusive: array[int],
-    exclusive: array[int],
-    functions: _Functions,
+    flat: Flat, metric: str, functions: _Functions
 ) -> dict[int, tuple[int, int, float, float]]:
     """What one metric has: calls, subroutines, exclusive, inclusive of routines and paths."""
     found: dict[int, tuple[int, int, float, float]] = {}
-    for name, values in tau_flat.routines(tree, flat, inclusive, exclusive).items():
+    tree = flat.tree
+    inclusive, exclusive = tree.inclusive[metric], tree.exclusive[metric]
+    for name, values in flat.routines(metric).items():
         found[functions.id(name, values[4])] = values[:4]
     for row in flat.paths:
         own, whole = exclusive[row], inclusive[row]

@@ -12,6 +12,11 @@ from taupy.errors import FormatError
 from taupy.formats import csv_, hatchet, parquet, registry
 from taupy.formats.progress import SILENT
 from taupy.model.profile import Timer
+from taupy.model.question import Question
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.reader import read_profile
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
 from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
 from tests.unit.formats.comparing import flat_by_name, one, paths
 
@@ -240,3 +245,36 @@ def test_what_is_no_hatchet_file_is_refused(tmp_path, change, said):
     path.write_text(json.dumps({**FOREIGN, **change}))
     with pytest.raises(FormatError, match=said):
         one(hatchet, path)
+
+
+@pytest.mark.parametrize(
+    "profile", [small_profile(), gpu_profile(), *(random_profile(Random(n)) for n in range(4))]
+)
+def test_the_flat_table_has_the_sums_that_questions_get(tmp_path, profile):
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        trial = add_profile(db, profile)
+        profile, answers = read_profile(db, trial), asked(db, trial, profile.metrics)
+    table = {}
+    for row in rows(profile, tmp_path):
+        place = tuple(int(row[name]) for name in ("node", "context", "thread"))
+        numbers = [float(row[name]) if row[name] else None for name in SUMS]
+        table[place, row["timer"], row["groups"], row["metric"]] = numbers
+    assert table == answers
+    assert table
+
+
+SUMS = ("calls", "subroutines", "inclusive", "exclusive")
+
+
+def asked(db, trial, metrics):
+    """Place, timer, groups and metric -> the sums by `values()`, where it has any."""
+    answers = {}
+    for metric in (metric.name for metric in metrics):
+        question = Question((trial,), (metric,), ("thread", "timer"), values=SUMS)
+        table = values(db, question)
+        columns = [table.column(name, metric if "clusive" in name else "") for name in SUMS]
+        labels = [table.row_labels(name) for name in question.by]
+        for thread, timer, *numbers in zip(*labels, *columns, strict=True):
+            if numbers[2:] != [None, None]:
+                answers[tuple(thread[:3]), timer.timer, timer.groups, metric] = numbers
+    return answers

@@ -1,7 +1,7 @@
-"""A thread's tree summed up by timer: the flat profile, written with each trial.
+"""A thread's tree summed up by timer: the flat profile.
 
-Reading a flat profile then costs as many rows as there are timers, however many
-call paths there were.
+Every flat profile that is made of a tree is made here: the one written with each trial, which
+`values()` reads, and those of exported files and of `taupy top`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from math import isnan
 
 from taupy.model.forest import outermost
 from taupy.model.profile import CallTree
-from taupy.profiledb import columns
 
 
 @dataclass(slots=True)
@@ -38,6 +37,10 @@ class FlatSums:
             or any(self.exclusive.values())
         )
 
+    def has_run(self, on_stream: bool) -> bool:
+        """On a stream of a GPU, host routines are only the launch sites of kernels."""
+        return not self.is_empty and (self.calls > 0 or not on_stream)
+
 
 def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
     """Sum a tree up by timer.
@@ -49,8 +52,6 @@ def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
         tree: in a lawful shape.
         timers: each row's timer id; rows with equal ids are summed up.
     """
-    if columns.wide(tree) and (of_columns := _of_columns(tree, timers)) is not None:
-        return of_columns
     sums: dict[int, FlatSums] = {timer: FlatSums() for timer in timers}
     for timer, calls, subroutines in zip(timers, tree.calls, tree.subroutines, strict=True):
         flat = sums[timer]
@@ -64,38 +65,6 @@ def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
         for timer, total in _totals(timers, column, top).items():
             sums[timer].inclusive[metric] = total
     return sums
-
-
-def _of_columns(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums] | None:
-    """The same of a wide tree; None if it is too deep for whole columns."""
-    import numpy as np
-
-    keys = np.array(timers, "i8")
-    parent = columns.whole(tree.parent)
-    top = columns.outermost(parent, keys, columns.depths(parent))
-    if top is None:
-        return None
-    ids, groups = np.unique(keys, return_inverse=True)
-    count = len(ids)
-    calls = columns.sums(groups, count, columns.whole(tree.calls))
-    subroutines = columns.sums(groups, count, columns.whole(tree.subroutines))
-    inclusive = {
-        name: columns.sums(groups[top], count, columns.whole(column)[top])
-        for name, column in tree.inclusive.items()
-    }
-    exclusive = {
-        name: columns.sums(groups, count, columns.whole(column))
-        for name, column in tree.exclusive.items()
-    }
-    return {
-        timer: FlatSums(
-            calls[at],
-            subroutines[at],
-            {name: values[at] for name, values in inclusive.items()},
-            {name: values[at] for name, values in exclusive.items()},
-        )
-        for at, timer in enumerate(ids.tolist())
-    }
 
 
 def _totals(timers: Sequence[int], column: array[int], rows: Collection[int]) -> dict[int, int]:
