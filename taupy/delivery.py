@@ -38,9 +38,10 @@ from taupy.record.gpus import (
 )
 from taupy.record.host_part import read_part
 from taupy.record.host_profile import HEALTH, HostPlaces, assign_nodes, profile_of
+from taupy.record.looks import add_looks, add_series
 from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
-from taupy.state import heartbeat, rescue, values
+from taupy.state import heartbeat, looks, rescue, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
 
@@ -58,6 +59,7 @@ _KEPT_NAMES = (
     "sampled",
     heartbeat.NAME,
     heartbeat.FOUND,
+    *looks.FILES,
     FACTS,
 )
 _OF_THE_STORER = ("storer_argv", "storer_env", "spill_prefix")
@@ -234,9 +236,12 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in run.parts}
     lost = _lost(run)
     add_endings(run.folder, run.settings, run.parts)
+    unread = add_looks(run.folder, run.parts)
     profile = profile_of(run.settings, nodes, finished=not run.running, places=places)
     profile.metadata.update(lost)
     add_losses(profile, run.collected.lost)
+    add_series(run.folder, profile, nodes)
+    profile.metadata.update(unread)
     if profile.exit_code is None:
         profile.exit_code = run.settings.ending
     done = [*run.collected.files, *_add_gpus(run, profile, places, missed)]

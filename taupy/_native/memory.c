@@ -18,6 +18,8 @@
 #define FINE_SHARE 100 /* fine windows take 1 in so many of the time */
 
 static const char GROWTH[] = "Resident Memory Growth", UNIT[] = "KiB";
+static const char BETWEEN[] = "Resident Memory Growth between Looks";
+static const char RELEASED[] = "Resident Memory Given Back";
 
 uint64_t sample_ticks;
 static uint64_t resident_before, looked_ticks, began_ticks, fine_ticks;
@@ -72,13 +74,23 @@ static uint64_t faults_of(const Thread *thread)
     return minor + major;
 }
 
+/* The innermost routine that has been open since `from`; NULL: none. */
+static Node *open_since(Node *node, uint64_t from)
+{
+    while (node->parent != NULL && node->t0 > from)
+        node = node->parent;
+    return node->parent != NULL ? node : NULL;
+}
+
 /* Growth in a window that ends now, while `node` is a thread's innermost routine. */
 static void charge(Thread *thread, Node *node, double kib, uint64_t from, uint64_t now)
 {
     uint64_t outside = node->t0 > from ? node->t0 - from : 0, whole = now - from;
     int is_known = node->parent != NULL && outside * OUTSIDE_PART <= whole;
-    sample(is_known ? GROWTH : "Resident Memory Growth between Looks", UNIT, kib, thread,
-           is_known ? node : NULL);
+    if (is_known)
+        sample(GROWTH, UNIT, kib, thread, node);
+    else
+        sample(BETWEEN, UNIT, kib, thread, open_since(node, from));
     if (is_known && outside != 0)
         sample("Resident Memory Growth in Doubt", UNIT, kib * (double)outside / (double)whole,
                thread, node);
@@ -123,7 +135,16 @@ static void divide(Thread *own, Node *node, uint64_t faults, double kib, uint64_
                kib * (double)others[i].faults / (double)all,
                later(looked_ticks, others[i].thread->looked_ticks), now);
     if (all == 0)
-        sample("Resident Memory Growth between Looks", UNIT, kib, own, NULL);
+        sample(BETWEEN, UNIT, kib, own, NULL);
+}
+
+/* Nobody knows which thread has given memory back, if there are several. */
+static void release(Thread *own, Node *node, double kib)
+{
+    for (Thread *thread = threads; thread != NULL; thread = thread->next)
+        if (thread != own && is_charged(thread))
+            node = NULL;
+    sample(RELEASED, UNIT, kib, own, node != NULL ? open_since(node, looked_ticks) : NULL);
 }
 
 static void look(Thread *thread, Node *node, uint64_t faults, uint64_t now)
@@ -134,7 +155,9 @@ static void look(Thread *thread, Node *node, uint64_t faults, uint64_t now)
         return;
     sample("Resident Memory", UNIT, (double)kib, thread, NULL);
     uint64_t growth = resident_before != 0 && kib > resident_before ? kib - resident_before : 0;
-    if (growth > TOLD_APART_KIB)
+    if (kib < resident_before)
+        release(thread, node, (double)(resident_before - kib));
+    else if (growth > TOLD_APART_KIB)
         divide(thread, node, faults, (double)growth, now);
     else if (growth != 0 && faults != 0)
         charge(thread, node, (double)growth, thread->looked_ticks, now);

@@ -22,6 +22,8 @@ COMMANDS = {
     "pprof": "show where a trial spent its time",
     "phases": "show the phases of a training: data, forward, backward, optimizer",
     "layers": "show where the time of a network goes, layer by layer",
+    "memory": "show when memory was largest, and where it grew",
+    "waiting": "show what threads did: compute, wait for a processor, or wait",
     "kernel": "show one GPU kernel with its launch sites",
     "top": "show the runs that are under way: their processes and hottest routines",
     "trials": "list, show, rename, tag and delete trials",

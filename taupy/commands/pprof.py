@@ -21,6 +21,7 @@ from taupy.errors import TaupyError, UsageError
 from taupy.model.answer import Answer
 from taupy.model.profile import TIME
 from taupy.model.rows import ThreadRow
+from taupy.model.sampled import STATES
 from taupy.pprof import (
     beside,
     callgraph,
@@ -487,8 +488,9 @@ class Asked:
             return [flat.names(answer.timers, meant)]
         found = {}
         if meant is None and args.form != "csv":
-            rows_of_events = query.user_events(self.db, self.trial_id)
-            found = events.views(events.over_callpaths(rows_of_events), threads)
+            every = query.user_events(self.db, self.trial_id)
+            shown = [row for row in every if row.event not in STATES]  # `taupy waiting` has them
+            found = events.views(events.over_callpaths(shown), threads)
         choice = flat.Choice(
             sort=args.sort,
             reverse=args.reverse,

@@ -89,7 +89,7 @@ class _Layers:
         calls = table.column("calls")
         types = table.row_labels("layer_type")
         for row, (timer, label) in enumerate(zip(table.row_labels("timer"), labels, strict=True)):
-            if _is_layer(timer) and label in (timer.short_name, types[row]):
+            if is_layer(timer) and label in (timer.short_name, types[row]):
                 self.calls[label] = self.calls.get(label, 0) + int(calls[row] or 0)
                 self.types[label] = types[row]
         self._labels, self._parent = labels, parent
@@ -141,7 +141,7 @@ def _label(name: str | None, kind: str, choice: Choice) -> str:
     return name if choice.depth is None else ".".join(name.split(".")[: choice.depth])
 
 
-def _is_layer(timer: TimerRow) -> bool:
+def is_layer(timer: TimerRow) -> bool:
     return "LAYER" in timer.groups.split("|")
 
 

@@ -6,7 +6,7 @@ up to the thread's time. The forward pass inside a backward pass is a recomputat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from taupy.model import callpaths
@@ -76,9 +76,7 @@ def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
         steps += entered if timers[code].short_name.startswith(STEP) else 0
         if above >= 0:
             phase[row], inside[row] = phase[above], inside[above]
-        kind = kinds[code]
-        if kind == "forward" and "backward" in inside[row]:
-            kind = "recompute"
+        kind = _meant(kinds[code], inside[row])
         if kind is not None:
             begins = kind != phase[row]
             phase[row], inside[row] = kind, inside[row] | {kind}
@@ -86,6 +84,20 @@ def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
             mine.calls = (mine.calls or 0) + (entered if begins else 0)
         sums[phase[row]].time += time[row] or 0
     return sums, steps
+
+
+def _meant(kind: str | None, inside: frozenset[str]) -> str | None:
+    """A forward pass inside a backward pass is a recomputation."""
+    return "recompute" if kind == "forward" and "backward" in inside else kind
+
+
+def nearest(groups: Iterable[str]) -> str:
+    """The phase that the timers of a call path are in, from their groups, the root's first."""
+    phase, inside = NO_PHASE, frozenset[str]()
+    for one in groups:
+        if (kind := _meant(kind_of(one), inside)) is not None:
+            phase, inside = kind, inside | {kind}
+    return phase
 
 
 def _trained(sums: dict[str, Sum]) -> float:

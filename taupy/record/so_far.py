@@ -18,6 +18,7 @@ from taupy.record.endings import add_endings, count_until
 from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
 from taupy.record.host_part import peek_process, read_part
 from taupy.record.host_profile import HEALTH, assign_nodes, profile_of
+from taupy.record.looks import add_looks, add_series
 from taupy.record.part_data import Ending, Part
 from taupy.record.part_files import PartFile, parts_so_far
 from taupy.state.folder import Folder, open_run
@@ -51,11 +52,13 @@ def so_far(path: str, settings: RunSettings) -> SoFar | None:
             if not parts:
                 return None
             has_gpus = bool(folder.files(GPU_SUFFIX))
+            add_looks(folder, parts)
+            take_notes(parts)
+            nodes = assign_nodes(settings, parts, {})
+            profile = profile_of(settings, nodes, finished=False)
+            add_series(folder, profile, nodes)
     except FileNotFoundError:
         return None
-    take_notes(parts)
-    nodes = assign_nodes(settings, parts, {})
-    profile = profile_of(settings, nodes, finished=False)
     profile.name = profile.name or "running"
     profile.metadata[f"{HEALTH}running"] = "the program still runs: this is what it did so far"
     if lost:

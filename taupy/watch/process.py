@@ -21,6 +21,7 @@ from taupy.state.folder import Folder, open_run
 from taupy.state.heartbeat import Beat, End
 from taupy.watch import ANSWER, ending
 from taupy.watch.descendants import Descendants
+from taupy.watch.looks import Looks
 
 INTERVAL_NS = 100_000_000
 SHARE = 100  # of its time it works one part in so many
@@ -64,6 +65,7 @@ class Watch:
         )
         self.noted = 0
         self.descendants = Descendants(root, folder.path)
+        self.looks = Looks(folder)
         self.epoll = select.epoll()
         self.living: dict[int, Watched] = {}  # by process id
         self.measured = {root}
@@ -86,6 +88,7 @@ class Watch:
             self.look()
             self.take_ends(0)
             self.unpolled.clear()
+            self.looks.look()
             self.write_beat()
             self.wait()
         self.beat.is_over = not self.measured
@@ -107,6 +110,7 @@ class Watch:
                     self.add(int(pid))
                     if int(pid) in self.living:
                         self.measured.add(int(pid))
+                        self.looks.add(name)
         return True
 
     def add(self, pid: int) -> None:

@@ -1,5 +1,8 @@
 """Memory: which routine has made it grow, when it was largest, and under which call path."""
 
+import json
+import re
+
 GROWTH = """SELECT timer.short_name, sum(value.count * value.mean) / 1024
               FROM user_event_value value JOIN user_event ON user_event.id = value.user_event_id
               JOIN callpath ON callpath.id = value.callpath_id
@@ -49,7 +52,7 @@ def test_a_leak_in_one_of_three_threads_is_charged_to_its_routine(runs, native):
     assert abs(grown["leak"] - 160) < 0.05 * 160, grown
 
 
-def test_memory_that_is_given_back_in_the_same_routine_is_no_growth(runs, native):
+def test_what_is_given_back_is_taken_off_the_growth_of_callers(runs, native):
     source = """
 def churn():
     block = bytearray(64 << 20)
@@ -60,7 +63,8 @@ def work():
 work()
 """
     runs.run(source)
-    assert growth_mib(runs).get("churn", 0) < 2 * 64
+    rows = {row["routine"].split()[0]: row for row in table(runs, "memory")["rows"]}
+    assert abs(rows["work"]["net_bytes"]) < 80 << 20
 
 
 def test_the_largest_resident_memory_is_seen_without_new_call_paths(runs, native):
@@ -83,3 +87,109 @@ for _ in range(1500):
 """
     runs.run(source)
     assert growth_mib(runs).get("innocent", 0) < 0.1 * 1500 / 16
+
+
+# --- the command
+
+
+def shown(runs, *options):
+    done = runs.taupy("memory", *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def table(runs, command, *options):
+    return json.loads(runs.taupy(command, *options, "--json").stdout)
+
+
+STEPS = """
+import time
+kept = []
+def small():
+    time.sleep(0.4)
+def large():
+    kept.append(bytearray(64 << 20))
+    kept[0][::4096] = b"1" * (16 << 10)
+    time.sleep(0.6)
+def work():
+    small(); large(); kept.clear(); small()
+work()
+"""
+
+
+def test_the_largest_memory_is_shown_with_its_moment_and_call_path(runs, native):
+    runs.run(STEPS)
+    notes = shown(runs)
+    (largest,) = re.findall(r"largest (\d+\.\d) MiB, (.*) after the start", notes)
+    assert 64 < float(largest[0]) < 150
+    assert re.search(r"thread 0 \(MainThread\) was in large <= work <= <module>", notes)
+    series = table(runs, "memory", "--series")["rows"]
+    most = max(series, key=lambda row: row["most_bytes"])
+    assert most["most_bytes"] > (64 << 20) and most["end_ns"] > most["start_ns"] > 300_000_000
+    assert series[-1]["resident_bytes"] < 64 << 20
+
+
+def test_growth_is_shown_by_routine_with_its_callees(runs, native):
+    runs.run(STEPS)
+    rows = {row["routine"]: row for row in table(runs, "memory")["rows"]}
+    large = next(row for name, row in rows.items() if name.startswith("large "))
+    work = next(row for name, row in rows.items() if name.startswith("work "))
+    assert abs(large["growth_bytes"] - (64 << 20)) < 4 << 20
+    assert large["net_bytes"] >= large["growth_bytes"] > work["growth_bytes"]
+    assert abs(work["net_bytes"]) < 4 << 20
+
+
+def test_growth_in_an_import_belongs_to_that_phase(runs, native):
+    (runs.folder / "heavy.py").write_text("block = bytearray(b'1' * (32 << 20))\n")
+    runs.run("import heavy")
+    by = {
+        row["phase"]: row["growth_bytes"] for row in table(runs, "memory", "--by", "phase")["rows"]
+    }
+    assert by["import"] > 30 << 20
+
+
+def test_the_plain_engine_has_memory_over_time_and_does_not_guess_where_it_grew(runs):
+    runs.run(STEPS, "--engine", "python")
+    notes = shown(runs)
+    assert re.search(r"largest \d+\.\d MiB", notes)
+    assert "where it grew is not known: the plain engine cannot tell" in notes
+
+
+def test_without_a_watch_there_is_growth_but_no_series(runs, native):
+    runs.run(STEPS, "--no-watch")
+    assert "large [" in shown(runs)
+    refused = runs.taupy("memory", "--series")
+    assert refused.returncode != 0 and "without a watch" in refused.stderr
+
+
+# --- working or waiting
+
+
+def test_sleeping_and_computing_are_told_apart(runs, native):
+    source = """
+import time
+def nap():
+    time.sleep(2)
+def compute():
+    end = time.thread_time() + 1.5
+    while time.thread_time() < end:
+        sum(range(10000))
+nap(); compute()
+"""
+    runs.run(source)
+    rows = table(runs, "waiting")["rows"]
+    nap, compute = (
+        next(row for row in rows if row["routine"].startswith(f"{name} "))
+        for name in ("nap", "compute")
+    )
+    assert nap["sleeping_ns"] > 5 * (nap["on_cpu_ns"] + nap["runnable_ns"] + nap["disk_ns"])
+    assert compute["on_cpu_ns"] + compute["runnable_ns"] > 5 * compute["sleeping_ns"]
+    assert nap["error_ns"] > 0 and nap["looks"] > 1
+    by_thread = table(runs, "waiting", "--by", "thread")["rows"]
+    assert sum(row["looks"] for row in rows) == sum(row["looks"] for row in by_thread)
+
+
+def test_a_trial_without_looks_says_so(runs, engine):
+    runs.run("pass", "--engine", engine, "--no-watch")
+    refused = runs.taupy("waiting")
+    assert refused.returncode != 0 and "does not say what its threads did" in refused.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from taupy.model.processes import process_start, stat_fields
-from taupy.state import heartbeat
+from taupy.state import heartbeat, looks
 from taupy.state.folder import open_run
 
 SLEEPER = """
@@ -186,7 +186,7 @@ print(sorted(os.listdir("/proc/self/fd")))
     assert no_child == "no child"
     assert lines[0] == "watch"
     opened = {Path(line).name for line in lines[1:]}
-    others = {"null", "watch", "watch.found", Path(lines[-1]).name}
+    others = {"null", "watch", "watch.found", *looks.FILES, Path(lines[-1]).name}
     assert not {
         name
         for name in opened - others

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from taupy.model.processes import process_start
-from taupy.state import heartbeat
+from taupy.state import heartbeat, looks
 from taupy.state.folder import open_run
 from taupy.watch import beside, ending, process, start
 from taupy.watch import descendants as descendants_module
@@ -21,8 +21,8 @@ from taupy.watch.process import INTERVAL_NS, SHARE, Watch
 @pytest.fixture
 def folder(tmp_path):
     tmp_path.chmod(0o700)
-    (tmp_path / heartbeat.NAME).touch()
-    (tmp_path / heartbeat.FOUND).touch()
+    for name in (heartbeat.NAME, heartbeat.FOUND, *looks.FILES):
+        (tmp_path / name).touch()
     return open_run(str(tmp_path))
 
 
@@ -141,8 +141,8 @@ def test_the_kernel_does_not_tell_of_processes_that_are_none():
 
 @pytest.mark.parametrize(("limit", "why"), [(-1, ""), (100_000, ""), (200, "ulimit -u")])
 def test_there_is_none_where_processes_are_limited(folder, tmp_path, monkeypatch, limit, why):
-    (tmp_path / heartbeat.NAME).unlink()
-    (tmp_path / heartbeat.FOUND).unlink()
+    for name in (heartbeat.NAME, heartbeat.FOUND, *looks.FILES):
+        (tmp_path / name).unlink()
     begun = []
     monkeypatch.setattr(os, "sysconf", lambda name: limit)
     monkeypatch.setattr(beside, "begin", lambda *a: begun.append(a) or os.open("/dev/null", 0))

@@ -1,0 +1,104 @@
+"""What the watch saw at its looks, brought to where it belongs: into the parts, before they become
+a profile, what threads were doing and were in; into the profile resident memory over time.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from taupy.model.profile import Profile, Samples
+from taupy.model.sampled import KIB, PEAK, RESIDENT, STATES
+from taupy.record.part_data import Part, Sampled
+from taupy.state import looks
+from taupy.state.folder import Folder
+from taupy.state.looks import InPath, Peak, Resident
+from taupy.state.values import Damaged
+from taupy.watch.part_threads import identity
+
+_UNREAD = "taupy.health.watch_looks"
+_NUMBER = math.nan  # of what is not kept: the smallest, the largest, the squares
+
+
+def add_looks(folder: Folder, parts: Iterable[Part]) -> dict[str, str]:
+    """Add what the watch saw to the user events of the parts' threads.
+
+    Returns:
+        What could not be read, as metadata.
+    """
+    by_name = {}
+    for part in parts:
+        if part.places is not None:
+            by_name[identity(part.name)] = part
+    try:
+        threads, peaks = looks.read_threads(folder), looks.read_peaks(folder)
+    except (Damaged, OSError) as problem:
+        return {_UNREAD: f"what the watch saw threads do is not to be had ({problem})"}
+    for seen in threads:
+        if (its := by_name.get((seen.pid, seen.ticks))) is not None:
+            _add_states(its, seen)
+    for peak in peaks:
+        if (its := by_name.get((peak.pid, peak.ticks))) is not None:
+            _add_peak(its, peak)
+    return {}
+
+
+def _add_states(part: Part, seen: InPath) -> None:
+    place = part.places.find(seen.address) if part.places is not None else None
+    thread, row = place or (0, None)
+    for state, count, time_ns in zip(STATES, seen.looks, seen.time_ns, strict=True):
+        if count:
+            part.threads[thread].samples.append(
+                Sampled(state, "ns", row, count, _NUMBER, _NUMBER, time_ns, _NUMBER)
+            )
+
+
+def _add_peak(part: Part, peak: Peak) -> None:
+    for address in peak.addresses:
+        place = part.places.find(address) if part.places is not None else None
+        if place is not None:
+            thread, row = place
+            value = float(peak.kib)
+            part.threads[thread].samples.append(
+                Sampled(PEAK, KIB, row, 1, value, value, value, value * value)
+            )
+
+
+def add_series(folder: Folder, profile: Profile, nodes: Mapping[int, Part]) -> None:
+    """Add resident memory over time to the first thread of each process."""
+    try:
+        seen = looks.read_resident(folder)
+    except (Damaged, OSError) as problem:
+        profile.metadata[_UNREAD] = f"memory over time is not to be had ({problem})"
+        return
+    by_process: dict[int, list[Resident]] = {}
+    for row in seen:
+        by_process.setdefault(row.pid, []).append(row)
+    for thread in profile.threads:
+        part = nodes.get(thread.thread.node)
+        if part is None or (thread.thread.context, thread.thread.thread) != (0, 0):
+            continue
+        rows = [
+            row for row in by_process.get(part.pid, ()) if part.start_ns <= row.at_ns <= part.end_ns
+        ]
+        if rows:
+            thread.samples.append(_series(rows, part))
+
+
+def _series(rows: Sequence[Resident], part: Part) -> Samples:
+    """Each point lasts until the next one."""
+    epoch_ns = int(part.started_at * 1e9) - part.start_ns
+    moments = [row.at_ns for row in rows] + [max(part.end_ns, rows[-1].at_ns)]
+    ends = [later for _, later in pairwise(moments)]
+    return Samples(
+        RESIDENT,
+        KIB,
+        array("q", [row.at_ns + epoch_ns for row in rows]),
+        array("q", [end + epoch_ns for end in ends]),
+        array("q", [1] * len(rows)),
+        array("d", [float(row.kib) for row in rows]),
+        array("d", [float(row.least_kib) for row in rows]),
+        array("d", [float(row.most_kib) for row in rows]),
+    )

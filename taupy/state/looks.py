@@ -1,0 +1,143 @@
+"""What the watch keeps of its looks at the measured processes, in three files of a run folder.
+
+`watch.memory` has a record for each look at which a process's resident memory was another one,
+`watch.peaks` one for each process, with what its threads were in when it was largest, and
+`watch.threads` one for each call path that a thread was seen in, with what the thread was doing:
+so many looks, and the time that they stand for. A call path is told by the part's name and the
+address that it has in the process. Who writes this is to stay small: only `struct` is imported.
+"""
+
+from struct import Struct
+
+from taupy.state.folder import Folder
+from taupy.state.limits import RECORD_BYTES
+from taupy.state.values import Damaged
+
+MEMORY, PEAKS, THREADS = "watch.memory", "watch.peaks", "watch.threads"
+FILES = (MEMORY, PEAKS, THREADS)
+STATES = ("cpu", "runnable", "sleeping", "disk")
+"""What a thread does: it computes, waits for a processor, or waits for something else."""
+
+PATHS_AT_MOST = 8
+_RESIDENT = Struct("<5q")
+_PEAK = Struct(f"<qQqqq{PATHS_AT_MOST}Q")
+_THREAD = Struct("<qQQ8q8x")
+RESIDENT_BYTES, PEAK_BYTES, THREAD_BYTES = _RESIDENT.size, _PEAK.size, _THREAD.size
+RESIDENT_AT_MOST = 1 << 15
+PEAKS_AT_MOST = RECORD_BYTES // PEAK_BYTES
+THREADS_AT_MOST = 1 << 14
+_LARGEST = 1 << 62
+
+
+class Resident:
+    """A process's resident memory from a moment on.
+
+    Attributes:
+        at_ns: of CLOCK_MONOTONIC.
+        least_kib, most_kib: until the next record, of which several may have become one.
+    """
+
+    __slots__ = ("at_ns", "kib", "least_kib", "most_kib", "pid")
+
+    def __init__(self, pid: int, at_ns: int, kib: int, least_kib: int, most_kib: int) -> None:
+        self.pid = pid
+        self.at_ns = at_ns
+        self.kib = kib
+        self.least_kib = least_kib
+        self.most_kib = most_kib
+
+    def packed(self) -> bytes:
+        return _RESIDENT.pack(self.pid, self.at_ns, self.kib, self.least_kib, self.most_kib)
+
+
+class Peak:
+    """When a process's resident memory was largest.
+
+    Attributes:
+        ticks: tells the part from others of the process; it is in the part's name.
+        addresses: of the call paths that its first threads were in.
+    """
+
+    __slots__ = ("addresses", "at_ns", "kib", "pid", "ticks")
+
+    def __init__(self, pid: int, ticks: int, at_ns: int, kib: int, addresses: list[int]) -> None:
+        self.pid = pid
+        self.ticks = ticks
+        self.at_ns = at_ns
+        self.kib = kib
+        self.addresses = addresses[:PATHS_AT_MOST]
+
+    def packed(self) -> bytes:
+        empty = [0] * (PATHS_AT_MOST - len(self.addresses))
+        count = len(self.addresses)
+        return _PEAK.pack(
+            self.pid, self.ticks, self.at_ns, self.kib, count, *self.addresses, *empty
+        )
+
+
+class InPath:
+    """What a thread was seen to do in a call path.
+
+    Attributes:
+        address: of the call path; 0 for all that had no room.
+        looks, time_ns: by `STATES`.
+    """
+
+    __slots__ = ("address", "looks", "pid", "ticks", "time_ns")
+
+    def __init__(
+        self, pid: int, ticks: int, address: int, looks: list[int], time_ns: list[int]
+    ) -> None:
+        self.pid = pid
+        self.ticks = ticks
+        self.address = address
+        self.looks = looks
+        self.time_ns = time_ns
+
+    def packed(self) -> bytes:
+        return _THREAD.pack(self.pid, self.ticks, self.address, *self.looks, *self.time_ns)
+
+
+def read_resident(folder: Folder) -> list[Resident]:
+    """As the others: empty if there was no watch.
+
+    Raises:
+        Damaged: the file is damaged.
+        OSError: it is not trusted, or cannot be read.
+    """
+    rows = [Resident(*row) for row in _RESIDENT.iter_unpack(_whole(folder, MEMORY, RESIDENT_BYTES))]
+    for row in rows:
+        _check(MEMORY, row.at_ns, row.kib, row.least_kib, row.most_kib)
+    return rows
+
+
+def read_peaks(folder: Folder) -> list[Peak]:
+    rows = []
+    for pid, ticks, at_ns, kib, count, *addresses in _PEAK.iter_unpack(
+        _whole(folder, PEAKS, PEAK_BYTES)
+    ):
+        _check(PEAKS, at_ns, kib, count)
+        rows.append(Peak(pid, ticks, at_ns, kib, addresses[:count]))
+    return rows
+
+
+def read_threads(folder: Folder) -> list[InPath]:
+    rows = []
+    for pid, ticks, address, *numbers in _THREAD.iter_unpack(_whole(folder, THREADS, THREAD_BYTES)):
+        _check(THREADS, *numbers)
+        rows.append(InPath(pid, ticks, address, numbers[:4], numbers[4:]))
+    return rows
+
+
+def _whole(folder: Folder, name: str, size: int) -> bytes:
+    """The whole records of a file."""
+    try:
+        data = (folder / name).read_record()
+    except FileNotFoundError:
+        return b""
+    return data[: len(data) // size * size]
+
+
+def _check(name: str, *numbers: int) -> None:
+    if not all(0 <= number < _LARGEST for number in numbers):
+        raise Damaged(f"{name} is damaged: numbers that cannot be")

@@ -1,0 +1,198 @@
+"""Looks at the measured processes: their resident memory, and what each thread is in and does.
+
+Each round looks at as many processes as there is time for, in turns. Whatever the program does
+meanwhile, a look stands for the time since the one before at the same thread.
+"""
+
+import posix
+import time
+
+from taupy.state import looks
+from taupy.state.folder import Folder
+from taupy.state.looks import InPath, Peak, Resident
+from taupy.watch.part_threads import PartThreads
+
+_ROUND_NS = 500_000  # of CPU time for looks in a round of 100 ms
+_CHANGE_KIB = 64
+_CPU, _RUNNABLE, _SLEEPING, _DISK = range(4)
+_PAGE_KIB = posix.sysconf("SC_PAGESIZE") // 1024
+
+
+class _Thread:
+    """A thread as it was at the last look.
+
+    Attributes:
+        owed: the part of a look at a runnable thread that is due to waiting for a processor.
+    """
+
+    __slots__ = ("cpu_ns", "delay_ns", "looked_ns", "owed")
+
+    def __init__(self, looked_ns: int) -> None:
+        self.looked_ns = looked_ns
+        self.cpu_ns = self.delay_ns = 0
+        self.owed = 0.5
+
+
+class Looks:
+    """Those of one run."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder.descriptor
+        self.files = {name: self._open(name) for name in looks.FILES}
+        self.parts: list[PartThreads] = []
+        self.turn = 0
+        self.series = Series(self.files[looks.MEMORY])
+        self.peaks: dict[int, tuple[int, int]] = {}  # by process: record, KiB
+        self.threads: dict[int, _Thread] = {}
+        self.paths: dict[tuple[int, int, int], tuple[int, InPath]] = {}
+
+    def _open(self, name: str) -> int:
+        return posix.open(name, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=self.folder)
+
+    def add(self, name: str) -> None:
+        """Look at the process of a part from now on. One that became another program (exec) has
+        several; the last one counts."""
+        new = PartThreads(name, self.folder)
+        self.parts = [part for part in self.parts if part.pid != new.pid] + [new]
+
+    def look(self) -> None:
+        """At one process after another, for as long as a round may take."""
+        until = time.process_time_ns() + _ROUND_NS
+        for _ in range(len(self.parts)):
+            self.turn = self.turn + 1 if self.turn + 1 < len(self.parts) else 0
+            part = self.parts[self.turn]
+            try:
+                self.look_at(part)
+            except OSError:  # it has ended
+                self.parts.remove(part)
+                if not self.parts:
+                    return
+            if time.process_time_ns() > until:
+                return
+
+    def look_at(self, part: PartThreads) -> None:
+        kib = int(_text(f"/proc/{part.pid}/statm").split()[1]) * _PAGE_KIB
+        now = time.monotonic_ns()
+        if not kib:
+            return  # it has ended, and its parent has not waited for it yet
+        paths = list(part.open_paths())
+        self.series.add(part.pid, now, kib)
+        self.note_peak(part, now, kib, paths)
+        for thread, address in paths:
+            try:
+                self.look_at_thread(part, thread, address)
+            except (OSError, IndexError):  # it has ended
+                self.threads.pop(thread, None)
+
+    def note_peak(
+        self, part: PartThreads, now: int, kib: int, paths: list[tuple[int, int]]
+    ) -> None:
+        record, most = self.peaks.get(part.pid, (len(self.peaks), 0))
+        if kib < most + _CHANGE_KIB or record >= looks.PEAKS_AT_MOST:
+            return
+        self.peaks[part.pid] = record, kib
+        peak = Peak(part.pid, part.ticks, now, kib, [address for _, address in paths])
+        posix.pwrite(self.files[looks.PEAKS], peak.packed(), record * looks.PEAK_BYTES)
+
+    def look_at_thread(self, part: PartThreads, thread: int, address: int) -> None:
+        place = f"/proc/{part.pid}/task/{thread}/"
+        stat = _text(place + "stat")
+        state = stat[stat.rindex(b")") + 2 :][:1]
+        cpu_ns, delay_ns, _ = map(int, _text(place + "schedstat").split())
+        now = time.monotonic_ns()
+        if (known := self.threads.get(thread)) is None:
+            known = self.threads[thread] = _Thread(now)
+        else:
+            self.note(part, address, _does(state, known, cpu_ns, delay_ns), now - known.looked_ns)
+        known.looked_ns, known.cpu_ns, known.delay_ns = now, cpu_ns, delay_ns
+
+    def note(self, part: PartThreads, address: int, does: int, time_ns: int) -> None:
+        if len(self.paths) >= looks.THREADS_AT_MOST - 1:
+            address = 0
+        key = (part.pid, part.ticks, address)
+        if key not in self.paths:
+            if len(self.paths) >= looks.THREADS_AT_MOST:
+                return
+            empty = InPath(*key, [0] * 4, [0] * 4)
+            self.paths[key] = len(self.paths), empty
+        record, path = self.paths[key]
+        path.looks[does] += 1
+        path.time_ns[does] += time_ns
+        posix.pwrite(self.files[looks.THREADS], path.packed(), record * looks.THREAD_BYTES)
+
+
+def _does(state: bytes, known: _Thread, cpu_ns: int, delay_ns: int) -> int:
+    """One of `looks.STATES`. Of looks at a runnable thread, as many find it waiting for a
+    processor as that is of its time since the look before."""
+    if state != b"R":
+        return _DISK if state == b"D" else _SLEEPING
+    ran, waited = cpu_ns - known.cpu_ns, delay_ns - known.delay_ns
+    known.owed += waited / (ran + waited) if ran + waited > 0 else 0.0
+    if known.owed < 1:
+        return _CPU
+    known.owed -= 1
+    return _RUNNABLE
+
+
+class Series:
+    """Resident memory of all processes over time. When there is no more room, pairs of records
+    become one.
+
+    Args:
+        file: descriptor of what it is kept in.
+    """
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        self.last: dict[int, Resident] = {}
+        self.rows: list[Resident] = []
+        self.apart_ns = 0  # new records of a process are so far apart at least
+
+    def add(self, pid: int, now: int, kib: int) -> None:
+        last = self.last.get(pid)
+        if last is not None and abs(kib - last.kib) < _CHANGE_KIB:
+            return
+        if last is not None and now - last.at_ns < self.apart_ns:
+            _join(last, kib, kib, kib)
+            return
+        if len(self.rows) >= looks.RESIDENT_AT_MOST:
+            self.thin()
+        self.last[pid] = row = Resident(pid, now, kib, kib, kib)
+        if len(self.rows) < looks.RESIDENT_AT_MOST:
+            posix.pwrite(self.file, row.packed(), len(self.rows) * looks.RESIDENT_BYTES)
+            self.rows.append(row)
+
+    def thin(self) -> None:
+        """Make room."""
+        self.apart_ns = max(2 * self.apart_ns, 200_000_000)
+        kept: list[Resident] = []
+        self.last = {}
+        for row in self.rows:
+            last = self.last.get(row.pid)
+            if last is not None and row.at_ns - last.at_ns < self.apart_ns:
+                _join(last, row.kib, row.least_kib, row.most_kib)
+            else:
+                kept.append(row)
+                self.last[row.pid] = row
+        self.rows = kept
+        posix.pwrite(self.file, b"".join(row.packed() for row in kept), 0)
+        posix.ftruncate(self.file, len(kept) * looks.RESIDENT_BYTES)
+
+
+def _join(row: Resident, kib: int, least_kib: int, most_kib: int) -> None:
+    row.kib = kib
+    row.least_kib = min(row.least_kib, least_kib)
+    row.most_kib = max(row.most_kib, most_kib)
+
+
+def _text(path: str) -> bytes:
+    """What a file of /proc says.
+
+    Raises:
+        OSError: there is no such process or thread.
+    """
+    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        return posix.read(descriptor, 1024)
+    finally:
+        posix.close(descriptor)

@@ -1,0 +1,94 @@
+"""The threads of a part, read from its file while the process writes it: what each is in.
+
+Blocks are found one after another (`_native/part.h`) and are looked at once: a thread's block
+stays where it is. Of a thread the first bytes are read (`_native/calltree.h`): the call path that
+is open is where its cursor stands, or above its hidden node.
+"""
+
+import posix
+from struct import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEAD = Struct("<8sIIQQQ")  # magic, version, header's size, chunks, used, mapped
+_BLOCK = Struct("<IIQQ")
+_BLOCK_BYTES, _THREAD = 64, 2
+_MAGIC, _VERSION = b"TAUPYPRT", 2
+_HIDDEN_PARENT, _CURSOR = 128 + 8, 256
+_PARENT = Struct("<Q")
+_STATE = Struct("<5Q")  # cursor, hide, index, native id, ticks of its end
+_AT_ONCE = 1 << 14
+
+
+def identity(name: str) -> tuple[int, int]:
+    """The process id and the number in the name of a part's file.
+
+    Raises:
+        ValueError: it is not the name of one.
+    """
+    pid, _, number = name.partition(".")[0].partition("-")
+    return int(pid), int(number or "0", 16)
+
+
+class PartThreads:
+    """The threads of one part. Those of the plain engine's are not known.
+
+    Args:
+        name: of its file, PID-TICKS.part or PID-NUMBER.pypart.
+        folder: descriptor of the run folder.
+    """
+
+    def __init__(self, name: str, folder: int) -> None:
+        self.name = name
+        self.folder = folder
+        self.pid, self.ticks = identity(name)
+        self.at = 0  # where the next block begins
+        self.threads: list[int] = []  # where their structures begin in the file
+
+    def open_paths(self) -> "Iterator[tuple[int, int]]":
+        """(thread id, address of the call path) of each thread that has not ended.
+
+        Raises:
+            OSError: the part is gone.
+        """
+        if not self.name.endswith(".part"):
+            return
+        file = posix.open(self.name, posix.O_RDONLY | posix.O_NOFOLLOW, dir_fd=self.folder)
+        try:
+            self._find(file)
+            for at in self.threads.copy():
+                data = posix.pread(file, _CURSOR + _STATE.size, at)
+                if len(data) < _CURSOR + _STATE.size:
+                    continue
+                cursor, hide, _, native_id, ended = _STATE.unpack_from(data, _CURSOR)
+                if ended:
+                    self.threads.remove(at)
+                elif native_id and cursor:
+                    (above,) = _PARENT.unpack_from(data, _HIDDEN_PARENT)
+                    yield native_id, above if hide else cursor
+        finally:
+            posix.close(file)
+
+    def _find(self, file: int) -> None:
+        """Find new blocks."""
+        head = posix.pread(file, _HEAD.size, 0)
+        if len(head) < _HEAD.size:
+            return
+        magic, version, size, _, used, _ = _HEAD.unpack(head)
+        if (magic, version) != (_MAGIC, _VERSION):
+            return
+        self.at = self.at or size
+        data, begin = b"", 0
+        while self.at + _BLOCK_BYTES <= used:
+            if self.at + _BLOCK.size > begin + len(data):
+                data, begin = posix.pread(file, _AT_ONCE, self.at), self.at
+            if len(data) - (self.at - begin) < _BLOCK.size:
+                return
+            kind, _, size, is_native = _BLOCK.unpack_from(data, self.at - begin)
+            if size < _BLOCK_BYTES:
+                return  # a chunk that is in no file
+            if kind == _THREAD and not is_native:
+                self.threads.append(self.at + _BLOCK_BYTES)
+            self.at += size

@@ -1,0 +1,126 @@
+"""What the watch keeps of its looks, and what it reads of a part that is being written."""
+
+import math
+import os
+import struct
+import time
+
+import pytest
+
+from taupy.state import looks
+from taupy.state.folder import open_run
+from taupy.state.looks import InPath, Peak, Resident
+from taupy.state.values import Damaged
+from taupy.watch.looks import Looks, Series, _does, _Thread
+from taupy.watch.part_threads import PartThreads, identity
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tmp_path.chmod(0o700)
+    for name in looks.FILES:
+        (tmp_path / name).touch()
+    return open_run(str(tmp_path))
+
+
+def test_what_is_written_is_read_again(folder, tmp_path):
+    (tmp_path / looks.MEMORY).write_bytes(Resident(1, 2, 3, 4, 5).packed() + b"half")
+    (tmp_path / looks.PEAKS).write_bytes(Peak(1, 2, 3, 4, [7, 8]).packed())
+    (tmp_path / looks.THREADS).write_bytes(InPath(1, 2, 3, [1, 2, 3, 4], [5, 6, 7, 8]).packed())
+    (row,) = looks.read_resident(folder)
+    assert (row.pid, row.at_ns, row.kib, row.least_kib, row.most_kib) == (1, 2, 3, 4, 5)
+    (peak,) = looks.read_peaks(folder)
+    assert (peak.ticks, peak.kib, peak.addresses) == (2, 4, [7, 8])
+    (path,) = looks.read_threads(folder)
+    assert (path.address, path.looks, path.time_ns) == (3, [1, 2, 3, 4], [5, 6, 7, 8])
+
+
+def test_numbers_that_cannot_be_are_refused(folder, tmp_path):
+    (tmp_path / looks.MEMORY).write_bytes(struct.pack("<5q", 1, -1, 3, 4, 5))
+    with pytest.raises(Damaged, match=looks.MEMORY):
+        looks.read_resident(folder)
+
+
+def test_memory_is_noted_when_it_has_changed(folder, tmp_path):
+    series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
+    for at, kib in enumerate((1000, 1010, 2000, 2000, 1500)):
+        series.add(7, at, kib)
+    assert [(row.at_ns, row.kib) for row in looks.read_resident(folder)] == [
+        (0, 1000), (2, 2000), (4, 1500),
+    ]  # fmt: skip
+
+
+def test_a_long_series_loses_moments_and_never_the_largest(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(looks, "RESIDENT_AT_MOST", 64)
+    series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
+    for look in range(1000):
+        series.add(7, look * 100_000_000, 900_000 if look == 501 else 1000 * (look % 7))
+    rows = looks.read_resident(folder)
+    assert 16 <= len(rows) <= 64
+    assert max(row.most_kib for row in rows) == 900_000
+    assert min(row.least_kib for row in rows) == 0
+    assert [row.at_ns for row in rows] == sorted(row.at_ns for row in rows)
+
+
+def test_of_looks_at_a_runnable_thread_some_find_it_waiting_for_a_processor():
+    known, found = _Thread(0), []
+    for look in range(1, 101):  # three quarters of its time on a processor
+        found.append(_does(b"R", known, 3 * look, look))
+        known.cpu_ns, known.delay_ns = 3 * look, look
+    assert found.count(0) == 75 and found.count(1) == 25
+    assert _does(b"D", known, 300, 100) == 3
+    assert _does(b"S", known, 300, 100) == 2
+
+
+def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
+    name = "12-ff.part"
+    assert identity(name) == (12, 255) == identity("12-ff.pypart")
+    part = PartThreads(name, folder.descriptor)
+    file = tmp_path / name
+
+    def thread(native_id, cursor, hide=0, above=0, ended=0):
+        data = bytearray(512)
+        struct.pack_into("<Q", data, 136, above)
+        struct.pack_into("<5Q", data, 256, cursor, hide, 0, native_id, ended)
+        return struct.pack("<IIQ48x", 2, 0, 64 + len(data)) + data
+
+    def write(*blocks):
+        body = b"".join(blocks)
+        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", 2, 64, 1, 64 + len(body), 1 << 20)
+        file.write_bytes(head.ljust(64, b"\0") + body)
+
+    other = struct.pack("<IIQ48x", 1, 0, 40000).ljust(40000, b"\0")
+    write(thread(5, 1000))
+    assert list(part.open_paths()) == [(5, 1000)]
+    write(thread(5, 1064), other, thread(6, 9, hide=1, above=2000))
+    assert list(part.open_paths()) == [(5, 1064), (6, 2000)]
+    write(thread(5, 1064, ended=1), other, thread(6, 3000))
+    assert list(part.open_paths()) == [(6, 3000)]
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        list(part.open_paths())
+
+
+def test_it_looks_at_a_process_without_a_known_thread(folder, tmp_path):
+    (tmp_path / f"{os.getpid()}-1.pypart").touch()
+    watch = Looks(folder)
+    watch.add(f"{os.getpid()}-1.pypart")
+    watch.look()
+    (row,) = looks.read_resident(folder)
+    assert row.pid == os.getpid() and row.kib > 1000
+    assert math.isclose(row.at_ns, time.monotonic_ns(), abs_tol=60_000_000_000)
+    assert looks.read_threads(folder) == []
+
+
+def test_a_process_that_has_ended_is_forgotten(folder):
+    watch = Looks(folder)
+    watch.add(f"{2**22 + 1}-1.part")
+    watch.look()
+    assert watch.parts == []
+
+
+def test_a_program_that_became_another_is_looked_at_in_its_last_part(folder):
+    watch = Looks(folder)
+    for number in (1, 2):
+        watch.add(f"5-{number}.part")
+    assert [part.ticks for part in watch.parts] == [2]
