@@ -25,6 +25,7 @@ COMMANDS = {
     "memory": "show when memory was largest, and where it grew",
     "waiting": "show what threads did: compute, wait for a processor, or wait",
     "kernel": "show one GPU kernel with its launch sites",
+    "static": "show what the machine code of GPU kernels says, without a GPU",
     "top": "show the runs that are under way: their processes and hottest routines",
     "trials": "list, show, rename, tag and delete trials",
     "compare": "compare trials; a gate for CI",
@@ -46,7 +47,7 @@ COMMANDS = {
     "help": "show the options of a command",
 }
 _MODULES = {"import": "import_", "help": "help_"}
-_WITHOUT_DATABASE = ("run", "top", "completion", "help")
+_WITHOUT_DATABASE = ("run", "static", "top", "completion", "help")
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 

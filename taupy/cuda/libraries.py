@@ -1,8 +1,10 @@
-"""Where CUDA's libraries are: those of pip's wheels, else those of the system."""
+"""Where CUDA's libraries and programs are: those of pip's wheels, else those of the system."""
 
 from __future__ import annotations
 
 import ctypes
+import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +27,24 @@ def candidates(stem: str) -> Iterator[Path]:
             if path not in seen and ".alt." not in path.name:
                 seen.add(path)
                 yield path
+
+
+def programs(name: str) -> Iterator[Path]:
+    """Files of a command line tool: `nvdisasm` in NVIDIA's wheels, on PATH, in toolkits, and
+    those that Triton brings along."""
+    folders: list[Path] = []
+    triton = []
+    for entry in sys.path:
+        root = Path(entry or ".")
+        folders += [*sorted(root.glob("nvidia/cu[0-9]*/bin"), reverse=True)]
+        folders += root.glob("nvidia/*/bin")
+        triton.append(root / "triton/backends/nvidia/bin")
+    on_path = shutil.which(name)
+    folders += [Path(on_path).parent] if on_path else []
+    folders += [Path("/usr/local/cuda/bin"), Path("/opt/cuda/bin"), *triton]
+    for path in dict.fromkeys(folder / name for folder in folders):
+        if path.is_file() and os.access(path, os.X_OK):
+            yield path
 
 
 def _version(path: Path) -> tuple[int, ...]:

@@ -53,8 +53,13 @@ def supported() -> list[int]:
     return list(architectures)
 
 
-def compile(source: str, capability: int, name: str = "kernels.cu") -> bytes:
+def compile(
+    source: str, capability: int, name: str = "kernels.cu", lines: bool = False
+) -> bytes:  # fmt: skip
     """Machine code ("cubin") for GPUs of one compute capability, such as 90.
+
+    Args:
+        lines: with the source lines of the instructions.
 
     Raises:
         CompileError: no compiler, or the first line of what it complains of.
@@ -68,13 +73,14 @@ def compile(source: str, capability: int, name: str = "kernels.cu") -> bytes:
     )
     try:
         options = [f"--gpu-architecture=sm_{capability}".encode(), b"--std=c++17"]
+        options += [b"-lineinfo"] if lines else []
         array = (c_char_p * len(options))(*options)
         status = library.nvrtcCompileProgram(program, len(options), array)
         if status:
-            lines = [line for line in _log(library, program).splitlines() if "error" in line]
+            wrong = [line for line in _log(library, program).splitlines() if "error" in line]
             raise CompileError(
                 f"NVRTC cannot compile for compute capability {capability}: "
-                f"{lines[0].strip() if lines else _text(library, status)}"
+                f"{wrong[0].strip() if wrong else _text(library, status)}"
             )
         size = c_size_t()
         _check(library.nvrtcGetCUBINSize(program, byref(size)))

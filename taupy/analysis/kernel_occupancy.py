@@ -1,0 +1,59 @@
+"""Occupancy of a kernel's code for block sizes and chips, and which of them is best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from taupy.catalog.occupancy import Occupancy, occupancy
+from taupy.model.kernel_code import KernelCode
+
+BLOCKS = tuple(range(32, 1025, 32))
+SHOWN_BLOCKS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+
+
+class Fit(NamedTuple):
+    """How a block size fits on a chip; `occupancy` is None where no block does."""
+
+    chip: str
+    block: int
+    occupancy: Occupancy | None
+
+
+def fits(
+    code: KernelCode, chips: Iterable[str], blocks: Sequence[int] = BLOCKS, dynamic: int = 0
+) -> Iterator[Fit]:
+    """Each block size on each chip. Another chip's own compiler may take other registers: these
+    are the numbers for code of as many.
+
+    Args:
+        dynamic: shared memory in bytes that the launch asks for besides the code's own.
+    """
+    for chip in chips:
+        for block in blocks:
+            yield Fit(chip, block, at(code, block, chip, dynamic))
+
+
+def at(
+    code: KernelCode,
+    block: int,
+    chip: str | None = None,
+    dynamic: int = 0,
+    registers: int | None = None,
+) -> Occupancy | None:
+    """The occupancy for one block size; None where it does not fit or is not known.
+
+    Args:
+        registers: instead of the code's own.
+    """
+    taken = code.registers if registers is None else registers
+    if taken is None:
+        return None
+    return occupancy(chip or code.chip, block, taken, code.block_shared_bytes + dynamic)
+
+
+def best(code: KernelCode, chip: str | None = None, dynamic: int = 0) -> Fit | None:
+    """The block size with the highest occupancy, the smallest of several; None where none fits."""
+    found = [one for one in fits(code, [chip or code.chip], BLOCKS, dynamic) if one.occupancy]
+    return max(found, key=lambda one: (one.occupancy.share if one.occupancy else 0, -one.block),
+               default=None)  # fmt: skip

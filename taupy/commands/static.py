@@ -1,0 +1,197 @@
+"""Show what the machine code of GPU kernels says; needs no GPU.
+
+    taupy static kernels.cubin                 one line a kernel and chip
+    taupy static libnccl.so.2 --chip sm_90 --csv
+    taupy static ~/.triton/cache --kernel '*matmul*'
+    taupy static kernels.cubin --kernel saxpy  mix, memory, control flow, occupancy
+    taupy static kernels.cubin --kernel saxpy --gpu H100 --threads 1000000 --trips 100
+
+FILE is a .cubin, a .fatbin, a library or program with embedded code, PTX, or a folder of such
+files (the caches of Triton and of Inductor). NVIDIA's nvdisasm and cuobjdump read them:
+pip install 'taupy-profiler[static]'. Counts are of instructions in the code, not of executions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from taupy.analysis import kernel_bound, kernel_occupancy
+from taupy.catalog import datasheets
+from taupy.catalog.architectures import chip as chip_of
+from taupy.catalog.datasheets import Datasheet
+from taupy.catalog.occupancy import LIMITS
+from taupy.commands import bar, options
+from taupy.commands.messages import say
+from taupy.errors import UsageError
+from taupy.formats.progress import Progress
+from taupy.model.kernel_code import KernelCode
+from taupy.model.kernel_names import demangled, short_name
+from taupy.pprof import code as code_views
+from taupy.pprof import selection, terminal
+from taupy.pprof.code import Fitting
+from taupy.pprof.view import View
+
+OTHER_CHIPS = ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files or folders with GPU code")
+    parser.add_argument(
+        "--kernel", metavar="NAME",
+        help="only these: a part of the name, a pattern with * and ?, or /REGEX/; all that is "
+        "known of each",
+    )  # fmt: skip
+    parser.add_argument(
+        "--chip", action="append", default=[], metavar="CHIP",
+        help="only code for this chip (sm_90, 9.0, H100); may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--block", type=options.count, metavar="THREADS",
+        help="occupancy for blocks of so many threads (default: the best block size)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dynamic-shared", type=options.count, default=0, metavar="BYTES",
+        help="shared memory that the launch asks for besides the code's own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--gpu", metavar="MODEL", help="estimate the least time on this GPU; needs --threads"
+    )
+    parser.add_argument(
+        "--threads", type=options.count, metavar="N", help="threads of the whole grid, for --gpu"
+    )
+    parser.add_argument(
+        "--trips", type=_trips, default=(), metavar="N[,N...]",
+        help="how often loops run, for --gpu: the outermost, those within it, ... (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--source", action="store_true", help="instructions by source line, with --kernel"
+    )
+    options.add_form_arguments(parser)
+
+
+def _trips(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 100,8")
+    return found
+
+
+def run(args: argparse.Namespace) -> int:
+    sheet = _sheet(args)
+    with bar.shown() as progress:
+        progress.begin("reading kernels")
+        codes, remarks = read(args.files, args.chip, args.kernel, args.source, progress)
+        if args.kernel is None:
+            rows = ((code, _fitting(code, args)) for code in codes)
+            views = [code_views.table(rows, remarks)]
+        else:
+            views = [view for code in codes for view in _views(code, args, sheet)]
+    for remark in remarks if args.kernel is not None or args.form == "csv" else ():
+        say(remark)
+    terminal.show_all(views, args.form)
+    return 0
+
+
+def read(
+    files: Sequence[str],
+    chips: Sequence[str] = (),
+    name: str | None = None,
+    sources: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Iterable[KernelCode], list[str]]:
+    """The kernels of files, and remarks that are complete once all have been read.
+
+    Raises:
+        FormatError: a file cannot be read.
+        UsageError: there is no such chip.
+    """
+    from taupy.static import reading
+
+    request = reading.Request(
+        chips=[capability(chip) for chip in chips],
+        names=None if name is None else _meant(name),
+        sources=sources,
+        progress=None if progress is None else lambda *_: progress.advance(),
+    )
+    return reading.kernels(files, request), request.remarks
+
+
+def capability(text: str) -> str:
+    """The compute capability that a chip's name means: "9.0" of sm_90a."""
+    if match := re.fullmatch(r"(?:sm_?)?(\d+)(\d)[af]?|(\d+\.\d)", text):
+        return match[3] or f"{match[1]}.{match[2]}"
+    return chip_of(text).compute_capability
+
+
+def _meant(pattern: str):  # type: ignore[no-untyped-def]
+    test = selection.name_test(pattern)
+
+    def meant(name: str) -> bool:
+        full = demangled(name)
+        return test(name, name) or test(full, short_name(full))
+
+    return meant
+
+
+def _sheet(args: argparse.Namespace) -> Datasheet | None:
+    """The GPU to estimate for.
+
+    Raises:
+        UsageError: no GPU, or several, go by that name; or something is missing.
+    """
+    if args.gpu is None:
+        return None
+    if not args.threads or args.kernel is None:
+        raise UsageError("--gpu needs --kernel NAME and --threads N, the threads of a whole launch")
+    found = datasheets.candidates(args.gpu)
+    if not found:
+        there = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
+        raise UsageError(f"no datasheet is known of '{args.gpu}' (there are: {there})")
+    return found[0]
+
+
+def _fitting(code: KernelCode, args: argparse.Namespace) -> Fitting:
+    if args.block:
+        found = kernel_occupancy.at(code, args.block, dynamic=args.dynamic_shared)
+        return (args.block, 100 * found.share, found.limiter) if found else (args.block, None, "")
+    best = kernel_occupancy.best(code, dynamic=args.dynamic_shared)
+    if best is None or best.occupancy is None:
+        return None, None, ""
+    return best.block, 100 * best.occupancy.share, best.occupancy.limiter
+
+
+def _views(
+    code: KernelCode, args: argparse.Namespace, sheet: Datasheet | None
+) -> Iterator[View]:  # fmt: skip
+    yield code_views.table([(code, _fitting(code, args))])
+    yield code_views.mix(code)
+    yield code_views.memory(code)
+    yield code_views.loops(code)
+    yield code_views.occupancies(_occupancies(code, args), code.chip)
+    if sheet is not None:
+        found = kernel_bound.estimate(code, sheet, args.threads, args.trips)
+        if found is None:
+            say(f"no rates are known of {sheet.gpu} ({sheet.compute_capability}): no estimate")
+        else:
+            yield code_views.estimate(found, args.threads, args.trips)
+    if args.source:
+        yield code_views.lines(code)
+
+
+def _occupancies(
+    code: KernelCode, args: argparse.Namespace
+) -> dict[int, dict[str, tuple[float, str] | None]]:
+    chips = [capability(chip) for chip in args.chip] or [
+        code.chip, *(chip for chip in OTHER_CHIPS if chip != code.chip and chip in LIMITS)
+    ]  # fmt: skip
+    blocks = (args.block,) if args.block else kernel_occupancy.SHOWN_BLOCKS
+    found: dict[int, dict[str, tuple[float, str] | None]] = {}
+    for fit in kernel_occupancy.fits(code, chips, blocks, args.dynamic_shared):
+        told = None if fit.occupancy is None else (fit.occupancy.share, fit.occupancy.limiter)
+        found.setdefault(fit.block, {})[fit.chip] = told
+    return found

@@ -1,0 +1,179 @@
+"""Tables of kernels' machine code: what `taupy static` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from taupy.escaping import visible
+from taupy.model.kernel_code import Estimate, KernelCode, by_kind
+from taupy.pprof.view import Cell, Column, View
+
+KINDS = ("fp64", "fp32", "fp16", "tensor", "integer", "conversion", "special", "load", "store",
+         "atomic", "barrier", "warp", "texture", "control", "move", "other",
+         "unknown")  # fmt: skip
+_SHOWN = ("fp64", "fp32", "fp16", "tensor", "integer", "load", "store", "atomic", "barrier")
+
+_COLUMNS = (
+    Column("kernel", heading="Kernel", audience="people"),
+    Column("name", audience="machines"),
+    Column("full_name", audience="machines"),
+    Column("chip", heading="Chip"),
+    Column("registers", "int", "Regs"),
+    Column("peak_live", "int", "Live"),
+    Column("shared_bytes", "bytes", "Shared"),
+    Column("stack_bytes", "bytes", "Stack"),
+    Column("local_bytes", "bytes", audience="machines"),
+    Column("spills", "int", "Spills"),
+    Column("spill_bytes", "bytes", audience="machines"),
+    Column("block", "int", "Best\nblock"),
+    Column("occupancy_percent", "percent", "Occ.\n%"),
+    Column("limiter", heading="Limited by", spare=True),
+    Column("instructions", "int", "Instr."),
+    *(Column(kind, "int", kind, "all" if kind in _SHOWN else "machines") for kind in KINDS),
+    Column("blocks", "int", audience="machines"),
+    Column("loops", "int", "Loops"),
+    Column("loop_depth", "int", audience="machines"),
+    Column("branches", "int", audience="machines"),
+    Column("divergent", "int", "Diverge"),
+    Column("calls", "int", audience="machines"),
+    Column("indirect", "int", audience="machines"),
+    Column("peak_at", "int", audience="machines"),
+    Column("compiler", audience="machines"),
+    Column("module", audience="machines"),
+    Column("file", audience="machines"),
+)
+
+Fitting = tuple[int | None, float | None, str]
+"""Block size, occupancy in percent, and limiter."""
+
+
+def table(rows: Iterable[tuple[KernelCode, Fitting]], notes: Sequence[str] = ()) -> View:
+    """One line a kernel and chip."""
+    cells = [_row(code, fitting) for code, fitting in rows]
+    return View(f"KERNELS AT REST: {len(cells)} kernels", _COLUMNS, cells, notes)
+
+
+def _row(code: KernelCode, fitting: Fitting) -> tuple[Cell, ...]:
+    kinds = by_kind([code])
+    depth = max((loop.depth for loop in code.loops), default=0)
+    return (
+        code.short_name, code.name, code.full_name, code.chip, code.registers, code.peak_live,
+        code.shared_bytes, code.stack_bytes, code.local_bytes, code.spills, code.spill_bytes,
+        *fitting, code.instructions, *(kinds.get(kind, 0) for kind in KINDS), code.blocks,
+        len(code.loops), depth, code.branches, code.divergent, len(code.calls),
+        int(code.indirect), code.peak_at, code.compiler, code.module, code.file,
+    )  # fmt: skip
+
+
+def mix(code: KernelCode) -> View:
+    """Instructions by kind, pipe and depth of loops."""
+    depths = sorted({one.depth for one in code.counts})
+    found: dict[tuple[str, str, str], dict[int, int]] = {}
+    for one in code.counts:
+        found.setdefault((one.kind, one.detail, one.pipe), {})[one.depth] = one.number
+    rows: list[tuple[Cell, ...]] = [
+        (kind, detail, pipe, sum(by.values()), 100 * sum(by.values()) / code.instructions,
+         *(by.get(depth, 0) for depth in depths))
+        for (kind, detail, pipe), by in sorted(found.items(), key=lambda one: -sum(one[1].values()))
+    ]  # fmt: skip
+    columns = [
+        Column("kind", heading="Kind"),
+        Column("detail", heading="Which"),
+        Column("pipe", heading="Pipe"),
+        Column("instructions", "int", "Instr."),
+        Column("percent", "percent", "%"),
+        *(Column(f"depth_{depth}", "int", f"in {depth}\nloops") for depth in depths),
+    ]
+    notes = [f"unknown to this version: {name} ({number})" for name, number in code.unknown]
+    if code.indirect:
+        notes.append("it jumps to computed addresses: control flow is taken from what is near")
+    if code.irreducible:
+        notes.append(f"{code.irreducible} jumps into loops with several entrances: not in any loop")
+    title = f"INSTRUCTION MIX of {visible(code.full_name)} on {code.chip}:"
+    return View(title, columns, rows, notes)
+
+
+def memory(code: KernelCode) -> View:
+    """Loads, stores and atomics by space, bytes of a thread and pattern."""
+    rows = [
+        (one.what, one.space, one.bytes, one.pattern, one.stride, one.depth, int(one.spill),
+         one.number, one.number * one.bytes)
+        for one in code.accesses
+    ]  # fmt: skip
+    columns = (
+        Column("what", heading="What"),
+        Column("space", heading="Memory"),
+        Column("bytes", "int", "Bytes of\na thread"),
+        Column("pattern", heading="Threads\nreach"),
+        Column("stride_bytes", "int", "Stride\nbytes"),
+        Column("depth", "int", "In\nloops"),
+        Column("spill", "int", "Spill"),
+        Column("instructions", "int", "Instr."),
+        Column("total_bytes", "int", "Bytes\nin all"),
+    )
+    banks = ", ".join(f"bank {bank}: {size} B" for bank, size in code.constants)
+    return View("MEMORY:", columns, rows, [f"constants: {banks}"] if banks else [])
+
+
+def loops(code: KernelCode) -> View:
+    """The loops, in the order of the code."""
+    columns = (
+        Column("start", heading="Start"),
+        Column("depth", "int", "Depth"),
+        Column("instructions", "int", "Instr."),
+        Column("barriers", "int", "Barriers"),
+        Column("line", heading="Line"),
+    )
+    rows = [
+        (f"0x{one.start:x}", one.depth, one.instructions, one.barriers, one.line)
+        for one in code.loops
+    ]
+    told = "not followed" if code.divergent is None else f"{code.divergent} may split a warp"
+    notes = [f"{code.blocks} basic blocks, {code.branches} conditional branches ({told})"]
+    if code.calls:
+        notes.append("calls: " + ", ".join(dict.fromkeys(code.calls)))
+    if code.peak_live is not None:
+        notes.append(f"{code.peak_live} registers live at 0x{code.peak_at or 0:x}")
+    return View("CONTROL FLOW:", columns, rows, notes)
+
+
+def occupancies(fits: Mapping[int, Mapping[str, tuple[float, str] | None]], own: str) -> View:
+    """Occupancy by block size, a column for each chip."""
+    chips = list(next(iter(fits.values()), {}))
+    rows = [
+        (block, *(None if row[chip] is None else 100 * row[chip][0] for chip in chips),  # type: ignore[index]
+         (row.get(own) or (0, "does not fit"))[1])
+        for block, row in fits.items()
+    ]  # fmt: skip
+    columns = [
+        Column("block", "int", "Block"),
+        *(Column(f"occupancy_{chip}", "percent", f"{chip}\n%") for chip in chips),
+        Column("limiter", heading=f"Limited on {own} by"),
+    ]
+    notes = ["on other chips than its own: for as many registers"] if len(chips) > 1 else []
+    return View("OCCUPANCY:", columns, rows, notes)
+
+
+def estimate(found: Estimate, threads: int, trips: Sequence[float]) -> View:
+    """What each pipe and memory needs at least."""
+    columns = (Column("what", heading="Bound by"), Column("time_ns", "time_ns", "At least"))
+    runs = ", ".join(f"{one:g}" for one in trips) or "1"
+    notes = [
+        f"an estimate from the code, not a measurement: {threads} threads, loops run {runs} "
+        "times by depth, every branch both ways, nothing waits"
+    ]
+    notes += [f"no peak is known for {one}" for one in found.left_out]
+    return View(f"ESTIMATED TIME BOUND on {found.gpu}:", columns, list(found.by), notes)
+
+
+def lines(code: KernelCode) -> View:
+    """Instructions by source line."""
+    columns = (
+        Column("line", heading="Line"),
+        Column("depth", "int", "In\nloops"),
+        Column("instructions", "int", "Instr."),
+        Column("accesses", "int", "Memory"),
+        Column("spills", "int", "Spills"),
+    )
+    notes = [] if code.lines else ["the code has no line information: compile with -lineinfo"]
+    return View("SOURCE LINES:", columns, list(code.lines), notes)

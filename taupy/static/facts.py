@@ -1,0 +1,87 @@
+"""What NVIDIA's tools say of each function besides its instructions: resources, live registers,
+source lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import IO, NamedTuple
+
+
+class Resources(NamedTuple):
+    """As `cuobjdump -res-usage` tells them; constants as (bank, bytes)."""
+
+    registers: int
+    stack: int
+    shared: int
+    local: int
+    constants: tuple[tuple[int, int], ...]
+
+
+class Live(NamedTuple):
+    """Most general registers that are live at once, and the offset of the instruction there."""
+
+    registers: int
+    offset: int
+
+
+_FUNCTION = re.compile(r"\s*Function (.+):\s*\Z")
+_USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+_CONSTANT = re.compile(r"CONSTANT\[(\d+)\]:(\d+)")
+_SECTION = re.compile(r"\.text\.(\S+?):")
+_OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
+_LIVE = re.compile(r"// \|\s+(\d*)\s+\|")
+_LINE = re.compile(r'\s*//## File "([^"]*)", line (\d+)')
+
+
+def resources(text: str) -> dict[str, Resources]:
+    """Name of a function -> what it needs; constants of the whole module count for each."""
+    found: dict[str, Resources] = {}
+    name = ""
+    common: list[tuple[int, int]] = []
+    for line in text.splitlines():
+        banks = [(int(bank), int(size)) for bank, size in _CONSTANT.findall(line)]
+        if match := _FUNCTION.match(line):
+            name = match[1]
+        elif name and (usage := _USAGE.search(line)):
+            registers, stack, shared, local = map(int, usage.groups())
+            constants = tuple(sorted([*common, *banks]))
+            found[name] = Resources(registers, stack, shared, local, constants)
+            name = ""
+        elif not name and banks:
+            common = banks
+    return found
+
+
+def live(stream: IO[bytes]) -> dict[str, Live]:
+    """Name of a section's function -> its peak, from `nvdisasm -lrm count`."""
+    found: dict[str, Live] = {}
+    name = ""
+    for line in _lines(stream):
+        if match := _SECTION.match(line):
+            name = match[1]
+        elif name and (at := _OFFSET.match(line)) and (count := _LIVE.search(line)):
+            number = int(count[1] or 0)
+            if name not in found or number > found[name].registers:
+                found[name] = Live(number, int(at[1], 16))
+    return found
+
+
+def source_lines(stream: IO[bytes]) -> dict[str, dict[int, str]]:
+    """Name of a section's function -> offset -> "file:line", from `nvdisasm -g`."""
+    found: dict[str, dict[int, str]] = {}
+    name = place = ""
+    for line in _lines(stream):
+        if match := _SECTION.match(line):
+            name, place = match[1], ""
+        elif match := _LINE.match(line):
+            place = f"{match[1]}:{match[2]}"
+        elif name and place and (at := _OFFSET.match(line)):
+            found.setdefault(name, {})[int(at[1], 16)] = place
+    return found
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    raw: Iterable[bytes] = stream
+    for line in raw:
+        yield line.decode("utf-8", "replace")

@@ -1,0 +1,268 @@
+"""Control flow of a function: basic blocks, what dominates what, loops and their nesting.
+
+Blocks end at jumps and ends, not at calls and barriers. Loops are natural loops: a back edge
+leads to a block that dominates its own beginning (Aho, Lam, Sethi, Ullman, Compilers, 2nd
+edition, 9.6); dominators as in Cooper, Harvey, Kennedy, A Simple, Fast Dominance Algorithm, 2001.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from taupy.static.listing import Instruction
+
+_TARGET = re.compile(r"-?0x[0-9a-f]+\Z")
+_ENDS = frozenset({"EXIT", "RET", "BRX", "BRXU", "JMX", "JMXU", "KILL", "RTT"})
+_JUMPS = frozenset({"BRA", "JMP"})
+_COMPUTED = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
+
+
+@dataclass(slots=True)
+class Block:
+    """Instructions that run one after another.
+
+    Attributes:
+        start, end: positions in the list of instructions; the end is not in it.
+        to: the blocks that may follow.
+        depth: loops around it.
+    """
+
+    start: int
+    end: int
+    to: list[int] = field(default_factory=list)
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class LoopBody:
+    """A loop: its first block, all its blocks, and how deep it is; 1 for an outermost one."""
+
+    header: int
+    blocks: set[int]
+    depth: int = 1
+
+
+@dataclass
+class Flow:
+    """Attributes:
+    order: blocks that can be reached, in reverse postorder.
+    above: block -> its immediate dominator; the entry's is itself.
+    irreducible: edges back into a loop that has several entrances.
+    indirect: there are jumps to computed addresses.
+    calls: their names, "?" for an address. `routines`: name -> first block, of those within.
+    """
+
+    blocks: list[Block]
+    order: list[int]
+    above: dict[int, int]
+    loops: list[LoopBody]
+    irreducible: int
+    indirect: bool
+    calls: tuple[str, ...]
+    routines: dict[str, int]
+
+
+def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
+    """The control flow of a function.
+
+    Args:
+        symbols: name -> offset of the routines within it, which calls name.
+    """
+    at = {one.offset: place for place, one in enumerate(code)}
+    names = _calls(code)
+    routines = {name: at[symbols[name]] for name in names if symbols.get(name, -1) in at}
+    called = list(routines.values())
+    blocks, number = _blocks(code, at, called)
+    _connect(code, at, blocks, number)
+    starts = [0, *dict.fromkeys(number[place] for place in called)] if blocks else []
+    indirect = _connect_computed(code, blocks, starts)
+    order = _reachable(blocks, starts)
+    above = _dominators(blocks, order, starts)
+    loops, irreducible = _loops(blocks, order, above)
+    return Flow(blocks, order, above, loops, irreducible, indirect, names,
+                {name: number[place] for name, place in routines.items()})  # fmt: skip
+
+
+def target(one: Instruction) -> int | None:
+    """The offset that a jump names."""
+    texts = [text for text in one.arguments if _TARGET.match(text)]
+    return int(texts[-1], 16) if texts else None
+
+
+def is_jump(one: Instruction) -> bool:
+    """A jump to a named place; a call of a place within the function is one, too, as the
+    compiler uses it: it never returns."""
+    return one.name in _JUMPS or (
+        one.name == "CALL" and "subroutine-call" not in one.attributes and target(one) is not None
+    )
+
+
+def is_conditional(one: Instruction) -> bool:
+    """May the next instruction follow, too? A predicate stands before or among its operands."""
+    if one.predicate and one.predicate not in ("PT", "UPT"):
+        return True
+    return one.name in _JUMPS and (
+        not {"DIV", "CONV"}.isdisjoint(one.modifiers)
+        or any(re.match(r"!?U?P\d", argument) is not None for argument in one.arguments)
+    )
+
+
+def _calls(code: Sequence[Instruction]) -> tuple[str, ...]:
+    """The names of all calls, "?" where the address is computed."""
+    names = []
+    for one in code:
+        if one.name == "CALL" and not is_jump(one):
+            plain = one.arguments[-1].strip("`()") if one.arguments else ""
+            by_register = len(one.arguments) > 1 or re.match(r"U?R\d", plain)
+            names.append("?" if by_register else plain)
+    return tuple(names)
+
+
+def _blocks(
+    code: Sequence[Instruction], at: Mapping[int, int], called: Sequence[int]
+) -> tuple[list[Block], dict[int, int]]:
+    """The blocks, and position of a first instruction -> number of its block."""
+    leaders = {0, *called} if code else set()
+    for place, one in enumerate(code):
+        if is_jump(one) or one.name in _ENDS:
+            leaders.add(place + 1)
+            goal = at.get(target(one) or 0) if is_jump(one) else None
+            if goal is not None:
+                leaders.add(goal)
+    starts = sorted(place for place in leaders if place < len(code))
+    ends = [*starts[1:], len(code)]
+    blocks = [Block(start, end) for start, end in zip(starts, ends, strict=True)]
+    return blocks, {start: number for number, start in enumerate(starts)}
+
+
+def _connect(
+    code: Sequence[Instruction],
+    at: Mapping[int, int],
+    blocks: Sequence[Block],
+    number: Mapping[int, int],
+) -> None:
+    for place, block in enumerate(blocks):
+        last = code[block.end - 1]
+        ends = last.name in _ENDS or is_jump(last)
+        if is_jump(last) and (goal := at.get(target(last) or 0)) is not None:
+            block.to.append(number[goal])
+        if (not ends or is_conditional(last)) and place + 1 < len(blocks):
+            block.to.append(place + 1)
+
+
+def _connect_computed(
+    code: Sequence[Instruction], blocks: Sequence[Block], starts: Sequence[int]
+) -> bool:
+    """A jump to a computed address may lead to every block that nothing else leads to, which is
+    how a `switch` is compiled. What only fills up the end of the function is none."""
+    computed = [one for one in blocks if code[one.end - 1].name in _COMPUTED]
+    if computed:
+        reached = {*starts, *(goal for block in blocks for goal in block.to)}
+        for place, block in enumerate(blocks):
+            if place not in reached and place not in block.to and code[block.start].name != "NOP":
+                for one in computed:
+                    one.to.append(place)
+    return bool(computed)
+
+
+def _reachable(blocks: Sequence[Block], starts: Sequence[int]) -> list[int]:
+    """Reverse postorder from the entry and from each routine that is called."""
+    seen: set[int] = set()
+    done: list[int] = []
+    for start in reversed(starts):
+        if start in seen:
+            continue
+        seen.add(start)
+        stack = [(start, iter(blocks[start].to))]
+        while stack:
+            place, rest = stack[-1]
+            goal = next((one for one in rest if one not in seen), None)
+            if goal is None:
+                stack.pop()
+                done.append(place)
+            else:
+                seen.add(goal)
+                stack.append((goal, iter(blocks[goal].to)))
+    return done[::-1]
+
+
+def _dominators(
+    blocks: Sequence[Block], order: Sequence[int], starts: Sequence[int]
+) -> dict[int, int]:
+    rank = {block: place for place, block in enumerate(order)}
+    before: dict[int, list[int]] = {block: [] for block in order}
+    for block in order:
+        for goal in blocks[block].to:
+            before[goal].append(block)
+    above = {start: start for start in starts}
+    changed = True
+    while changed:
+        changed = False
+        for block in order:
+            known = [one for one in before[block] if one in above]
+            if block in starts or not known:
+                continue
+            best = known[0]
+            for one in known[1:]:
+                best = _common(above, rank, best, one)
+            if above.get(block) != best:
+                above[block] = best
+                changed = True
+    return above
+
+
+def _common(above: Mapping[int, int], rank: Mapping[int, int], one: int, other: int) -> int:
+    while one != other:
+        if rank[one] > rank[other]:
+            one, other = other, one
+        if above[other] == other:
+            return one  # different entries have nothing in common: the earlier stands for both
+        other = above[other]
+    return one
+
+
+def _loops(
+    blocks: Sequence[Block], order: Sequence[int], above: Mapping[int, int]
+) -> tuple[list[LoopBody], int]:
+    rank = {block: place for place, block in enumerate(order)}
+    before: dict[int, list[int]] = {block: [] for block in order}
+    for block in order:
+        for goal in blocks[block].to:
+            before[goal].append(block)
+    bodies: dict[int, set[int]] = {}
+    irreducible = 0
+    for block in order:
+        for goal in blocks[block].to:
+            if rank[goal] > rank[block]:
+                continue
+            if _dominates(above, goal, block):
+                bodies.setdefault(goal, {goal}).update(_body(before, goal, block))
+            else:
+                irreducible += 1
+    loops = [LoopBody(header, body) for header, body in bodies.items()]
+    for loop in loops:
+        loop.depth = sum(loop.header in other.blocks for other in loops)
+    for block in order:
+        blocks[block].depth = sum(block in loop.blocks for loop in loops)
+    loops.sort(key=lambda loop: blocks[loop.header].start)
+    return loops, irreducible
+
+
+def _dominates(above: Mapping[int, int], one: int, other: int) -> bool:
+    while other != one and above[other] != other:
+        other = above[other]
+    return other == one
+
+
+def _body(before: Mapping[int, Sequence[int]], header: int, tail: int) -> set[int]:
+    """The blocks from which the tail can be reached without the header."""
+    found, left = {tail}, [tail]
+    while left:
+        block = left.pop()
+        if block != header:
+            new = [one for one in before[block] if one not in found]
+            found.update(new)
+            left += new
+    return found

@@ -1,0 +1,226 @@
+"""One kernel's record from its listing: mix, control flow, memory, registers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from taupy.catalog import opcodes
+from taupy.catalog.opcodes import UNKNOWN, Opcode
+from taupy.model.kernel_code import Access, Count, KernelCode, Line, Loop
+from taupy.static import flow, values
+from taupy.static.facts import Live, Resources
+from taupy.static.flow import Flow
+from taupy.static.listing import Instruction, Listing
+
+_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "BF16": 2, "64": 8, "F64": 8,
+           "128": 16, "256": 32}  # fmt: skip
+_MEMORY = ("load", "store", "atomic")
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known of a kernel besides its listing.
+
+    Attributes:
+        symbols: name -> offset of the routines within it.
+        lines: offset -> "file:line".
+    """
+
+    module: str
+    file: str
+    chip: str
+    compiler: str = ""
+    resources: Resources | None = None
+    live: Live | None = None
+    symbols: Mapping[str, int] = field(default_factory=dict)
+    lines: Mapping[int, str] = field(default_factory=dict)
+
+
+def kernel(listing: Listing, about: Circumstances) -> KernelCode:
+    """The record of a listed function."""
+    code = listing.instructions
+    found = flow.flow(code, about.symbols)
+    followed = values.followed(code, found)
+    depth = {
+        place: found.blocks[block].depth
+        for block in found.order
+        for place in range(found.blocks[block].start, found.blocks[block].end)
+    }
+    table = opcodes.table(round(float(about.chip) * 10))
+    branches = [code[place] for place in depth if _branches(code[place])]
+    divergent = None
+    if followed is not None:
+        divergent = sum(one.offset in followed.divergent for one in branches)
+    usage = about.resources
+    return KernelCode(
+        name=listing.name,
+        module=about.module,
+        file=about.file,
+        chip=about.chip,
+        compiler=about.compiler,
+        registers=usage.registers if usage else None,
+        shared_bytes=usage.shared if usage else None,
+        stack_bytes=usage.stack if usage else None,
+        local_bytes=usage.local if usage else None,
+        constants=usage.constants if usage else (),
+        peak_live=about.live.registers if about.live else None,
+        peak_at=about.live.offset if about.live else None,
+        instructions=len(depth),
+        blocks=len(found.order),
+        branches=len(branches),
+        divergent=divergent,
+        calls=found.calls,
+        indirect=found.indirect,
+        irreducible=found.irreducible,
+        counts=_counts(code, depth, table),
+        accesses=_accesses(code, depth, table, followed),
+        loops=_loops(code, found, about.lines),
+        lines=_lines(code, depth, table, about.lines),
+    )
+
+
+def _branches(one: Instruction) -> bool:
+    return flow.is_conditional(one) and (flow.is_jump(one) or one.name in ("EXIT", "RET"))
+
+
+def what(one: Instruction, table: Mapping[str, Opcode]) -> Opcode:
+    """What an instruction is; some serve as plain moves."""
+    found = table.get(one.name, UNKNOWN)
+    if found.kind == "unknown":
+        return found
+    if one.name == "IMAD" and ("MOV" in one.modifiers or _multiplies_nothing(one)):
+        return Opcode("move", found.pipe)
+    if one.name in ("HFMA2", "HADD2") and _multiplies_nothing(one):
+        return Opcode("move", found.pipe)
+    if one.name == "LDGSTS":
+        return Opcode("load", found.pipe, "global")
+    return found
+
+
+def _multiplies_nothing(one: Instruction) -> bool:
+    return [text.lstrip("-") for text in one.arguments[1:3]] == ["RZ", "RZ"]
+
+
+def width(one: Instruction) -> int:
+    """Bytes that each thread moves."""
+    if one.name in ("LDSM", "STSM", "MOVM"):
+        number = next((int(m) for m in one.modifiers if m in ("1", "2", "4")), 1)
+        return 4 * number
+    return next((_WIDTHS[m] for m in reversed(one.modifiers) if m in _WIDTHS), 4)
+
+
+def _detail(one: Instruction, found: Opcode) -> str:
+    if found.kind == "tensor":
+        return one.opcode
+    if found.kind == "unknown":
+        return one.name
+    return f"{found.space} {width(one)}" if found.kind in _MEMORY else ""
+
+
+def _counts(
+    code: Sequence[Instruction], depth: Mapping[int, int], table: Mapping[str, Opcode]
+) -> tuple[Count, ...]:
+    number: Counter[tuple[str, str, str, int]] = Counter()
+    for place, around in depth.items():
+        one = code[place]
+        found = what(one, table)
+        number[found.kind, _detail(one, found), found.pipe, around] += 1
+    return tuple(Count(*key, many) for key, many in sorted(number.items()))
+
+
+def _accesses(
+    code: Sequence[Instruction],
+    depth: Mapping[int, int],
+    table: Mapping[str, Opcode],
+    followed: values.Followed | None,
+) -> tuple[Access, ...]:
+    spilled = _spilled([code[place] for place in depth])
+    number: Counter[tuple[str, str, int, str, int | None, int, bool]] = Counter()
+    for place, around in depth.items():
+        one = code[place]
+        found = what(one, table)
+        if found.kind not in _MEMORY:
+            continue
+        pattern, stride = _pattern(one, followed)
+        spill = one.offset in spilled
+        number[found.kind, found.space, width(one), pattern, stride, around, spill] += 1
+    order = sorted(number.items(), key=lambda item: tuple(map(str, item[0])))
+    return tuple(Access(*key, many) for key, many in order)
+
+
+def _pattern(one: Instruction, followed: values.Followed | None) -> tuple[str, int | None]:
+    address = followed.addresses.get(one.offset) if followed else None
+    if address is None or address.step is None or one.name in ("LDL", "STL", "LDSM", "STSM"):
+        return "unknown", None
+    if math.isinf(address.step):
+        return "launch", None
+    step = int(address.step)
+    if step == 0:
+        return ("unknown", None) if address.rows else ("same", None)
+    return ("contiguous", None) if abs(step) == width(one) else ("strided", step)
+
+
+def _spilled(code: Sequence[Instruction]) -> set[int]:
+    """Offsets of instructions that write out or read back registers.
+
+    The compiler's own word where the tool passes it on; else those fixed places on the stack
+    that are both written and read.
+    """
+    told = {one.offset for one in code if one.spill}
+    if told:
+        return told
+    local = [one for one in code if one.name in ("LDL", "STL")]
+    places: dict[str, dict[str, set[str]]] = {}
+    for one in local:
+        place = next((text for text in one.arguments if text.startswith("[R1")), "")
+        if place:
+            places.setdefault(place, {}).setdefault(one.name, set()).add("")
+    both = {place for place, names in places.items() if len(names) == 2}
+    # An array on the stack that is indexed is read at other addresses than those.
+    if any(not any(text.startswith("[R1") for text in one.arguments) for one in local):
+        return set()
+    return {one.offset for one in local if both.intersection(one.arguments)}
+
+
+def _loops(
+    code: Sequence[Instruction], found: Flow, lines: Mapping[int, str]
+) -> tuple[Loop, ...]:  # fmt: skip
+    result = []
+    for loop in found.loops:
+        start = code[found.blocks[loop.header].start].offset
+        places = [
+            place
+            for block in loop.blocks
+            for place in range(found.blocks[block].start, found.blocks[block].end)
+        ]
+        barriers = sum(code[place].name == "BAR" for place in places)
+        result.append(Loop(start, loop.depth, len(places), barriers, lines.get(start)))
+    return tuple(result)
+
+
+def _lines(
+    code: Sequence[Instruction],
+    depth: Mapping[int, int],
+    table: Mapping[str, Opcode],
+    lines: Mapping[int, str],
+) -> tuple[Line, ...]:
+    """Instructions by source line, in the order of lines."""
+    spilled = _spilled([code[place] for place in depth])
+    number: dict[str, list[int]] = {}
+    for place, around in depth.items():
+        one = code[place]
+        if where := lines.get(one.offset):
+            row = number.setdefault(where, [0, 0, 0, 0])
+            row[0] = max(row[0], around)
+            row[1] += 1
+            row[2] += what(one, table).kind in _MEMORY
+            row[3] += one.offset in spilled
+    return tuple(Line(where, *row) for where, row in sorted(number.items(), key=_by_place))
+
+
+def _by_place(item: tuple[str, list[int]]) -> tuple[str, int]:
+    file, _, line = item[0].rpartition(":")
+    return file, int(line)

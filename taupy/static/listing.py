@@ -1,0 +1,136 @@
+"""Functions as nvdisasm lists them in JSON, one after another, whatever the length of the list."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any, NamedTuple
+
+from taupy.errors import FormatError
+
+_PIECE = 1 << 20
+_BEGINS = b'{"function-name":'
+MOST_BYTES = 1 << 30
+"""Of one function's listing: longer than any compiler writes."""
+
+_ARGUMENT = re.compile(r"[^,\[]*(?:\[[^\]]*\][^,\[]*)*")
+
+
+class Instruction(NamedTuple):
+    """One instruction.
+
+    Attributes:
+        offset: bytes from the function's first.
+        name: up to the first dot: `LDG` of `LDG.E.64`.
+        modifiers: the rest of it.
+        arguments: its operands in order, as text.
+        predicate: "P0", "!P0", "UP0"; empty for always.
+        attributes: what nvdisasm says of it: "control-flow", "subroutine-call".
+        spill: the compiler says that it writes out or reads back registers; None where it
+            says nothing of any.
+    """
+
+    offset: int
+    name: str
+    modifiers: tuple[str, ...]
+    arguments: tuple[str, ...]
+    predicate: str
+    attributes: frozenset[str]
+    spill: bool
+
+    @property
+    def opcode(self) -> str:
+        return ".".join((self.name, *self.modifiers))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One function's code."""
+
+    name: str
+    instructions: list[Instruction]
+
+
+@dataclass
+class Listed:
+    """What stands before the functions.
+
+    Attributes:
+        compiler: as the cubin tells, empty where it does not.
+    """
+
+    compiler: str = ""
+    annotated: bool = False
+    functions: int = field(default=0)
+
+
+def functions(stream: IO[bytes], told: Listed) -> Iterator[Listing]:
+    """The functions of a listing, each as soon as it has been read.
+
+    Args:
+        told: is filled with what stands before them.
+
+    Raises:
+        FormatError: the listing breaks off, or is not one.
+    """
+    for text in _pieces(stream, told):
+        try:
+            found = json.loads(text)
+            yield Listing(found["function-name"], _instructions(found))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise FormatError("nvdisasm's listing breaks off or is none") from None
+        told.functions += 1
+
+
+def _pieces(stream: IO[bytes], told: Listed) -> Iterator[bytes]:
+    """The text of each function: what stands from one beginning to the next."""
+    rest, first = b"", True
+    while piece := stream.read(_PIECE):
+        rest += piece
+        if len(rest) > MOST_BYTES:
+            raise FormatError("a function of more than 1 GiB of listing")
+        *whole, rest = rest.split(_BEGINS)
+        for text in whole:
+            if first:
+                _head(text, told)
+            else:
+                yield _BEGINS + text.rstrip().removesuffix(b",")
+            first = False
+    if first:
+        _head(rest, told)
+    else:
+        yield _BEGINS + rest.rstrip().removesuffix(b"]").rstrip().removesuffix(b"]")
+
+
+def _head(text: bytes, told: Listed) -> None:
+    tool = re.search(rb'"tki_toolName": ?"([^"]+)","tki_toolVersion": ?"([^"]+)"', text)
+    if tool:
+        version = re.search(rb"V(\d[\d.]*)", tool[2])
+        told.compiler = f"{tool[1].decode()} {version[1].decode() if version else ''}".strip()
+
+
+def _instructions(function: dict[str, Any]) -> list[Instruction]:
+    listed = function["sass-instructions"]
+    step = function["length"] // len(listed) if listed else 16
+    return [_instruction(at * step, one) for at, one in enumerate(listed)]
+
+
+def _instruction(offset: int, listed: dict[str, Any]) -> Instruction:
+    name, *modifiers = listed["opcode"].split(".")
+    notes = listed.get("annotations", ())
+    return Instruction(
+        offset,
+        name,
+        tuple(modifiers),
+        arguments(listed.get("operands", "")),
+        listed.get("predicate", "").lstrip("@"),
+        frozenset(key for key, value in listed.get("other-attributes", {}).items() if value),
+        any(note.get("info") == "SpillRefill" for note in notes),
+    )
+
+
+def arguments(text: str) -> tuple[str, ...]:
+    """Operands apart: commas in brackets belong to one."""
+    return tuple(part.strip() for part in _ARGUMENT.findall(text) if part.strip())

@@ -1,0 +1,233 @@
+"""Files with GPU code to records of their kernels, one after another.
+
+What nvdisasm lists is read function by function, and a large cubin is listed in parts, so memory
+is bounded by the largest function and not by the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from taupy.errors import FormatError
+from taupy.model.kernel_code import KernelCode
+from taupy.static import elf, facts, listing, tools
+from taupy.static.elf import Cubin, Function
+from taupy.static.kernel import Circumstances, kernel
+from taupy.static.listing import Listed
+from taupy.static.tools import Tools
+
+PART_BYTES = 2 << 20
+"""Machine code that nvdisasm lists at a time: it needs some 40 times that."""
+
+MOST_LIVE_BYTES = 16 << 20
+"""Live registers are asked for in cubins up to this size: it takes as long as the listing."""
+
+_IN_FOLDERS = (".cubin", ".fatbin", ".so")
+
+Progress = Callable[[int, int, str], None]
+"""Called with kernels done, kernels known of so far, and where they are."""
+
+
+@dataclass
+class Request:
+    """What is to be read.
+
+    Attributes:
+        chips: compute capabilities, such as "9.0"; empty for all.
+        names: takes a kernel's name as the code spells it.
+        sources: ask for source lines, too.
+    """
+
+    chips: Collection[str] = ()
+    names: Callable[[str], bool] | None = None
+    sources: bool = False
+    progress: Progress | None = None
+    remarks: list[str] = field(default_factory=list)
+
+
+def kernels(files: Sequence[str], request: Request, known: Tools | None = None) -> Iterator[
+    KernelCode
+]:  # fmt: skip
+    """The kernels of files and folders. `request.remarks` is filled as they are read.
+
+    Raises:
+        FormatError: a file holds no GPU code, is damaged, or is for chips that the tool does not
+            know.
+        TaupyError: the tools are missing.
+    """
+    known = known or tools.find()
+    done = 0
+    for given in files:
+        found = done
+        for path in _files(Path(given)):
+            for code in _of_file(path, str(path), request, known):
+                done += 1
+                if request.progress:
+                    request.progress(done, done, str(path))
+                yield code
+        if done == found:
+            wanted = f" for {', '.join(request.chips)}" if request.chips else ""
+            name = " of that name" if request.names else ""
+            raise FormatError(f"{given} holds no GPU kernel{wanted}{name}")
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """A file itself; of a folder, such as Triton's cache, the files with code in it."""
+    if not path.exists():
+        raise FormatError(f"there is no file {path}")
+    if not path.is_dir():
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(_IN_FOLDERS):
+                yield Path(folder, name)
+
+
+def _of_file(path: Path, shown: str, request: Request, known: Tools) -> Iterator[KernelCode]:
+    kind = elf.kind(path)
+    if kind == "cubin":
+        yield from _of_cubin(path, shown, request, known)
+    elif kind == "ptx":
+        with _assembled(path, known) as cubin:
+            yield from _of_cubin(cubin, shown, request, known)
+    elif kind is not None:
+        with tempfile.TemporaryDirectory(prefix="taupy-static-") as folder:
+            yield from _extracted(path, folder, shown, request, known)
+    else:
+        raise FormatError(
+            f"{path} is no cubin, fatbin, library, program or PTX file; "
+            "taupy static reads these, and folders of them"
+        )
+
+
+def _extracted(
+    path: Path, folder: str, shown: str, request: Request, known: Tools
+) -> Iterator[KernelCode]:
+    command = [str(known.cuobjdump), "-xelf", "all", str(path.resolve())]
+    with tools.output(command, path, cwd=folder) as stream:
+        for _ in stream:
+            pass
+    for cubin in sorted(Path(folder).iterdir(), key=lambda one: (len(one.name), one.name)):
+        yield from _of_cubin(cubin, shown, request, known)
+        cubin.unlink()
+
+
+@contextlib.contextmanager
+def _assembled(path: Path, known: Tools) -> Iterator[Path]:
+    """A cubin made of PTX for the chip that it names."""
+    if known.ptxas is None:
+        raise FormatError(
+            f"{path} is PTX, which ptxas makes code of; there is none: pip install nvidia-cuda-nvcc"
+        )
+    import re
+
+    target = re.search(rb"\.target\s+(sm_\w+)", path.read_bytes())
+    with tempfile.TemporaryDirectory(prefix="taupy-static-") as folder:
+        cubin = Path(folder, path.stem + ".cubin")
+        chip = target[1].decode() if target else "sm_80"
+        tools.text([str(known.ptxas), f"-arch={chip}", "-o", str(cubin), str(path)], path)
+        yield cubin
+
+
+def _of_cubin(path: Path, shown: str, request: Request, known: Tools) -> Iterator[KernelCode]:
+    try:
+        cubin = elf.read(path)
+    except FormatError as problem:
+        text = str(problem)
+        raise FormatError(text if str(path) in text else f"{shown}: {text}") from None
+    if request.chips and cubin.chip not in request.chips:
+        return
+    if cubin.chip not in known.chips:
+        remark = (
+            f"{shown}: code for compute capability {cubin.chip} is left out: nvdisasm "
+            f"{known.version} knows {', '.join(sorted(known.chips, key=float))}"
+        )
+        if path == Path(shown):
+            raise FormatError(remark.replace("is left out", "cannot be read"))
+        if remark not in request.remarks:
+            request.remarks.append(remark)
+        return
+    wanted = [one for one in cubin.kernels if not request.names or request.names(one.name)]
+    if wanted:
+        yield from _of_kernels(cubin, wanted, shown, request, known)
+
+
+def _of_kernels(
+    cubin: Cubin, wanted: Sequence[Function], shown: str, request: Request, known: Tools
+) -> Iterator[KernelCode]:
+    module = hashlib.sha256(cubin.path.read_bytes()).hexdigest()
+    usage = facts.resources(
+        tools.text([str(known.cuobjdump), "-res-usage", str(cubin.path)], cubin.path)
+    )
+    symbols: dict[str, dict[str, int]] = {}
+    for one in cubin.functions:
+        symbols.setdefault(one.section, {})[one.name] = one.offset
+    sections = {one.name: one.section for one in wanted}
+    for part in _parts(wanted):
+        live = _live(cubin, part, known)
+        lines = _lines(cubin, part, known) if request.sources and cubin.has_lines else {}
+        told = Listed()
+        command = [str(known.nvdisasm), "-json", *(["-annotate"] if known.annotates else [])]
+        with tools.output([*command, *_only(part), str(cubin.path)], cubin.path) as stream:
+            for listed in listing.functions(stream, told):
+                if listed.name not in sections:
+                    continue
+                yield kernel(
+                    listed,
+                    Circumstances(
+                        module=module,
+                        file=shown,
+                        chip=cubin.chip,
+                        compiler=told.compiler,
+                        resources=usage.get(listed.name),
+                        live=live.get(listed.name),
+                        symbols=symbols[sections[listed.name]],
+                        lines=lines.get(listed.name, {}),
+                    ),
+                )
+
+
+def _parts(wanted: Sequence[Function]) -> Iterator[list[Function]]:
+    """Kernels in parts whose code is not too large."""
+    part: list[Function] = []
+    size = 0
+    for one in wanted:
+        if part and size + one.code_bytes > PART_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += one.code_bytes
+    yield part
+
+
+def _only(part: Sequence[Function]) -> list[str]:
+    return ["-fun", ",".join(str(one.number) for one in part)]
+
+
+def _live(cubin: Cubin, part: Sequence[Function], known: Tools) -> dict[str, facts.Live]:
+    """Live registers; empty where nvdisasm cannot follow this cubin's data flow, as with what
+    CUDA 12 compiled for chips before 10.0."""
+    if cubin.path.stat().st_size > MOST_LIVE_BYTES:
+        return {}
+    command = [str(known.nvdisasm), "-c", "-lrm", "count", *_only(part), str(cubin.path)]
+    try:
+        with tools.output(command, cubin.path) as stream:
+            return facts.live(stream)
+    except tools.ToolError:
+        return {}
+
+
+def _lines(
+    cubin: Cubin, part: Sequence[Function], known: Tools
+) -> dict[str, dict[int, str]]:  # fmt: skip
+    command = [str(known.nvdisasm), "-c", "-g", *_only(part), str(cubin.path)]
+    with tools.output(command, cubin.path) as stream:
+        return facts.source_lines(stream)

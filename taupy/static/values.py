@@ -1,0 +1,375 @@
+"""How values differ between the threads of a warp: which branches may split it, and how far
+apart the addresses of neighbouring threads lie.
+
+A value is followed as `step * threadIdx.x + the same for all threads`. Where two paths meet with
+different values, the value is the same for all threads only if the branch above did not split
+the warp. What comes from memory at different addresses, from atomics, or from operations that
+are not followed differs in an unknown way. A block is taken to be a multiple of 32 threads wide;
+where it is narrower, a warp holds several rows.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from taupy.static.flow import Flow, is_conditional, is_jump
+from taupy.static.listing import Instruction
+
+MOST_INSTRUCTIONS = 20_000
+"""Longer functions are not followed: it would take minutes."""
+
+MOST_ROUNDS = 40
+
+
+class Value(NamedTuple):
+    """Attributes:
+    step: between neighbouring threads; 0 for none, infinite where only the launch knows it,
+        None where it is unknown.
+    constant: the part that all threads share, where that is a number.
+    rows: depends on threadIdx.y or z, too.
+    """
+
+    step: float | None
+    constant: int | None = None
+    rows: bool = False
+
+    @property
+    def varies(self) -> bool:
+        return self.step != 0 or self.rows
+
+
+SAME = Value(0)
+UNKNOWN = Value(None)
+_ZERO = Value(0, 0)
+_THREAD = Value(1, 0)
+
+_REGISTER = re.compile(r"U?R(?:Z|\d+)|U?P(?:T|\d)")
+_TERM = re.compile(r"([+-]?)\s*(?:0x([0-9a-f]+)|(U?R(?:Z|\d+))(?:\.(X\d+|\w+))?(?:\.\w+)*)")
+_SPECIAL = {
+    "SR_TID.X": _THREAD,
+    "SR_LANEID": Value(1),
+    "SR_TID.Y": Value(0, None, True),
+    "SR_TID.Z": Value(0, None, True),
+}
+_VARYING_SPECIAL = ("SR_TID", "SR_LANEMASK", "SR_EQMASK", "SR_LTMASK", "SR_GEMASK", "SR_GTMASK",
+                    "SR_LEMASK")  # fmt: skip
+_WARP_WIDE = frozenset({"VOTE", "VOTEU", "REDUX", "CREDUX", "R2UR", "S2UR", "ELECT"})
+_LOADS = frozenset({"LD", "LDG", "LDL", "LDS", "LDC", "ULDC", "LDCU"})
+_NEVER_SAME = frozenset({"ATOM", "ATOMG", "ATOMS", "SHFL", "MATCH", "LDSM", "LDT", "LDTM", "TEX",
+                         "TLD", "TLD4", "HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "IGMMA", "QGMMA",
+                         "BGMMA", "QMMA", "OMMA"})  # fmt: skip
+_NO_RESULT = frozenset({"ST", "STG", "STL", "STS", "RED", "REDG", "BRA", "EXIT", "RET", "CALL",
+                        "BAR", "BSSY", "BSYNC", "WARPSYNC", "NOP", "MEMBAR", "STSM", "DEPBAR",
+                        "LDGDEPBAR", "JMP", "BREAK", "YIELD"})  # fmt: skip
+
+State = dict[str, Value]
+
+
+@dataclass
+class Followed:
+    """Attributes:
+    divergent: offsets of branches that may split a warp.
+    addresses: offset of an instruction that reaches memory -> its address.
+    """
+
+    divergent: set[int] = field(default_factory=set)
+    addresses: dict[int, Value] = field(default_factory=dict)
+
+
+def followed(code: Sequence[Instruction], flow: Flow) -> Followed | None:
+    """The data flow of a function, until nothing changes; None where it is too long or too
+    tangled for that."""
+    if len(code) > MOST_INSTRUCTIONS:
+        return None
+    states: dict[int, State] = {}
+    result = Followed()
+    changed = set(flow.order)
+    for _ in range(MOST_ROUNDS):
+        if not changed:
+            return result
+        for block in flow.order:
+            if block in changed:
+                changed.discard(block)
+                changed |= _walk(code, flow, block, states, result)
+    return None
+
+
+def _walk(
+    code: Sequence[Instruction], flow: Flow, block: int, states: dict[int, State], result: Followed
+) -> set[int]:
+    """Follow one block; gives the blocks whose beginning has changed by it."""
+    state = dict(states.setdefault(block, {}))
+    changed: set[int] = set()
+    body = flow.blocks[block]
+    for place in range(body.start, body.end):
+        one = code[place]
+        if address := next((text for text in one.arguments if text.endswith("]")), None):
+            result.addresses[one.offset] = address_value(address, state)
+        if is_conditional(one) and _splits(one, state):
+            result.divergent.add(one.offset)
+        if one.name == "CALL" and not is_jump(one):
+            changed |= _called(flow, one, states, state)
+        _step(one, state)
+    for goal in body.to:
+        split = code[flow.blocks[flow.above[goal]].end - 1].offset in result.divergent
+        if _merged(states, goal, state, split):
+            changed.add(goal)
+    return changed
+
+
+def _called(
+    flow: Flow, call: Instruction, states: dict[int, State], state: State
+) -> set[int]:  # fmt: skip
+    """A routine begins with what its callers have; what it leaves behind is unknown."""
+    routine = flow.routines.get(call.arguments[-1].strip("`()"))
+    changed = {routine} if routine is not None and _merged(states, routine, state, False) else set()
+    state.update({name: UNKNOWN for name in state if name[0] == "R" and name != "R1"})
+    return changed
+
+
+def _merged(states: dict[int, State], goal: int, state: State, split: bool) -> bool:
+    """Add a state to what a block begins with. Has that changed?"""
+    known = states.get(goal)
+    if known is None:
+        states[goal] = dict(state)
+        return True
+    changed = False
+    for name, value in state.items():
+        joined = _joined(known[name], value, split) if name in known else value
+        if joined != known.get(name):
+            known[name] = joined
+            changed = True
+    return changed
+
+
+def _joined(one: Value, other: Value, split: bool) -> Value:
+    if one == other and (one.constant is not None or not split):
+        return one
+    if split or one.step != other.step:
+        return one if one == other and one.varies else UNKNOWN
+    return Value(one.step, None, one.rows or other.rows)
+
+
+def _splits(one: Instruction, state: State) -> bool:
+    if {"DIV", "CONV"} & set(one.modifiers):
+        return False
+    names = [one.predicate.lstrip("!")] if one.predicate else []
+    names += [text.lstrip("!") for text in one.arguments if re.match(r"!?U?P\d\Z", text)]
+    return any(state.get(name, SAME).varies for name in names if not name.startswith("U"))
+
+
+def value(text: str, state: Mapping[str, Value]) -> Value:
+    """The value of an operand."""
+    plain = text.removesuffix(".reuse").strip("|")
+    negative = plain.startswith(("-", "~"))
+    plain = plain.lstrip("-~!|+")
+    if found := _REGISTER.match(plain):
+        name = found[0]
+        known = _ZERO if name in ("RZ", "URZ") else state.get(name, SAME)
+        if plain[found.end() :].startswith((".H", ".B")):
+            known = UNKNOWN if known.varies else SAME
+        return _times(known, -1) if negative else known
+    if found := re.match(r"0x[0-9a-f]+\Z|\d+\Z", plain):
+        number = int(plain, 0)
+        return Value(0, -number if negative else number)
+    return SAME
+
+
+def _sum(values: Sequence[Value]) -> Value:
+    if any(one.step is None for one in values):
+        return UNKNOWN
+    step = sum(one.step or 0 for one in values)
+    constants = [one.constant for one in values]
+    constant = None if None in constants else sum(one or 0 for one in constants)
+    if math.isnan(step):
+        return UNKNOWN
+    return Value(step, constant, any(one.rows for one in values))
+
+
+def _times(one: Value, factor: int) -> Value:
+    if one.step is None or factor == 0:
+        return _ZERO if factor == 0 else UNKNOWN
+    constant = None if one.constant is None else one.constant * factor
+    return Value(one.step * factor, constant, one.rows)
+
+
+def _product(one: Value, other: Value) -> Value:
+    for first, second in ((one, other), (other, one)):
+        if first.step == 0 and first.constant is not None and not first.rows:
+            return _times(second, first.constant)
+    if not one.varies and not other.varies:
+        return SAME
+    if one.step is None or other.step is None or (one.step and other.step):
+        return UNKNOWN
+    rows = one.rows or other.rows
+    return Value(math.inf if one.step or other.step else 0, None, rows)
+
+
+def address_value(text: str, state: Mapping[str, Value]) -> Value:
+    """The value of an address such as `[R2.64+UR4+0x10]` or `desc[UR4][R2.64]`."""
+    inside = text[text.rindex("[") + 1 : -1]
+    terms = []
+    for sign, number, name, modifier in _TERM.findall(inside):
+        term = Value(0, int(number, 16)) if number else value(name, state)
+        scale = int(modifier[1:]) if re.match(r"X\d", modifier) else 1
+        terms.append(_times(term, -scale if sign == "-" else scale))
+    return _sum(terms)
+
+
+def _step(one: Instruction, state: State) -> None:
+    """What an instruction does to the registers."""
+    if one.name in _NO_RESULT or not one.arguments:
+        return
+    targets, sources = _apart(one)
+    if not targets:
+        return
+    result = _result(one, sources, state)
+    guard = state.get(one.predicate.lstrip("!"), SAME) if one.predicate else None
+    for place, name in enumerate(targets):
+        new = result
+        if place and not name.startswith(("P", "UP")) and result.step not in (0, None):
+            new = UNKNOWN
+        if name.startswith(("P", "UP")):
+            new = _flag(one, sources, state)
+        if guard is not None and name in state:
+            new = _joined(state[name], new, guard.varies)
+        elif guard is not None and guard.varies and not new.varies:
+            new = UNKNOWN
+        state[name] = new
+
+
+def _apart(one: Instruction) -> tuple[list[str], tuple[str, ...]]:
+    """The registers that are written, and the operands that are read."""
+    targets: list[str] = []
+    place = 0
+    for place, text in enumerate(one.arguments):
+        found = _REGISTER.fullmatch(text)
+        if found is None or (place and not text.startswith(("P", "UP"))):
+            break
+        if not text.endswith(("RZ", "PT")):
+            targets += _wide(text, one) if not place else [text]
+    else:
+        place += 1
+    return targets, one.arguments[place:]
+
+
+def _wide(name: str, one: Instruction) -> list[str]:
+    """The registers of a result of several."""
+    number = 1
+    if {"64", "WIDE", "F64"} & set(one.modifiers) or one.name in ("DADD", "DMUL", "DFMA"):
+        number = 2
+    elif "128" in one.modifiers or one.name in _NEVER_SAME:
+        number = 4
+    found = re.fullmatch(r"(U?R)(\d+)", name)
+    if found is None or number == 1:
+        return [name]
+    return [f"{found[1]}{int(found[2]) + at}" for at in range(number)]
+
+
+def _flag(one: Instruction, sources: Sequence[str], state: State) -> Value:
+    """A predicate: the same for all threads if all that it is made of is."""
+    if one.name in _WARP_WIDE or one.name in ("PLOP3", "UPLOP3"):
+        names = [text.lstrip("!") for text in sources if re.match(r"!?U?P\d", text)]
+        varies = one.name == "PLOP3" and any(state.get(name, SAME).varies for name in names)
+    else:
+        varies = any(value(text, state).varies for text in sources if "[" not in text)
+    return UNKNOWN if varies else SAME
+
+
+def _result(one: Instruction, sources: Sequence[str], state: State) -> Value:
+    name = one.name
+    if name in ("S2R", "CS2R", "S2UR", "CS2UR"):
+        text = sources[0] if sources else ""
+        plain = SAME if not text.startswith(_VARYING_SPECIAL) else UNKNOWN
+        return _SPECIAL.get(text, plain)
+    if name in _NEVER_SAME:
+        return UNKNOWN
+    if name in _LOADS:
+        address = next((text for text in sources if text.endswith("]")), "[]")
+        return UNKNOWN if address_value(address, state).varies else SAME
+    if name in _WARP_WIDE:
+        return SAME
+    if name == "HFMA2" and [text.lstrip("-") for text in sources[:2]] == ["RZ", "RZ"]:
+        return _halves(sources[2:])
+    values = [value(text, state) for text in sources if not re.match(r"!?U?P(T|\d)", text)]
+    followed = _RULES.get(name.removeprefix("U"), _other)(one, values)
+    if name in ("SEL", "FSEL", "USEL"):
+        flags = [text.lstrip("!") for text in sources if re.match(r"!?U?P\d", text)]
+        return UNKNOWN if any(state.get(flag, SAME).varies for flag in flags) else followed
+    return followed
+
+
+def _halves(texts: Sequence[str]) -> Value:
+    """A number that the compiler writes as two of half precision, the lower one last."""
+    try:
+        high, low = (struct.unpack("<H", struct.pack("<e", float(text)))[0] for text in texts)
+    except (ValueError, OverflowError):
+        return SAME
+    return Value(0, high << 16 | low)
+
+
+def _other(one: Instruction, values: Sequence[Value]) -> Value:
+    return UNKNOWN if any(value.varies for value in values) else SAME
+
+
+def _moved(one: Instruction, values: Sequence[Value]) -> Value:
+    return values[0] if values else SAME
+
+
+def _added(one: Instruction, values: Sequence[Value]) -> Value:
+    return _sum(values)
+
+
+def _multiplied(one: Instruction, values: Sequence[Value]) -> Value:
+    if "HI" in one.modifiers or len(values) < 3:
+        return _other(one, values)
+    return _sum((_product(values[0], values[1]), values[2]))
+
+
+def _scaled(one: Instruction, values: Sequence[Value]) -> Value:
+    """LEA: the first, shifted by the last, and the second."""
+    if "HI" in one.modifiers or len(values) < 3 or values[-1].constant is None:
+        return _other(one, values)
+    return _sum((_times(values[0], 1 << min(values[-1].constant, 63)), values[1]))
+
+
+def _shifted(one: Instruction, values: Sequence[Value]) -> Value:
+    if len(values) < 2 or values[1].constant is None or not 0 <= values[1].constant < 64:
+        return _other(one, values)
+    if "L" in one.modifiers and "HI" not in one.modifiers:
+        return _times(values[0], 1 << values[1].constant)
+    wide = values[2] if len(values) > 2 and values[0] == _ZERO else values[0]
+    # All threads of a warp have the same threadIdx.x / 32.
+    if wide == _THREAD and values[1].constant >= 5:
+        return SAME
+    return _other(one, values)
+
+
+def _masked(one: Instruction, values: Sequence[Value]) -> Value:
+    """LOP3 as `a & mask`: what a warp's 32 consecutive threads keep of threadIdx.x."""
+    if len(values) < 4 or values[3].constant != 0xC0 or values[0] != _THREAD:
+        return _other(one, values)
+    mask = values[1].constant
+    if mask is None:
+        return _other(one, values)
+    if mask & 31 == 31:
+        return Value(1)
+    return UNKNOWN if mask & 31 else SAME
+
+
+_RULES = {
+    "MOV": _moved,
+    "IADD": _added,
+    "IADD3": _added,
+    "IADD64": _added,
+    "VIADD": _added,
+    "IMAD": _multiplied,
+    "LEA": _scaled,
+    "SHF": _shifted,
+    "LOP3": _masked,
+}
