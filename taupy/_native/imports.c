@@ -40,6 +40,8 @@ static enum Origin origin_of(const char *file)
     if (file[0] == '<')
         return strncmp(file, "<frozen ", 8) == 0 ? OF_LIBRARY : OF_NO_FILE;
     greenlet_loaded |= strstr(file, "/greenlet/__init__.py") != NULL;
+    if (strstr(file, "/site-packages/") != NULL || strstr(file, "/dist-packages/") != NULL)
+        return OF_LIBRARY; /* wherever it is: PYTHONPATH, a .pth file, modules of a cluster */
     for (char **folder = library_folders; folder != NULL && *folder != NULL; folder++)
         if (strncmp(file, *folder, strlen(*folder)) == 0)
             return OF_LIBRARY;

@@ -53,6 +53,8 @@ class Imports:
     def _origin_of(self, file: str) -> int:
         if file.startswith("<"):
             return _OF_LIBRARY if file.startswith("<frozen ") else _OF_NO_FILE
+        if "/site-packages/" in file or "/dist-packages/" in file:
+            return _OF_LIBRARY  # wherever it is: PYTHONPATH, a .pth file, modules of a cluster
         return _OF_LIBRARY if any(map(file.startswith, self._folders)) else _OF_PROGRAM
 
     def routine_of(self, frame: "FrameType") -> "int | None":

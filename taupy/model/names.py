@@ -1,4 +1,4 @@
-"""Names of modules, made of the files that routines stand in."""
+"""Names of modules and packages, made of the files that routines stand in."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ def module_of(file: str | None) -> str:
     if file == stem or not all(part.isidentifier() for part in parts):
         return file
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def in_packages(path: str) -> str | None:
+    """The part of a path below the last site-packages or dist-packages, None outside of these."""
+    folders = re.split(r"/(?:site|dist)-packages/", path)
+    return folders[-1] if len(folders) > 1 else None

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from taupy.instrument.runfolder import RunSettings
+from taupy.model.names import in_packages
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
@@ -75,8 +76,9 @@ class FileNames:
         """`file` for people; two files never get one name."""
         if file in self._shown:
             return self._shown[file]
-        short = path = self.absolute(file)
-        if os.path.isabs(path):
+        path = self.absolute(file)
+        short = in_packages(path) or path
+        if short is path and os.path.isabs(path):
             for folder in (*self.libraries, self.program):
                 if folder and path.startswith(folder.rstrip("/") + "/"):
                     short = path[len(folder.rstrip("/")) + 1 :]
@@ -90,8 +92,10 @@ class FileNames:
     def is_library(self, file: str) -> bool:
         if file not in self._library:
             path = self.absolute(file)
-            self._library[file] = file.startswith("<frozen") or any(
-                path.startswith(folder.rstrip("/") + "/") for folder in self.libraries
+            self._library[file] = (
+                file.startswith("<frozen")
+                or in_packages(path) is not None
+                or any(path.startswith(folder.rstrip("/") + "/") for folder in self.libraries)
             )
         return self._library[file]
 

@@ -48,6 +48,17 @@ def test_the_import_of_a_library_is_one_row(runner, engine):
     assert not machinery or sys.version_info >= (3, 15)
 
 
+def test_packages_of_another_environment_are_libraries(own, engine):
+    packages = own.folder / "other" / "lib" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "elsewhere.py").write_text("import html.parser\ndef work(): pass\nwork()\n")
+    path = f"import sys\nsys.path.append({str(packages)!r})\n"
+    trial = own.run(path + "import elsewhere\nelsewhere.work()\n", engine)
+    assert imports(trial) == {"import elsewhere": 1}
+    assert trial.under("<module>", "import elsewhere").subroutines == 0
+    assert trial.calls("elsewhere.py")["work"] == 1
+
+
 def test_all_of_it_is_recorded_if_asked_for(runner, engine):
     trial = runner.run("import html.parser\n", engine, "--imports")
     assert imports(trial) == {}
