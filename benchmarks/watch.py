@@ -38,6 +38,13 @@ for _ in range({count}):
         time.sleep(600)
 time.sleep(600)
 """
+OTHERS = """
+import os, time
+for _ in range({count}):
+    if not os.fork():
+        os.execvpe("sleep", ["sleep", "600"], {{}})
+time.sleep(600)
+"""
 
 
 class Run:
@@ -133,7 +140,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         pairs = [(cost(root), cost(root, "--no-watch")) for _ in range(arguments.rounds)]
-        for number, what in enumerate(("CPU", "wall")):
+        for number, what in enumerate(("CPU", "wall") if pairs else ()):
             with_, without = (statistics.median(p[s][number] for p in pairs) for s in (0, 1))
             lowest = [min(p[s][number] for p in pairs) for s in (0, 1)]
             print(
@@ -143,6 +150,8 @@ def main() -> None:
         print("watch, beside a program that sleeps:", share(root, SLEEPER, 1, 10))
         many = CHILDREN.format(count=arguments.children)
         print(f"watch, beside {arguments.children} children:", share(root, many, 15, 20))
+        others = OTHERS.format(count=arguments.children)
+        print(f"watch, beside {arguments.children} other processes:", share(root, others, 15, 20))
         late = [death(root) for _ in range(arguments.kills)]
         for number, what in enumerate(("the signal", "the parent was told")):
             times = sorted(one[number] for one in late)

@@ -6,6 +6,7 @@ meanwhile, a look stands for the time since the one before at the same thread.
 
 import posix
 import time
+from itertools import islice
 
 from taupy.state import looks
 from taupy.state.folder import Folder
@@ -13,6 +14,7 @@ from taupy.state.looks import InPath, Peak, Resident
 from taupy.watch.part_threads import PartThreads
 
 _ROUND_NS = 500_000  # of CPU time for looks in a round of 100 ms
+_PROCESSES_A_ROUND = 64
 _CHANGE_KIB = 64
 _CPU, _RUNNABLE, _SLEEPING, _DISK = range(4)
 _PAGE_KIB = posix.sysconf("SC_PAGESIZE") // 1024
@@ -39,8 +41,7 @@ class Looks:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder.descriptor
         self.files = {name: self._open(name) for name in looks.FILES}
-        self.parts: list[PartThreads] = []
-        self.turn = 0
+        self.parts: dict[int, PartThreads] = {}  # by process, the one looked at last at the end
         self.series = Series(self.files[looks.MEMORY])
         self.peaks: dict[int, tuple[int, int]] = {}  # by process: record, KiB
         self.threads: dict[int, _Thread] = {}
@@ -52,21 +53,19 @@ class Looks:
     def add(self, name: str) -> None:
         """Look at the process of a part from now on. One that became another program (exec) has
         several; the last one counts."""
-        new = PartThreads(name, self.folder)
-        self.parts = [part for part in self.parts if part.pid != new.pid] + [new]
+        part = PartThreads(name, self.folder)
+        self.parts[part.pid] = part
 
     def look(self) -> None:
         """At one process after another, for as long as a round may take."""
         until = time.process_time_ns() + _ROUND_NS
-        for _ in range(len(self.parts)):
-            self.turn = self.turn + 1 if self.turn + 1 < len(self.parts) else 0
-            part = self.parts[self.turn]
+        for pid in list(islice(self.parts, _PROCESSES_A_ROUND)):
+            part = self.parts.pop(pid)
             try:
                 self.look_at(part)
-            except OSError:  # it has ended
-                self.parts.remove(part)
-                if not self.parts:
-                    return
+            except OSError:
+                continue  # it has ended
+            self.parts[pid] = part
             if time.process_time_ns() > until:
                 return
 

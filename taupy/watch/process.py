@@ -25,7 +25,8 @@ from taupy.watch.looks import Looks
 
 INTERVAL_NS = 100_000_000
 SHARE = 100  # of its time it works one part in so many
-CREDIT_NS = 50_000_000  # of CPU time that may be spent at once: five seconds' worth
+CREDIT_NS = 50_000_000  # of CPU time that may be spent at first: five seconds' worth
+CREDIT_AT_MOST_NS = 10 * CREDIT_NS  # and at once, where little was spent before
 _PART_SUFFIXES = (".part", ".pypart")
 _COARSE_NS = 50_000_000  # of time stamps of folders
 
@@ -79,6 +80,7 @@ class Watch:
         self.beat = Beat(time.monotonic_ns(), posix.getpid())
         self.cpu_ns = time.process_time_ns()  # when the round began
         self.credit_ns = CREDIT_NS
+        self.urgent_ns = 0  # of CPU time, in the pause between two rounds
         posix.pwrite(self.file, self.beat.packed(), 0)
 
     def run(self) -> None:
@@ -113,8 +115,12 @@ class Watch:
                         self.looks.add(name)
         return True
 
-    def add(self, pid: int) -> None:
-        """Watch a process; one that has ended already did so since the last round."""
+    def add(self, pid: int, start: int | None = None) -> None:
+        """Watch a process; one that has ended already did so since the last round.
+
+        Args:
+            start: as in `processes.process_start`; None if that is to be looked up.
+        """
         now = time.monotonic_ns()
         try:
             pidfd = posix.pidfd_open(pid)
@@ -123,8 +129,10 @@ class Watch:
             return
         except (OSError, AttributeError):
             pidfd = -1
-        fields = stat_fields(pid)
-        watched = Watched(pid, pidfd, int(fields[19]) if fields else 0, now)
+        if start is None:
+            fields = stat_fields(pid)
+            start = int(fields[19]) if fields else 0
+        watched = Watched(pid, pidfd, start, now)
         watched_before = self.living.get(pid)
         if watched_before is not None and watched_before.start == watched.start:
             if pidfd >= 0:
@@ -146,7 +154,9 @@ class Watch:
                 posix.pwrite(self.found_file, descendant.packed(), at)
                 self.noted += 1
         for descendant in self.descendants.pending:
-            self.add(descendant.pid)
+            known = self.living.get(descendant.pid)
+            if known is None or known.start != descendant.start:
+                self.add(descendant.pid, descendant.start)
 
     def look(self) -> None:
         """Look at the processes without a pidfd."""
@@ -170,16 +180,29 @@ class Watch:
     def wait(self) -> None:
         """Until the next round: for ends of processes, if there is time for that."""
         began = self.looked_ns
+        self.urgent_ns = 0
         while (left := began + self.pause_ns() - time.monotonic_ns()) > 0:
             if self.pause_ns() > INTERVAL_NS:
-                time.sleep(left / 1e9)
-                self.take_ends(0, alive_ns=began)
+                self.nap(began, left)
             else:
                 self.take_ends(left / 1e9)
         now = time.process_time_ns()
         earned = (time.monotonic_ns() - began) // SHARE - (now - self.cpu_ns)
-        self.credit_ns = min(CREDIT_NS, self.credit_ns + earned)
+        self.credit_ns = min(CREDIT_AT_MOST_NS, self.credit_ns + earned)
         self.cpu_ns = now
+
+    def nap(self, began: int, left: int) -> None:
+        """A part of a long pause; then do what must not wait, which takes half the time there is
+        at most."""
+        seen_ns = time.monotonic_ns()
+        time.sleep(min(left, INTERVAL_NS) / 1e9)
+        before = time.process_time_ns()
+        self.take_ends(0, alive_ns=seen_ns)
+        now = self.beat.beat_ns = time.monotonic_ns()
+        posix.pwrite(self.file, self.beat.packed(), 0)
+        if self.urgent_ns * 2 * SHARE < now - began:
+            self.descendants.find(now, only_few=True)
+        self.urgent_ns += time.process_time_ns() - before
 
     def pause_ns(self) -> int:
         """How long this round is to be, after what it has cost."""

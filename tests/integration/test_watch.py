@@ -263,6 +263,13 @@ os.wait()
     assert re.search(r"sh -c 'sleep 1.5; sleep 1.6 & sleep 1.7' \(process \d+, 3\.", said), said
 
 
+def test_each_of_many_processes_that_a_shell_starts_is_named(runs, native):
+    line = "for i in $(seq 40); do sleep 1.$i & sleep 0.02; done; wait"
+    runs.run(f"import subprocess; subprocess.run(['sh', '-c', {line!r}])")
+    said = runs.metadata("taupy.children")
+    assert {f"1.{number}" for number in range(1, 41)} <= set(re.findall(r"sleep (1\.\d+)", said))
+
+
 def test_measured_children_and_storing_are_not_named(runs, native):
     child = "[sys.executable, '-c', 'import time; time.sleep(1)']"
     runs.run(f"import subprocess, sys; subprocess.run({child})")

@@ -116,11 +116,31 @@ def test_a_process_that_has_ended_is_forgotten(folder):
     watch = Looks(folder)
     watch.add(f"{2**22 + 1}-1.part")
     watch.look()
-    assert watch.parts == []
+    assert watch.parts == {}
 
 
 def test_a_program_that_became_another_is_looked_at_in_its_last_part(folder):
     watch = Looks(folder)
     for number in (1, 2):
         watch.add(f"5-{number}.part")
-    assert [part.ticks for part in watch.parts] == [2]
+    assert [part.ticks for part in watch.parts.values()] == [2]
+
+
+def test_many_processes_are_looked_at_in_turns(folder, monkeypatch):
+    watch, seen = Looks(folder), []
+    monkeypatch.setattr(watch, "look_at", lambda part: seen.append(part.pid))
+    for pid in range(1, 201):
+        watch.add(f"{pid}-1.part")
+    for _ in range(200):
+        watch.look()
+    assert seen[:200] == list(range(1, 201)) and seen[200] == 1
+
+
+def test_a_round_of_looks_ends_when_its_time_is_used(folder, monkeypatch):
+    watch, clock = Looks(folder), iter(range(0, 1 << 40, 200_000))
+    monkeypatch.setattr(time, "process_time_ns", lambda: next(clock))
+    monkeypatch.setattr(watch, "look_at", lambda part: None)
+    for pid in range(1, 11):
+        watch.add(f"{pid}-1.part")
+    watch.look()
+    assert list(watch.parts) == [4, 5, 6, 7, 8, 9, 10, 1, 2, 3]

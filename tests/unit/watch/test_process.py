@@ -201,11 +201,64 @@ def test_processes_below_the_program_are_found_with_their_commands(folder):
         child.wait()
 
 
-def test_proc_is_not_listed_while_no_process_begins(monkeypatch):
+def last_begun(monkeypatch, number):
+    text = b"0.1 0.2 0.3 1/2 %d\n" % number
+    monkeypatch.setattr(descendants_module, "_last_begun", lambda: int(text.split()[-1]))
+
+
+def test_proc_is_listed_only_if_many_processes_have_begun(monkeypatch):
+    descendants, listed = Descendants(os.getpid(), "/run"), []
+    monkeypatch.setattr(posix, "listdir", lambda path: listed.append(path) or ["1"])
+    for number in (77, 77, 78, 79, 100, 100, 100_000, 100_001, 5):
+        last_begun(monkeypatch, number)
+        descendants.look(0)
+    assert len(listed) == 3  # at first, after many, and when numbers begin anew
+
+
+def test_a_process_that_is_not_to_be_seen_yet_is_found_at_the_next_look(monkeypatch):
     descendants = Descendants(os.getpid(), "/run")
-    listed = []
-    monkeypatch.setattr(descendants, "_find", listed.append)
-    monkeypatch.setattr(descendants_module, "_contents", lambda path, size: b"0.1 0.2 0.3 1/2 77\n")
-    for now in range(5):
-        descendants.look(now)
-    assert listed == [0]
+    descendants.look(0)
+    with sleeper() as child:
+        last_begun(monkeypatch, child.pid)
+        descendants.newest = child.pid - 1
+        with monkeypatch.context() as hidden:
+            hidden.setattr(descendants_module, "stat_fields", lambda pid: [])
+            descendants.look(1)
+        assert not descendants.pending
+        descendants.look(2)
+        assert [found.pid for found in descendants.pending] == [child.pid]
+        child.kill()
+
+
+def test_threads_of_a_process_are_not_taken_for_processes():
+    code = (
+        "import threading, time; time.sleep(0.3)\n"
+        "for _ in range(3): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "time.sleep(60)"
+    )
+    descendants = Descendants(os.getpid(), "/run")
+    descendants.look(0)
+    with subprocess.Popen([sys.executable, "-c", code]) as child:
+        found = set()
+        for _ in range(10):
+            time.sleep(0.1)
+            descendants.look(0)
+            found |= {one.pid for one in descendants.pending}
+        assert found == {child.pid}
+        child.kill()
+
+
+def test_a_pause_still_finds_new_processes_and_writes_the_heartbeat(folder, tmp_path):
+    with sleeper() as child:
+        watch = watch_of(folder, os.getpid())
+        watch.descendants.find(0)
+        before = watch.beat.beat_ns
+        watch.credit_ns = -10_000_000  # a second of pause
+        other = sleeper()
+        watch.looked_ns = time.monotonic_ns()
+        watch.wait()
+        assert other.pid in {found.pid for found in watch.descendants.pending}
+        assert heartbeat.read(folder)[0].beat_ns > before
+        for one in (child, other):
+            one.kill()
+            one.wait()
