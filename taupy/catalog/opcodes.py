@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 class Opcode(NamedTuple):
     """Attributes:
-    kind: fp64, fp32, fp16, tensor, integer, conversion, special, load, store, atomic, barrier,
-        warp, texture, control, move, other or unknown.
+    kind: one of `KINDS`.
     pipe: fp64, fma, alu, fp16, xu, tensor, lsu, tex, tma, uniform, cbu, adu, or - for none.
     space: what loads, stores and atomics reach.
     """
@@ -23,6 +22,10 @@ class Opcode(NamedTuple):
     pipe: str
     space: str = ""
 
+
+KINDS = ("fp64", "fp32", "fp16", "tensor", "integer", "conversion", "special", "load", "store",
+         "atomic", "barrier", "warp", "texture", "control", "move", "other",
+         "unknown")  # fmt: skip
 
 UNKNOWN = Opcode("unknown", "-")
 

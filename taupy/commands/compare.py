@@ -4,6 +4,8 @@
     taupy compare mnist/base mnist/new       repeated runs: medians, intervals, verdicts
     taupy compare gpu=M40 gpu=P100 --by kernel --metric warps_per_inst
     taupy compare --baseline tag:main latest --fail-on "time > +5%" --markdown
+    taupy compare old.cubin new.cubin --fail-on "spills > 0" --fail-on "registers > +8"
+    taupy compare lib.so@sm_80 lib.so@sm_90  machine code of kernels, here of two chips
 
 Every TRIAL is one side; the others are compared with the first, or with the baseline. A TRIAL
 that matches several trials, such as tag:main or mnist/base, is a set of repeated runs; if it
@@ -23,7 +25,7 @@ from taupy.analysis import gate as conditions
 from taupy.analysis import match
 from taupy.analysis.comparable import KINDS, Difference
 from taupy.analysis.match import Table
-from taupy.commands import options
+from taupy.commands import compare_code, options
 from taupy.commands.messages import say
 from taupy.comparison import comparison, comparison_views, gate, gate_view, sides, verdicts
 from taupy.comparison.comparison import BYS, STATISTICS, Question, Statistic
@@ -189,6 +191,8 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def run(args: argparse.Namespace) -> int:
     parsed = [conditions.parse(text) for text in args.fail_on]
+    if compare_code.means_code(args):
+        return compare_code.run(args, parsed, match_table(args.match_table))
     question = _question(args)
     rule = Rule(args.alpha, args.min_effect, args.min_share, args.correction)
     with ProfileDB.open(options.database_path(args)) as db, terminal.busy("comparing ..."):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from taupy.catalog.opcodes import KINDS
 from taupy.escaping import visible
 from taupy.model.kernel_code import Estimate, KernelCode, by_kind
 from taupy.pprof.view import Cell, Column, View
 
-KINDS = ("fp64", "fp32", "fp16", "tensor", "integer", "conversion", "special", "load", "store",
-         "atomic", "barrier", "warp", "texture", "control", "move", "other",
-         "unknown")  # fmt: skip
 _SHOWN = ("fp64", "fp32", "fp16", "tensor", "integer", "load", "store", "atomic", "barrier")
 
 _COLUMNS = (

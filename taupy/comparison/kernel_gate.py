@@ -1,0 +1,243 @@
+"""Kernels' machine code compared: old and new, one chip and another, one compiler and another.
+
+Code has no noise, so one reading decides: a condition of `--fail-on` fails or passes, and is
+undecided only where the code does not tell the value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from taupy.analysis import gate, match
+from taupy.analysis.gate import Condition, Ruling
+from taupy.analysis.kernel_quantities import QUANTITIES, Quantity
+from taupy.analysis.match import Key, Level, Table
+from taupy.comparison.gate import Conclusion, Judged, Judgement
+from taupy.errors import UsageError
+from taupy.model.kernel_code import KernelCode
+from taupy.model.profile import Metric
+from taupy.model.rows import TimerRow
+from taupy.pprof.selection import name_test
+from taupy.pprof.view import Cell, Column, View
+
+_SHOWN = ("registers", "spills", "stack", "shared", "instructions", "occupancy")
+
+
+@dataclass(frozen=True)
+class CodeSide:
+    """One side's kernels. `label`: the file, as the user named it."""
+
+    label: str
+    codes: tuple[KernelCode, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A kernel on two sides; None where one lacks it. Several kernels that the matcher cannot
+    tell apart are one row, with the largest of their values."""
+
+    key: Key
+    chips: tuple[str, str]
+    first: tuple[KernelCode, ...]
+    second: tuple[KernelCode, ...]
+
+    @property
+    def name(self) -> str:
+        """The kernel, and the chips where they differ."""
+        old, new = self.chips
+        return f"{self.key.short_name} ({old if old == new else f'{old}, {new}'})"
+
+    def values(self, quantity: Quantity) -> tuple[float | None, float | None]:
+        """Each side's value."""
+        return _largest(self.first, quantity), _largest(self.second, quantity)
+
+
+def _largest(codes: Iterable[KernelCode], quantity: Quantity) -> float | None:
+    return max((value for one in codes if (value := quantity.of(one)) is not None), default=None)
+
+
+def pairs(
+    first: CodeSide, second: CodeSide, level: Level = "auto", table: Table | None = None
+) -> tuple[list[Pair], list[str]]:
+    """The kernels of two sides, chip by chip; of single chips that differ, one beside the other.
+
+    Returns:
+        The pairs by name, and notes on chips that one side lacks.
+    """
+    sides = [_by_chip(side.codes) for side in (first, second)]
+    old, new = sides
+    both = sorted(set(old) & set(new), key=float)
+    chips = [(chip, chip) for chip in both]
+    if not both and len(old) == len(new) == 1:
+        chips = [(next(iter(old)), next(iter(new)))]
+    elif not both:
+        raise UsageError(
+            f"{first.label} has code for {', '.join(old)}, {second.label} for {', '.join(new)}: "
+            "name one chip of each, such as FILE@sm_80 FILE@sm_90"
+        )
+    found = [
+        pair for one, other in chips for pair in _matched(old[one], new[other], level, table)
+    ]  # fmt: skip
+    notes = [
+        f"only in {side.label}: code for {chip}"
+        for side, known, others in ((first, old, new), (second, new, old))
+        for chip in sorted(known, key=float)
+        if both and chip not in others
+    ]
+    return sorted(found, key=lambda pair: (pair.key.timer, pair.chips)), notes
+
+
+def _by_chip(codes: Iterable[KernelCode]) -> dict[str, list[KernelCode]]:
+    found: dict[str, list[KernelCode]] = {}
+    for code in codes:
+        found.setdefault(code.chip, []).append(code)
+    return found
+
+
+def _matched(
+    old: Sequence[KernelCode], new: Sequence[KernelCode], level: Level, table: Table | None
+) -> list[Pair]:
+    named = [
+        {
+            one.name: TimerRow(one.full_name, one.short_name, None, None, "GPU_KERNEL")
+            for one in side
+        }
+        for side in (old, new)
+    ]
+    keys = match.matched(named, level, table)
+    rows: dict[object, tuple[Key, list[KernelCode], list[KernelCode]]] = {}
+    for at, side in enumerate((old, new)):
+        for one in side:
+            key = keys[at][one.name]
+            row = rows.setdefault(key.identity, (key, [], []))
+            (row[2] if at else row[1]).append(one)
+    chips = (old[0].chip, new[0].chip)
+    return [Pair(key, chips, tuple(one), tuple(other)) for key, one, other in rows.values()]
+
+
+def judge(found: Sequence[Pair], conditions: Sequence[Condition]) -> Judgement:
+    """Test every condition on every kernel that it means.
+
+    Raises:
+        UsageError: there is no such quantity, or no kernel of that name.
+    """
+    judged: list[Judged] = []
+    apart: list[str] = []
+    for condition in conditions:
+        quantity = _quantity(condition)
+        rows = _rows(found, condition, quantity)
+        limit = condition.in_unit(quantity.unit)
+        alone = []
+        for name, first, second, gone in rows:
+            if gone or (condition.change and first is None and second is not None):
+                alone.append(name)
+                continue
+            ruling = _ruling(condition, name, first, second, limit)
+            judged.append(Judged(ruling, Metric(quantity.name, quantity.unit)))
+        if alone:
+            more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+            shown = ", ".join(alone[:5])
+            apart.append(f"'{condition.text}': not judged, because on one side only: {shown}{more}")
+    order = {"fails": 0, "undecided": 1, "passes": 2}
+    return Judgement(sorted(judged, key=lambda one: order[one.ruling.verdict]), apart)
+
+
+_Row = tuple[str, float | None, float | None, bool]
+"""Name, both values, and whether the second side lacks the kernel."""
+
+
+def _quantity(condition: Condition) -> Quantity:
+    if condition.metric not in QUANTITIES or condition.value or condition.of_event:
+        raise UsageError(
+            f"--fail-on '{condition.text}': code has no {condition.metric} "
+            f"(it has: {', '.join(QUANTITIES)})"
+        )
+    return QUANTITIES[condition.metric]
+
+
+def _rows(found: Sequence[Pair], condition: Condition, quantity: Quantity) -> list[_Row]:
+    if condition.pattern is not None:
+        test = name_test(condition.pattern)
+        found = [pair for pair in found if test(pair.key.timer, pair.key.short_name)]
+        if not found:
+            raise UsageError(
+                f"--fail-on '{condition.text}': no kernel matches '{condition.pattern}'"
+            )
+    rows: list[_Row] = [(pair.name, *pair.values(quantity), not pair.second) for pair in found]
+    if condition.scope == "total":
+        values = [[one[at] for one in rows if one[at] is not None] for at in (1, 2)]
+        first, second = (sum(map(float, side)) for side in values)  # type: ignore[arg-type]
+        return [("total", first, second, False)]
+    return rows
+
+
+def _ruling(
+    condition: Condition, name: str, first: float | None, second: float | None, limit: float
+) -> Ruling:
+    met = condition.met(first, second, limit)
+    nan = float("nan")
+    values = (nan if first is None else first, nan if second is None else second)
+    change = (second - first) / first if first and second is not None else None
+    if met is None:
+        why = "the code does not tell"
+        return Ruling(condition, name, *values, change, None, None, "undecided", why)
+    verdict: gate.Verdict = "fails" if met else "passes"
+    return Ruling(condition, name, *values, change, None, None, verdict)
+
+
+def concluded(judgement: Judgement, undecided: str | None) -> Conclusion:
+    """The outcome. `undecided`: "pass" or "fail", where that is to count as one of the two."""
+    code = judgement.exit_code
+    word = {0: "PASSED", gate.FAILED: "FAILED", gate.UNDECIDED: "UNDECIDED"}[code]
+    if code == gate.UNDECIDED and undecided is not None:
+        word += f" (counts as {undecided}: --undecided {undecided})"
+        code = 0 if undecided == "pass" else gate.FAILED
+    counts = Counter(one.ruling.verdict for one in judgement.judged)
+    summary = (
+        f"judged {len(judgement.judged)}: {counts['fails']} failed, "
+        f"{counts['undecided']} undecided, {counts['passes']} passed"
+    )
+    return Conclusion(word, [summary, *judgement.apart], code)
+
+
+def table(
+    found: Sequence[Pair], sides: tuple[CodeSide, CodeSide], notes: Sequence[str], limit: int | None
+) -> View:
+    """Both sides' numbers, the kernels that differ first."""
+    ordered = sorted(found, key=lambda pair: not _differs(pair))
+    columns = [
+        Column("kernel", heading="Kernel", audience="people"),
+        Column("name", audience="machines"),
+        Column("chip_a", audience="machines"),
+        Column("chip_b", audience="machines"),
+        *(column for name in QUANTITIES for column in _columns(name)),
+    ]
+    rows: list[tuple[Cell, ...]] = [
+        (pair.name, pair.key.timer, *pair.chips, *_cells(pair)) for pair in ordered[:limit]
+    ]
+    differing = sum(map(_differs, found))
+    told = [f"A: {sides[0].label}", f"B: {sides[1].label}",
+            f"{differing} of {len(found)} kernels differ", *notes]  # fmt: skip
+    if limit is not None and len(found) > limit:
+        told.append(f"{len(found) - limit} more kernels; --all shows them")
+    return View("KERNELS AT REST, compared:", columns, rows, told)
+
+
+def _columns(name: str) -> tuple[Column, Column]:
+    heading = name.capitalize()
+    audience = "all" if name in _SHOWN else "machines"
+    return (
+        Column(f"{name}_a", "any", f"{heading}\nA", audience),  # type: ignore[arg-type]
+        Column(f"{name}_b", "any", "\nB", audience),  # type: ignore[arg-type]
+    )
+
+
+def _cells(pair: Pair) -> list[float | None]:
+    return [value for quantity in QUANTITIES.values() for value in pair.values(quantity)]
+
+
+def _differs(pair: Pair) -> bool:
+    cells = _cells(pair)
+    return cells[::2] != cells[1::2]

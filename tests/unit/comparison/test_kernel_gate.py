@@ -1,0 +1,86 @@
+"""The gate for machine code: two files, kernel by kernel, without a GPU."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from taupy.analysis import gate
+from taupy.comparison import kernel_gate
+from taupy.comparison.kernel_gate import CodeSide
+from taupy.errors import UsageError
+from tests.in_process import taupy
+from tests.kernel_codes import code, spill
+from tests.unit.static.test_reading import KERNELS, NEEDED
+
+
+def judged(old, new, *conditions):
+    pairs, _ = kernel_gate.pairs(CodeSide("old", tuple(old)), CodeSide("new", tuple(new)))
+    judgement = kernel_gate.judge(pairs, [gate.parse(text) for text in conditions])
+    found = {(one.ruling.condition.text, one.ruling.name): one.ruling.verdict
+             for one in judgement.judged}  # fmt: skip
+    return found, kernel_gate.concluded(judgement, None).code, judgement.apart
+
+
+def test_registers_may_grow_up_to_the_limit_and_no_further():
+    old, same, more = code(registers=16), code(registers=24), code(registers=25)
+    assert judged([old], [same], "registers > +8")[1] == 0
+    found, exit_code, _ = judged([old], [more], "registers > +8")
+    assert found == {("registers > +8", "saxpy (8.0)"): "fails"} and exit_code == gate.FAILED
+    assert judged([old], [same], "registers > +50%")[1] == 0
+    assert judged([old], [more], "registers > +50%")[1] == gate.FAILED
+
+
+def test_a_limit_on_the_value_itself_judges_new_kernels_too():
+    found, exit_code, apart = judged(
+        [code()], [code(), code("fresh", accesses=(spill(2),))], "spills > 0", "registers > +0"
+    )
+    assert found["spills > 0", "fresh (8.0)"] == "fails" and exit_code == gate.FAILED
+    assert apart == ["'registers > +0': not judged, because on one side only: fresh (8.0)"]
+
+
+def test_what_the_code_does_not_tell_is_undecided_and_not_zero():
+    assert judged([code()], [code(peak_live=None)], "live > 20")[1] == gate.UNDECIDED
+
+
+def test_kernels_go_together_by_name_as_everywhere():
+    old = code("_Z4gemmILi4EEvPf")  # gemm<4>
+    new = code("_Z4gemmILi8EEvPf", registers=40)  # gemm<8>
+    found, *_ = judged([old], [new], "registers > +8")
+    assert list(found.values()) == ["fails"]
+
+
+def test_one_chip_may_stand_beside_another():
+    found, *_ = judged([code(chip="8.0")], [code(chip="9.0", registers=30)], "registers > +8")
+    assert found == {("registers > +8", "saxpy (8.0, 9.0)"): "fails"}
+    with pytest.raises(UsageError, match="FILE@sm_80 FILE@sm_90"):
+        judged([code(chip="8.0"), code(chip="8.6")], [code(chip="9.0")], "registers > +8")
+
+
+def test_conditions_that_mean_nothing_name_what_there_is():
+    with pytest.raises(UsageError, match=r"code has no time \(it has: registers, live, spills"):
+        judged([code()], [code()], "time > +5%")
+    with pytest.raises(UsageError, match="no kernel matches 'gemm'"):
+        judged([code()], [code()], "registers of gemm > +5%")
+
+
+def test_the_total_is_over_all_kernels():
+    old = [code("a", instructions=10), code("b", instructions=20)]
+    new = [code("a", instructions=20), code("b", instructions=11)]
+    found, exit_code, _ = judged(old, new, "total instructions > +0")
+    assert found == {("total instructions > +0", "total"): "fails"} and exit_code == gate.FAILED
+
+
+@NEEDED
+def test_the_command_compares_two_chips_of_one_file():
+    file = KERNELS / "saxpy.fatbin"
+    shown = taupy("compare", f"{file}@sm_80", f"{file}@9.0", "--fail-on", "spills > 0", "--json")
+    assert shown.returncode == 0, shown.stderr
+    gate_view, table = json.loads(shown.stdout)
+    assert gate_view["title"] == "GATE PASSED: spills > 0"
+    (row,) = table["rows"]
+    assert (row["name"], row["chip_a"], row["chip_b"], row["fp32_b"]) == ("saxpy", "8.0", "9.0", 1)
+    failed = taupy("compare", f"{file}@sm_80", f"{file}@9.0", "--fail-on", "instructions > +0")
+    assert failed.returncode == gate.FAILED and "GATE FAILED" in failed.stdout
+    assert "two by two" in taupy("compare", file, file, file).stderr
