@@ -71,27 +71,27 @@ def routines(
         values: the metric to rank by, by timer.
         evidence: other metrics by name, by timer.
     """
-    found: dict[str, Routine] = {}
+    by_name: dict[str, Routine] = {}
     if times is not None:
         pairs = zip(times.timers, times.table.row_labels("node"), strict=True)
         places, sums = times.grouped((timer.timer, timer.short_name, node) for timer, node in pairs)
         for (name, short, _), calls, time in zip(
             places, sums.calls(), sums.values("exclusive"), strict=True
         ):
-            one = found.setdefault(name, Routine(name, short))
-            one.calls += calls
-            one.time_ns = (one.time_ns or 0) + time
-            one.longest_ns = max(one.longest_ns or 0, time)
+            routine = by_name.setdefault(name, Routine(name, short))
+            routine.calls += calls
+            routine.time_ns = (routine.time_ns or 0) + time
+            routine.longest_ns = max(routine.longest_ns or 0, time)
     if values is not None:
         for (name, short), calls, value in _by_name(values):
-            one = found.setdefault(name, Routine(name, short))
-            one.value = value
-            one.calls = one.calls or calls
+            routine = by_name.setdefault(name, Routine(name, short))
+            routine.value = value
+            routine.calls = routine.calls or calls
     for metric, answer in evidence.items():
         for (name, _), _, value in _by_name(answer):
-            if name in found:
-                found[name].evidence[metric] = (value, answer.metric.unit)
-    return list(found.values())
+            if name in by_name:
+                by_name[name].evidence[metric] = (value, answer.metric.unit)
+    return list(by_name.values())
 
 
 def _by_name(answer: Answer) -> list[tuple[tuple[str, str], int, float]]:
@@ -102,7 +102,7 @@ def _by_name(answer: Answer) -> list[tuple[tuple[str, str], int, float]]:
 
 
 def ranked(
-    found: Sequence[Routine], way: Way, wall_ns: float, target: float | None = None
+    listed: Sequence[Routine], way: Way, wall_ns: float, target: float | None = None
 ) -> list[Candidate]:
     """The candidates, best first; routines without a value, or a needed time, are omitted.
 
@@ -113,51 +113,53 @@ def ranked(
         target: for a shortfall; None for the best value of the routines.
     """
     if way == "shortfall" and target is None:
-        target = max((one.value for one in found if one.value is not None), default=None)
-    total = sum(one.time_ns or 0 for one in found)
+        target = max(
+            (routine.value for routine in listed if routine.value is not None), default=None
+        )
+    total = sum(routine.time_ns or 0 for routine in listed)
     candidates = []
-    for one in found:
-        if one.value is None or (way != "value" and not one.time_ns):
+    for routine in listed:
+        if routine.value is None or (way != "value" and not routine.time_ns):
             continue
         lost = 1.0
         if way == "shortfall":
-            lost = max(0.0, 1 - one.value / target) if target and target > 0 else 0.0
-            score = (one.time_ns or 0) * lost
+            lost = max(0.0, 1 - routine.value / target) if target and target > 0 else 0.0
+            score = (routine.time_ns or 0) * lost
         else:
-            score = one.value * (one.time_ns or 0) if way == "product" else one.value
-        candidates.append(_candidate(one, score, lost, total, wall_ns))
-    return sorted(candidates, key=lambda one: (-one.score, one.routine.name))
+            score = routine.value * (routine.time_ns or 0) if way == "product" else routine.value
+        candidates.append(_candidate(routine, score, lost, total, wall_ns))
+    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.routine.name))
 
 
 def under_roofs(
-    found: Sequence[Routine], roof_share: Mapping[str, float], wall_ns: float
+    listed: Sequence[Routine], roof_share: Mapping[str, float], wall_ns: float
 ) -> list[Candidate]:
     """Rank by the time saved if each routine reached its roof.
 
     Args:
         roof_share: routine -> share of the roof; above 1 counts as 1.
     """
-    total = sum(one.time_ns or 0 for one in found)
+    total = sum(routine.time_ns or 0 for routine in listed)
     candidates = []
-    for one in found:
-        share = roof_share.get(one.name)
-        if share is None or math.isnan(share) or not one.time_ns:
+    for routine in listed:
+        share = roof_share.get(routine.name)
+        if share is None or math.isnan(share) or not routine.time_ns:
             continue
-        one.value = share
+        routine.value = share
         lost = max(0.0, 1 - share)
-        candidates.append(_candidate(one, one.time_ns * lost, lost, total, wall_ns))
-    return sorted(candidates, key=lambda one: (-one.score, one.routine.name))
+        candidates.append(_candidate(routine, routine.time_ns * lost, lost, total, wall_ns))
+    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.routine.name))
 
 
 def _candidate(
-    one: Routine, score: float, lost: float, total: float, wall_ns: float
+    routine: Routine, score: float, lost: float, total: float, wall_ns: float
 ) -> Candidate:  # fmt: skip
-    saved = None if one.longest_ns is None else one.longest_ns * lost
+    saved = None if routine.longest_ns is None else routine.longest_ns * lost
     if saved is not None and wall_ns > 0:
         saved = min(saved, wall_ns)
     share, speedup = bound(saved, wall_ns)
-    own = one.time_ns / total if one.time_ns is not None and total > 0 else None
-    return Candidate(one, score, own, saved, share, speedup)
+    own = routine.time_ns / total if routine.time_ns is not None and total > 0 else None
+    return Candidate(routine, score, own, saved, share, speedup)
 
 
 def bound(saved_ns: float | None, wall_ns: float) -> tuple[float | None, float | None]:

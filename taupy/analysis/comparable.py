@@ -87,7 +87,7 @@ def differences(sides: Sequence[Sequence[Mapping[str, str]]]) -> list[Difference
     for side in sides:
         for facts in side:
             names.update(dict.fromkeys(facts))
-    found = []
+    apart = []
     for name in names:
         kind = kind_of(name)
         if kind is None:
@@ -95,11 +95,11 @@ def differences(sides: Sequence[Sequence[Mapping[str, str]]]) -> list[Difference
         values = [[_meant(name, facts.get(name, "")) for facts in side] for side in sides]
         if _differ(values, kind):
             shown = tuple(_listed(side, name, values[at]) for at, side in enumerate(sides))
-            found.append(Difference(kind, name, shown))
-    found.sort(key=lambda one: KINDS.index(one.kind))
-    if any(one.name == "GPUs" for one in found):
-        return [one for one in found if not re.match(r"GPU \d", one.name)]
-    return found
+            apart.append(Difference(kind, name, shown))
+    apart.sort(key=lambda difference: KINDS.index(difference.kind))
+    if any(difference.name == "GPUs" for difference in apart):
+        return [difference for difference in apart if not re.match(r"GPU \d", difference.name)]
+    return apart
 
 
 def kind_of(name: str) -> Kind | None:
@@ -122,15 +122,19 @@ def within(facts: Sequence[Mapping[str, str]]) -> list[Difference]:
     first = facts[0]
     apart: dict[str, Difference] = {}
     for other in facts[1:]:
-        for one in differences([[first], [other]]):
-            if one.kind != "clocks":
-                apart.setdefault(one.name, one)
-    return [one for name, one in apart.items() if one.kind != "input" or not _result(facts, name)]
+        for difference in differences([[first], [other]]):
+            if difference.kind != "clocks":
+                apart.setdefault(difference.name, difference)
+    return [
+        difference
+        for name, difference in apart.items()
+        if difference.kind != "input" or not _result(facts, name)
+    ]
 
 
 def _result(facts: Sequence[Mapping[str, str]], name: str) -> bool:
     """A different fraction in every run is a result of the program, such as its loss."""
-    values = [each.get(name, "") for each in facts]
+    values = [trial_facts.get(name, "") for trial_facts in facts]
     if len(set(values)) < len(values):
         return False
     try:

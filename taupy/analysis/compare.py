@@ -99,10 +99,10 @@ def compared(
         rows = _rows(sides, additive)
     whole = None
     if totals is not None:
-        found = tuple(tuple(map(float, side)) for side in totals)
-        values = tuple(_median_of_present(side) for side in found)
-        whole = Row("total", values, found, _impact(values, True))
-        return Comparison(rows, found, additive, len(sides), whole)
+        runs = tuple(tuple(map(float, side)) for side in totals)
+        values = tuple(_median_of_present(side) for side in runs)
+        whole = Row("total", values, runs, _impact(values, True))
+        return Comparison(rows, runs, additive, len(sides), whole)
     return Comparison(rows, (), additive, len(sides))
 
 
@@ -114,7 +114,7 @@ def _rows(sides: Sequence[Sequence[Runs[K]]], additive: bool) -> list[Row[K]]:
     rows = []
     for key in keys:
         runs = tuple([tuple([trial.get(key, math.nan) for trial in side]) for side in sides])
-        values = tuple([_median_of_present(found) for found in runs])
+        values = tuple([_median_of_present(values) for values in runs])
         rows.append(Row(key, values, runs, _impact(values, additive)))
     rows = [row for row in rows if row.sides]
     # By impact, then by value, then in input order.
@@ -151,9 +151,9 @@ class Pair(Sequence[Row[K]]):
         return self._row(self._order[at])
 
     def _row(self, key: K) -> Row[K]:
-        one, two = self._first.get(key), self._second.get(key)
-        runs = (math.nan if one is None else one,), (math.nan if two is None else two,)
-        return Row(key, (one, two), runs, self._impacts[key])
+        first, two = self._first.get(key), self._second.get(key)
+        runs = (math.nan if first is None else first,), (math.nan if two is None else two,)
+        return Row(key, (first, two), runs, self._impacts[key])
 
 
 def _has_nan(first: Runs[K], second: Runs[K]) -> bool:
@@ -173,8 +173,8 @@ def median(values: Sequence[float]) -> float:
 
 
 def _median_of_present(runs: Sequence[float]) -> float | None:
-    found = median(runs)
-    return None if found != found else found
+    middle = median(runs)
+    return None if middle != middle else middle
 
 
 def _impact(values: Sequence[float | None], additive: bool) -> float:

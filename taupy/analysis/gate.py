@@ -114,9 +114,9 @@ class Condition:
             return self.amount * scales[self.unit] / scales[unit]
         if not self.unit and (self.amount == 0 or not scales):
             return self.amount
-        there = ", ".join([*(scales or [unit]), "%"]) if unit else "%"
+        scales_there = ", ".join([*(scales or [unit]), "%"]) if unit else "%"
         asked = f"'{self.unit}' is no unit of it" if self.unit else "its amount needs a unit"
-        raise UsageError(f"--fail-on '{self.text}': {self.metric} is in {there}; {asked}")
+        raise UsageError(f"--fail-on '{self.text}': {self.metric} is in {scales_there}; {asked}")
 
     def met(self, first: float | None, second: float | None, amount: float) -> bool | None:
         """Do these values meet the condition? None where they cannot: one is absent."""
@@ -241,7 +241,9 @@ def judged(
 def in_order(rulings: Iterable[Ruling]) -> list[Ruling]:
     """Sort failures first, then undecided rulings; large changes first."""
     order = {"fails": 0, "undecided": 1, "passes": 2}
-    return sorted(rulings, key=lambda one: (order[one.verdict], -abs(one.second - one.first)))
+    return sorted(
+        rulings, key=lambda ruling: (order[ruling.verdict], -abs(ruling.second - ruling.first))
+    )
 
 
 def exact_ruling(condition: Condition, row: Candidate, amount: float) -> Ruling | None:

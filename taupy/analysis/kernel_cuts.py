@@ -100,16 +100,16 @@ def without_architecture(name: str) -> str:
     `ampere_sgemm_128x64_tn` and `volta_sgemm_64x64_tn` are both `sgemm_tn`, `s884gemm` of a V100
     and `s16816gemm` of an A100 both `sgemm` of their types.
     """
-    found = without_types(name)
+    short = without_types(name)
     for whole in (_TRITON, _CUDNN_VERSION):
-        if match := whole.fullmatch(found):
-            found = match[1]
-    if match := _NVJET.fullmatch(found):
-        found = f"{match[1]}_{match[2]}"
+        if match := whole.fullmatch(short):
+            short = match[1]
+    if match := _NVJET.fullmatch(short):
+        short = f"{match[1]}_{match[2]}"
     for pattern in (_ARCHITECTURE, _TILES, _STAGES):
-        found = pattern.sub("", found)
-    found = _MMA.sub(r"\1", found).strip("_ ")
-    return found or name
+        short = pattern.sub("", short)
+    short = _MMA.sub(r"\1", short).strip("_ ")
+    return short or name
 
 
 @lru_cache(maxsize=4096)
@@ -123,8 +123,8 @@ def _told(name: str, types: bool) -> str:
     if not is_wrapper(name):
         return short
     words: dict[str, None] = {}
-    for found in _WORDS.findall(_CONTAINER.sub("", template_arguments(demangled(name)))):
-        word = found.rpartition("::")[2]
+    for name_parts in _WORDS.findall(_CONTAINER.sub("", template_arguments(demangled(name)))):
+        word = name_parts.rpartition("::")[2]
         if not _CARRIERS.fullmatch(word) and (types or not _TYPES.fullmatch(word)):
             words[word] = None
     return f"{short}<{', '.join(words)}>" if words else short

@@ -98,13 +98,13 @@ def _test(name: str, pattern: str, source: str) -> Callable[[Named], str | None]
             text = f"{source}: {pattern} is not a regular expression: {problem}"
             raise UsageError(text) from None
 
-        def found(named: Named) -> str | None:
+        def new_name(named: Named) -> str | None:
             match = expression.search(named.timer)
             if match is None:
                 return None
             return match.expand(name) if expand else name
 
-        return found
+        return new_name
     if "*" in pattern or "?" in pattern:
         # Names of routines are full of brackets, which mean themselves.
         whole = re.compile(translate(pattern.replace("[", "[[]")))
@@ -140,9 +140,9 @@ def matched(
         _kernels(sides, keys, facts, kernels)
     else:
         cut = _CUTS[level]
-        for side, found in zip(sides, keys, strict=True):
+        for side, side_keys in zip(sides, keys, strict=True):
             for id in kernels & side.keys():
-                found[id] = _cut_key(facts[id], level, cut)
+                side_keys[id] = _cut_key(facts[id], level, cut)
     return keys
 
 
@@ -172,9 +172,9 @@ def _with_table(
             left.add(id)
             continue
         key = Key(("table", name), name, name, None, None, named.groups, "table")
-        for side, found in zip(sides, keys, strict=True):
+        for side, side_keys in zip(sides, keys, strict=True):
             if id in side:
-                found[id] = key
+                side_keys[id] = key
     return left
 
 
@@ -186,9 +186,9 @@ def _as_they_are(
 ) -> None:
     for id in ids:
         key = _key(id, facts[id], "same")
-        for side, found in zip(sides, keys, strict=True):
+        for side, side_keys in zip(sides, keys, strict=True):
             if id in side:
-                found[id] = key
+                side_keys[id] = key
 
 
 def _routines(
@@ -212,22 +212,24 @@ def _routines(
         if everywhere.issuperset(members):
             _as_they_are(sides, keys, facts, members)
             continue
-        there = [sorted((id for id in members if id in side), key=_place(facts)) for side in sides]
-        having = [found for found in there if found]
-        if all(found == having[0] for found in having):
+        on_sides = [
+            sorted((id for id in members if id in side), key=_place(facts)) for side in sides
+        ]
+        having = [ids for ids in on_sides if ids]
+        if all(ids == having[0] for ids in having):
             _as_they_are(sides, keys, facts, members)
-        elif all(len(found) == len(having[0]) for found in having):
+        elif all(len(ids) == len(having[0]) for ids in having):
             for place, first in enumerate(having[0]):
                 key = _key(first, facts[first], "moved")
-                for found, side_keys in zip(there, keys, strict=True):
-                    if found:
-                        side_keys[found[place]] = key
+                for own_ids, side_keys in zip(on_sides, keys, strict=True):
+                    if own_ids:
+                        side_keys[own_ids[place]] = key
         else:
             label = f"{name} [{{{file}}}]" if file is not None else name
             groups = "|".join(sorted({g for id in members for g in facts[id].groups.split("|")}))
             key = Key(("moved", label), label, name, file, None, groups, "moved")
-            for found, side_keys in zip(there, keys, strict=True):
-                side_keys.update(dict.fromkeys(found, key))
+            for own_ids, side_keys in zip(on_sides, keys, strict=True):
+                side_keys.update(dict.fromkeys(own_ids, key))
 
 
 def _place(facts: Mapping[K, Named]) -> Callable[[K], tuple[int, str, str]]:
@@ -241,10 +243,10 @@ def _kernels(
     kernels: set[K],
 ) -> None:
     """Names cut shorter and shorter, until a kernel of another side has the same."""
-    there = [kernels & side.keys() for side in sides]
+    left_over = [kernels & side.keys() for side in sides]
     for level, cut in _STEPS:
         families: dict[str, list[set[K]]] = {}
-        for at, ids in enumerate(there):
+        for at, ids in enumerate(left_over):
             for id in ids:
                 name = cut(facts[id])
                 families.setdefault(name, [set() for _ in sides])[at].add(id)
@@ -260,12 +262,12 @@ def _kernels(
                 key = _key(first, facts[first], "same")
             elif any(facts[id].timer != key.timer for id in others):
                 key = key._replace(rule=level)
-            for ids, found, left in zip(members, keys, there, strict=True):
-                found.update(dict.fromkeys(ids, key))
+            for ids, side_keys, left in zip(members, keys, left_over, strict=True):
+                side_keys.update(dict.fromkeys(ids, key))
                 left -= ids
-    for ids, found in zip(there, keys, strict=True):
+    for ids, side_keys in zip(left_over, keys, strict=True):
         for id in ids:
-            found[id] = _cut_key(facts[id], "demangled", _CUTS["demangled"])
+            side_keys[id] = _cut_key(facts[id], "demangled", _CUTS["demangled"])
 
 
 def _full(named: Named) -> str:

@@ -65,11 +65,11 @@ def pivoted(entries: Iterable[Entry], across: Across = "median") -> Pivot:
             values.setdefault((entry.row, entry.column), []).append(float(entry.value))
     rows = sorted({row for row, _ in values}, key=natural)
     columns = sorted({column for _, column in values}, key=natural)
-    made = Pivot(rows, columns)
-    for place, found in values.items():
-        made.cells[place] = float(_ACROSS[across](found))
-        made.counts[place] = len(found)
-    return made
+    pivot = Pivot(rows, columns)
+    for place, kept in values.items():
+        pivot.cells[place] = float(_ACROSS[across](kept))
+        pivot.counts[place] = len(kept)
+    return pivot
 
 
 def natural(labels: Labels) -> tuple[tuple[tuple[int, float, str], ...], ...]:
@@ -127,11 +127,11 @@ def _column(table: Pivot, wanted: str) -> Labels:
     spelled = {", ".join(column): column for column in table.columns}
     if wanted in spelled:
         return spelled[wanted]
-    found = [column for name, column in spelled.items() if wanted.lower() in name.lower()]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(", ".join(column) for column in found)
+    matches = [column for name, column in spelled.items() if wanted.lower() in name.lower()]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(", ".join(column) for column in matches)
         raise UsageError(f"--baseline '{wanted}' may be any of {names}; say which")
     from difflib import get_close_matches
 

@@ -59,11 +59,11 @@ def _parents(table: Table) -> list[int]:
 def _reached(answer: Answer, parent: Sequence[int], meant: Callable[[Named], bool]) -> list[bool]:
     """Is a row of such a timer, or below one?"""
     fits = [meant(timer) for timer in answer.table.labels["timer"]]
-    found = [fits[code] for code in answer.table.codes["timer"]]
+    fits_below = [fits[code] for code in answer.table.codes["timer"]]
     for row in preorder(parent):
-        if parent[row] >= 0 and found[parent[row]]:
-            found[row] = True
-    return found
+        if parent[row] >= 0 and fits_below[parent[row]]:
+            fits_below[row] = True
+    return fits_below
 
 
 def _less(values: Sequence[Amount], parent: Sequence[int], outside: Sequence[bool]) -> list[Amount]:

@@ -87,7 +87,7 @@ def ratio_interval(
     """
     if min(*first, *second, math.inf) <= 0:
         return None
-    return _of_pairs([two / one for one in first for two in second], first, second, confidence)
+    return _of_pairs([y / x for x in first for y in second], first, second, confidence)
 
 
 def difference_interval(
@@ -97,7 +97,7 @@ def difference_interval(
 
     Exact where one side's distribution is the other's, moved.
     """
-    return _of_pairs([two - one for one in first for two in second], first, second, confidence)
+    return _of_pairs([y - x for x in first for y in second], first, second, confidence)
 
 
 def _of_pairs(
@@ -175,9 +175,9 @@ def tested(
         [np.asarray(first, dtype=float), np.asarray(second, dtype=float)], axis=1
     )
     single, joint = shuffled(values, len(first[0]))
-    p = [float(one) for one in single]
+    p = [float(value) for value in single]
     if correction == "maxt":
-        return Tested(p, [float(one) for one in joint])
+        return Tested(p, [float(value) for value in joint])
     return Tested(p, corrected(p, correction))
 
 
@@ -230,10 +230,10 @@ def _statistics(
     mean_one, mean_two = sum_one / first, sum_two / second
     spread_one = np.maximum(squares_one / first - mean_one**2, 0) / np.maximum(first - 1, 1)
     spread_two = np.maximum(squares_two / second - mean_two**2, 0) / np.maximum(second - 1, 1)
-    found: NDArray[np.float64] = np.abs(mean_two - mean_one) / (
+    statistics: NDArray[np.float64] = np.abs(mean_two - mean_one) / (
         np.sqrt(spread_one + spread_two) + steady
     )
-    return found
+    return statistics
 
 
 @lru_cache(maxsize=8)

@@ -164,7 +164,7 @@ def correlations(
         No row where fewer than `LEAST_TRIALS` trials have both, or nothing varies, or
         words differ in every trial.
     """
-    found = []
+    rows_of_facts = []
     for fact, texts in facts.items():
         for quantity, measured in quantities.items():
             pairs = [
@@ -174,9 +174,9 @@ def correlations(
             ]
             row = _correlation(fact, quantity, pairs)
             if row is not None:
-                found.append(row)
-    found.sort(key=lambda row: (-_sureness(row), row.fact, row.quantity))
-    return found
+                rows_of_facts.append(row)
+    rows_of_facts.sort(key=lambda row: (-_sureness(row), row.fact, row.quantity))
+    return rows_of_facts
 
 
 def _sureness(row: Correlation) -> float:
@@ -205,9 +205,9 @@ def _correlation(
     return Correlation(fact, quantity, len(pairs), None, None, _eta_squared(texts, values))
 
 
-def _pearson(one: Sequence[float], other: Sequence[float]) -> float:
+def _pearson(first: Sequence[float], other: Sequence[float]) -> float:
     """Both vary. The scale of the numbers does not matter to the sums."""
-    ones, others = _standard(one), _standard(other)
+    ones, others = _standard(first), _standard(other)
     return max(-1.0, min(1.0, math.fsum(a * b for a, b in zip(ones, others, strict=True))))
 
 

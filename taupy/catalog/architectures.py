@@ -66,19 +66,19 @@ def chip(name: str) -> Chip:
         UsageError: no chip has this name; says which there are.
     """
     wanted = _plain(name)
-    for one in CHIPS:
-        if wanted == _plain(one.name):
-            return one
-    for one in CHIPS:
-        number = one.compute_capability.replace(".", "")
-        if wanted in (number, f"sm{number}", f"cc{number}", *map(_plain, one.known_as)):
-            return one
-    for one in CHIPS:
-        if wanted == one.architecture.lower() and one.name != "GV11B":
-            return one
-    if found := _within(name):
-        return found
-    listed = ", ".join(one.name for one in CHIPS)
+    for listed_chip in CHIPS:
+        if wanted == _plain(listed_chip.name):
+            return listed_chip
+    for listed_chip in CHIPS:
+        number = listed_chip.compute_capability.replace(".", "")
+        if wanted in (number, f"sm{number}", f"cc{number}", *map(_plain, listed_chip.known_as)):
+            return listed_chip
+    for listed_chip in CHIPS:
+        if wanted == listed_chip.architecture.lower() and listed_chip.name != "GV11B":
+            return listed_chip
+    if match := _within(name):
+        return match
+    listed = ", ".join(listed_chip.name for listed_chip in CHIPS)
     raise UsageError(f"there is no chip '{name}' (there is: {listed}); a product or a compute "
                      "capability will do, too: H100, 9.0")  # fmt: skip
 
@@ -88,19 +88,19 @@ def _within(name: str) -> Chip | None:
     number alone is given; of several the one that says most."""
     words = re.split(r"[^a-z0-9]+", name.lower())
     best: tuple[int, Chip] | None = None
-    for one in CHIPS:
-        for known in one.known_as:
-            parts = known.lower().split()
-            there = any(words[at : at + len(parts)] == parts for at in range(len(words)))
+    for listed_chip in CHIPS:
+        for alias in listed_chip.known_as:
+            parts = alias.lower().split()
+            is_named = any(words[at : at + len(parts)] == parts for at in range(len(words)))
             alone = len(words) == 1 and words[0].isdigit() and parts[1:] == words
-            if (there or alone) and (best is None or len(parts) > best[0]):
-                best = len(parts), one
+            if (is_named or alone) and (best is None or len(parts) > best[0]):
+                best = len(parts), listed_chip
     return best[1] if best else None
 
 
 def of_compute_capability(text: str) -> Chip | None:
     """The first chip of this compute capability, "9.0"; None where none is known."""
-    return next((one for one in CHIPS if one.compute_capability == text), None)
+    return next((listed for listed in CHIPS if listed.compute_capability == text), None)
 
 
 def _plain(name: str) -> str:

@@ -221,9 +221,9 @@ def ceilings(sheet: Datasheet, source: CeilingSource = "datasheet") -> list[Ceil
     """The roofs of a model: its maker's ("datasheet"), or those published ("report")."""
     if source == "report":
         return [
-            _ceiling(sheet, each.kind, each.name, each.pattern, each.value, each.reference, source)
-            for each in PUBLISHED
-            if each.gpu == sheet.gpu
+            _ceiling(sheet, peak.kind, peak.name, peak.pattern, peak.value, peak.reference, source)
+            for peak in PUBLISHED
+            if peak.gpu == sheet.gpu
         ]
     roofs = [
         _ceiling(sheet, "compute", name, "peak", value, sheet.reference, source)

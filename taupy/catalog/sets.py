@@ -72,14 +72,14 @@ def sets(project: Mapping[str, object] | None = None) -> dict[str, CounterSet]:
     Raises:
         UsageError: the project's are no lists of names.
     """
-    found = {one.name: one for one in SETS}
+    by_name = {counters.name: counters for counters in SETS}
     for name, listed in (project or {}).items():
-        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        if not isinstance(listed, list) or not all(isinstance(counter, str) for counter in listed):
             raise UsageError(
                 f"[tool.taupy.sets] in pyproject.toml: {name} is not a list of counter names"
             )
-        found[name] = CounterSet(name, tuple(listed), "of this project", True)
-    return found
+        by_name[name] = CounterSet(name, tuple(listed), "of this project", True)
+    return by_name
 
 
 def expanded(names: Iterable[str], project: Mapping[str, object] | None = None) -> tuple[str, ...]:
@@ -89,15 +89,15 @@ def expanded(names: Iterable[str], project: Mapping[str, object] | None = None) 
         UsageError: a name is neither a set, a ratio (`ratios.py`), one of our counters, a legacy
             name nor a PerfWorks metric; says which come close.
     """
-    known = sets(project)
-    found: dict[str, None] = {}
-    waiting = [one.strip() for one in names if one.strip()][::-1]
+    project_sets = sets(project)
+    names_left: dict[str, None] = {}
+    waiting = [text.strip() for text in names if text.strip()][::-1]
     opened: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name in known and name not in opened:
+        if name in project_sets and name not in opened:
             opened.add(name)
-            waiting += known[name].counters[::-1]
+            waiting += project_sets[name].counters[::-1]
             continue
         needed = of_ratio(name)
         if needed:
@@ -105,18 +105,18 @@ def expanded(names: Iterable[str], project: Mapping[str, object] | None = None) 
             continue
         counter = canonical(name)
         if counter is None and not is_perfworks(name):
-            close = near(name, known)
+            close = near(name, project_sets)
             more = f"; near it: {', '.join(close)}" if close else ""
             raise UsageError(f"there is no counter or set '{name}'{more}; `taupy avail` lists them")
-        found[counter or name] = None
-    return tuple(found)
+        names_left[counter or name] = None
+    return tuple(names_left)
 
 
 def of_ratio(name: str) -> tuple[str, ...]:
     """The GPU counters that a predefined derived metric needs; none for any other name."""
     if canonical(name) is not None:
         return ()
-    found: dict[str, None] = {}
+    counters: dict[str, None] = {}
     waiting = [name]
     seen: set[str] = set()
     while waiting:
@@ -126,7 +126,7 @@ def of_ratio(name: str) -> tuple[str, ...]:
                 seen.add(ratio.name)
                 waiting += re.findall(r"[a-z_]\w*", ratio.expression)[::-1]
         if wanted in BY_NAME:
-            found[wanted] = None
+            counters[wanted] = None
         elif wanted == "time":
-            found["counted_time"] = None
-    return tuple(found) if set(found) - {"counted_time"} else ()
+            counters["counted_time"] = None
+    return tuple(counters) if set(counters) - {"counted_time"} else ()

@@ -23,11 +23,11 @@ class Term(NamedTuple):
 
 def terms(spelling: str) -> tuple[Term, ...]:
     """The metrics of a spelling with their weights."""
-    found = []
+    parsed = []
     for part in spelling.split(" + "):
         weight, star, metric = part.partition("*")
-        found.append(Term(int(weight), metric) if star else Term(1, part))
-    return tuple(found)
+        parsed.append(Term(int(weight), metric) if star else Term(1, part))
+    return tuple(parsed)
 
 
 def spelled(name: str, chip: str) -> tuple[Term, ...] | None:
@@ -36,9 +36,9 @@ def spelled(name: str, chip: str) -> tuple[Term, ...] | None:
     A chip that `recorded.py` does not know takes the first spelling: CUPTI will tell.
     """
     for spelling in BY_NAME[name].spellings:
-        found = terms(spelling)
-        if all(has(chip, term.metric) for term in found):
-            return found
+        addends = terms(spelling)
+        if all(has(chip, term.metric) for term in addends):
+            return addends
     return None
 
 
@@ -54,8 +54,8 @@ def recorded_passes(name: str, chip: str) -> int | None:
     columns = {**COUNTER_PASSES, **SET_PASSES}.get(name)
     if columns is None or chip not in CHIPS:
         return None
-    found = columns.split()[CHIPS.index(chip)]
-    return int(found) if found.isdigit() else None
+    cell = columns.split()[CHIPS.index(chip)]
+    return int(cell) if cell.isdigit() else None
 
 
 def canonical(name: str) -> str | None:
@@ -69,7 +69,7 @@ def canonical(name: str) -> str | None:
     last = plain.rsplit(".", 1)[-1].lower() if plain.upper().startswith("CUDA.") else plain.lower()
     if last in BY_NAME:
         return last
-    return next((one.name for one in COUNTERS if last in one.legacy), None)
+    return next((counter.name for counter in COUNTERS if last in counter.legacy), None)
 
 
 def is_perfworks(name: str) -> bool:
@@ -81,11 +81,11 @@ def near(name: str, among: Iterable[str] = ()) -> list[str]:
     """Names that come close, best first: for whoever misspelled one."""
     from difflib import get_close_matches
 
-    legacy = {other: one.name for one in COUNTERS for other in one.legacy}
-    known = {**legacy, **{one: one for one in (*BY_NAME, *among)}}
-    found = get_close_matches(name.lower(), known, n=6, cutoff=0.5)
-    parts = [one for one in known if name.lower() in one.lower()]
-    return list(dict.fromkeys(known[one] for one in [*found, *parts]))[:4]
+    legacy = {other: counter.name for counter in COUNTERS for other in counter.legacy}
+    counter_of = {**legacy, **{counter: counter for counter in (*BY_NAME, *among)}}
+    close = get_close_matches(name.lower(), counter_of, n=6, cutoff=0.5)
+    parts = [spelled_name for spelled_name in counter_of if name.lower() in spelled_name.lower()]
+    return list(dict.fromkeys(counter_of[spelled_name] for spelled_name in [*close, *parts]))[:4]
 
 
 class Recipe(NamedTuple):
@@ -133,13 +133,13 @@ def plan(names: Iterable[str], chip: str) -> Plan:
     recipes: dict[str, Recipe] = {}
     missing = []
     for name in names:
-        known = canonical(name)
-        if known is not None:
-            found = spelled(known, chip)
-            if found is None:
-                missing.append((known, BY_NAME[known].missing or "this chip does not have it"))
+        counter = canonical(name)
+        if counter is not None:
+            addends = spelled(counter, chip)
+            if addends is None:
+                missing.append((counter, BY_NAME[counter].missing or "this chip does not have it"))
             else:
-                recipes[known] = Recipe(known, BY_NAME[known].unit, found)
+                recipes[counter] = Recipe(counter, BY_NAME[counter].unit, addends)
         elif is_perfworks(name):
             recipes[name] = Recipe(name, unit_of(name), (Term(1, name),))
         else:
@@ -148,7 +148,9 @@ def plan(names: Iterable[str], chip: str) -> Plan:
             raise UsageError(
                 f"there is no counter '{name}'{more}; `taupy avail --chip {chip}` lists them"
             )
-    metrics = tuple(dict.fromkeys(term.metric for one in recipes.values() for term in one.terms))
+    metrics = tuple(
+        dict.fromkeys(term.metric for recipe in recipes.values() for term in recipe.terms)
+    )
     return Plan(metrics, tuple(recipes.values()), tuple(dict.fromkeys(missing)))
 
 
@@ -164,14 +166,14 @@ def measured(counted: Mapping[str, float]) -> dict[str, float]:
         if name.endswith(".sum") and own_units:
             unit, _, rest = name.partition("__")
             values.setdefault(("smsp__" if unit == "sm" else "sm__") + rest, value)
-    found: dict[str, float] = {}
+    values_of: dict[str, float] = {}
     for counter in COUNTERS:
         for spelling in counter.spellings:
-            made = Recipe(counter.name, counter.unit, terms(spelling)).value(values)
-            if made is not None:
-                found[counter.name] = made
+            reading = Recipe(counter.name, counter.unit, terms(spelling)).value(values)
+            if reading is not None:
+                values_of[counter.name] = reading
                 break
-    return found
+    return values_of
 
 
 def unit_of(metric: str) -> str:
@@ -183,15 +185,15 @@ def unit_of(metric: str) -> str:
         return "ratio"
     for word, unit in _WORDS:
         if word in base:
-            found = unit
+            spoken = unit
             break
     else:
-        found = "count"
+        spoken = "count"
     if rest.endswith("per_second"):
-        return f"{found}/s"
+        return f"{spoken}/s"
     if "per_cycle" in rest or rest.endswith("peak_sustained"):
-        return f"{found}/cycle".replace("*cycle/cycle", "")
-    return found
+        return f"{spoken}/cycle".replace("*cycle/cycle", "")
+    return spoken
 
 
 _WORDS = (

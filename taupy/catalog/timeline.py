@@ -50,7 +50,7 @@ SAMPLED = (
             "clock of the SMs"),
 )  # fmt: skip
 
-BY_NAME = {one.name: one for one in SAMPLED}
+BY_NAME = {channel.name: channel for channel in SAMPLED}
 
 TIMELINE = "timeline"
 """The set of what most programs are looked at for; one pass on every chip that samples."""
@@ -104,18 +104,18 @@ def names_of(names: Iterable[str], project: Mapping[str, object] | None = None) 
     Raises:
         UsageError: nobody knows a name; says which come close.
     """
-    found: dict[str, None] = {}
-    for name in (one.strip() for one in names):
+    chosen: dict[str, None] = {}
+    for name in (text.strip() for text in names):
         if name == TIMELINE and name not in (project or {}):
-            found.update(dict.fromkeys(TIMELINE_NAMES))
+            chosen.update(dict.fromkeys(TIMELINE_NAMES))
         elif name in BY_NAME:
-            found[name] = None
+            chosen[name] = None
         elif name in (project or {}):
             inner = {key: value for key, value in (project or {}).items() if key != name}
-            found.update(dict.fromkeys(names_of(sets(project)[name].counters, inner)))
+            chosen.update(dict.fromkeys(names_of(sets(project)[name].counters, inner)))
         elif name:
             try:
-                found.update(dict.fromkeys(expanded([name], project)))
+                chosen.update(dict.fromkeys(expanded([name], project)))
             except UsageError:
                 close = near(name, (*BY_NAME, TIMELINE, *sets(project)))
                 more = f"; near it: {', '.join(close)}" if close else ""
@@ -123,7 +123,7 @@ def names_of(names: Iterable[str], project: Mapping[str, object] | None = None) 
                     f"there is nothing '{name}' to sample{more}; `taupy avail --sampling` lists "
                     "what there is"
                 ) from None
-    return tuple(found)
+    return tuple(chosen)
 
 
 def plan(names: Iterable[str], chip: str, can_sample: Callable[[str], bool]) -> Plan:
@@ -136,13 +136,13 @@ def plan(names: Iterable[str], chip: str, can_sample: Callable[[str], bool]) -> 
     channels: list[Channel] = []
     missing: list[tuple[str, str]] = []
     for name in names:
-        known = BY_NAME.get(name)
-        if known is not None:
-            spelling = next((one for one in known.spellings if can_sample(one)), None)
+        channel = BY_NAME.get(name)
+        if channel is not None:
+            spelling = next((metric for metric in channel.spellings if can_sample(metric)), None)
             if spelling is None:
                 missing.append((name, "this chip does not have it, or not in one pass"))
             else:
-                channels.append(Channel(name, known.unit, (Term(1, spelling),), False))
+                channels.append(Channel(name, channel.unit, (Term(1, spelling),), False))
             continue
         counted = counter_plan([name], chip)
         missing += counted.missing
@@ -151,7 +151,7 @@ def plan(names: Iterable[str], chip: str, can_sample: Callable[[str], bool]) -> 
                 channels.append(_channel(recipe.name, recipe.unit, recipe.terms))
             else:
                 missing.append((recipe.name, "it is counted kernel by kernel only (--metrics)"))
-    metrics = dict.fromkeys(term.metric for one in channels for term in one.terms)
+    metrics = dict.fromkeys(term.metric for channel in channels for term in channel.terms)
     return Plan(tuple(metrics), tuple(channels), tuple(missing))
 
 

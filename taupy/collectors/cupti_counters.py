@@ -60,9 +60,9 @@ def prepare(
         wanted = spelling.plan([*names, TIME], chip)
         notes += [f"{name}: not counted on {chip}: {why}" for name, why in wanted.missing]
         try:
-            with host.chip(chip) as known:
-                metrics = [metric for metric in wanted.metrics if known.has(metric)]
-                passes = known.passes(metrics)
+            with host.chip(chip) as metrics_here:
+                metrics = [metric for metric in wanted.metrics if metrics_here.has(metric)]
+                passes = metrics_here.passes(metrics)
         except CuptiError as problem:
             notes.append(f"nothing is counted on {chip}: {problem}")
             continue
@@ -98,10 +98,10 @@ def chips_here(host: CuptiHost) -> list[str]:
     Raises:
         CuptiError: there is none.
     """
-    found = [host.device_chip(0)]
+    chips = [host.device_chip(0)]
     for ordinal in range(1, _DEVICES_AT_MOST):
         try:
-            found.append(host.device_chip(ordinal))
+            chips.append(host.device_chip(ordinal))
         except CuptiError:
             break
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(chips))

@@ -36,7 +36,7 @@ def cupti_version(number: int) -> str:
     """CUDA's version of what cuptiGetVersion tells: 130001 is "13.0"."""
     if number >= 130000:
         return f"{number // 10000}.{number // 100 % 100}"
-    known = {
+    releases = {
         18: "12.0",
         21: "12.3",
         22: "12.4",
@@ -46,7 +46,7 @@ def cupti_version(number: int) -> str:
         27: "12.9",
         28: "12.9",
     }
-    return known.get(number, f"API {number}" if number else "unknown")
+    return releases.get(number, f"API {number}" if number else "unknown")
 
 
 def driver_version(number: int) -> str:

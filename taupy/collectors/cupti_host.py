@@ -86,10 +86,12 @@ def parameters(
     name: str, *fields: tuple[str, Any], older_end: str | None = None
 ) -> type[Parameters]:
     """A structure of parameters; `older_end`: its last field in an older version that is served."""
-    made: type[Parameters] = type(name, (Parameters,), {"_fields_": [*Parameters._head, *fields]})
+    structure: type[Parameters] = type(
+        name, (Parameters,), {"_fields_": [*Parameters._head, *fields]}
+    )
     if older_end is not None:
-        made.older_sizes = (_end(made, older_end),)
-    return made
+        structure.older_sizes = (_end(structure, older_end),)
+    return structure
 
 
 _HOST = ("pHostObject", c_void_p)
@@ -171,8 +173,8 @@ class CuptiHost:
         for path in libraries():
             try:
                 return cls(path)
-            except CuptiUnavailable as found:
-                problem = found
+            except CuptiUnavailable as error:
+                problem = error
         raise problem
 
     @property
@@ -184,8 +186,8 @@ class CuptiHost:
 
     def chips(self) -> list[str]:
         """The chips it knows: GV100 ... GB202. Not each one has metrics."""
-        found = self.ask("cuptiProfilerHostGetSupportedChips", _SupportedChips())
-        return [found.ppChipNames[at].decode() for at in range(found.numChips)]
+        answer = self.ask("cuptiProfilerHostGetSupportedChips", _SupportedChips())
+        return [answer.ppChipNames[at].decode() for at in range(answer.numChips)]
 
     def device_chip(self, ordinal: int = 0) -> str:
         """The chip of a GPU of this machine.
@@ -197,8 +199,8 @@ class CuptiHost:
         if not self.has_driver:  # CUPTI would crash
             raise CuptiUnavailable("there is no NVIDIA driver here, so no GPU can be asked")
         self.ask("cuptiProfilerInitialize", _ProfilerInitialize())
-        found = self.ask("cuptiDeviceGetChipName", _ChipName(deviceIndex=ordinal))
-        return str(found.pChipName.decode())
+        answer = self.ask("cuptiDeviceGetChipName", _ChipName(deviceIndex=ordinal))
+        return str(answer.pChipName.decode())
 
     def chip(
         self, name: str, profiler: int = RANGE_PROFILER, availability: Any = None
@@ -257,7 +259,7 @@ class ChipMetrics:
         self._handle = self._initialized()
 
     def _initialized(self) -> Any:
-        found = self._host.ask(
+        answer = self._host.ask(
             "cuptiProfilerHostInitialize",
             _Initialize(
                 profilerType=self.profiler,
@@ -265,7 +267,7 @@ class ChipMetrics:
                 pCounterAvailabilityImage=ctypes.cast(self._availability, c_void_p),
             ),
         )
-        return found.pHostObject
+        return answer.pHostObject
 
     def __enter__(self) -> ChipMetrics:
         return self
@@ -281,20 +283,20 @@ class ChipMetrics:
 
     def base_metrics(self) -> list[str]:
         """All base metrics by name: `sm__inst_executed`; they are counted as `NAME.sum` ..."""
-        found: list[str] = []
+        metrics: list[str] = []
         for kind in range(len(KINDS)):
             listed = self._host.ask(
                 "cuptiProfilerHostGetBaseMetrics",
                 _BaseMetrics(pHostObject=self._handle, metricType=kind),
             )
-            found += [listed.ppMetricNames[at].decode() for at in range(listed.numMetrics)]
-        return sorted(found)
+            metrics += [listed.ppMetricNames[at].decode() for at in range(listed.numMetrics)]
+        return sorted(metrics)
 
     def submetrics(self, base: str) -> list[str]:
         """Valid suffixes of a base metric: `.sum`, `.avg.per_second` ...; [] if unknown."""
         for kind in range(len(KINDS)):
             try:
-                found = self._host.ask(
+                answer = self._host.ask(
                     "cuptiProfilerHostGetSubMetrics",
                     _SubMetrics(
                         pHostObject=self._handle, metricType=kind, pMetricName=base.encode()
@@ -302,14 +304,14 @@ class ChipMetrics:
                 )
             except CuptiError:
                 continue
-            if found.numOfSubmetrics:
-                return [found.ppSubMetrics[at].decode() for at in range(found.numOfSubmetrics)]
+            if answer.numOfSubmetrics:
+                return [answer.ppSubMetrics[at].decode() for at in range(answer.numOfSubmetrics)]
         return []
 
     def properties(self, metric: str) -> Properties | None:
         """What NVIDIA says of a metric; None where the chip has none of that name."""
         try:
-            found = self._host.ask(
+            answer = self._host.ask(
                 "cuptiProfilerHostGetMetricProperties",
                 _MetricProperties(pHostObject=self._handle, pMetricName=metric.encode()),
             )
@@ -317,9 +319,9 @@ class ChipMetrics:
             return None
         description, hardware, unit = (
             (text or b"").decode(errors="replace")
-            for text in (found.pDescription, found.pHwUnit, found.pDimUnit)
+            for text in (answer.pDescription, answer.pHwUnit, answer.pDimUnit)
         )
-        kind = KINDS[found.metricType] if 0 <= found.metricType < len(KINDS) else "?"
+        kind = KINDS[answer.metricType] if 0 <= answer.metricType < len(KINDS) else "?"
         return Properties(description, hardware, unit, kind)
 
     def has(self, metric: str) -> bool:
@@ -338,11 +340,11 @@ class ChipMetrics:
             return None
         finally:
             self._host.ask("cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=handle))
-        found = self._host.ask(
+        answer = self._host.ask(
             "cuptiProfilerHostGetNumOfPasses",
             _Passes(configImageSize=len(image), pConfigImage=ctypes.cast(image, c_void_p)),
         )
-        return int(found.numOfPasses)
+        return int(answer.numOfPasses)
 
     def configuration(self, metrics: Sequence[str]) -> Any:
         """The configuration that takes these metrics, as an array of bytes; once only, since

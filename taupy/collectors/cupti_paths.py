@@ -26,16 +26,16 @@ def libraries(package_folders: Iterable[str]) -> list[str]:
     Args:
         package_folders: where packages are installed (`sys.path`).
     """
-    found: list[str] = []
+    paths: list[str] = []
     if chosen := os.environ.get(OVERRIDE):
-        found.append(chosen)
+        paths.append(chosen)
     for folder in package_folders:
-        found += _in_folders(_folders_of_wheels(os.path.join(folder, "nvidia")))
+        paths += _in_folders(_folders_of_wheels(os.path.join(folder, "nvidia")))
     toolkits = [os.environ[name] for name in _TOOLKITS if os.environ.get(name)]
     for toolkit in [*toolkits, "/usr/local/cuda", "/opt/cuda"]:
         places = ("extras/CUPTI/lib64", "lib64")
-        found += _in_folders(os.path.join(toolkit, place) for place in places)
-    return list(dict.fromkeys(found))
+        paths += _in_folders(os.path.join(toolkit, place) for place in places)
+    return list(dict.fromkeys(paths))
 
 
 def _folders_of_wheels(vendor: str) -> list[str]:
@@ -50,15 +50,15 @@ def _folders_of_wheels(vendor: str) -> list[str]:
 
 
 def _in_folders(folders: Iterable[str]) -> list[str]:
-    found: list[str] = []
+    paths: list[str] = []
     for folder in folders:
         try:
             names = [name for name in os.listdir(folder) if _LIBRARY.match(name)]
         except OSError:
             continue
         # libcupti.so.13 before .12; the bare name, which says no version, last.
-        found += [os.path.join(folder, name) for name in sorted(names, key=_major, reverse=True)]
-    return found
+        paths += [os.path.join(folder, name) for name in sorted(names, key=_major, reverse=True)]
+    return paths
 
 
 def _major(name: str) -> int:

@@ -33,11 +33,11 @@ def made_for() -> int:
 
 def problem() -> str:
     """Why it cannot be used, with the remedy; "" if it can."""
-    known = installed()
-    if not known or importlib.util.find_spec("cupti") is None:
+    version = installed()
+    if not version or importlib.util.find_spec("cupti") is None:
         return f"{PACKAGE} is not installed: {REMEDY}"
-    if tuple(int(part) for part in re.findall(r"\d+", known)[:2]) < AT_LEAST:
-        return f"{known} is too old: {REMEDY}"
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < AT_LEAST:
+        return f"{version} is too old: {REMEDY}"
     native = Path(__file__).parent.parent / "_native"
     if not any(native.glob("cupti_python.*.so")):
         return "the library that starts it was not compiled (`taupy doctor` tells more)"

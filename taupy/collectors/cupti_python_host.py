@@ -12,13 +12,13 @@ from typing import Any
 
 def all_mapped(prefix: str) -> list[str]:
     """Paths of the libraries in this process whose file names begin so, each once."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             path = line.rstrip("\n").partition("/")
             if path[1] and path[2].rpartition("/")[2].startswith(prefix):
-                found["/" + path[2]] = None
-    return list(found)
+                paths["/" + path[2]] = None
+    return list(paths)
 
 
 def mapped(prefix: str) -> str:
@@ -84,8 +84,8 @@ class Library:
 
     def _open(self, paths: list[str], major: int, driver: int) -> Any:
         for path in [*paths, f"libcupti.so.{major}"]:
-            found = re.search(r"libcupti\.so\.(\d+)", path)
-            number = int(found[1]) if found else major
+            match = re.search(r"libcupti\.so\.(\d+)", path)
+            number = int(match[1]) if match else major
             if driver and number > driver // 1000:
                 self.problem = (
                     f"{path} is for CUDA {number}, the driver serves CUDA {driver // 1000}."

@@ -114,9 +114,9 @@ class Sampling:
         self._names = (c_char_p * len(metrics))(*[name.encode() for name in metrics])
         self._values = (c_double * len(metrics))()
         available = _availability(host, ordinal)
-        with host.chip(self.chip, PM_SAMPLING, available) as known:
+        with host.chip(self.chip, PM_SAMPLING, available) as metrics_of_chip:
             # CUPTI goes on reading it while it samples.
-            self._config = known.configuration(metrics)
+            self._config = metrics_of_chip.configuration(metrics)
         self._object = self._enabled(ordinal)
         try:
             self._configure()

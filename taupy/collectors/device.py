@@ -44,16 +44,16 @@ def devices(node: int, ordinals: Iterable[int] | None = None) -> list[Device]:
     """
     count = driver.device_count()
     chosen = range(count) if ordinals is None else sorted(set(ordinals) & set(range(count)))
-    found = []
+    gpus = []
     for ordinal in chosen:
         try:
-            found.append(_device(node, Gpu(ordinal)))
+            gpus.append(_device(node, Gpu(ordinal)))
         except CudaError:
             continue
-    return found
+    return gpus
 
 
-def completed(found: Iterable[Device]) -> list[Device]:
+def completed(gpus: Iterable[Device]) -> list[Device]:
     """Devices that a program used, with all that this machine tells of them now.
 
     A GPU is known again by its UUID, where it has none by its number.
@@ -62,10 +62,10 @@ def completed(found: Iterable[Device]) -> list[Device]:
     by_uuid = {device.uuid: device for device in here}
     by_ordinal = {device.ordinal: device for device in here}
     result = []
-    for device in found:
-        known = by_uuid.get(device.uuid) if device.uuid else by_ordinal.get(device.ordinal)
-        if known is not None:
-            device = replace(known, node=device.node, ordinal=device.ordinal)
+    for device in gpus:
+        earlier = by_uuid.get(device.uuid) if device.uuid else by_ordinal.get(device.ordinal)
+        if earlier is not None:
+            device = replace(earlier, node=device.node, ordinal=device.ordinal)
         result.append(device)
     return result
 
@@ -113,10 +113,10 @@ def _pci(gpu: Gpu) -> str:
     return f"{domain:04x}:{bus:02x}:{slot:02x}.0"
 
 
-def metadata(found: Iterable[Device]) -> dict[int, dict[str, str]]:
+def metadata(gpus: Iterable[Device]) -> dict[int, dict[str, str]]:
     """The same facts as TAU writes them, `GPU[0] Name`, by node."""
     by_node: dict[int, dict[str, str]] = {}
-    for device in found:
+    for device in gpus:
         facts = by_node.setdefault(device.node, {})
         facts[f"GPU[{device.ordinal}] UUID"] = device.uuid
         for fact in device.facts:

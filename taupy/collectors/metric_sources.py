@@ -174,17 +174,17 @@ class _Asked:
         base, _, rest = metric.partition(".")
         bases = get_close_matches(base, self._chip.base_metrics(), n=3, cutoff=0.7)
         rest = f".{rest}"
-        found = []
-        for one in bases:
-            there = self._chip.submetrics(one)
-            found.append(one + (rest if rest in there or not there else there[0]))
-        return [one for one in dict.fromkeys(found) if one != metric]
+        names = []
+        for name in bases:
+            submetrics = self._chip.submetrics(name)
+            names.append(name + (rest if rest in submetrics or not submetrics else submetrics[0]))
+        return [name for name in dict.fromkeys(names) if name != metric]
 
     def raw(self) -> Iterator[tuple[str, str, str, str]]:
         for base in self._chip.base_metrics():
-            found = self._chip.properties(base)
-            if found is not None:
-                yield base, found.kind, found.unit, found.description
+            properties = self._chip.properties(base)
+            if properties is not None:
+                yield base, properties.kind, properties.unit, properties.description
 
 
 class _Recorded:
@@ -203,8 +203,8 @@ class _Recorded:
         return spelling.recorded_passes(spelling.canonical(name) or name, self.name)
 
     def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
-        known = [self.passes_of(name, ()) or 1 for name in names]
-        return f"all together: at least {max(known)} passes; only CUPTI can tell how many"
+        passes = [self.passes_of(name, ()) or 1 for name in names]
+        return f"all together: at least {max(passes)} passes; only CUPTI can tell how many"
 
     def can_sample(self, metric: str) -> bool:
         raise UsageError(f"what a chip can sample is asked of CUPTI: {self._problem}")

@@ -108,13 +108,13 @@ def available(cpu: Cpu | None = None, try_: Try | None = None) -> list[Counter]:
     """All metrics of the CPU that have a name here, each tried by itself."""
     cpu = cpu or this_cpu()
     try_ = try_ or _native_try()
-    found = []
+    counters = []
     for name in cpu_events.NAMES:
         metric = cpu_events.metric(name, cpu)
         prepared = prepare([name], cpu=cpu, try_=try_)
         status = "ok" if prepared.metrics else prepared.notes[0].removeprefix(f"{name}: ")
-        found.append(Counter(name, metric.unit, metric.description, status))
-    return found
+        counters.append(Counter(name, metric.unit, metric.description, status))
+    return counters
 
 
 def prepare(

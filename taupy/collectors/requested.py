@@ -66,7 +66,7 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
         value = []  # a table [tool.taupy.metrics] defines derived metrics
     if isinstance(value, str):
         value = [value]
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise UsageError(f"`metrics` of [tool.taupy] in pyproject.toml is not a list: {value!r}")
     return _split(value), "`metrics` of [tool.taupy]"
 
@@ -86,7 +86,7 @@ def sampled(
     value = given or project.get("pm_sampling", [])
     if isinstance(value, str):
         value = [value]
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise UsageError(
             f"`pm_sampling` of [tool.taupy] in pyproject.toml is not a list: {value!r}"
         )
@@ -109,11 +109,11 @@ def interval_ns(text: object) -> int:
     Raises:
         UsageError: it is none, or one that cannot be kept up.
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(ns|us|\u00b5s|ms|s|)\s*", str(text))
-    if not found:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(ns|us|\u00b5s|ms|s|)\s*", str(text))
+    if not match:
         raise UsageError(f"--pm-interval is a time such as 1ms or 100us, got {text!r}")
-    unit = found[2].replace("\u00b5", "u") or "ms"
-    value = round(float(found[1]) * _TIMES_NS[unit])
+    unit = match[2].replace("\u00b5", "u") or "ms"
+    value = round(float(match[1]) * _TIMES_NS[unit])
     if not _LEAST_INTERVAL_NS <= value <= 60 * _TIMES_NS["s"]:
         raise UsageError(f"--pm-interval is from 50us to 60s, got {text}")
     return value
@@ -211,12 +211,12 @@ def blas_library() -> bytes | None:
     """The library that stands between a program and its BLAS; None where it is not built."""
     from importlib.util import find_spec
 
-    found = find_spec("taupy._native.blas")
-    return None if found is None or found.origin is None else os.fsencode(found.origin)
+    spec = find_spec("taupy._native.blas")
+    return None if spec is None or spec.origin is None else os.fsencode(spec.origin)
 
 
 def _members(name: str, value: object) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise UsageError(f"[tool.taupy.sets] in pyproject.toml: {name} is not a list of names")
     return value
 

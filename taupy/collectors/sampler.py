@@ -102,15 +102,15 @@ def prepare(
     said: list[str] = []
     for chip in chips:
         try:
-            found = planned(host, chip, names)
+            plan = planned(host, chip, names)
         except CuptiError as problem:
             notes.append(f"{chip} is not sampled: {_refused(chip, problem)}")
             continue
-        if missing := [one for one in found.missing if one[0] not in optional]:
+        if missing := [missed for missed in plan.missing if missed[0] not in optional]:
             notes.append(f"{chip}: not sampled: " + _listed(missing))
-        if found.channels:
-            plans[chip] = (list(found.metrics), [tuple(one) for one in found.channels])
-            number, every = len(found.channels), units.duration(interval_ns)
+        if plan.channels:
+            plans[chip] = (list(plan.metrics), [tuple(channel) for channel in plan.channels])
+            number, every = len(plan.channels), units.duration(interval_ns)
             what = "1 value is" if number == 1 else f"{number} values are"
             said.append(
                 f"{chip}: {what} sampled every {every}, of the whole GPU; its clocks may be "
@@ -129,21 +129,23 @@ def planned(host: CuptiHost, chip: str, names: Iterable[str]) -> timeline.Plan:
         TaupyError: it takes more; says which of them fit.
         CuptiError: the chip cannot sample, or is unknown.
     """
-    with host.chip(chip, PM_SAMPLING) as known:
+    with host.chip(chip, PM_SAMPLING) as chip_metrics:
         alone: dict[str, bool] = {}
 
         def can_sample(metric: str) -> bool:
             if metric not in alone:
-                alone[metric] = known.passes([metric]) == 1
+                alone[metric] = chip_metrics.passes([metric]) == 1
             return alone[metric]
 
-        found = timeline.plan(names, chip, can_sample)
-        passes = known.passes(found.metrics) if found.metrics else 1
+        plan = timeline.plan(names, chip, can_sample)
+        passes = chip_metrics.passes(plan.metrics) if plan.metrics else 1
         if passes == 1:
-            return found
-        fit = set(timeline.fitting(found.metrics, known.passes))
-    fitting = [one.name for one in found.channels if {t.metric for t in one.terms} <= fit]
-    others = [one.name for one in found.channels if one.name not in fitting]
+            return plan
+        fit = set(timeline.fitting(plan.metrics, chip_metrics.passes))
+    fitting = [
+        channel.name for channel in plan.channels if {t.metric for t in channel.terms} <= fit
+    ]
+    others = [channel.name for channel in plan.channels if channel.name not in fitting]
     raise TaupyError(
         f"{chip} samples in one pass only, and these take {passes or 'more'}: together fit "
         f"{', '.join(fitting)}; leave out {', '.join(others)}"
@@ -301,16 +303,20 @@ class Points:
 
 def _mean(values: list[float], lengths: list[int]) -> float:
     """By time; of those that are numbers."""
-    known = [(value, length) for value, length in zip(values, lengths, strict=True)
+    weighted = [(value, length) for value, length in zip(values, lengths, strict=True)
              if value == value]  # fmt: skip
-    total = sum(length for _, length in known)
+    total = sum(length for _, length in weighted)
     if not total:
-        return known[0][0] if known else float("nan")
-    return sum(value * length for value, length in known) / total
+        return weighted[0][0] if weighted else float("nan")
+    return sum(value * length for value, length in weighted) / total
 
 
-def _either(chosen: Callable[..., float], one: float, other: float) -> float:
-    return chosen(one, other) if one == one and other == other else (one if one == one else other)
+def _either(chosen: Callable[..., float], first: float, other: float) -> float:
+    return (
+        chosen(first, other)
+        if first == first and other == other
+        else (first if first == first else other)
+    )
 
 
 class Sampled:
@@ -336,8 +342,8 @@ class Sampled:
         if self.sampling is None:
             return
         try:
-            found = self.sampling.stop(_REST_S) if last else self.sampling.drain(_LOOK_S)
-            for sample in found:
+            samples = self.sampling.stop(_REST_S) if last else self.sampling.drain(_LOOK_S)
+            for sample in samples:
                 self._add(sample)
         except CuptiError as problem:
             self.said.append(f"sampling ended early: {problem_of(self.facts[0], problem)}")
@@ -355,8 +361,8 @@ class Sampled:
                 self.said.append("CUPTI's stamps are of another clock: moments are a guess")
         counted = dict(zip(self.metrics, sample.values, strict=True))
         start, end = sample.start + self.shift_ns, sample.end + self.shift_ns
-        found = [one.value(counted, end - start) for one in self.channels]
-        finite = [value if isfinite(value) else nan for value in found]
+        values = [channel.value(counted, end - start) for channel in self.channels]
+        finite = [value if isfinite(value) else nan for value in values]
         if end > start and (not self.points.end or start >= self.points.end[-1]):
             self.points.add(start, end, finite)
 
@@ -383,7 +389,7 @@ class Sampled:
             "ordinal": self.ordinal,
             "facts": self.facts,
             "said": list(self.said),
-            "channels": [(one.name, one.unit) for one in self.channels],
+            "channels": [(channel.name, channel.unit) for channel in self.channels],
             "samples_a_point": points.samples_a_point,
             "sums": points.sums,
             **{name: getattr(points, name).tobytes() for name in ("start", "end", "count")},
@@ -401,17 +407,17 @@ def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> N
         say: called once, with the number of GPUs and a line for each thing that went wrong.
     """
     told = values.loads((folder / SETTINGS).read_record())
-    found, said = _begun(told)
+    gpus, said = _begun(told)
     (folder / KEPT).write_bytes(values.dumps([]))
-    say("\n".join([str(len(found)), *said]))
+    say("\n".join([str(len(gpus)), *said]))
     saved = time.monotonic()
-    while found:
+    while gpus:
         last = not is_alive(pid, start) or (folder / STOP).exists() or folder.is_gone()
-        for one in found:
-            one.look(last=last)
+        for gpu in gpus:
+            gpu.look(last=last)
         if last or time.monotonic() - saved > _SAVE_EVERY_S:
             with suppress(OSError):  # the program comes first
-                (folder / KEPT).write_bytes(values.dumps([one.kept() for one in found]))
+                (folder / KEPT).write_bytes(values.dumps([gpu.kept() for gpu in gpus]))
             saved = time.monotonic()
         if last:
             return
@@ -420,7 +426,7 @@ def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> N
 
 def _begun(told: Any) -> tuple[list[Sampled], list[str]]:
     """The GPUs that are being sampled now, and why the others are not."""
-    found: list[Sampled] = []
+    gpus: list[Sampled] = []
     said: list[str] = []
     try:
         host = CuptiHost.open()
@@ -431,11 +437,11 @@ def _begun(told: Any) -> tuple[list[Sampled], list[str]]:
         try:
             chip = host.device_chip(ordinal)
             if chip in told["chips"]:
-                found.append(Sampled(host, ordinal, told["chips"][chip], told["interval_ns"]))
-                said += [f"GPU {ordinal}: {note}" for note in found[-1].notes]
+                gpus.append(Sampled(host, ordinal, told["chips"][chip], told["interval_ns"]))
+                said += [f"GPU {ordinal}: {note}" for note in gpus[-1].notes]
         except (CuptiError, CudaError) as problem:
             said.append(f"GPU {ordinal} is not sampled: {problem_of(chip, problem)}")
-    return found, said
+    return gpus, said
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -496,14 +502,14 @@ def timelines(folder: Folder, ordinals: dict[str, int] | None) -> list[GpuTimeli
         kept = values.loads((folder / KEPT).read_bytes())
         if not fits(kept, list[dict[str, Any]]) or not all(map(_is_kept, kept)):
             raise values.Damaged("they are not as they should be")
-        found = [
-            _read(one, ordinals) for one in kept if ordinals is None or one["uuid"] in ordinals
+        timelines = [
+            _read(gpu, ordinals) for gpu in kept if ordinals is None or gpu["uuid"] in ordinals
         ]
     except FileNotFoundError:
         raise TaupyError("the sampler of GPUs failed: no timeline is kept") from None
     except (OSError, ValueError) as problem:
         raise TaupyError(f"the samples of GPUs cannot be read ({problem})") from None
-    return found if kept else None
+    return timelines if kept else None
 
 
 def _end(folder: Folder) -> None:
@@ -536,19 +542,19 @@ _KEPT_FIELDS: dict[str, Any] = {
 }
 
 
-def _is_kept(one: dict[str, Any]) -> bool:
+def _is_kept(gpu: dict[str, Any]) -> bool:
     """Is it what `Sampled.kept` gives, with columns of one length?"""
-    if any(not fits(one.get(name), hint) for name, hint in _KEPT_FIELDS.items()):
+    if any(not fits(gpu.get(name), hint) for name, hint in _KEPT_FIELDS.items()):
         return False
-    columns = [one["mean"], one["low"], one["high"]]
-    lists = [one["sums"], *columns]
-    sizes = {len(one[name]) for name in ("start", "end", "count")}
+    columns = [gpu["mean"], gpu["low"], gpu["high"]]
+    lists = [gpu["sums"], *columns]
+    sizes = {len(gpu[name]) for name in ("start", "end", "count")}
     sizes |= {len(data) for column in columns for data in column}
     return (
-        all(len(column) == len(one["channels"]) for column in lists)
+        all(len(column) == len(gpu["channels"]) for column in lists)
         and len(sizes) == 1
         and sizes.pop() % 8 == 0
-        and all(fits(sums, list[Any]) and len(sums) == 5 for sums in one["sums"])
+        and all(fits(sums, list[Any]) and len(sums) == 5 for sums in gpu["sums"])
     )
 
 
@@ -562,8 +568,10 @@ def _read(kept: dict[str, Any], ordinals: dict[str, int] | None) -> GpuTimeline:
             continue
         name = f"GPU[{ordinal}] {channel}"
         events.append(UserEvent(name, unit, int(count), low, high, total / count, squares))
-        start, end, points = (array("q", kept[one]) for one in ("start", "end", "count"))
-        mean, low_at, high_at = (array("d", kept[one][number]) for one in ("mean", "low", "high"))
+        start, end, points = (array("q", kept[column]) for column in ("start", "end", "count"))
+        mean, low_at, high_at = (
+            array("d", kept[column][number]) for column in ("mean", "low", "high")
+        )
         samples.append(Samples(name, unit, start, end, points, mean, low_at, high_at))
     return GpuTimeline(
         kept["uuid"], ordinal, kept["facts"], kept["said"], events, samples,

@@ -188,5 +188,5 @@ def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> 
         if row.occupancy is not None:
             why = f", by {row.limiter}" if row.limiter else ""
             found.append(f"occupancy limited to {row.occupancy:.2g}{why}")
-    for one in routines:
-        one.remarks += remarks.get(one.name, [])
+    for routine in routines:
+        routine.remarks += remarks.get(routine.name, [])

@@ -89,10 +89,10 @@ def _ids(side: Side) -> str:
 
 
 def _names(side: Side) -> str:
-    names = [f"{one.application}/{one.experiment}/{one.name}" for one in side.trials]
+    names = [f"{trial.application}/{trial.experiment}/{trial.name}" for trial in side.trials]
     if len(names) == 1:
         return names[0]
-    folders = dict.fromkeys(f"{one.application}/{one.experiment}" for one in side.trials)
+    folders = dict.fromkeys(f"{trial.application}/{trial.experiment}" for trial in side.trials)
     return ", ".join(folders)
 
 
@@ -117,9 +117,9 @@ def metadata_view(
         values = [
             list(dict.fromkeys(one[name] for one in side if name in one)) or [""] for side in known
         ]
-        same = all(set(one) == set(values[0]) for one in values)
+        same = all(set(value) == set(values[0]) for value in values)
         if everything or not same:
-            cells = (" | ".join(one) or None for one in values)
+            cells = (" | ".join(value) or None for value in values)
             rows.append((name, *cells, "yes" if same else "no"))
     notes = () if rows else ("no metadata differ",)
     return View("METADATA", columns, rows, notes)
@@ -227,14 +227,14 @@ class _Layout:
             Column("in", audience="machines"),
             Column("match", audience="machines"),
         ]
-        found += [Column(value_name(one.lower(), metric), kind, one) for one in letters]
-        for one in letters[1:]:
-            name = "" if pair else f"_{one.lower()}"
+        found += [Column(value_name(letter.lower(), metric), kind, letter) for letter in letters]
+        for letter in letters[1:]:
+            name = "" if pair else f"_{letter.lower()}"
             found.append(
-                Column(value_name(f"difference{name}", metric), kind, f"{one} - A",
+                Column(value_name(f"difference{name}", metric), kind, f"{letter} - A",
                        "all" if pair else "machines")
             )  # fmt: skip
-            found.append(Column(f"ratio{name}", "tau_count", f"{one} / A"))
+            found.append(Column(f"ratio{name}", "tau_count", f"{letter} / A"))
             if self.verdicts:
                 found += [
                     Column(
@@ -247,16 +247,23 @@ class _Layout:
                     Column(f"ratio_high{name}", "float", audience="machines"),
                     Column(f"p{name}", "float", audience="machines"),
                     Column(f"p_adjusted{name}", "float", audience="machines"),
-                    Column(f"verdict{name}", "text", "Verdict" if pair else f"{one} is"),
+                    Column(f"verdict{name}", "text", "Verdict" if pair else f"{letter} is"),
                 ]
         found.append(Column(value_name("impact", metric), kind, audience="machines"))
         if self.shares:
-            found += [Column(f"share_{one.lower()}", "percent", f"%{one}") for one in letters]
+            found += [
+                Column(f"share_{letter.lower()}", "percent", f"%{letter}") for letter in letters
+            ]
         if answer.calls and answer.value != "calls":
             what = "#Samples" if answer.by == "event" else "#Call"
-            found += [Column(f"calls_{one.lower()}", "float", f"{what}\n{one}") for one in letters]
+            found += [
+                Column(f"calls_{letter.lower()}", "float", f"{what}\n{letter}")
+                for letter in letters
+            ]
         if self.repeated:
-            found += [Column(f"runs_{one.lower()}", "int", audience="machines") for one in letters]
+            found += [
+                Column(f"runs_{letter.lower()}", "int", audience="machines") for letter in letters
+            ]
         if answer.by == "event":
             found.append(Column("unit", "text", "Unit"))
         found += [

@@ -25,7 +25,7 @@ def conclusion_view(
     confidence: float = 0.95,
 ) -> View:
     """The rulings, with the conclusion as title."""
-    title = f"GATE {conclusion.word}: " + "; ".join(one.text for one in conditions)
+    title = f"GATE {conclusion.word}: " + "; ".join(condition.text for condition in conditions)
     found = [(one.ruling, one.metric) for one in judgement.judged]
     return gate_view(found, title, conclusion.notes, machines, confidence)
 
@@ -60,7 +60,7 @@ def gate_view(
     ]
     rows: list[list[Cell]] = []
     if not machines:
-        told = [one for one in rulings if one[0].verdict != "passes"]
+        told = [ruling for ruling in rulings if ruling[0].verdict != "passes"]
         rulings = told or rulings[:PASSED_ROWS]
     for one, metric in rulings:
         low = one.interval.low if one.interval else None

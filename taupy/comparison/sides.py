@@ -148,13 +148,13 @@ def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, s
     """
     notes = []
     first, base = sides[0], _cpu_share(sides[0], facts[0])
-    for side, known in zip(sides[1:], facts[1:], strict=True):
+    for side, fact in zip(sides[1:], facts[1:], strict=True):
         if not in_turns(first, side) and len(first.trials) > 1 and len(side.trials) > 1:
             notes.append(
                 f"the runs of {first.letter} and {side.letter} did not alternate: changes on the "
                 "machine between them look like differences of the program"
             )
-        share = _cpu_share(side, known)
+        share = _cpu_share(side, fact)
         if base is not None and share is not None and not 0.85 <= share / base <= 1.18:
             notes.append(
                 f"CPU time / elapsed time is {base:.2f} in {first.letter} and {share:.2f} in "
@@ -166,9 +166,9 @@ def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, s
 def _cpu_share(side: Side, facts: Sequence[Mapping[str, str]]) -> float | None:
     """Median of CPU time over elapsed time of the runs; None if unknown."""
     shares = []
-    for trial, known in zip(side.trials, facts, strict=True):
+    for trial, fact in zip(side.trials, facts, strict=True):
         try:
-            used = float(known["CPU Time User (s)"]) + float(known["CPU Time System (s)"])
+            used = float(fact["CPU Time User (s)"]) + float(fact["CPU Time System (s)"])
         except (KeyError, ValueError):
             continue
         if trial.duration_ns > 0:

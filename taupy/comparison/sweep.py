@@ -143,8 +143,8 @@ class TopRow(NamedTuple):
 def _mixed(found: SweptTrials) -> list[str]:
     """A note if trials with the same value of the parameter differ in other ways."""
     together: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for one in found.trials:
-        together.setdefault((one.series, one.value), []).append(found.facts[one.trial.id])
+    for trial in found.trials:
+        together.setdefault((trial.series, trial.value), []).append(found.facts[trial.trial.id])
     apart: dict[str, set[str]] = {}
     for facts in together.values():
         for fact in comparable.within(facts):
@@ -197,7 +197,7 @@ class Sweep:
         self.scaling: Scaling = scaling or ("strong" if found.counted else "none")
         self._facts = found.facts
         self.notes += _mixed(found)
-        ids = [one.trial.id for one in found.trials]
+        ids = [trial.trial.id for trial in found.trials]
         meant, problems = meant_in(db, ids, metric)
         lacking = [id for id in ids if id in problems]
         if not meant:
@@ -219,7 +219,7 @@ class Sweep:
                 f"omitted {several(len(lacking), 'trial')} without {visible(metric)} "
                 f"({', '.join(map(str, lacking[:10]))})"
             )
-        swept = {one.trial.id: one for one in found.trials}
+        swept = {trial.trial.id: trial for trial in found.trials}
         read = [run for one in meant for run in measured(db, one, swept, of)]
         self._measured = sorted(read, key=lambda run: ids.index(run.swept.trial.id))
         self._note_part(of, found)
@@ -246,7 +246,7 @@ class Sweep:
         elif of is not None and of != PROGRAM:
             self.notes.append(f"only {visible(of)} and everything it calls")
             having = {run.swept.trial.id for run in self._measured}
-            if left := [one.trial.id for one in found.trials if one.trial.id not in having]:
+            if left := [trial.trial.id for trial in found.trials if trial.trial.id not in having]:
                 self.notes.append(
                     f"omitted {several(len(left), 'trial')} without {visible(of)} "
                     f"({', '.join(map(str, left[:10]))})"
@@ -264,7 +264,7 @@ class Sweep:
     def _totals(self) -> dict[str, list[Scaled]]:
         return {
             series: scaled(
-                {value: [one.total for one in self._runs(series, value)] for value in self.values},
+                {value: [run.total for run in self._runs(series, value)] for value in self.values},
                 self.scaling,
                 self.baseline,
             )
@@ -289,18 +289,18 @@ class Sweep:
         for series in self.series:
             for value in self.values:
                 runs = self._runs(series, value)
-                keys = dict.fromkeys(key for one in runs for key in one.timers)
+                keys = dict.fromkeys(key for run in runs for key in run.timers)
                 spent = {
                     key: median(
                         [
-                            one.timers[key].exclusive.total if key in one.timers else 0
-                            for one in runs
+                            run.timers[key].exclusive.total if key in run.timers else 0
+                            for run in runs
                         ]
                     )
                     for key in keys
                 }
                 whole = (
-                    median([sum(t.exclusive.total for t in one.timers.values()) for one in runs])
+                    median([sum(t.exclusive.total for t in run.timers.values()) for run in runs])
                     if runs
                     else 0.0
                 )
@@ -309,7 +309,7 @@ class Sweep:
                 for rank, (key, value_spent) in enumerate(found, 1):
                     known = self._additive and whole > 0
                     cumulative += value_spent / whole if known else 0.0
-                    calls = [one.timers[key].calls for one in runs if key in one.timers]
+                    calls = [run.timers[key].calls for run in runs if key in run.timers]
                     rows.append(
                         TopRow(
                             *(series, value, rank, key[1], key[0], median(calls), value_spent),
@@ -327,7 +327,7 @@ class Sweep:
         rows = []
         for series in self.series:
             for value in self.values:
-                runs = sorted(self._runs(series, value), key=lambda one: one.total)
+                runs = sorted(self._runs(series, value), key=lambda run: run.total)
                 if runs and self._additive:
                     rows += self._balances(runs[(len(runs) - 1) // 2])
         return rows
@@ -367,7 +367,7 @@ class Sweep:
         for series in self.series:
             for value in self.values:
                 runs = self._runs(series, value)
-                totals = [one.total for one in runs]
+                totals = [run.total for run in runs]
                 for place, score in outliers(totals):
                     rows.append(
                         OutlierRow(
@@ -375,13 +375,13 @@ class Sweep:
                             *(totals[place], median(totals), score),
                         )
                     )
-                for one in runs:
-                    threads = _alike(one.threads)
+                for run in runs:
+                    threads = _alike(run.threads)
                     spent = [total for _, total in threads]
                     for place, score in outliers(spent):
                         rows.append(
                             OutlierRow(
-                                *(series, value, one.swept.trial.id),
+                                *(series, value, run.swept.trial.id),
                                 *(f"thread {threads[place][0]}", len(spent)),
                                 *(spent[place], median(spent), score),
                             )

@@ -60,18 +60,18 @@ def _column(view: View, other: Answer, names: Sequence[str], in_tree: bool) -> l
     summed = dict(zip(map(_key, over.table.row_labels(keyed)), over.values(value), strict=True))
     threads = len({place for place, _ in by_thread})
     table, first, at = names.index("table"), names.index("node"), names.index(key_at)
-    found: list[Cell] = []
+    column: list[Cell] = []
     for cells in view.rows:
         key = cells[at]
         if cells[table] == "thread":
             place = tuple(cells[first : first + 3])
-            found.append(_cell(by_thread.get((place, key))))  # type: ignore[arg-type]
+            column.append(_cell(by_thread.get((place, key))))  # type: ignore[arg-type]
         elif cells[table] in _SUMMARIES and key in summed:
             share = threads if cells[table] == "mean" and other.additive else 1
-            found.append(summed[key] / share)
+            column.append(summed[key] / share)
         else:
-            found.append(None)
-    return found
+            column.append(None)
+    return column
 
 
 def _key(label: TimerRow | int) -> Hashable:

@@ -60,17 +60,23 @@ def _view(
     own = next(timer for timer in answer.timers if timer.timer == routine)
     mine = [own if timer.timer == routine else None for timer in answer.timers]
     itself, _ = _summed(answer, parent, mine)
-    found, pairs = _summed(answer, parent, named)
+    relatives, pairs = _summed(answer, parent, named)
     whole = itself[0].inclusive or 0
-    found = [one._replace(percent=figures.share(one.inclusive, whole)) for one in found]
-    chosen = figures.limited(figures.ordered(found, order), order.limit, pairs)
+    relatives = [
+        relative._replace(percent=figures.share(relative.inclusive, whole))
+        for relative in relatives
+    ]
+    chosen = figures.limited(figures.ordered(relatives, order), order.limit, pairs)
     first = itself[0]._replace(percent=100.0 if whole else None)
-    lines = [("itself", first), *((relation[:-1].lower(), one) for one in chosen)]
+    lines = [("itself", first), *((relation[:-1].lower(), relative) for relative in chosen)]
     columns = figures.value_columns(answer.metric, order.plain)
     return View(
         f"{relation} of {routine}:{metric_remark(answer.metric)}",
         [Column("relation", "text", "Relation"), *columns, *figures.NAME_COLUMNS],
-        [(word, *figures.value_cells(one), *figures.name_cells(one)) for word, one in lines],
+        [
+            (word, *figures.value_cells(figure), *figures.name_cells(figure))
+            for word, figure in lines
+        ],
     )
 
 

@@ -43,9 +43,9 @@ def views(
         if place in by_thread and (meant is None or meant(event_name(row), row.event)):
             by_thread[place].append(row)
     return {
-        place_of(thread): _view(thread, found)
+        place_of(thread): _view(thread, of_thread)
         for thread in threads
-        if (found := by_thread[place_of(thread)])
+        if (of_thread := by_thread[place_of(thread)])
     }
 
 
@@ -66,7 +66,7 @@ def over_callpaths(rows: Sequence[EventRow]) -> list[EventRow]:
     together: dict[tuple[Place, str, str], list[EventRow]] = {}
     for row in rows:
         together.setdefault((place_of(row), row.event, row.unit), []).append(row)
-    return [_summed(found) for found in together.values()]
+    return [_summed(events_of_name) for events_of_name in together.values()]
 
 
 def _summed(rows: Sequence[EventRow]) -> EventRow:

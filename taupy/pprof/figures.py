@@ -110,9 +110,9 @@ _VALUES: dict[SortKey, Callable[[Figures], float | None]] = {
 }
 
 
-def ordered(found: Iterable[Figures], order: Order) -> list[Figures]:
+def ordered(figures_of_all: Iterable[Figures], order: Order) -> list[Figures]:
     """Largest first, names alphabetically; `reverse` inverts the order. Ties are sorted by name."""
-    by_name = sorted(found, key=lambda figures: figures.timer)
+    by_name = sorted(figures_of_all, key=lambda figures: figures.timer)
     if order.sort == "name":
         return by_name[::-1] if order.reverse else by_name
     value = _VALUES[order.sort]
@@ -124,15 +124,15 @@ def sortable(value: float | None) -> float:
     return -math.inf if value is None or math.isnan(value) else value
 
 
-def limited(found: Sequence[Figures], limit: int | None, answer: Answer) -> list[Figures]:
+def limited(listed: Sequence[Figures], limit: int | None, answer: Answer) -> list[Figures]:
     """The first `limit` figures, followed by the sum of the others.
 
     Args:
         answer: the source of the figures.
     """
-    if limit is None or len(found) <= limit:
-        return list(found)
-    return [*found[:limit], _others(found[limit:], answer)]
+    if limit is None or len(listed) <= limit:
+        return list(listed)
+    return [*listed[:limit], _others(listed[limit:], answer)]
 
 
 def _others(rest: Sequence[Figures], answer: Answer) -> Figures:

@@ -61,28 +61,30 @@ def views(
         by_timer.setdefault(row.timer, []).append(row)
     over = _Over(answer, sum(map(bool, by_thread.values())))
     spread = {name: over.spread(rows) for name, rows in by_timer.items()}
-    made: list[View] = []
+    listed_views: list[View] = []
     for thread in () if choice.summary_only else threads:
         place = place_of(thread)
         if rows := by_thread[place]:
-            found = _on_thread(rows, spread, meant, thread.kind)
-            made.append(_thread_view(thread, found, answer, choice))
+            selected = _on_thread(rows, spread, meant, thread.kind)
+            listed_views.append(_thread_view(thread, selected, answer, choice))
         if events and place in events:
-            made.append(events[place])
+            listed_views.append(events[place])
     for statistic in _summaries(choice, answer, over.threads):
         summed = [
             over.summary(rows, statistic)._replace(stddev=spread[name])
             for name, rows in by_timer.items()
         ]
-        whole = max((one.inclusive or 0 for one in summed), default=0)
+        whole = max((timer_figures.inclusive or 0 for timer_figures in summed), default=0)
         shares = statistic != "stddev"
-        found = [
-            one._replace(percent=figures.share(one.inclusive, whole) if shares else None)
-            for one in summed
-            if meant is None or meant(one)
+        selected = [
+            timer_figures._replace(
+                percent=figures.share(timer_figures.inclusive, whole) if shares else None
+            )
+            for timer_figures in summed
+            if meant is None or meant(timer_figures)
         ]
-        made.append(_summary_view(statistic, found, answer, choice))
-    return made
+        listed_views.append(_summary_view(statistic, selected, answer, choice))
+    return listed_views
 
 
 def thread_title(thread: ThreadRow, metric: Metric) -> str:
@@ -97,12 +99,12 @@ def metric_remark(metric: Metric) -> str:
 
 def names(timers: Iterable[Named], meant: Test | None) -> View:
     """All routines by name: TAU's -l."""
-    found = {
+    distinct = {
         (timer.timer, timer.short_name, timer.file, timer.line, timer.groups)
         for timer in timers
         if meant is None or meant(timer)
     }
-    listed = sorted(found, key=lambda names: names[0])
+    listed = sorted(distinct, key=lambda names: names[0])
     return View(f"{len(listed)} ROUTINES:", figures.NAME_COLUMNS, listed)
 
 
@@ -123,13 +125,13 @@ def _on_thread(
 
 
 def _thread_view(
-    thread: ThreadRow, found: Sequence[Figures], answer: Answer, choice: Choice
+    thread: ThreadRow, listed: Sequence[Figures], answer: Answer, choice: Choice
 ) -> View:
     prefix = ("thread", *place_of(thread), thread.name)
     return View(
         thread_title(thread, answer.metric),
         _columns(answer.metric, choice, "int"),
-        _cells(prefix, found, answer, choice),
+        _cells(prefix, listed, answer, choice),
     )
 
 
@@ -192,15 +194,15 @@ class _Over:
             places = [at for row in rows for at in row.rows]
             together = self.answer.taken(places).summed([0] * len(places), 1)
             return together.values(value)[0]
-        there = [one for one in values if one == one]
-        return _STATISTICS[which](there, len(there)) if there else math.nan
+        finite = [value for value in values if value == value]
+        return _STATISTICS[which](finite, len(finite)) if finite else math.nan
 
     def spread(self, rows: Sequence[Figures]) -> float:
         values = [row.exclusive for row in rows]
         if self.answer.additive:
             return _spread(values, self.threads)
-        there = [one for one in values if one == one]
-        return _spread(there, len(there)) if there else 0.0
+        finite = [value for value in values if value == value]
+        return _spread(finite, len(finite)) if finite else 0.0
 
 
 def _per_call(
@@ -208,8 +210,8 @@ def _per_call(
     values: Sequence[float],
     calls: Sequence[float],
 ) -> float | None:
-    there = [value / count for value, count in zip(values, calls, strict=True) if count]
-    return summed(there, len(there)) if there else None
+    per_call = [value / count for value, count in zip(values, calls, strict=True) if count]
+    return summed(per_call, len(per_call)) if per_call else None
 
 
 def _total(values: Sequence[float], threads: int) -> float:
@@ -245,14 +247,14 @@ _STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {
 
 
 def _summary_view(
-    statistic: Statistic, found: Sequence[Figures], answer: Answer, choice: Choice
+    statistic: Statistic, listed: Sequence[Figures], answer: Answer, choice: Choice
 ) -> View:
     whole = statistic in ("total", "min", "max")
     sums = statistic in ("total", "mean")
     return View(
         f"FUNCTION SUMMARY ({statistic}):" + metric_remark(answer.metric),
         _columns(answer.metric, choice, "int" if whole else "float"),
-        _cells((statistic, None, None, None, None), found, answer, choice, sums),
+        _cells((statistic, None, None, None, None), listed, answer, choice, sums),
     )
 
 
@@ -263,12 +265,12 @@ def _columns(metric: Metric, choice: Choice, counts: Kind) -> list[Column]:
 
 def _cells(
     prefix: tuple[Cell, ...],
-    found: Sequence[Figures],
+    listed: Sequence[Figures],
     answer: Answer,
     choice: Choice,
     sums: bool = True,
 ) -> list[tuple[Cell, ...]]:
     """The rows of a table; without additive values (`sums`) there is no row of others."""
-    chosen = figures.ordered(found, choice)
+    chosen = figures.ordered(listed, choice)
     chosen = figures.limited(chosen, choice.limit, answer) if sums else chosen[: choice.limit]
-    return [prefix + figures.value_cells(one) + figures.name_cells(one) for one in chosen]
+    return [prefix + figures.value_cells(row) + figures.name_cells(row) for row in chosen]

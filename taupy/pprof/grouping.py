@@ -57,11 +57,11 @@ def view(
     ]
     sums = callpaths.grouped(table, callpaths.parents(table), of_row, len(names))
     summed = replace(answer, table=Table({}, {}, sums, len(names)))
-    found = [
-        one._replace(percent=figures.share(one.inclusive, whole))
-        for one in figures.of(summed, [TimerRow(name, name, None, None, "") for name in names])
+    listed = [
+        row._replace(percent=figures.share(row.inclusive, whole))
+        for row in figures.of(summed, [TimerRow(name, name, None, None, "") for name in names])
     ]
-    chosen = figures.limited(figures.ordered(found, order), order.limit, summed)
+    chosen = figures.limited(figures.ordered(listed, order), order.limit, summed)
     percent, exclusive, inclusive, calls, subroutines, _ = figures.value_columns(
         metric, order.plain
     )
@@ -69,7 +69,7 @@ def view(
                Column("routines", "int", "#Routines", width=10),
                Column(by, "text", by.capitalize())]  # fmt: skip
     counts = {name: len(timers) for name, timers in routines.items()}
-    cells = [(*figures.value_cells(one)[:5], counts.get(one.timer), one.timer) for one in chosen]
+    cells = [(*figures.value_cells(row)[:5], counts.get(row.timer), row.timer) for row in chosen]
     return View(f"FUNCTION SUMMARY (total) BY {by.upper()}:{metric_remark(metric)}", columns, cells)
 
 

@@ -64,14 +64,14 @@ def views(table: Table, choice: Choice) -> list[View]:
         rows[code].append(row)
     parts = [(threads[code], table.taken(mine)) for code, mine in rows.items()]
     gpus = [(thread, part) for thread, part in parts if thread.kind == "stream"]
-    found: list[tuple[float, View]] = []
+    by_time: list[tuple[float, View]] = []
     for thread, part in parts:
         if thread.kind == "host" and any(label is not None for label in part.row_labels("layer")):
             layers = _Layers(part, choice)
             on_gpu = [_Layers(other, choice) for of, other in gpus if of.node == thread.node]
-            found.append((layers.owned, _view(thread, layers, on_gpu, choice)))
-    found.sort(key=lambda pair: -pair[0])
-    return [view for _, view in found]
+            by_time.append((layers.owned, _view(thread, layers, on_gpu, choice)))
+    by_time.sort(key=lambda pair: -pair[0])
+    return [view for _, view in by_time]
 
 
 class _Layers:
@@ -110,13 +110,13 @@ class _Layers:
     def nested(self) -> dict[str, int]:
         """Labels in the order of the call tree, and how many layers are around each."""
         inclusive = [value or 0 for value in self.table.column("inclusive", "time")]
-        found = {NO_LAYER: 0}
+        depth_of = {NO_LAYER: 0}
         for row in callpaths.in_order(self.table, inclusive):
             above = self._parent[row]
             outer = self._labels[above] if above >= 0 else NO_LAYER
-            around = 0 if outer == NO_LAYER else found[outer] + 1
-            found.setdefault(self._labels[row], around)
-        return found
+            around = 0 if outer == NO_LAYER else depth_of[outer] + 1
+            depth_of.setdefault(self._labels[row], around)
+        return depth_of
 
     @property
     def owned(self) -> float:
@@ -148,18 +148,18 @@ def is_layer(timer: TimerRow) -> bool:
 def _below_backward(table: Table, parent: Sequence[int]) -> list[bool]:
     """Was it called by a backward pass? Parents may stand after their children."""
     names = [timer.short_name in _BACKWARD for timer in table.labels["timer"]]
-    found: list[bool | None] = [None] * table.size
+    is_below: list[bool | None] = [None] * table.size
     for start in range(table.size):
         path, row = [], start
-        while row >= 0 and found[row] is None and not names[table.codes["timer"][row]]:
+        while row >= 0 and is_below[row] is None and not names[table.codes["timer"][row]]:
             path.append(row)
             row = parent[row]
-        below = row >= 0 and (found[row] is not False)
-        for one in path:
-            found[one] = below
-        if row >= 0 and found[row] is None:
-            found[row] = True
-    return [bool(one) for one in found]
+        below = row >= 0 and (is_below[row] is not False)
+        for ancestor in path:
+            is_below[ancestor] = below
+        if row >= 0 and is_below[row] is None:
+            is_below[row] = True
+    return [bool(below_backward) for below_backward in is_below]
 
 
 def _view(thread: ThreadRow, layers: _Layers, on_gpu: Sequence[_Layers], choice: Choice) -> View:
@@ -188,7 +188,7 @@ def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell
     if label == NO_LAYER:
         return share, own, None, None, None, None, None
     recomputed = layers.value(label, "inclusive", layers.recomputed)
-    gpu = sum(one.value(label, "inclusive") for one in on_gpu) if on_gpu else None
+    gpu = sum(launches.value(label, "inclusive") for launches in on_gpu) if on_gpu else None
     time = layers.value(label, "inclusive")
     calls, kind = layers.calls.get(label), layers.types.get(label)
     return share, own, time, recomputed or None, gpu, calls, kind

@@ -49,14 +49,14 @@ def views(table: Table) -> list[View]:
     rows: dict[int, list[int]] = {}
     for row, code in enumerate(table.codes["thread"]):
         rows.setdefault(code, []).append(row)
-    found = [
+    by_time = [
         (_trained(sums), _view(threads[code], sums, steps))
         for code, mine in rows.items()
         for sums, steps in [by_kind(table.taken(mine))]
         if threads[code].kind == "host" and len(sums) > 1
     ]
-    found.sort(key=lambda pair: -pair[0])
-    return [view for _, view in found]
+    by_time.sort(key=lambda pair: -pair[0])
+    return [view for _, view in by_time]
 
 
 def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
@@ -102,21 +102,23 @@ def nearest(groups: Iterable[str]) -> str:
 
 def _trained(sums: dict[str, Sum]) -> float:
     """Time in phases other than imports [ns]."""
-    return sum(one.time for kind, one in sums.items() if kind not in (NO_PHASE, "import"))
+    return sum(
+        sums_of_kind.time for kind, sums_of_kind in sums.items() if kind not in (NO_PHASE, "import")
+    )
 
 
 def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int) -> View:
-    whole = sum(one.time for one in sums.values())
+    whole = sum(sums_of_kind.time for sums_of_kind in sums.values())
     rows = [
         (
             *(thread.node, thread.thread),
-            100 * one.time / whole if whole else None,
-            *(one.time, one.calls),
-            one.time / steps if steps else None,
+            100 * sums_of_kind.time / whole if whole else None,
+            *(sums_of_kind.time, sums_of_kind.calls),
+            sums_of_kind.time / steps if steps else None,
             kind,
         )
         for kind in (*KINDS, NO_PHASE)
-        if (one := sums.get(kind)) is not None
+        if (sums_of_kind := sums.get(kind)) is not None
     ]
     place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
     count = f"{steps} steps" if steps else "no steps: no optimizer of PyTorch was called"

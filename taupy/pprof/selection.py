@@ -41,13 +41,13 @@ def selected_threads(threads: Sequence[ThreadRow], selection: Selection) -> list
     Raises:
         UsageError: a pattern is invalid or matches nothing; the message lists the threads.
     """
-    there = [place_text(place_of(thread)) for thread in threads]
+    places = [place_text(place_of(thread)) for thread in threads]
     chosen: set[Place] = set()
     for pattern in selection.threads:
-        found = {place_of(thread) for thread in threads if _place_matches(pattern, thread)}
-        if not found:
-            raise UsageError(f"no thread matches '{pattern}' (the trial has: {_list(there)})")
-        chosen |= found
+        matches = {place_of(thread) for thread in threads if _place_matches(pattern, thread)}
+        if not matches:
+            raise UsageError(f"no thread matches '{pattern}' (the trial has: {_list(places)})")
+        chosen |= matches
     nodes = sorted({thread.node for thread in threads})
     for node in selection.nodes:
         if node not in nodes:
@@ -84,8 +84,8 @@ def routine_test(timers: Iterable[Named], selection: Selection) -> Test | None:
     groups = {timer.groups for timer in timers}
     for group in selection.groups:
         if not any(_in_groups(joined, {group.upper()}) for joined in groups):
-            known = sorted({name for joined in groups for name in joined.split("|") if name})
-            raise UsageError(f"no group '{group}' (the trial has: {_list(known)})")
+            known_groups = sorted({name for joined in groups for name in joined.split("|") if name})
+            raise UsageError(f"no group '{group}' (the trial has: {_list(known_groups)})")
     tests = [(pattern, name_test(pattern)) for pattern in selection.names]
     named = {(timer.timer, timer.short_name) for timer in timers}
     for pattern, test in tests:
@@ -126,24 +126,26 @@ def one_routine(timers: Iterable[Named], name: str) -> str:
     Raises:
         UsageError: no routine matches, or several do; the message lists them.
     """
-    there = {(timer.timer, timer.short_name) for timer in timers}
-    if any(timer == name for timer, _ in there):
+    spelled = {(timer.timer, timer.short_name) for timer in timers}
+    if any(timer == name for timer, _ in spelled):
         return name
     test = glob(name)
-    found: list[str] = []
+    matches: list[str] = []
     for fits in (
         lambda timer, short_name: short_name == name,
         lambda timer, short_name: short_name.endswith("." + name),
         lambda timer, short_name: test.fullmatch(timer) or test.fullmatch(short_name),
     ):
-        found = found or sorted({timer for timer, short_name in there if fits(timer, short_name)})
-    if not found:
-        raise UsageError(no_such_routine(name, there))
-    if len(found) > 1:
-        raise UsageError(
-            f"'{name}' matches {len(found)} routines: {_list(found)}; give the full name of one"
+        matches = matches or sorted(
+            {timer for timer, short_name in spelled if fits(timer, short_name)}
         )
-    return found[0]
+    if not matches:
+        raise UsageError(no_such_routine(name, spelled))
+    if len(matches) > 1:
+        raise UsageError(
+            f"'{name}' matches {len(matches)} routines: {_list(matches)}; give the full name of one"
+        )
+    return matches[0]
 
 
 def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
@@ -156,8 +158,8 @@ def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
     near = get_close_matches(pattern.strip("/*?"), by_short_name, n=3, cutoff=0.5)
     near = near or sorted(by_short_name)[:_MOST_LISTED]
     names = _list([by_short_name[name] for name in near])
-    known = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there are none"
-    return f"no routine matches '{pattern}' ({known}); `taupy pprof -l` lists them"
+    examples = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there are none"
+    return f"no routine matches '{pattern}' ({examples}); `taupy pprof -l` lists them"
 
 
 def glob(pattern: str) -> re.Pattern[str]:

@@ -134,17 +134,17 @@ class _Tree:
         whole = max(map(figures.sortable, self.inclusive), default=0)
         depth = callpaths.depths(self.parent)
         shown = self._shown(whole, depth, choice, meant)
-        made = []
+        cells = []
         for at, name in self._outline(shown, choice):
             above = self.parent[at]
-            made.append(
+            cells.append(
                 (*prefix, figures.share(self.inclusive[at], whole), self.exclusive[at],
                  self.inclusive[at], self.calls[at], self.subroutines[at],
                  figures.ratio(self.inclusive[at], self.calls[at]), name, depth[at],
                  self.callpath[at], self.callpath[above] if above >= 0 else None,
                  *self.timers[at])
             )  # fmt: skip
-        return View(title, _columns(self.metric, choice.plain), made, _notes(choice))
+        return View(title, _columns(self.metric, choice.plain), cells, _notes(choice))
 
     def _shown(
         self, whole: float, depth: Sequence[int], choice: Choice, meant: Test | None
@@ -191,12 +191,12 @@ class _Tree:
         """The shown rows from top to bottom, with indented names."""
         order = self._order([at for at, here in enumerate(shown) if here], choice)
         links = Links(self.parent, order)
-        found: list[tuple[int, str]] = []
+        outline: list[tuple[int, str]] = []
         # Row, prefix of its name, prefix of its callees' names, depth.
         stack = [(root, "", "", 0) for root in reversed(links.roots)]
         while stack:
             at, lead, below, depth = stack.pop()
-            found.append((at, lead + self.timers[at].timer))
+            outline.append((at, lead + self.timers[at].timer))
             children = links.children(at)
             depth += 1
             for child in reversed(children):
@@ -206,7 +206,7 @@ class _Tree:
                     stack.append((child, below + "└ ", below + "  ", depth))
                 else:
                     stack.append((child, below + "├ ", below + "│ ", depth))
-        return found
+        return outline
 
     def _order(self, positions: list[int], choice: Choice) -> list[int]:
         by_name = choice.sort == "name"
@@ -217,7 +217,7 @@ class _Tree:
         return positions
 
     def _sorted_by(self, key: SortKey) -> Callable[[int], float | None]:
-        found: dict[SortKey, Callable[[int], float | None]] = {
+        keys: dict[SortKey, Callable[[int], float | None]] = {
             "inclusive": self.inclusive.__getitem__,
             "exclusive": self.exclusive.__getitem__,
             "calls": self.calls.__getitem__,
@@ -225,4 +225,4 @@ class _Tree:
             "exclusive-per-call": lambda at: figures.ratio(self.exclusive[at], self.calls[at]),
             "inclusive-per-call": lambda at: figures.ratio(self.inclusive[at], self.calls[at]),
         }
-        return found[key]
+        return keys[key]

@@ -29,10 +29,10 @@ def never_began(settings: RunSettings, parts: Sequence[Part]) -> bool:
     (part,) = parts
     if part.pid != settings.root_pid or part.exit_status == 0:
         return False
-    names = {one.name for one in part.routines if one.file.startswith("<frozen runpy")}
+    names = {routine.name for routine in part.routines if routine.file.startswith("<frozen runpy")}
     if _SEARCH not in names or _BEGIN in names:
         return False
-    return all(one.name != "<module>" or _is_pythons(one) for one in part.routines)
+    return all(routine.name != "<module>" or _is_pythons(routine) for routine in part.routines)
 
 
 def _is_pythons(routine: Routine) -> bool:

@@ -95,7 +95,7 @@ class Notes:
 
     children: list[Child]
     arrivals: list[Arrival]
-    known: frozenset[int]
+    measured: frozenset[int]
 
 
 def take_notes(parts: Sequence[Part]) -> Notes:
@@ -178,7 +178,7 @@ def _lost(notes: Notes, reached: Collection[int]) -> list[Child]:
         child
         for child in notes.children
         if child.pid not in reached
-        and not any(_brought(child, arrival, notes.known) for arrival in notes.arrivals)
+        and not any(_brought(child, arrival, notes.measured) for arrival in notes.arrivals)
     ]
 
 
@@ -190,17 +190,19 @@ def others(folder: Folder, notes: Notes, reached: Collection[int]) -> dict[str, 
         reached: as for `unmeasured`.
     """
     try:
-        kept, found = heartbeat.read(folder), heartbeat.read_found(folder)
+        kept, descendants = heartbeat.read(folder), heartbeat.read_found(folder)
     except (Damaged, OSError):
-        kept, found = None, []
+        kept, descendants = None, []
     ends = {end.pid: end for end in kept[1]} if kept else {}
     until_ns = kept[0].beat_ns if kept else 0
     rows: dict[int, str] = {}
-    accounted = {child.pid for child in notes.children} | notes.known | {*reached}
-    for one in found:
-        if one.pid not in accounted:
-            words = one.command.decode("utf-8", "backslashreplace").split("\0")
-            rows[one.pid] = _row(_shown(words), one.pid, one.found_ns, 0, ends, until_ns)
+    accounted = {child.pid for child in notes.children} | notes.measured | {*reached}
+    for process in descendants:
+        if process.pid not in accounted:
+            words = process.command.decode("utf-8", "backslashreplace").split("\0")
+            rows[process.pid] = _row(
+                _shown(words), process.pid, process.found_ns, 0, ends, until_ns
+            )
     for child in _lost(notes, reached):
         if not child.is_unknown:
             rows[child.pid or -len(rows) - 1] = _row(
@@ -235,7 +237,7 @@ def _shown(words: Sequence[str]) -> str:
     return text if len(text) <= _COMMAND_LENGTH else text[: _COMMAND_LENGTH - 3] + "..."
 
 
-def _brought(child: Child, arrival: Arrival, known: frozenset[int]) -> bool:
+def _brought(child: Child, arrival: Arrival, measured: frozenset[int]) -> bool:
     """Is it this child that was measured, or a process below it?"""
     if arrival.began_ns < child.began_ns or 0 < child.ended_ns < arrival.began_ns:
         return False
@@ -244,7 +246,7 @@ def _brought(child: Child, arrival: Arrival, known: frozenset[int]) -> bool:
     if not child.is_indirect or not arrival.above:
         return False
     # A process whose parents have ended may be anybody's.
-    return (child.pid or child.parent) in arrival.above or known.isdisjoint(arrival.above)
+    return (child.pid or child.parent) in arrival.above or measured.isdisjoint(arrival.above)
 
 
 def runs_python(child: Child) -> bool:

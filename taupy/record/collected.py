@@ -71,27 +71,27 @@ def collect(
         clock_now: as for `read_part`.
         spilled: parts beside the database, by the names that they have in the run folder.
     """
-    found = Collected()
+    collected = Collected()
     if not part_files.take_folded(folder):
-        found.running += 1  # somebody is at it, or was stopped meanwhile
+        collected.running += 1  # somebody is at it, or was stopped meanwhile
     whole: set[str] = set()
     for file in part_files.taken_files(folder):
-        _take_folded(found, file, whole, clock_now)
+        _take_folded(collected, file, whole, clock_now)
     own = {part.name: part for part in part_files.part_files(folder)}
     for name, file in spilled.items():
         spill = PartFile(name, file)
         if name not in own or _is_cut(own[name]):
             whole.add(name)
-            _take(found, spill, settings, clock_now)
-        found.files.append(file)
+            _take(collected, spill, settings, clock_now)
+        collected.files.append(file)
     for name, part in own.items():
         if name in whole:
-            found.files.append(part.file)
+            collected.files.append(part.file)
         else:
-            _take(found, part, settings, clock_now)
-    _add_problems(found, folder)
-    del found.lost[_NAMED_AT_MOST:]
-    return found
+            _take(collected, part, settings, clock_now)
+    _add_problems(collected, folder)
+    del collected.lost[_NAMED_AT_MOST:]
+    return collected
 
 
 def has_news(folder: Folder, settings: RunSettings) -> bool:
@@ -117,7 +117,7 @@ def goes_on(pid: int, settings: RunSettings) -> bool:
 
 
 def _take_folded(
-    found: Collected, file: File, whole: set[str], clock_now: tuple[int, int] | None
+    collected: Collected, file: File, whole: set[str], clock_now: tuple[int, int] | None
 ) -> None:
     """The parts of children that have ended. Others of the same names are left over from a
     child that was killed between folding and removing its own."""
@@ -125,14 +125,14 @@ def _take_folded(
         for part in part_files.folded_parts(file):
             if part.name not in whole:
                 whole.add(part.name)
-                _read(found, part, clock_now)
+                _read(collected, part, clock_now)
     except (FormatError, OSError) as problem:
-        found.lost.append(str(problem))
-    found.files.append(file)
+        collected.lost.append(str(problem))
+    collected.files.append(file)
 
 
 def _take(
-    found: Collected, part: PartFile, settings: RunSettings, clock_now: tuple[int, int] | None
+    collected: Collected, part: PartFile, settings: RunSettings, clock_now: tuple[int, int] | None
 ) -> None:
     try:
         is_empty = part.bytes() == 0
@@ -141,33 +141,33 @@ def _take(
     except (FormatError, OSError):
         is_empty = is_helper = is_waited_for = False  # `_read` says what is wrong
     if is_helper or is_waited_for:
-        found.running += is_waited_for
-        found.pids.add(_pid(part))
+        collected.running += is_waited_for
+        collected.pids.add(_pid(part))
         return
     if is_empty:
-        found.lost.append(
+        collected.lost.append(
             f"the part of process {_pid(part)} is empty: all that it measured is lost (the state "
             "folder had no room, or it was killed at once)"
         )
-        found.pids.add(_pid(part))
-    elif not _read(found, part, clock_now):
+        collected.pids.add(_pid(part))
+    elif not _read(collected, part, clock_now):
         return
-    found.files.append(part.file)
+    collected.files.append(part.file)
 
 
-def _read(found: Collected, part: PartFile, clock_now: tuple[int, int] | None) -> bool:
+def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | None) -> bool:
     """Read a part. False if it is to be left where it is."""
     try:
         read = read_part(part, clock_now)
     except FormatError as problem:
-        found.lost.append(f"{problem}: what it held is lost")
-        found.pids.add(_pid(part))
+        collected.lost.append(f"{problem}: what it held is lost")
+        collected.pids.add(_pid(part))
         return True
     except OSError as problem:
-        found.lost.append(f"a part was left alone: {problem}")
+        collected.lost.append(f"a part was left alone: {problem}")
         return False
     if read is not None:
-        found.parts.append(read)
+        collected.parts.append(read)
     return True
 
 
@@ -194,13 +194,15 @@ def _pid(part: PartFile) -> int:
     return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
-def _add_problems(found: Collected, folder: Folder) -> None:
+def _add_problems(collected: Collected, folder: Folder) -> None:
     """What processes say that could not be measured, each text once."""
     files = folder.files(".problem")
-    found.pids |= {int(file.stem) for file in files if file.stem.isdigit() and len(file.stem) < 20}
+    collected.pids |= {
+        int(file.stem) for file in files if file.stem.isdigit() and len(file.stem) < 20
+    }
     for text, count in sorted(Counter(map(_text, files)).items()):
         where = "one process" if count == 1 else f"{count} processes"
-        found.problems.append(f"not measured in {where}: {text}")
+        collected.problems.append(f"not measured in {where}: {text}")
 
 
 def _text(file: File) -> str:

@@ -126,12 +126,12 @@ def sentence(part: Part) -> str:
     how = (
         "" if code is None else f" by {signal_name(-code)}" if code < 0 else f" (exit code {code})"
     )
-    if ending.known == "running":
+    if ending.source == "running":
         return f"is still running after {ran}: open routines count up to now"
-    if ending.known == "seen":
+    if ending.source == "seen":
         early = f", or up to {duration(ending.late_ns)} earlier" if ending.late_ns else ""
         return f"ended{how} after {ran}{early}: open routines count up to {then}"
-    if ending.known == "heartbeat":
+    if ending.source == "heartbeat":
         return (
             f"ended after {ran}, together with what watched it, or up to "
             f"{duration(ending.late_ns)} later: open routines count up to the last heartbeat"

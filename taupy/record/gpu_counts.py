@@ -104,7 +104,7 @@ def _take(part: CountPart, cell: list[str]) -> None:
         case "doubtful":
             part.doubtful[_key(cell)[0]] += 1
         case "region":
-            part.regions[int(cell[1]), int(cell[2], 16)].append([float(one) for one in cell[3:]])
+            part.regions[int(cell[1]), int(cell[2], 16)].append([float(word) for word in cell[3:]])
         case "region doubtful":
             part.said.append("a region was not counted cleanly and is left out")
         case "device":
@@ -188,7 +188,7 @@ def add_count_part(
     recipes = {}
     for device, chip in part.chips.items():
         recipes[device] = spelling.plan([*names, TIME], chip).recipes
-        units.update((one.name, one.unit) for one in recipes[device])
+        units.update((counter.name, counter.unit) for counter in recipes[device])
     for key in dict.fromkeys([*part.counted, *part.seen]):
         launches = part.counted.get(key, [])
         seen = max(part.seen.get(key, 0), len(launches))
@@ -217,7 +217,7 @@ def add_count_part(
             continue
         tree, at = place[0].tree, place[1]
         rows = list(_values(regions, part.metrics.get(device, []), recipes.get(device)))
-        times = [round(one[TIME]) for one in rows if TIME in one]
+        times = [round(reading[TIME]) for reading in rows if TIME in reading]
         thread = Thread(node, 1 + device, 0, "stream", "counted launches")
         square = float(sum(time * time for time in times))
         launch = Launch(0, len(rows), sum(times), min(times, default=0), max(times, default=0),
@@ -227,8 +227,8 @@ def add_count_part(
         for values in rows:
             builder.add_values(thread, row, values)
     profile.threads += builder.threads()
-    there = {metric.name for metric in profile.metrics}
-    profile.metrics += [Metric(n, unit) for n, unit in units.items() if n not in there]
+    metrics = {metric.name for metric in profile.metrics}
+    profile.metrics += [Metric(n, unit) for n, unit in units.items() if n not in metrics]
     for device, passes in part.passes.items():
         profile.metadata[f"taupy.counters.gpu{device}"] = f"{part.chips[device]}, {passes} passes"
     profile.node_metadata.setdefault(node, {}).update(part.facts)
@@ -243,12 +243,12 @@ def _values(
     """Our metrics of each counted launch; whole numbers as such."""
     for launch in launches:
         counted = dict(zip(metrics, launch, strict=False))
-        found = {}
+        counts = {}
         for recipe in recipes or ():
             value = recipe.value(counted)
             if value is not None and not isinf(value):
-                found[recipe.name] = int(value) if value == int(value) else value
-        yield found
+                counts[recipe.name] = int(value) if value == int(value) else value
+        yield counts
 
 
 def _health(part: CountPart) -> dict[str, str]:

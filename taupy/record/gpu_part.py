@@ -71,24 +71,24 @@ def read_gpu_part(path: Path | File, trace: File | None = None) -> GpuPart | Non
     Raises:
         FormatError: the file is no GPU part, or damaged.
     """
-    found = container.read(path.name, path.read_bytes(), gpu_layout.LAYOUT)
-    if found is None:
+    file = container.read(path.name, path.read_bytes(), gpu_layout.LAYOUT)
+    if file is None:
         return None
-    part = GpuPart(path, found.header.pid, found.header.start_ticks)
+    part = GpuPart(path, file.header.pid, file.header.start_ticks)
     try:
-        for block in found.blocks:
-            _take(part, block.kind, found, block.start, block.end)
+        for block in file.blocks:
+            _take(part, block.kind, file, block.start, block.end)
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as problem:
         why = f"{type(problem).__name__}: {problem}"
         raise FormatError(f"{path.name} is damaged ({why})") from problem
-    part.lost_bytes = found.lost_bytes
+    part.lost_bytes = file.lost_bytes
     beside = trace or path.with_suffix(TRACE_SUFFIX)
     part.trace = beside if beside.exists() else None
     return part
 
 
-def _take(part: GpuPart, kind: int, found: Container, start: int, end: int) -> None:
-    data = found.data
+def _take(part: GpuPart, kind: int, file: Container, start: int, end: int) -> None:
+    data = file.data
     if kind == gpu_layout.WORK:
         whole = start + (end - start) // gpu_layout.WORK_ITEM.size * gpu_layout.WORK_ITEM.size
         for item in gpu_layout.WORK_ITEM.iter_unpack(memoryview(data)[start:whole]):
@@ -110,7 +110,7 @@ def _take(part: GpuPart, kind: int, found: Container, start: int, end: int) -> N
                 )
     elif kind in (gpu_layout.NAME, gpu_layout.CALL_NAME, gpu_layout.RANGE):
         number, size = struct.unpack_from("<QQ", data, start)
-        (text,) = found.texts(start + 16, end, size)
+        (text,) = file.texts(start + 16, end, size)
         if kind == gpu_layout.NAME:
             part.names[number] = text
         elif kind == gpu_layout.RANGE:
@@ -140,7 +140,7 @@ def _take(part: GpuPart, kind: int, found: Container, start: int, end: int) -> N
     elif kind == gpu_layout.NOTE:
         sizes = struct.unpack_from("<QQ", data, start)
         if sizes[0]:
-            name, value = found.texts(start + 16, end, *sizes)
+            name, value = file.texts(start + 16, end, *sizes)
             part.notes[name] = f"{part.notes[name]}; {value}" if name in part.notes else value
 
 

@@ -89,7 +89,7 @@ class _Node:
     def timer(self, timer: Timer) -> int:
         """Its position in the profile; made if need be."""
         if not self.timers:
-            self.timers = {known: at for at, known in enumerate(self.profile.timers)}
+            self.timers = {timer: at for at, timer in enumerate(self.profile.timers)}
         if timer not in self.timers:
             self.timers[timer] = len(self.profile.timers)
             self.profile.timers.append(timer)
@@ -139,11 +139,11 @@ def _drop_own_threads(taken: _Node) -> None:
     """The debugging collector's threads are Python and so were seen: they are not the program's."""
     own = {int(number) for number in taken.part.notes.get("backend.threads", "").split()}
     hosts = taken.host_threads() if own else []
-    dropped = [one for one in hosts if one.thread.native_id in own and len(one.tree) == 1]
+    dropped = [host for host in hosts if host.thread.native_id in own and len(host.tree) == 1]
     if not dropped:
         return
     taken.profile.threads = [
-        one for one in taken.profile.threads if not any(one is other for other in dropped)
+        host for host in taken.profile.threads if not any(host is other for other in dropped)
     ]
     for number, measured in enumerate(taken.host_threads()):
         measured.thread = replace(measured.thread, thread=number)
@@ -194,11 +194,11 @@ def _add_calls(taken: _Node) -> None:
 
 def _bare_thread(taken: _Node, number: int) -> ThreadProfile:
     """The row of a thread that called CUDA and never ran Python (autograd's, for one)."""
-    known = taken.bare_threads.get(number)
-    if known is not None:
-        return known
+    bare = taken.bare_threads.get(number)
+    if bare is not None:
+        return bare
     native_id, name = taken.part.threads.get(number, (0, ""))
-    following = 1 + max((one.thread.thread for one in taken.host_threads()), default=-1)
+    following = 1 + max((host.thread.thread for host in taken.host_threads()), default=-1)
     root = Timer(ROOT_TIMER, groups=("TAUPY",))
     tree = CallTree(
         array("q", [taken.timer(root)]),
@@ -253,16 +253,18 @@ def _owner(taken: _Node, node: int) -> Owner | None:
     """The call path of a launch, or the ranges of NVTX in which a thread without one made it."""
     if node >> 6 in taken.part.ranges:
         return _ranges(taken, node >> 6)
-    found = taken.find(node) if node else None
-    return Owner(found[0].tree, found[1]) if found is not None else None
+    place = taken.find(node) if node else None
+    return Owner(place[0].tree, place[1]) if place is not None else None
 
 
 def _ranges(taken: _Node, number: int) -> Owner:
     if not taken.ranges:  # a call tree of its own, with a row for each range after the root
-        known = taken.part.ranges
-        taken.ranges = {0: 0} | {each: row for row, each in enumerate(sorted(known), start=1)}
-        above = [taken.ranges.get(outer, 0) for _, (outer, _) in sorted(known.items())]
-        timers = [Timer(name, groups=("PHASE", "NVTX")) for _, (_, name) in sorted(known.items())]
+        ranges = taken.part.ranges
+        taken.ranges = {0: 0} | {
+            range_id: row for row, range_id in enumerate(sorted(ranges), start=1)
+        }
+        above = [taken.ranges.get(outer, 0) for _, (outer, _) in sorted(ranges.items())]
+        timers = [Timer(name, groups=("PHASE", "NVTX")) for _, (_, name) in sorted(ranges.items())]
         root = taken.timer(Timer(ROOT_TIMER, groups=("TAUPY",)))
         nothing = array("q", [0] * len(taken.ranges))
         taken.range_tree = CallTree(
@@ -287,15 +289,15 @@ _KINDS: dict[int, ActivityKind] = {
 
 def _stream_threads(part: GpuPart, node: int) -> dict[tuple[int, int, int], Thread]:
     """A thread for each stream, numbered on its device by CUDA context and CUPTI's number."""
-    found = sorted(
+    streams = sorted(
         {(work.device, work.context, work.stream) for work in part.work if work.kind in _KINDS}
     )
     contexts: dict[int, set[int]] = {}
-    for device, context, _ in found:
+    for device, context, _ in streams:
         contexts.setdefault(device, set()).add(context)
     threads = {}
     numbers: dict[int, int] = {}
-    for device, context, stream in found:
+    for device, context, stream in streams:
         number = numbers[device] = numbers.get(device, -1) + 1
         name = f"stream {stream}"
         if len(contexts[device]) > 1:
@@ -455,15 +457,15 @@ def _add_memory(taken: _Node, streams: list[ThreadProfile]) -> None:
             kind = _MEMORY.get(work.name & 0xFF, "unknown")
             what = "freed" if work.name >> 8 & 0xFF == 2 else "allocated"
             pool = " from a pool" if work.name >> 16 & 0xFF else ""
-            found = taken.find(work.node) if work.node else None
-            measured, row = found if found is not None else (hosts[0], 0)
+            owner = taken.find(work.node) if work.node else None
+            measured, row = owner if owner is not None else (hosts[0], 0)
             measured.user_events.append(
                 _value_event(f"GPU memory {what}, {kind}{pool}", "bytes", work, row or None)
             )
     for measured in hosts:
         measured.user_events = merged_events(measured.user_events)
     for live in part.live:
-        on_device = [one for one in streams if one.thread.context == 1 + live.device]
+        on_device = [stream for stream in streams if stream.thread.context == 1 + live.device]
         where = on_device[0] if on_device else hosts[0]
         where.user_events += _live_events(live)
 

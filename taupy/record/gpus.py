@@ -39,7 +39,7 @@ def add_gpus(
     spilled: Mapping[str, File],
 ) -> list[File]:
     """What the processes did on GPUs joins their nodes; returns the files it was taken from."""
-    found: list[GpuPart] = []
+    parts: list[GpuPart] = []
     done: list[File] = []
     lost: list[str] = []
     files = {file.name: file for file in folder.files(SUFFIX)}
@@ -56,7 +56,7 @@ def add_gpus(
             continue  # of a process that still runs
         from taupy.record.gpu_profile import add_gpu_part
 
-        found.append(part)
+        parts.append(part)
         place = places[node]
         try:
             said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
@@ -75,9 +75,9 @@ def add_gpus(
     asked = settings.gpu
     if asked == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
         asked = "auto"  # these are late children: the run itself has been stored
-    if asked != "no" and (text := gpu_verdict.verdict(asked, found, missed)):
+    if asked != "no" and (text := gpu_verdict.verdict(asked, parts, missed)):
         profile.metadata[f"{HEALTH}gpu"] = text
-    if text := gpu_verdict.shared(profile.timers, found):
+    if text := gpu_verdict.shared(profile.timers, parts):
         profile.metadata[f"{HEALTH}gpu_shared"] = text
     return done
 
@@ -122,7 +122,7 @@ def describe_gpus(profile: Profile, folder: Folder) -> None:
     from taupy.collectors import nvml
 
     _complete_devices(profile)
-    ordinals = {one.uuid: one.ordinal for one in profile.devices if one.uuid}
+    ordinals = {device.uuid: device.ordinal for device in profile.devices if device.uuid}
     events = nvml.user_events(folder, ordinals)
     for measured in profile.threads[:1]:
         measured.user_events += events
@@ -133,34 +133,34 @@ def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> li
     returns the files it was taken from."""
     from taupy.collectors import sampler
 
-    used = {one.uuid: one.ordinal for one in profile.devices if one.uuid}
+    used = {device.uuid: device.ordinal for device in profile.devices if device.uuid}
     # Of several ranks one samples for all. Nobody knows what was used where GPU work is not
     # recorded, or the program was killed before its first records came.
     every = settings.world_size > 1 or settings.gpu == "no"
     every = every or (not used and profile.state == "incomplete")
     done = [folder / sampler.SETTINGS, folder / sampler.KEPT]
     try:
-        found = sampler.timelines(folder, None if every else used)
+        timelines = sampler.timelines(folder, None if every else used)
     except TaupyError as problem:
         profile.metadata[f"{HEALTH}sampling"] = str(problem)
         return done
-    if found is None:
+    if timelines is None:
         return done
-    said = [f"GPU {one.ordinal}: {text}" for one in found for text in one.said]
-    said += [f"GPU {one.ordinal}: nothing was sampled" for one in found if not one.events]
-    if not found:
+    said = [f"GPU {gpu.ordinal}: {text}" for gpu in timelines for text in gpu.said]
+    said += [f"GPU {gpu.ordinal}: nothing was sampled" for gpu in timelines if not gpu.events]
+    if not timelines:
         said = ["the program used none of the GPUs that were sampled: no timeline is kept"]
     if said:
         profile.metadata[f"{HEALTH}sampling"] = "; ".join(said)
-    for one in found:
-        chip, interval, unit = one.facts
-        points = f", {one.samples_a_point} samples a point" if one.samples_a_point > 1 else ""
-        profile.metadata[f"taupy.sampling.gpu{one.ordinal}"] = (
+    for gpu in timelines:
+        chip, interval, unit = gpu.facts
+        points = f", {gpu.samples_a_point} samples a point" if gpu.samples_a_point > 1 else ""
+        profile.metadata[f"taupy.sampling.gpu{gpu.ordinal}"] = (
             f"{chip}, every {interval} {unit}{points}"
         )
         for measured in profile.threads[:1]:
-            measured.user_events += one.events
-            measured.samples += one.samples
+            measured.user_events += gpu.events
+            measured.samples += gpu.samples
     return done
 
 

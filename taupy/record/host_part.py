@@ -84,8 +84,8 @@ def read_part(
         if name.endswith(_PLAIN_SUFFIXES):
             part = plain_part.read(name, data)
         else:
-            found = container.read(name, data, LAYOUT)
-            part = None if found is None else _NativePart(found, is_changing).decode(clock_now)
+            held = container.read(name, data, LAYOUT)
+            part = None if held is None else _NativePart(held, is_changing).decode(clock_now)
         if part is not None:
             _check(part)
     return part
@@ -182,13 +182,13 @@ class _Blocks:
     threads: list[Block] = field(default_factory=list)
 
     @classmethod
-    def of(cls, found: Container) -> _Blocks:
+    def of(cls, file: Container) -> _Blocks:
         self = cls()
-        data = found.data
-        for block in found.blocks:
+        data = file.data
+        for block in file.blocks:
             kind, thread, start, end, _ = block
             if kind == ROUTINE:
-                self._add_routine(found, start, end)
+                self._add_routine(file, start, end)
             elif kind == NODES:
                 self.nodes[thread].append(block)
             elif kind == THREAD:
@@ -196,20 +196,20 @@ class _Blocks:
             elif kind == METADATA:
                 sizes = list(struct.unpack_from("<QQ", data, start))
                 if sizes[0]:
-                    name, value = found.texts(start + 16, end, *sizes)
+                    name, value = file.texts(start + 16, end, *sizes)
                     self.metadata[name] = value
             elif kind == EVENT:
                 number, *sizes = struct.unpack_from("<QQQ", data, start)
-                name, unit = found.texts(start + 24, end, *sizes)
+                name, unit = file.texts(start + 24, end, *sizes)
                 self.events[number] = name, unit
             elif kind == SAMPLES:
                 self.samples[thread].append(start)
         return self
 
-    def _add_routine(self, found: Container, start: int, end: int) -> None:
-        key, what, flags, line, *sizes = struct.unpack_from("<QIIqQQQ", found.data, start)
+    def _add_routine(self, file_held: Container, start: int, end: int) -> None:
+        key, what, flags, line, *sizes = struct.unpack_from("<QIIqQQQ", file_held.data, start)
         if key:
-            name, file, group = found.texts(start + 48, end, *sizes)
+            name, file, group = file_held.texts(start + 48, end, *sizes)
             self.routine_at[key] = len(self.routines)
             kind = KIND_NAMES[what] if what < len(KIND_NAMES) else "python"
             self.routines.append(Routine(name, file, line, kind, group, bool(flags & THROTTLED)))
@@ -227,20 +227,20 @@ class _Rows:
     first: Array  # row of each stretch
 
     @classmethod
-    def of(cls, found: Container, root: int, blocks: list[Block], layout: np.dtype[Any]) -> _Rows:
+    def of(cls, file: Container, root: int, blocks: list[Block], layout: np.dtype[Any]) -> _Rows:
         pieces, stretches, row = [], [], 1
         for block in blocks:
             count = (block.end - block.start) // layout.itemsize
-            nodes = np.frombuffer(found.data, layout, count, block.start)
+            nodes = np.frombuffer(file.data, layout, count, block.start)
             free = np.flatnonzero(nodes["key"] == 0)
             pieces.append(nodes[: free[0]] if len(free) else nodes)
-            stretches.append((found.address_of(block.start), row, len(pieces[-1])))
+            stretches.append((file.address_of(block.start), row, len(pieces[-1])))
             row += len(pieces[-1])
         nodes = np.concatenate(pieces) if pieces else np.empty(0, layout)
         in_order = sorted(stretches)  # chunks may lie in any order in memory
         address = np.array([0, *(address for address, _, _ in in_order)], "u8")
         first = np.array([-_NOWHERE, *(row for _, row, _ in in_order)], "i8")
-        return cls(found.name, nodes, root, stretches, address, first)
+        return cls(file.name, nodes, root, stretches, address, first)
 
     def at(self, addresses: Array) -> Array:
         """The rows of the call paths at some addresses.
@@ -259,13 +259,13 @@ class _Rows:
 class _NativePart:
     """Decoding of one mapped file."""
 
-    def __init__(self, found: Container, is_changing: bool = False) -> None:
-        self.found = found
+    def __init__(self, file: Container, is_changing: bool = False) -> None:
+        self.file = file
         self.is_changing = is_changing
-        self.name = found.name
-        self.data = found.data
-        self.header = found.header
-        self.metric_count = found.header.metric_count
+        self.name = file.name
+        self.data = file.data
+        self.header = file.header
+        self.metric_count = file.header.metric_count
         if self.metric_count > _METRICS_AT_MOST:
             raise FormatError(f"{self.name} is damaged: it tells of {self.metric_count} metrics")
         self.layout = MEASURED_NODE if self.metric_count else NODE
@@ -277,7 +277,7 @@ class _NativePart:
 
     def decode(self, clock_now: tuple[int, int] | None) -> Part | None:
         header = self.header
-        blocks = _Blocks.of(self.found)
+        blocks = _Blocks.of(self.file)
         metadata = blocks.metadata
         if not blocks.threads:
             return None
@@ -316,7 +316,7 @@ class _NativePart:
             start_ticks=header.start_ticks,
             ns_per_tick=self.ns_per_tick,
             places=self.places,
-            lost_bytes=self.found.lost_bytes,
+            lost_bytes=self.file.lost_bytes,
             used_bytes=header.used,
         )
 
@@ -346,8 +346,8 @@ class _NativePart:
 
     def thread(self, position: int, block: Block, blocks: _Blocks) -> PartThread:
         (own,) = np.frombuffer(self.data, THREAD_LAYOUT, 1, block.start)
-        root = self.found.address_of(block.start)
-        rows = _Rows.of(self.found, root, blocks.nodes[block.thread], self.layout)
+        root = self.file.address_of(block.start)
+        rows = _Rows.of(self.file, root, blocks.nodes[block.thread], self.layout)
         self.place(rows, position)
         parent = self.parents(rows)
         inclusive, open_rows = self.times(own, rows, parent)
@@ -455,26 +455,26 @@ class _NativePart:
 
     def health(self) -> dict[str, str]:
         header = self.header
-        found = {}
+        health = {}
         if count := header.calls_over_limit:
-            found["callpaths"] = (
+            health["callpaths"] = (
                 f"{count} calls on call paths beyond the limit or without memory, and all calls "
                 "below them, were folded into their callers; raise the limit with --max-callpaths"
             )
         if count := header.overlaps:
-            found["timers"] = (
+            health["timers"] = (
                 f"{count} timers were stopped out of order or without having been started"
             )
         if header.greenlets_untraced:
-            found["greenlets"] = (
+            health["greenlets"] = (
                 "the program traces greenlets itself: call paths across their switches are mixed"
             )
         if header.profile_taken:
-            found["c_calls"] = (
+            health["c_calls"] = (
                 "the program set a profile function of its own: calls of C functions are missing "
                 "from then on"
             )
-        return found
+        return health
 
 
 def _behind(first: int, column: Array) -> Array:

@@ -286,7 +286,7 @@ def _cut_off(parts: dict[int, Part], cut_off: list[int], roots: list[Part]) -> d
     if killed:
         nodes = ", ".join(map(str, killed[:20])) + (", ..." if len(killed) > 20 else "")
         endings_of = [parts[node].ending for node in killed]
-        seen = sum(ending is not None and ending.known == "seen" for ending in endings_of)
+        seen = sum(ending is not None and ending.source == "seen" for ending in endings_of)
         until = "up to their ends"
         if seen < len(killed):
             until += f", which were seen of {seen}, else to the last moment that left a trace"
@@ -434,23 +434,23 @@ def _counter_health(part: Part, suffix: str) -> dict[str, str]:
 
 
 def assign_nodes(
-    settings: RunSettings, parts: Iterable[Part], known: dict[str, int]
+    settings: RunSettings, parts: Iterable[Part], node_of: dict[str, int]
 ) -> dict[int, Part]:
     """A node number for every part: the rank for the launched process, then its children
-    in order of their start; `known` (part name -> node) keeps earlier answers and is
+    in order of their start; `node_of` (part name -> node) keeps earlier answers and is
     extended. The program's own `set_node` wins where the number is free."""
     ordered = sorted(parts, key=lambda part: (part.pid != settings.root_pid, part.start_ns))
-    taken = set(known.values())
+    taken = set(node_of.values())
     nodes: dict[int, Part] = {}
     for part in ordered:
-        node = known.get(part.name)
+        node = node_of.get(part.name)
         if node is None:
             node = part.node if part.node is not None and part.node not in taken else None
         if node is None:
             node = settings.rank
             while node in taken:
                 node += settings.world_size
-        known[part.name] = node
+        node_of[part.name] = node
         taken.add(node)
         nodes[node] = part
     return nodes

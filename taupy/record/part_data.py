@@ -104,14 +104,14 @@ class Ending:
     """How a process ended that could not say so itself.
 
     Attributes:
-        known: "seen" by the watch; its last "heartbeat", if the two ended together; "unknown";
+        source: "seen" by the watch; its last "heartbeat", if the two ended together; "unknown";
             or "running" still.
         late_ns: it may have ended so much earlier; after a heartbeat, so much later.
         status: as `os.wait` gives it; None if the kernel did not tell.
         why: it is unknown.
     """
 
-    known: Literal["seen", "heartbeat", "unknown", "running"]
+    source: Literal["seen", "heartbeat", "unknown", "running"]
     late_ns: int = 0
     status: int | None = None
     why: str = ""
@@ -153,7 +153,7 @@ class Part:
     @property
     def runs(self) -> bool:
         """Does the process still run?"""
-        return self.ending is not None and self.ending.known == "running"
+        return self.ending is not None and self.ending.source == "running"
 
     @property
     def complete(self) -> bool:

@@ -132,14 +132,14 @@ def parts_so_far(folder: Folder) -> Iterator[PartFile]:
 def spilled(settings: RunSettings, *suffixes: str) -> dict[str, File]:
     """The files of this run beside its database, by the names that they have in the run folder."""
     folder, _, prefix = spill_prefix(settings).rpartition("/")
-    found: dict[str, File] = {}
+    spills: dict[str, File] = {}
     with suppress(OSError):
         beside = open_any(folder or "/")
         beside.is_ours = True  # others may have put files there, and those are not ours
         for file in beside.files(*suffixes):
             if file.name.startswith(prefix):
-                found[file.name[len(prefix) :]] = file
-    return found
+                spills[file.name[len(prefix) :]] = file
+    return spills
 
 
 def part_files(folder: Folder) -> list[PartFile]:

@@ -87,7 +87,7 @@ def _from_csv(path: str, text: str) -> list[Ceiling]:
     columns = set(rows[0]) if rows else set()
     try:
         if {"peak_flops", "peak_bandwidth"} <= columns:
-            return [each for row in rows for each in _peaks(path, row)]
+            return [peak for row in rows for peak in _peaks(path, row)]
         if {"kind", "name", "value"} <= columns:
             return [_row(path, row) for row in rows]
     except (TypeError, ValueError, KeyError) as problem:

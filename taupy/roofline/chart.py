@@ -264,24 +264,24 @@ def in_view(
     A point with almost no time, far from all others, would compress the rest. It is not drawn,
     but it is in the table and in the files.
     """
-    weighty = [one for one in symbols if placements[one.point].point.share >= _WEIGHTY]
+    weighty = [symbol for symbol in symbols if placements[symbol.point].point.share >= _WEIGHTY]
     if not weighty:
         return list(symbols), []
     (left, right), (bottom, top) = (
         span([getattr(one, side) for one in weighty], _NEAR, _NEAR) for side in ("x", "y")
     )
     shown = {
-        one.point
-        for one in symbols
-        if one in weighty or (left <= one.x <= right and bottom <= one.y <= top)
+        symbol.point
+        for symbol in symbols
+        if symbol in weighty or (left <= symbol.x <= right and bottom <= symbol.y <= top)
     }
-    hidden = {one.point for one in symbols} - shown
+    hidden = {symbol.point for symbol in symbols} - shown
     if not hidden:
         return list(symbols), []
-    trials = max(len({each.point.trial for each in placements}), 1)
+    trials = max(len({placement.point.trial for placement in placements}), 1)
     share = sum(placements[number].point.share for number in hidden) / trials
     note = f"{len(hidden)} far outside the chart, not drawn: {percent(100 * share)} % of the time"
-    return [one for one in symbols if one.point in shown], [note]
+    return [symbol for symbol in symbols if symbol.point in shown], [note]
 
 
 def in_chart(symbols: Iterable[Symbol], strips: Iterable[Strip]) -> set[int]:
@@ -296,13 +296,13 @@ def strips(placements: Sequence[Placement], unmoved: Sequence[int]) -> tuple[Str
     Args:
         unmoved: positions of points that have flop but no bytes at the levels of the chart.
     """
-    idle = [number for number, each in enumerate(placements) if each.point.idle]
+    idle = [number for number, placement in enumerate(placements) if placement.point.idle]
     named = (("no flop", idle), ("no bytes", unmoved))
     return tuple(_strip(name, placements, some) for name, some in named if some)
 
 
 def _strip(name: str, placements: Sequence[Placement], some: Sequence[int]) -> Strip:
-    trials = max(len({each.point.trial for each in placements}), 1)
+    trials = max(len({placement.point.trial for placement in placements}), 1)
     marks = []
     at = 0.0
     for number in some:
@@ -320,12 +320,14 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
         idle: include the share of time in kernels without flop.
     """
     notes = [_tiers(placements)]
-    zero = [each for each in placements if each.point.idle]
+    zero = [placement for placement in placements if placement.point.idle]
     if idle and zero and all(each.point.of_gpu for each in zero):
         notes.append(f"{len(zero)} without flop: {_share(zero, placements)} % of the time")
     shares = [
         covered
-        for covered in {each.point.trial: each.point.covered for each in placements}.values()
+        for covered in {
+            placement.point.trial: placement.point.covered for placement in placements
+        }.values()
         if covered is not None and covered < WHOLLY
     ]
     if shares:
@@ -334,21 +336,23 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
             f"counted routines take {of} % of the run time; the work of the others is UNKNOWN"
         )
     notes += _uncounted(placements)
-    unknown = [each for each in placements if not each.point.known]
+    unknown = [placement for placement in placements if not placement.point.known]
     if unknown:
         share = _share(unknown, placements)
         notes.append(f"{len(unknown)} not counted, not drawn: {share} % of the time")
     partly = [
-        each
-        for each in placements
-        if each.point.known and 0 < each.point.counted < each.point.launches
+        placement
+        for placement in placements
+        if placement.point.known and 0 < placement.point.counted < placement.point.launches
     ]
     if partly:
         notes.append(f"{len(partly)} counted in part of their launches: rates refer to those")
-    alone = [each for each in placements if each.point.rates_alone]
+    alone = [placement for placement in placements if placement.point.rates_alone]
     if alone:
         notes.append(f"{len(alone)} without a duration: rates from the file, no share of time")
-    texts = [text for each in placements for text in (*each.assumed, *each.point.notes)]
+    texts = [
+        text for placement in placements for text in (*placement.assumed, *placement.point.notes)
+    ]
     told_once = [text for text in dict.fromkeys(texts) if not text[:1].isdigit()]
     notes += told_once[:6]
     scaled = sum("timing trial" in text for text in texts)
@@ -367,8 +371,8 @@ def _tiers(placements: Sequence[Placement]) -> str:
     flop, moved = (
         ", ".join(told[tier] for tier in sorted(tiers))
         for tiers in (
-            {each.point.flop_tier for each in placements},
-            {each.point.bytes_tier for each in placements},
+            {placement.point.flop_tier for placement in placements},
+            {placement.point.bytes_tier for placement in placements},
         )
     )
     return f"flop: {flop}; bytes: {moved}"
@@ -376,7 +380,9 @@ def _tiers(placements: Sequence[Placement]) -> str:
 
 def _uncounted(placements: Sequence[Placement]) -> list[str]:
     """Operations missing in the flop of points, most frequent first."""
-    found = Counter(each.point.uncounted for each in placements if each.point.uncounted)
+    found = Counter(
+        placement.point.uncounted for placement in placements if placement.point.uncounted
+    )
     return [
         f"NOT COUNTED for {number} of {len(placements)}: {', '.join(names)}; their flop, rates and "
         "shares of the roof are lower bounds"

@@ -68,12 +68,14 @@ class Known:
         """CPUs of virtual machines share a name ("AMD EPYC"): if the trial's own host was
         measured, ceilings of other hosts with that CPU name are ignored."""
         own = {
-            one.processor for one in self.ceilings if one.machine == host and not one.device_uuid
+            ceiling.processor
+            for ceiling in self.ceilings
+            if ceiling.machine == host and not ceiling.device_uuid
         }
         kept = [
-            one
-            for one in self.ceilings
-            if one.device_uuid or one.machine in ("", host) or one.processor not in own
+            ceiling
+            for ceiling in self.ceilings
+            if ceiling.device_uuid or ceiling.machine in ("", host) or ceiling.processor not in own
         ]
         return replace(self, ceilings=kept)
 
@@ -128,14 +130,16 @@ def _under_roofs_of_one_thread(
     alone = Wishes(wishes.asked, wishes.peak, wishes.latency, 1)
     here = known.of_host(trial.metadata.get("Hostname", ""))
     found = []
-    for one in placements:
-        if one.point.trial != trial.trial_id or one.point.launches:
-            found.append(one)
+    for placement in placements:
+        if placement.point.trial != trial.trial_id or placement.point.launches:
+            found.append(placement)
             continue
-        roofs = _roofs(alone, one.point.processor, here, chosen, trial.ceilings)
+        roofs = _roofs(alone, placement.point.processor, here, chosen, trial.ceilings)
         roofs = replace(roofs, processor=f"{roofs.processor} (1 thread)")
-        own = place(replace(one.point, notes=(*one.point.notes, _ONE_THREAD_NOTE)), roofs)
-        if set(roofs.compute) != set(one.roofs.compute) or own.above_roof:
+        own = place(
+            replace(placement.point, notes=(*placement.point.notes, _ONE_THREAD_NOTE)), roofs
+        )
+        if set(roofs.compute) != set(placement.roofs.compute) or own.above_roof:
             return placements
         found.append(own)
     return found
@@ -151,7 +155,7 @@ def also(asked: Sequence[str], placements: Sequence[Placement], known: Known) ->
     for text in asked:
         pools: list[tuple[str, list[Ceiling]]] = []
         if text in _SOURCES:
-            names = dict.fromkeys(each.point.processor for each in placements)
+            names = dict.fromkeys(placement.point.processor for placement in placements)
             pools = [(name, _pool(name, known.ceilings, [text])) for name in names]
         else:
             pools = [_given(text, known, [])]
@@ -217,7 +221,7 @@ def _kept(
 def _of_sheet(sheet: datasheets.Datasheet, sources: Sequence[CeilingSource]) -> list[Ceiling]:
     reports = datasheets.ceilings(sheet, "report")
     pool = datasheets.ceilings(sheet)
-    pool += [one for one in reports if sources or one.kind == "latency"]
+    pool += [report for report in reports if sources or report.kind == "latency"]
     return [one for one in pool if not sources or one.source in sources]
 
 
@@ -263,7 +267,9 @@ def _given(text: str, known: Known, sources: Sequence[CeilingSource]) -> tuple[s
     if os.path.isfile(text):
         found = known.of_report(text) or read_ceilings(text)
         return found[0].processor, found
-    kept = [one.processor for one in known.ceilings if one.processor.lower() == text.lower()]
+    kept = [
+        ceiling.processor for ceiling in known.ceilings if ceiling.processor.lower() == text.lower()
+    ]
     if kept:
         return kept[0], _pool(kept[0], known.ceilings, sources)
     sheets = datasheets.candidates(text)

@@ -36,7 +36,9 @@ Limits = tuple[tuple[float, float], tuple[float, float]]
 
 def levels_in(placements: Sequence[Placement]) -> list[str]:
     """Memory levels at which some point has bytes, nearest first."""
-    return [level for level in LEVELS if any(level in each.point.bytes for each in placements)]
+    return [
+        level for level in LEVELS if any(level in placement.point.bytes for placement in placements)
+    ]
 
 
 def classic(
@@ -159,20 +161,22 @@ def _chart(kind: chart.Kind, plane: _Plane, hidden: list[str], equal_decades: bo
             *missing_roofs(machines(placements), levels),
         ),
         warnings=tuple(chart.warnings(placements)),
-        points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
+        points=tuple(
+            chart.record(placement, rank + 1) for rank, placement in enumerate(placements)
+        ),
         equal_decades=equal_decades,
     )
 
 
 def _symbols(placements: Sequence[Placement], levels: Sequence[str]) -> list[Symbol]:
     """A symbol, without colour yet, for each point and level that the plane can show."""
-    largest = max((each.point.share for each in placements), default=0.0)
+    largest = max((placement.point.share for placement in placements), default=0.0)
     symbols = []
-    for number, each in enumerate(placements):
-        area = chart.area(each, largest)
-        text = "" if each.point.parameter is None else f"{each.point.parameter:g}"
+    for number, placement in enumerate(placements):
+        area = chart.area(placement, largest)
+        text = "" if placement.point.parameter is None else f"{placement.point.parameter:g}"
         for level in levels:
-            x, y = each.point.intensity(level), each.point.performance
+            x, y = placement.point.intensity(level), placement.point.performance
             if x is not None and chart.drawable(x, y):
                 symbols.append(Symbol(number, x, y, area, "", level=level, text=text))
     return symbols
@@ -182,8 +186,9 @@ def _unmoved(placements: Sequence[Placement], levels: Sequence[str]) -> list[int
     """Points that have flop but no bytes at some level."""
     return [
         number
-        for number, each in enumerate(placements)
-        if each.point.total_flop > 0 and any(each.point.bytes.get(level) == 0 for level in levels)
+        for number, placement in enumerate(placements)
+        if placement.point.total_flop > 0
+        and any(placement.point.bytes.get(level) == 0 for level in levels)
     ]
 
 
@@ -211,7 +216,7 @@ def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[s
         "phase": "phases",
         "program": "whole program",
     }
-    of = " and ".join(dict.fromkeys(what[each.point.of] for each in placements))
+    of = " and ".join(dict.fromkeys(what[placement.point.of] for placement in placements))
     title = f"{chart.TITLES[kind]} of {of}" if of else chart.TITLES[kind]
     return f"{title}, {levels[0]}" if kind == "classic" else title
 
@@ -219,9 +224,9 @@ def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[s
 def subtitle(placements: Sequence[Placement]) -> str:
     """The trials and their processors."""
     names = [
-        f"trial {each.point.trial} {each.point.trial_name}"
-        + (f" on {each.point.processor}" if each.point.processor else "")
-        for each in placements
+        f"trial {placement.point.trial} {placement.point.trial_name}"
+        + (f" on {placement.point.processor}" if placement.point.processor else "")
+        for placement in placements
     ]
     found = list(dict.fromkeys(names))
     others = len(found) - 3

@@ -44,9 +44,9 @@ def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
     precisions = [
         name
         for name in dict.fromkeys(PRECISION_OF.values())
-        if any(name in each["flop"] for each in records)
+        if any(name in record["flop"] for record in records)
     ]
-    levels = [name for name in LEVELS if any(name in each["bytes"] for each in records)]
+    levels = [name for name in LEVELS if any(name in record["bytes"] for record in records)]
     plain = ("rank", "name", "short", "of", "trial", "trial_name", "processor", "series")
     header = [*plain, "parameter", "calls", "launches", "counted_launches"]
     header += [
@@ -68,18 +68,23 @@ def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    for each in records:
-        row: list[Any] = [each[name] for name in plain]
-        row += [each["parameter"], each["calls"], each["launches"], each["counted"]]
-        row += [each["run_time"], each["time"], each["share"], each["covered"]]
-        row += [each["flop_tier"], each["bytes_tier"], "; ".join(each["uncounted"])]
-        row.append(each["total_flop"])
-        row += [each["flop"].get(name) for name in precisions]
+    for record in records:
+        row: list[Any] = [record[name] for name in plain]
+        row += [record["parameter"], record["calls"], record["launches"], record["counted"]]
+        row += [record["run_time"], record["time"], record["share"], record["covered"]]
+        row += [record["flop_tier"], record["bytes_tier"], "; ".join(record["uncounted"])]
+        row.append(record["total_flop"])
+        row += [record["flop"].get(name) for name in precisions]
         for level in levels:
-            row += [each[what].get(level) for what in ("bytes", "intensity", "bandwidth")]
-            row.append(each["ideal_level_times"].get(level))
-        row += [each["performance"], each["ideal_compute_time"], each["launch_overhead"]]
-        row += [each["peak"], each["roof_share"], each["bound_by"], "; ".join(each["notes"])]
+            row += [record[what].get(level) for what in ("bytes", "intensity", "bandwidth")]
+            row.append(record["ideal_level_times"].get(level))
+        row += [record["performance"], record["ideal_compute_time"], record["launch_overhead"]]
+        row += [
+            record["peak"],
+            record["roof_share"],
+            record["bound_by"],
+            "; ".join(record["notes"]),
+        ]
         writer.writerow([_safe(value) for value in row])
     return text.getvalue()
 

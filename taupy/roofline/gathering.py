@@ -134,7 +134,9 @@ def _lacking(values: Mapping[str, float]) -> list[str]:
     precisions = {PRECISION_OF[name] for name in values if name in PRECISION_OF}
     levels = {LEVEL_OF[name] for name in values if name in LEVEL_OF}
     missing = (
-        [] if "any" in precisions else [one for one in GPU_PRECISIONS if one not in precisions]
+        []
+        if "any" in precisions
+        else [precision for precision in GPU_PRECISIONS if precision not in precisions]
     )
     return missing + [level for level in dict.fromkeys(LEVEL_OF.values()) if level not in levels]
 

@@ -41,7 +41,7 @@ def look(placements: Sequence[Placement], top: int, shown: Collection[int]) -> L
     some = [number for number in range(len(placements)) if number in shown]
     groups = tuple(dict.fromkeys(group_of(placements[number]) for number in some))
     top = max(1, min(top, COLORS))
-    if len(groups) > 1 or any(each.point.parameter is not None for each in placements):
+    if len(groups) > 1 or any(placement.point.parameter is not None for placement in placements):
         return _by_group(placements, some, groups, top)
     names = labels(placements)
     colors = {number: f"c{rank}" for rank, number in enumerate(some[:top])}
@@ -62,7 +62,7 @@ def by_level(
     top = max(1, min(top, MARKERS - 1))
     markers = {number: min(rank, top) for rank, number in enumerate(some)}
     groups = tuple(dict.fromkeys(group_of(placements[number]) for number in some))
-    apart = len({each.point.processor for each in placements}) > 1
+    apart = len({placement.point.processor for placement in placements}) > 1
     drawn = {symbol.level for symbol in symbols}
     legend = [Entry(level, level) for level in levels if level in drawn]
     names = labels(placements)
@@ -118,7 +118,7 @@ def _by_group(
     legend = [Entry(clipped(group), place[group]) for group in groups]
     every_name = labels(placements)
     names = list(dict.fromkeys(every_name[number] for number in some))
-    swept = any(each.point.parameter is not None for each in placements)
+    swept = any(placement.point.parameter is not None for placement in placements)
     markers: dict[int, int] = {}
     if not swept and len(names) > 1:
         marker = {name: min(rank, MARKERS - 1) for rank, name in enumerate(names)}

@@ -21,10 +21,10 @@ _WORD = re.compile(r"\w+|\W")
 def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]:
     """A short name for each point. Equal short names in a trial get the part in which their full
     names differ: `elementwise_kernel (…exp…)`."""
-    made = [clipped(each.point.short, longest) for each in placements]
+    made = [clipped(placement.point.short, longest) for placement in placements]
     alike: dict[tuple[int, str], list[int]] = {}
-    for number, (label, each) in enumerate(zip(made, placements, strict=True)):
-        alike.setdefault((each.point.trial, label), []).append(number)
+    for number, (label, placement) in enumerate(zip(made, placements, strict=True)):
+        alike.setdefault((placement.point.trial, label), []).append(number)
     for numbers in alike.values():
         differences = _differences([_spaced(placements[number].point.name) for number in numbers])
         for number, difference in zip(numbers, differences, strict=True):

@@ -65,8 +65,8 @@ def drawn_roofs(
 def machines(placements: Sequence[Placement]) -> list[Roofs]:
     """The processors of the points, each once."""
     found: dict[str, Roofs] = {}
-    for each in placements:
-        found.setdefault(each.roofs.processor, each.roofs)
+    for placement in placements:
+        found.setdefault(placement.roofs.processor, placement.roofs)
     return list(found.values())
 
 
@@ -83,23 +83,25 @@ def _peaks(roofs: Roofs, placements: Sequence[Placement]) -> tuple[Ceiling, ...]
     """The compute roofs that the points need; all, if no point has flop."""
     used = {
         peak.name: peak
-        for each in placements
-        if each.roofs.processor == roofs.processor
-        for precision, flop in each.point.flop.items()
-        if matters(each, precision, flop) and (peak := roofs.peak(precision))
+        for placement in placements
+        if placement.roofs.processor == roofs.processor
+        for precision, flop in placement.point.flop.items()
+        if matters(placement, precision, flop) and (peak := roofs.peak(precision))
     }
     return _highest((used or roofs.compute).values())[:_MOST_PEAKS]
 
 
 def _in_use(roofs: Roofs, placements: Sequence[Placement]) -> tuple[Ceiling, ...]:
     """Peaks of other precisions that are used because the points' own precisions have none."""
-    precisions = {name for each in placements for name, flop in each.point.flop.items() if flop > 0}
+    precisions = {
+        name for placement in placements for name, flop in placement.point.flop.items() if flop > 0
+    }
     peaks = {peak.name: peak for name in precisions if (peak := roofs.peak(name))}
     return _highest(peaks.values())
 
 
 def _highest(peaks: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
-    return tuple(sorted(peaks, key=lambda each: -each.value))
+    return tuple(sorted(peaks, key=lambda peak: -peak.value))
 
 
 def _bands(roofs: Roofs, levels: Sequence[str]) -> tuple[tuple[str, Ceiling], ...]:
@@ -189,8 +191,8 @@ def launch_ceiling(placements: Sequence[Placement]) -> LaunchCeiling | None:
     kernels together would be meaningless. None if launches or their latency are unknown."""
     launched = [
         number
-        for number, each in enumerate(placements)
-        if each.overhead and each.point.total_flop > 0
+        for number, placement in enumerate(placements)
+        if placement.overhead and placement.point.total_flop > 0
     ]
     if not launched or len(machines(placements)) > 1:
         return None
@@ -210,8 +212,8 @@ def processor_color(roofs: Roofs, placements: Sequence[Placement], style: Look) 
     """The common colour of the points of that processor, if any."""
     colors = {
         style.colors[number]
-        for number, each in enumerate(placements)
-        if each.roofs.processor == roofs.processor and number in style.colors
+        for number, placement in enumerate(placements)
+        if placement.roofs.processor == roofs.processor and number in style.colors
     }
     return colors.pop() if len(colors) == 1 else "ink"
 

@@ -18,8 +18,8 @@ _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 
 def parameter_in(text: str, name: str) -> float | None:
     """The number after `NAME=` in a text."""
-    found = re.search(rf"(?<![\w.]){re.escape(name)}\s*=\s*({_NUMBER})", text)
-    return float(found.group(1)) if found else None
+    match = re.search(rf"(?<![\w.]){re.escape(name)}\s*=\s*({_NUMBER})", text)
+    return float(match.group(1)) if match else None
 
 
 def without(text: str, name: str) -> str:

@@ -44,18 +44,18 @@ class Spot:
 def spots(placements: Sequence[Placement], level: str, per_launch: bool) -> list[Spot]:
     """The points that can be drawn: with flop or bytes, and with roofs for both."""
     found = []
-    for number, each in enumerate(placements):
-        times = each.times(level)
-        if times is None or level not in each.point.bytes:
+    for number, placement in enumerate(placements):
+        times = placement.times(level)
+        if times is None or level not in placement.point.bytes:
             continue
-        by = max(each.point.counted, 1) if per_launch else 1
-        bandwidth = each.roofs.bandwidth[level].value
-        peak = each.peak or (_reference(placements) or (0.0, ""))[0]
+        by = max(placement.point.counted, 1) if per_launch else 1
+        bandwidth = placement.roofs.bandwidth[level].value
+        peak = placement.peak or (_reference(placements) or (0.0, ""))[0]
         found.append(
             Spot(
                 number,
-                each.point.bytes[level] / by,
-                each.point.total_flop / by,
+                placement.point.bytes[level] / by,
+                placement.point.total_flop / by,
                 model.Times(times.compute / by, times.bandwidth / by),
                 peak,
                 bandwidth,
@@ -88,18 +88,18 @@ def combined(
 def _reference(placements: Sequence[Placement]) -> tuple[float, str] | None:
     """The peak of the secondary axis, of the precision with the most ideal compute time."""
     by_name: dict[str, tuple[float, float]] = {}
-    for each in placements:
-        for precision, flop in each.point.flop.items():
-            peak = each.roofs.peak(precision)
+    for placement in placements:
+        for precision, flop in placement.point.flop.items():
+            peak = placement.roofs.peak(precision)
             if peak is not None and flop > 0:
                 seconds, _ = by_name.get(peak.name, (0.0, 0.0))
                 by_name[peak.name] = (seconds + flop / peak.value, peak.value)
     if by_name:
         name = max(by_name, key=lambda one: by_name[one][0])
         return by_name[name][1], name
-    for each in placements:
-        if each.roofs.compute:
-            best = max(each.roofs.compute.values(), key=lambda one: one.value)
+    for placement in placements:
+        if placement.roofs.compute:
+            best = max(placement.roofs.compute.values(), key=lambda one: one.value)
             return best.value, best.name
     return None
 
@@ -130,7 +130,7 @@ class _Plane:
 
     @property
     def per_launch(self) -> bool:
-        return any(each.point.of_gpu for each in self.placements)
+        return any(placement.point.of_gpu for placement in self.placements)
 
     @property
     def alone(self) -> bool:
@@ -138,8 +138,8 @@ class _Plane:
         return len(machines(self.placements)) == 1
 
     def limits(self, boxes: Sequence[Box], equal_decades: bool) -> Limits:
-        x = chart.span([one.x for one in self.symbols] + [box.x for box in boxes], 4, 4)
-        y = chart.span([one.y for one in self.symbols] + [box.y for box in boxes], 4, 4)
+        x = chart.span([symbol.x for symbol in self.symbols] + [box.x for box in boxes], 4, 4)
+        y = chart.span([symbol.y for symbol in self.symbols] + [box.y for box in boxes], 4, 4)
         if self.in_time:  # one scale, so that the diagonal is one
             both = min(x[0], y[0]), max(x[1], y[1])
             return both, both
@@ -177,7 +177,7 @@ def _chart(
     top: int,
     equal_decades: bool,
 ) -> Chart:
-    per_launch = any(each.point.of_gpu for each in placements)
+    per_launch = any(placement.point.of_gpu for placement in placements)
     places = spots(placements, level, per_launch)
     symbols, hidden = chart.in_view(_symbols(kind, placements, places), placements)
     strips = chart.strips(placements, [spot.number for spot in places if spot.bytes <= 0])
@@ -207,7 +207,9 @@ def _chart(
             *_remarks(kind, placements, places, plane.alone),
         ),
         warnings=tuple(chart.warnings(placements)),
-        points=tuple(chart.record(each, rank + 1) for rank, each in enumerate(placements)),
+        points=tuple(
+            chart.record(placement, rank + 1) for rank, placement in enumerate(placements)
+        ),
         equal_decades=equal_decades,
     )
 
@@ -220,7 +222,7 @@ def _symbols(
     kind: chart.Kind, placements: Sequence[Placement], places: Sequence[Spot]
 ) -> list[Symbol]:
     """Closed and open symbols, without colours yet."""
-    largest = max((each.point.share for each in placements), default=0.0)
+    largest = max((placement.point.share for placement in placements), default=0.0)
     symbols: list[Symbol] = []
     for spot in places:
         point = placements[spot.number].point
@@ -269,9 +271,9 @@ def _balances(
         width = roofs.bandwidth[level]
         used = {
             peak.name: peak
-            for each in placements
-            if each.roofs.processor == roofs.processor
-            for precision, flop in each.point.flop.items()
+            for placement in placements
+            if placement.roofs.processor == roofs.processor
+            for precision, flop in placement.point.flop.items()
             if flop > 0 and (peak := roofs.peak(precision))
         }
         for peak in used.values():
@@ -332,25 +334,29 @@ def _boxes(
 ) -> list[Box]:
     """Overhead boxes: of one launch, or of each series' (trial's) largest number of them."""
     wanted: dict[str, tuple[int, float, Placement, str]] = {}
-    for number, each in enumerate(placements):
-        if each.overhead is None or level not in each.roofs.bandwidth:
+    for number, placement in enumerate(placements):
+        if placement.overhead is None or level not in placement.roofs.bandwidth:
             continue
         if per_launch:
-            launch = each.roofs.launch
-            key = each.roofs.processor
+            launch = placement.roofs.launch
+            key = placement.roofs.processor
             if launch is not None:
-                wanted.setdefault(key, (1, launch.value, each, "muted"))
+                wanted.setdefault(key, (1, launch.value, placement, "muted"))
         else:
-            key = group_of(each)
+            key = group_of(placement)
             color = style.colors.get(number, "muted") if len(style.groups) > 1 else "muted"
-            if key not in wanted or wanted[key][0] < each.point.counted:
-                wanted[key] = (each.point.counted, each.overhead, each, color)
+            if key not in wanted or wanted[key][0] < placement.point.counted:
+                wanted[key] = (placement.point.counted, placement.overhead, placement, color)
     several = len(wanted) > 1 or (per_launch and len(machines(placements)) > 1)
     boxes: dict[tuple[int, float, float], Box] = {}
-    for key, (launches, seconds, each, color) in list(wanted.items())[:_MOST_BOXES]:
-        same = [one for one in placements if one.roofs.processor == each.roofs.processor]
+    for key, (launches, seconds, placement, color) in list(wanted.items())[:_MOST_BOXES]:
+        same = [
+            placement
+            for placement in placements
+            if placement.roofs.processor == placement.roofs.processor
+        ]
         peak = _value(_reference(same) or reference)
-        width = each.roofs.bandwidth[level].value
+        width = placement.roofs.bandwidth[level].value
         box = model.overhead_box(1, seconds, peak, width)
         corner = (box.seconds, box.seconds) if in_time else (box.bytes, box.flop)
         label = f"overhead of {launches:,} launch{'es' if launches > 1 else ''}: "
@@ -406,9 +412,9 @@ def _remarks(
     notes = []
     there = {spot.number for spot in found}
     missing = [
-        each
-        for number, each in enumerate(placements)
-        if each.point.known and each.point.total_flop and number not in there
+        placement
+        for number, placement in enumerate(placements)
+        if placement.point.known and placement.point.total_flop and number not in there
     ]
     if missing:
         notes.append(f"{len(missing)} without a roof for their flop or bytes are not drawn")
@@ -416,9 +422,9 @@ def _remarks(
         notes.append("several processors: times have no common axis; see the time plane")
     peaks = {
         peak.name
-        for each in placements
-        for precision, flop in each.point.flop.items()
-        if flop > 0 and (peak := each.roofs.peak(precision))
+        for placement in placements
+        for precision, flop in placement.point.flop.items()
+        if flop > 0 and (peak := placement.roofs.peak(precision))
     }
     if kind == "combined" and len(peaks) > 1:
         notes.append(
@@ -432,5 +438,5 @@ def _title(kind: chart.Kind, placements: Sequence[Placement], level: str, per_la
     what = {"routine": "routines", "phase": "phases", "program": "whole program"}
     if per_launch:
         return f"{chart.TITLES[kind]}, one launch of each kernel, {level}"
-    of = " and ".join(dict.fromkeys(what.get(each.point.of, "") for each in placements))
+    of = " and ".join(dict.fromkeys(what.get(placement.point.of, "") for placement in placements))
     return f"{chart.TITLES[kind]} of {of}, {level}" if of else chart.TITLES[kind]

@@ -75,8 +75,8 @@ def _latency(placement: Placement) -> float:
 
 
 def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
-    kernels = [each for each in placements if each.point.of_gpu]
-    routines = [each for each in placements if each.point.of == "routine"]
+    kernels = [placement for placement in placements if placement.point.of_gpu]
+    routines = [placement for placement in placements if placement.point.of == "routine"]
     lines = []
     for those, what, whole in (
         (kernels, "kernels", "the time in kernels"),
@@ -93,7 +93,7 @@ def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
             if max(rest) > 0:
                 text += f"; flop unknown: {percent(100 * max(rest))} %"
             lines.append(text)
-    launched = kernels or [each for each in placements if each.point.of == "program"]
+    launched = kernels or [placement for placement in placements if placement.point.of == "program"]
     if launched and len(_trials(launched)) == 1 and launched[0].roofs.launch is not None:
         lines += _launches(launched, wall)
     return lines
@@ -121,4 +121,4 @@ def _launches(launched: Sequence[Placement], wall: float | None) -> list[str]:
 
 
 def _trials(placements: Sequence[Placement]) -> set[int]:
-    return {each.point.trial for each in placements}
+    return {placement.point.trial for placement in placements}
