@@ -123,13 +123,17 @@ def show_carm(rounds: Mapping[Key, list[cpu.Ceiling]], theirs: Mapping[Key, list
         expected = theory(*key)
         shares = ["", ""]
         if expected is not None:
-            pairs = [(one, value) for one, value in zip(ours, values, strict=True) if one.clock_hz]
+            pairs = [
+                (ceiling, value)
+                for ceiling, value in zip(ours, values, strict=True)
+                if ceiling.clock_hz
+            ]
             shares = [
                 f"{100 * median(one.value / one.clock_hz for one, _ in pairs) / expected:.0f} %",
                 f"{100 * median(value / one.clock_hz for one, value in pairs) / expected:.0f} %",
             ]
-        mine, other = median(one.value for one in ours), median(values)
-        ratio = median(value / one.value for one, value in zip(ours, values, strict=True))
+        mine, other = median(ceiling.value for ceiling in ours), median(values)
+        ratio = median(value / ceiling.value for ceiling, value in zip(ours, values, strict=True))
         print(
             f"| {key[0]} {key[1]} | {mine / 1e9:.1f} G{unit} | {other / 1e9:.1f} G{unit} "
             f"| {ratio:.2f} | {shares[0]} | {shares[1]} |"

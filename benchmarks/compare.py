@@ -146,7 +146,7 @@ def shown(db: ProfileDB, **question: Any) -> list[tuple[str, ...]]:
 
 
 def table(db: ProfileDB, *rows: str, columns: str = "gpu") -> int:
-    made = pivot.made(db, db.trials(), Layout(rows=rows, columns=(columns,)))
+    made = pivot.pivot_table(db, db.trials(), Layout(rows=rows, columns=(columns,)))
     return len(made.table.cells)
 
 

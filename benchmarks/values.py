@@ -107,7 +107,7 @@ def main() -> None:
                 f"bare: totals of {len(ids)} trials": lambda: db.rows(BARE),
                 "values by trial and kind": lambda: values(db, Question(ids, by=("trial", "kind"))),
                 f"values by {', '.join(FLEET)}": lambda: values(db, Question(ids, by=FLEET)),
-                "pivot --rows application,library --columns gpu": lambda: pivot.made(
+                "pivot --rows application,library --columns gpu": lambda: pivot.pivot_table(
                     db, trials, layout
                 ),
             },

@@ -84,33 +84,38 @@ def _note_numpy(name: str, arguments: Sequence[Any], result: Any) -> None:
     kind = _array_type()
     if kind is None:
         return
-    arrays = [each for each in arguments if isinstance(each, kind)]
+    arrays = [argument for argument in arguments if isinstance(argument, kind)]
     if not arrays:
         return
     given = result if hasattr(result, "dtype") else arrays[0]
     element_type, itemsize = given.dtype.name, given.dtype.itemsize
-    read = sum(each.size for each in arrays)
-    made = int(getattr(result, "size", 1))
+    read = sum(array.size for array in arrays)
+    produced = int(getattr(result, "size", 1))
     scale = operations.complex_factor(name) if element_type.startswith("complex") else 1.0
-    if name in ("matmul", "dot") and len(arrays) == 2 and all(each.ndim for each in arrays):
+    if name in ("matmul", "dot") and len(arrays) == 2 and all(array.ndim for array in arrays):
         m, n, k, batch = operations.matmul_of_shapes(arrays[0].shape, arrays[1].shape)
         work = operations.matmul(m, n, k, itemsize, batch)
     elif name in _PRODUCTS:
-        work = _product(name, arguments, arrays, made, read, itemsize)
+        work = _product(name, arguments, arrays, produced, read, itemsize)
     elif name in REDUCTIONS:
-        work = operations.reduction(read, made, itemsize, REDUCTIONS[name])
+        work = operations.reduction(read, produced, itemsize, REDUCTIONS[name])
     else:
-        work = operations.elementwise(made, read, itemsize, FLOP_OF_FUNCTION.get(name, 0.0))
+        work = operations.elementwise(produced, read, itemsize, FLOP_OF_FUNCTION.get(name, 0.0))
     _note(operations.Work(work.flop * scale, work.bytes), element_type)
 
 
 def _product(
-    name: str, arguments: Sequence[Any], arrays: Sequence[Any], made: int, read: int, itemsize: int
+    name: str,
+    arguments: Sequence[Any],
+    arrays: Sequence[Any],
+    produced: int,
+    read: int,
+    itemsize: int,
 ) -> operations.Work:
     """Products that are no plain matrix product."""
-    moved = float((read + made) * itemsize)
+    moved = float((read + produced) * itemsize)
     if name == "outer":
-        return operations.Work(float(made), moved)
+        return operations.Work(float(produced), moved)
     if name == "einsum" and isinstance(arguments[0], str) and "..." not in arguments[0]:
         letters = arguments[0].replace(" ", "").partition("->")[0].split(",")
         sizes = {
@@ -126,8 +131,8 @@ def _product(
     product = 1.0
     for array in arrays:
         product *= array.size
-    contracted = (product / max(made, 1)) ** 0.5 if len(arrays) == 2 else 1.0
-    return operations.Work(2.0 * made * contracted, moved)
+    contracted = (product / max(produced, 1)) ** 0.5 if len(arrays) == 2 else 1.0
+    return operations.Work(2.0 * produced * contracted, moved)
 
 
 def binary(name: str, left: Any, right: Any) -> Any:
@@ -198,20 +203,20 @@ class _Counted(ast.NodeTransformer):
             return node
         name = ast.Constant(_BINARY[type(node.op)][0])
         target = node.target
-        made: ast.stmt
+        statement: ast.stmt
         if isinstance(target, ast.Name):
             value = self._helper("in_place", name, ast.Name(target.id, ast.Load()), node.value)
-            made = ast.Assign([target], value)
+            statement = ast.Assign([target], value)
         elif isinstance(target, ast.Subscript):
-            made = ast.Expr(
+            statement = ast.Expr(
                 self._helper("in_place_item", name, target.value, _index(target.slice), node.value)
             )
         else:
             attribute = ast.Constant(target.attr)
-            made = ast.Expr(
+            statement = ast.Expr(
                 self._helper("in_place_attribute", name, target.value, attribute, node.value)
             )
-        return ast.copy_location(made, node)
+        return ast.copy_location(statement, node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

@@ -60,8 +60,8 @@ def _attention(query: Any, key: Any, value: Any) -> float:
 _PRODUCTS: dict[str, Callable[..., float]] = {
     "mv": lambda matrix, *_: 2.0 * matrix.numel(),
     "addmv": lambda start, matrix, *_: 2.0 * matrix.numel(),
-    "dot": lambda one, *_: 2.0 * one.numel(),
-    "vdot": lambda one, *_: 2.0 * one.numel(),
+    "dot": lambda first, *_: 2.0 * first.numel(),
+    "vdot": lambda first, *_: 2.0 * first.numel(),
     "addr": lambda start, *_: 2.0 * start.numel(),
     "_scaled_dot_product_flash_attention_for_cpu": lambda *given: _attention(*given[:3]),
     "_scaled_dot_product_flash_attention_for_cpu_backward": (
@@ -113,12 +113,12 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
             if not shown:
                 return result
             floating = [
-                each
-                for each in (*outputs, *inputs)
-                if each.dtype.is_floating_point or each.dtype.is_complex
+                tensor
+                for tensor in (*outputs, *inputs)
+                if tensor.dtype.is_floating_point or tensor.dtype.is_complex
             ]
             kind = (floating or shown)[0].dtype
-            moved = sum(each.numel() * each.element_size() for each in (*inputs, *outputs))
+            moved = sum(tensor.numel() * tensor.element_size() for tensor in (*inputs, *outputs))
             name = function._schema.name.partition("::")[2]
             stem = name.rstrip("_") if not name.startswith("__") else name
             packet = function._overloadpacket
@@ -129,9 +129,9 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
             elif packet in flop_registry:
                 flop = float(flop_registry[packet](*args, **kwargs, out_val=result))
             elif stem in FLOP_OF_FUNCTION and floating:
-                flop = FLOP_OF_FUNCTION[stem] * sum(each.numel() for each in shown)
+                flop = FLOP_OF_FUNCTION[stem] * sum(tensor.numel() for tensor in shown)
             elif stem in REDUCTIONS and floating:
-                flop = REDUCTIONS[stem] * float(sum(each.numel() for each in inputs))
+                flop = REDUCTIONS[stem] * float(sum(tensor.numel() for tensor in inputs))
             else:
                 flop = 0.0
                 if stem not in _FREE:

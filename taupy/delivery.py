@@ -211,10 +211,10 @@ def _without_parts(run: _Run) -> Delivery:
 
 
 def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
-    known = _known_nodes(run.folder)
-    nodes = assign_nodes(run.settings, run.parts, known)
+    node_of = _known_nodes(run.folder)
+    nodes = assign_nodes(run.settings, run.parts, node_of)
     try:
-        (run.folder / "nodes").write_bytes(values.dumps(known))
+        (run.folder / "nodes").write_bytes(values.dumps(node_of))
     except OSError as problem:
         if run.running:  # theirs could get the same numbers
             waits = f"it is stored when its {run.running} child processes have ended ({problem})"
@@ -308,12 +308,12 @@ def _parts_of(spilled: Mapping[str, File]) -> dict[str, File]:
 def _known_nodes(folder: Folder) -> dict[str, int]:
     """The nodes of parts that are stored: name of the part -> node."""
     try:
-        known = values.loads((folder / "nodes").read_record())
+        nodes = values.loads((folder / "nodes").read_record())
     except FileNotFoundError:
         return {}
-    if not fits(known, dict[str, int]):
+    if not fits(nodes, dict[str, int]):
         raise values.Damaged("the numbers of its nodes are not as they should be")
-    return known  # type: ignore[no-any-return]
+    return nodes  # type: ignore[no-any-return]
 
 
 def _joined(

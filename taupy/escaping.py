@@ -172,7 +172,7 @@ def content_security_policy(scripts: Iterable[str] = (), more: str = "") -> str:
     import hashlib
 
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in scripts]
-    allowed = " ".join(f"'sha256-{each.decode()}'" for each in hashes)
+    allowed = " ".join(f"'sha256-{digest.decode()}'" for digest in hashes)
     parts = [
         "default-src 'none'",
         "base-uri 'none'",

@@ -37,10 +37,10 @@ def is_live(settings: RunSettings) -> bool:
     return is_here and is_alive(settings.root_pid, settings.root_start)
 
 
-def is_same(one: str, other: Path) -> bool:
+def is_same(path: str, other: Path) -> bool:
     """Are two databases the same file?"""
     try:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(path) == os.path.realpath(other)
     except ValueError:  # a zero byte in it
         return False
 
@@ -59,7 +59,7 @@ def live_runs(database: Path | None = None) -> list[LiveRun]:
     Args:
         database: only those meant for this database.
     """
-    found = [run for path in run_folders()[0] if (run := at(path)) is not None]
+    runs = [run for path in run_folders()[0] if (run := at(path)) is not None]
     if database is not None:
-        found = [run for run in found if is_same(run.settings.database, database)]
-    return sorted(found, key=lambda run: run.settings.launched_at, reverse=True)
+        runs = [run for run in runs if is_same(run.settings.database, database)]
+    return sorted(runs, key=lambda run: run.settings.launched_at, reverse=True)

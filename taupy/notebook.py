@@ -95,13 +95,13 @@ class Database(api.Database):
         """
         import pandas as pd
 
-        for what, asked, there in (
+        for what, asked, allowed in (
             ("by", by, comparison.BYS),
             ("match", match, LEVELS),
             ("over", over, get_args(Over)),
             ("value", value, (None, *VALUES, *comparison.STATISTICS)),
         ):
-            _check(what, asked, there)
+            _check(what, asked, allowed)
         question = Question(
             by=by,
             metric=metric,
@@ -115,9 +115,9 @@ class Database(api.Database):
         rule = Rule(alpha, min_effect, min_share)
         with self._opened() as db:
             compared = sides.sides(
-                db, [str(one) for one in trials], None if baseline is None else str(baseline)
+                db, [str(trial) for trial in trials], None if baseline is None else str(baseline)
             )
-            facts = sides.known(db, compared)
+            facts = sides.facts_of(db, compared)
             apart, _ = sides.obstacles(compared, facts)
             if by == "metadata":
                 frame = _frame(comparison_views.metadata_view(compared, facts, True))
@@ -126,8 +126,10 @@ class Database(api.Database):
                 answers = comparison.answers(db, compared, question)
                 frames = []
                 for answer in answers:
-                    found = [verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))]
-                    view = comparison_views.rows_view(answer, compared, found, Shown())
+                    verdicts_of = [
+                        verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))
+                    ]
+                    view = comparison_views.rows_view(answer, compared, verdicts_of, Shown())
                     frames.append(_frame(view))
                 frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
                 unit = answers[0].metric.unit
@@ -135,7 +137,7 @@ class Database(api.Database):
             metric=metric,
             unit=unit,
             sides={side.letter: [trial.id for trial in side.trials] for side in compared},
-            not_comparable=[one.text for one in apart],
+            not_comparable=[difference.text for difference in apart],
         )
         return frame
 
@@ -171,7 +173,7 @@ class Database(api.Database):
             return Sweep(
                 db,
                 over,
-                [str(one) for one in trials],
+                [str(trial) for trial in trials],
                 metric=metric,
                 scaling=scaling,
                 across=across,
@@ -200,15 +202,15 @@ class Database(api.Database):
         """
         parsed = [conditions.parse(text) for text in fail_on]
         with self._opened() as db:
-            compared = sides.sides(db, [str(one) for one in trials], str(baseline))
-            facts = sides.known(db, compared)
+            compared = sides.sides(db, [str(trial) for trial in trials], str(baseline))
+            facts = sides.facts_of(db, compared)
             apart = sides.obstacles(compared, facts)[0]
             rule = Rule(alpha=alpha, min_share=min_share)
             judgement = gate.judge(db, compared, parsed, Question(), rule)
-        found = [(one.ruling, one.metric) for one in judgement.judged]
-        frame = _frame(gate_view.gate_view(found, "", (), machines=True))
+        rulings = [(judged.ruling, judged.metric) for judged in judgement.judged]
+        frame = _frame(gate_view.gate_view(rulings, "", (), machines=True))
         frame.attrs.update(
-            exit_code=judgement.exit_code, not_comparable=[one.text for one in apart]
+            exit_code=judgement.exit_code, not_comparable=[difference.text for difference in apart]
         )
         return frame
 
@@ -241,13 +243,13 @@ class Database(api.Database):
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy pivot`.
         """
-        for what, asked, there in (
+        for what, asked, allowed in (
             ("match", match, LEVELS),
             ("over", over, get_args(Over)),
             ("value", value, VALUES),
             ("across", across, get_args(Across)),
         ):
-            _check(what, asked, there)
+            _check(what, asked, allowed)
         layout = Layout(
             rows=tuple(rows),
             columns=tuple(columns),
@@ -264,18 +266,21 @@ class Database(api.Database):
             names=tuple(filter),
         )
         with self._opened() as db:
-            found = selector.many(db, [str(one) for one in trials]) if trials else db.trials()
-            made = pivot.made(db, found, layout)
-        frame = _frame(pivot_view.view(made))
+            selected = (
+                selector.many(db, [str(trial) for trial in trials]) if trials else db.trials()
+            )
+            answer = pivot.pivot_table(db, selected, layout)
+        frame = _frame(pivot_view.view(answer))
         frame.attrs.update(
-            metrics={name: metric.unit for name, metric in made.metrics.items()}, notes=made.notes
+            metrics={name: metric.unit for name, metric in answer.metrics.items()},
+            notes=answer.notes,
         )
         return frame
 
 
-def _check(what: str, asked: object, there: Sequence[object]) -> None:
-    if asked not in there:
-        names = ", ".join(str(one) for one in there if one is not None)
+def _check(what: str, asked: object, allowed: Sequence[object]) -> None:
+    if asked not in allowed:
+        names = ", ".join(str(value) for value in allowed if value is not None)
         raise UsageError(f"{what} must be one of {names}, not {asked!r}")
 
 
@@ -283,10 +288,10 @@ def _frame(view: View) -> pd.DataFrame:
     """The columns of CSV, with types that do not depend on missing values."""
     columns, positions = seen_by(view, "machines")
     rows = [tuple(row[at] for at in positions) for row in view.rows]
-    made = api.frame(rows, [column.name for column in columns])
+    table = api.frame(rows, [column.name for column in columns])
     for column in columns:
         if column.kind == "int":
-            made[column.name] = made[column.name].astype("Int64")
+            table[column.name] = table[column.name].astype("Int64")
         elif column.kind not in ("text", "any"):
-            made[column.name] = made[column.name].astype("float64")
-    return made
+            table[column.name] = table[column.name].astype("float64")
+    return table

@@ -161,14 +161,14 @@ def recover(database: Path) -> list[Delivery]:
     """Store all leftovers of a database; a run that others are storing is waited for. What
     cannot be stored, or is not trusted, comes as a `problem`."""
     _remove_abandoned()
-    found = leftovers(database)
-    if not found.runs and not found.refused:
+    left = leftovers(database)
+    if not left.runs and not left.refused:
         return []
     from taupy.delivery import Delivery, deliver
     from taupy.record.collected import has_news
 
-    deliveries = [Delivery(problem=text) for text in found.refused]
-    for path, settings in found.runs:
+    deliveries = [Delivery(problem=text) for text in left.refused]
+    for path, settings in left.runs:
         try:
             with open_run(os.fspath(path)) as folder:
                 if not has_news(folder, settings):

@@ -86,7 +86,7 @@ def event(name: str, values: Sequence[float], unit: str = "bytes") -> UserEvent:
 def profile_of(*threads: MadeThread, number: int = 1, **more: Any) -> Profile:
     """A profile of these threads; `number` makes its uuid."""
     timers: dict[Timer, int] = {}
-    measured = [_thread_profile(made, timers) for made in threads]
+    measured = [_thread_profile(thread, timers) for thread in threads]
     metrics = {name for one in measured for name in one.tree.inclusive}
     known = {"time": TIME}
     given: dict[str, Any] = {
@@ -352,7 +352,7 @@ def samples(name: str, unit: str, values: list[float]) -> Samples:
     """A user event over time: a point each microsecond; least and largest are 1 away."""
     start = array("q", [SAMPLED_FROM_NS + 1000 * n for n in range(len(values))])
     end = array("q", [one + 1000 for one in start])
-    low, high = (array("d", [one + away for one in values]) for away in (-1.0, 1.0))
+    low, high = (array("d", [value + away for value in values]) for away in (-1.0, 1.0))
     return Samples(name, unit, start, end, array("q", [2] * len(values)), array("d", values),
                    low, high)  # fmt: skip
 
@@ -364,8 +364,8 @@ def canonical(profile: Profile) -> Profile:
     place = {old: new for new, old in enumerate(order)}
     timers = [replace(profile.timers[old], groups=keys[old][1]) for old in order]
     threads = [
-        _canonical_thread(one, place.__getitem__)
-        for one in sorted(profile.threads, key=lambda one: one.thread)
+        _canonical_thread(thread, place.__getitem__)
+        for thread in sorted(profile.threads, key=lambda thread: thread.thread)
     ]
     metrics = sorted(profile.metrics, key=lambda metric: metric.name)
     return replace(profile, timers=timers, threads=threads, metrics=metrics)
@@ -405,7 +405,7 @@ def _canonical_thread(measured: ThreadProfile, place: Callable[[int], int]) -> T
             ),
             key=lambda one: (one.name, one.unit, -1 if one.row is None else one.row),
         ),
-        [replace(one, row=moved[one.row]) for one in measured.launches],
-        [one._replace(row=moved[one.row]) for one in measured.activities],
-        sorted(measured.samples, key=lambda one: (one.name, one.unit)),
+        [replace(launch, row=moved[launch.row]) for launch in measured.launches],
+        [activity._replace(row=moved[activity.row]) for activity in measured.activities],
+        sorted(measured.samples, key=lambda sample: (sample.name, sample.unit)),
     )

@@ -152,7 +152,7 @@ class TraceWriter:
         pack = gpu_layout.TRACE_ITEM.pack
         for slot, activities in slots.items():
             head = gpu_layout.TRACE_HEAD.pack(gpu_layout.TRACE_MAGIC, slot, len(activities))
-            view = memoryview(b"".join([head, *[pack(*one) for one in activities]]))
+            view = memoryview(b"".join([head, *[pack(*activity) for activity in activities]]))
             try:
                 while view:
                     view = view[posix.write(self._descriptor, view) :]

@@ -54,18 +54,18 @@ def hostile(made: Profile) -> Profile:
 def attacking(record: Any) -> Any:
     """A dataclass with EVIL before all of its free texts."""
     changed: dict[str, Any] = {}
-    for one in fields(record):
-        value = getattr(record, one.name)
-        if one.name in _FIXED:
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.name in _FIXED:
             continue
         if isinstance(value, str):
-            changed[one.name] = EVIL + value
-        elif isinstance(record, Timer) and one.name == "groups":
+            changed[field.name] = EVIL + value
+        elif isinstance(record, Timer) and field.name == "groups":
             changed["groups"] = tuple(
                 group if group in _GROUPS else EVIL.replace("|", "") + group for group in value
             )
         elif isinstance(value, tuple) and value and is_dataclass(value[0]):
-            changed[one.name] = tuple(map(attacking, value))
+            changed[field.name] = tuple(map(attacking, value))
     return replace(record, **changed)
 
 

@@ -118,7 +118,7 @@ def trial(application: str, library: str, gpu: str, printed: str) -> Profile:
         for row in rows("code")
         if (row["application"], row["library"]) == (application, library)
     ]
-    measured = {name for one in threads for name in one.tree.inclusive}
+    measured = {name for thread in threads for name in thread.tree.inclusive}
     return Profile(
         uuid=derived_uuid(f"tau2017/{application}/{library}/{gpu}"),
         application=application,

@@ -69,7 +69,7 @@ def _audited(path: str) -> tuple[View, bool]:
     summary = f"no problems: {what}, {laws}"
     if problems:
         summary = _advice(path, findings, problems)
-    rows = [(path, *one[:3], WORDS[one.check], one.text) for one in findings]
+    rows = [(path, *finding[:3], WORDS[finding.check], finding.text) for finding in findings]
     return View(f"DATABASE {path}", _COLUMNS, rows, (summary,)), bool(problems)
 
 

@@ -81,29 +81,29 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.check and not _split(args.check):
         raise UsageError("-c needs a list of names: taupy avail -c tau,ipc")
-    found = metric_sources.chips(args.chip)
+    chips = metric_sources.chips(args.chip)
     missing = False
     views: list[View] = []
     if args.sampling:
-        views, missing = _sampling(args, found.chips)
+        views, missing = _sampling(args, chips.chips)
     elif args.check:
-        for chip in found.chips:
+        for chip in chips.chips:
             view, problem = _checked(_split(args.check), chip)
             views.append(view)
             missing |= problem
-        if not found.chips:
+        if not chips.chips:
             view, missing = _checked_without_gpu(_split(args.check))
             views.append(view)
     elif args.raw:
-        if not found.chips:
+        if not chips.chips:
             raise UsageError("name a chip: taupy avail --raw --chip H100")
-        views = [_raw(chip, args.search) for chip in found.chips]
+        views = [_raw(chip, args.search) for chip in chips.chips]
     elif args.sets:
-        views = [_sets(chip) for chip in found.chips] or [_sets(None)]
+        views = [_sets(chip) for chip in chips.chips] or [_sets(None)]
     else:
-        views = _listed(found.chips, args.search, with_cpu=args.chip is None)
+        views = _listed(chips.chips, args.search, with_cpu=args.chip is None)
     views[-1] = View(
-        views[-1].title, views[-1].columns, views[-1].rows, (*views[-1].notes, *found.notes)
+        views[-1].title, views[-1].columns, views[-1].rows, (*views[-1].notes, *chips.notes)
     )
     terminal.show_all(views, form=args.form)
     return 1 if missing else 0
@@ -114,9 +114,9 @@ def _sampling(args: argparse.Namespace, chips: Sequence[MetricSource]) -> tuple[
         return avail_sampling.listed(chips, args.search), False
     if not chips:
         raise UsageError("name a chip: taupy avail --sampling -c LIST --chip H100")
-    user = {name: list(one.counters) for name, one in _all_sets().items() if one.user}
-    found = [avail_sampling.checked(chip, _split(args.check), user) for chip in chips]
-    return [view for view, _ in found], any(bad for _, bad in found)
+    user = {name: list(set_.counters) for name, set_ in _all_sets().items() if set_.user}
+    checked = [avail_sampling.checked(chip, _split(args.check), user) for chip in chips]
+    return [view for view, _ in checked], any(bad for _, bad in checked)
 
 
 # --- lists -------------------------------------------------------------------
@@ -149,7 +149,14 @@ def _listed(chips: Sequence[MetricSource], search: str | None, with_cpu: bool) -
     exact = spelling.canonical(search) if search else None
     if exact is not None:
         return [_one(BY_NAME[exact], chips)]
-    ratio = next((one for one in RATIOS if search in (one.name, *one.legacy)), None)
+    ratio = next(
+        (
+            ratio_asked
+            for ratio_asked in RATIOS
+            if search in (ratio_asked.name, *ratio_asked.legacy)
+        ),
+        None,
+    )
     if ratio is not None:
         return [_ratio(ratio, chips)]
     if search in _all_sets():
@@ -174,9 +181,11 @@ def _listed(chips: Sequence[MetricSource], search: str | None, with_cpu: bool) -
 def _matching(search: str) -> list[Counter]:
     wanted = search.lower()
     return [
-        one
-        for one in COUNTERS
-        if any(wanted in text.lower() for text in (one.name, one.description, *one.legacy))
+        counter
+        for counter in COUNTERS
+        if any(
+            wanted in text.lower() for text in (counter.name, counter.description, *counter.legacy)
+        )
     ]
 
 
@@ -215,13 +224,13 @@ def _spelling(terms: Sequence[spelling.Term]) -> str:
 
 def _cpu(search: str | None) -> View | None:
     """Counters of this machine's CPU; None if the search matches none of them."""
-    found = metric_sources.cpu_counters()
+    cpu_counters = metric_sources.cpu_counters()
     wanted = (search or "").lower()
     rows = [
-        ("cpu", one.name, one.unit, None, one.description, "", "", "",
-         "" if one.status == "ok" else one.status)
-        for one in found
-        if wanted in one.name.lower() or wanted in one.description.lower()
+        ("cpu", counter.name, counter.unit, None, counter.description, "", "", "",
+         "" if counter.status == "ok" else counter.status)
+        for counter in cpu_counters
+        if wanted in counter.name.lower() or wanted in counter.description.lower()
     ]  # fmt: skip
     if not rows:
         return None
@@ -248,7 +257,7 @@ def _one(counter: Counter, chips: Sequence[MetricSource]) -> View:
         terms = spelling.spelled(counter.name, name)
         facts.append((name, _spelling(terms) if terms else f"not available: {counter.missing}"))
     facts.append(("In the sets", ", ".join(_sets_with(counter.name)) or "none"))
-    used = [one.name for one in RATIOS if counter.name in of_ratio(one.name)]
+    used = [ratio.name for ratio in RATIOS if counter.name in of_ratio(ratio.name)]
     facts.append(("For the ratios", ", ".join(used) or "none"))
     return View(f"COUNTER {counter.name}:", _FACTS, facts)
 
@@ -279,7 +288,7 @@ def _one_of_each_architecture() -> list[str]:
 
 
 def _sets_with(name: str) -> list[str]:
-    return [one.name for one in _all_sets().values() if name in one.counters]
+    return [set_.name for set_ in _all_sets().values() if name in set_.counters]
 
 
 def _all_sets() -> dict[str, CounterSet]:
@@ -290,15 +299,17 @@ def _all_sets() -> dict[str, CounterSet]:
 
 
 def _sets(chip: MetricSource | None, name: str | None = None) -> View:
-    known = _all_sets()
+    by_name = _all_sets()
     rows = []
-    for one in known.values() if name is None else [known[name]]:
-        counters = expanded([one.name], {n: list(s.counters) for n, s in known.items() if s.user})
+    for set_ in by_name.values() if name is None else [by_name[name]]:
+        counters = expanded(
+            [set_.name], {n: list(s.counters) for n, s in by_name.items() if s.user}
+        )
         passes = None
         if chip is not None:
-            passes = chip.passes_of(one.name, spelling.plan(counters, chip.name).metrics)
+            passes = chip.passes_of(set_.name, spelling.plan(counters, chip.name).metrics)
         rows.append(
-            (chip.name if chip else "", one.name, passes, one.description, ", ".join(counters))
+            (chip.name if chip else "", set_.name, passes, set_.description, ", ".join(counters))
         )
     columns = [
         Column("chip", audience="machines"),
@@ -361,8 +372,8 @@ def _checked(names: Sequence[str], chip: MetricSource) -> tuple[View, bool]:
     metrics: dict[str, None] = {}
     together: list[str] = []
     bad = False
-    user = {name: list(one.counters) for name, one in _all_sets().items() if one.user}
-    cpu = {one.name: one for one in metric_sources.cpu_counters()}
+    user = {name: list(set_.counters) for name, set_ in _all_sets().items() if set_.user}
+    cpu = {counter.name: counter for counter in metric_sources.cpu_counters()}
     for name in names:
         if name in cpu and spelling.canonical(name) is None:
             own = cpu[name]
@@ -386,7 +397,7 @@ def _checked(names: Sequence[str], chip: MetricSource) -> tuple[View, bool]:
         if unknown and (close := chip.near(unknown[0])):
             status += f"; near it: {', '.join(close)}"
         unit = planned.recipes[0].unit if len(planned.recipes) == 1 else ""
-        spelled = " + ".join(_spelling(one.terms) for one in planned.recipes[:1])
+        spelled = " + ".join(_spelling(recipe.terms) for recipe in planned.recipes[:1])
         if len(planned.recipes) > 1:
             spelled = f"{len(planned.metrics)} metrics"
         passes = None if wrong else chip.passes_of(name, planned.metrics)
@@ -406,7 +417,7 @@ def _near(name: str) -> str:
 
 def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
     """Without a GPU: how `taupy run --metrics` interprets each name on this machine."""
-    cpu = {one.name: one for one in metric_sources.cpu_counters()}
+    cpu = {counter.name: counter for counter in metric_sources.cpu_counters()}
     project = project_settings()
     rows: list[tuple[Cell, ...]] = []
     bad = False
@@ -419,9 +430,13 @@ def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
             bad = True
             continue
         # A raw event needs the same permissions as `instructions`.
-        states = {one: cpu.get(one, cpu["instructions"]).status for one in wanted.cpu}
-        lacks = [f"{one}: {state}" for one, state in states.items() if state != "ok"]
-        means, asked, status = [f"{one} of the CPU" for one in wanted.cpu], "perf_event_open", ""
+        states = {event: cpu.get(event, cpu["instructions"]).status for event in wanted.cpu}
+        lacks = [f"{event}: {state}" for event, state in states.items() if state != "ok"]
+        means, asked, status = (
+            [f"{event} of the CPU" for event in wanted.cpu],
+            "perf_event_open",
+            "",
+        )
         if wanted.analytic == "always" or (wanted.analytic and lacks):
             means, asked, lacks = ["operations and bytes of BLAS calls"], "their shapes", []
         elif wanted.cpu_time or not (wanted.cpu or wanted.notes):

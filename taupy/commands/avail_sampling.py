@@ -27,25 +27,27 @@ def listed(chips: Sequence[MetricSource], search: str | None) -> list[View]:
         UsageError: no counter matches the word, or CUPTI is needed and not installed.
     """
     wanted = (search or "").lower()
-    known = {one.name: one.description for one in timeline.SAMPLED}
-    known |= {one.name: one.description for one in COUNTERS if one.unit != "ns"}
-    order = dict.fromkeys((*timeline.TIMELINE_NAMES, *known))
-    found = {
-        name: known[name]
-        for name in order
-        if wanted in name or wanted in known[name].lower() or wanted == timeline.TIMELINE
+    descriptions = {channel.name: channel.description for channel in timeline.SAMPLED}
+    descriptions |= {
+        counter.name: counter.description for counter in COUNTERS if counter.unit != "ns"
     }
-    if not found:
+    order = dict.fromkeys((*timeline.TIMELINE_NAMES, *descriptions))
+    shown = {
+        name: descriptions[name]
+        for name in order
+        if wanted in name or wanted in descriptions[name].lower() or wanted == timeline.TIMELINE
+    }
+    if not shown:
         raise UsageError(f"no sampled counter has '{search}' in its name or description")
-    return [_of_chip(chip, found) for chip in chips] or [_of_any(found)]
+    return [_of_chip(chip, shown) for chip in chips] or [_of_any(shown)]
 
 
-def _of_chip(chip: MetricSource, found: Mapping[str, str]) -> View:
-    planned = timeline.plan(found, chip.name, chip.can_sample)
+def _of_chip(chip: MetricSource, shown: Mapping[str, str]) -> View:
+    planned = timeline.plan(shown, chip.name, chip.can_sample)
     rows: list[tuple[Cell, ...]] = [
-        (chip.name, one.name, one.unit, _set_of(one.name), found[one.name],
-         " + ".join(term.metric for term in one.terms))
-        for one in planned.channels
+        (chip.name, channel.name, channel.unit, _set_of(channel.name), shown[channel.name],
+         " + ".join(term.metric for term in channel.terms))
+        for channel in planned.channels
     ]  # fmt: skip
     reasons: dict[str, list[str]] = {}
     for name, why in planned.missing:
@@ -55,12 +57,12 @@ def _of_chip(chip: MetricSource, found: Mapping[str, str]) -> View:
     return View(title, _COLUMNS, rows, (*notes, *chip.notes))
 
 
-def _of_any(found: Mapping[str, str]) -> View:
-    planned = timeline.plan(found, "", lambda metric: True)
+def _of_any(shown: Mapping[str, str]) -> View:
+    planned = timeline.plan(shown, "", lambda metric: True)
     rows: list[tuple[Cell, ...]] = [
-        ("", one.name, one.unit, _set_of(one.name), found[one.name], "")
-        for one in planned.channels
-        if _set_of(one.name)
+        ("", channel.name, channel.unit, _set_of(channel.name), shown[channel.name], "")
+        for channel in planned.channels
+        if _set_of(channel.name)
     ]
     note = "most other counters can be sampled, too: --chip CHIP lists them"
     return View("SAMPLED ON NVIDIA GPUS:", _COLUMNS, rows, (note,))
@@ -92,9 +94,9 @@ def checked(
             bad = True
             continue
         together |= dict.fromkeys(timeline.names_of([name], project))
-        for one in planned.channels:
-            metrics = " + ".join(term.metric for term in one.terms)
-            rows.append((chip.name, one.name, one.unit, metrics, ""))
+        for channel in planned.channels:
+            metrics = " + ".join(term.metric for term in channel.terms)
+            rows.append((chip.name, channel.name, channel.unit, metrics, ""))
         rows += [(chip.name, lacks, None, None, f"not sampled: {why}")
                  for lacks, why in planned.missing]  # fmt: skip
         bad |= not planned.channels

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if args.limit < 0:
         raise UsageError("--limit must be a number of routines, 0 or more")
     with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.one(db, args.selector)
+        trial = selector.trial(db, args.selector)
         metric = args.metric or ("roofline" if args.ceilings else _usual(db, trial))
         if args.ceilings and metric != "roofline":
             raise UsageError("--ceilings needs --metric roofline")
@@ -128,27 +128,29 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, args: argparse.Namespa
     metric = metrics.resolve(db, trial.id, name)
     order: Way = args.order or usual_order(metric.name)
     groups = chosen_groups(db, trial.id, metric.name, args.group)
-    found, wall, remark = program(db, trial.id, groups, metric.name, args.by)
-    if not any(one.time_ns for one in found) and order != "value":
+    routines, wall, remark = program(db, trial.id, groups, metric.name, args.by)
+    if not any(routine.time_ns for routine in routines) and order != "value":
         if args.order:
             raise MissingMetric(f"trial {trial.id} has no time to rank by; use --order value")
         order = "value"
-    ranked = candidates.ranked(found, order, wall, args.target)
+    ranked = candidates.ranked(routines, order, wall, args.target)
     target = args.target
     if order == "shortfall" and target is None:
-        target = max((one.value for one in found if one.value is not None), default=0.0)
+        target = max(
+            (routine.value for routine in routines if routine.value is not None), default=0.0
+        )
     what, score, kind = _score(order, metric.name, metric.unit, target)
     notes = [*_notes(ranked, args.limit, wall, remark)]
     rows = [
-        _row(rank, one, _scored(order, metric.unit, one.score), order)
-        for rank, one in enumerate(ranked[: args.limit], 1)
+        _row(rank, candidate, _scored(order, metric.unit, candidate.score), order)
+        for rank, candidate in enumerate(ranked[: args.limit], 1)
     ]
     shown_as: Kind = "any" if order == "value" else "tau_count"
     if metric.unit == "ns":
         shown_as = "time_ns"
     seen: Audience = "machines" if metric.name == "time" else "all"
     value = Column("value", shown_as, f"{metric.name}\n{metric.unit}", seen)
-    columns = _columns(value, score, kind, any(one.time_ns for one in found))
+    columns = _columns(value, score, kind, any(routine.time_ns for routine in routines))
     return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
 
 
@@ -156,19 +158,19 @@ def _usual(db: ProfileDB, trial: TrialRow) -> str:
     """The first usual ratio that the trial has; otherwise the roofs, otherwise the time."""
     if (ratio := has_usual(db, trial.id)) is not None:
         return ratio
-    there = {one.name for one in query.metrics(db, trial.id)}
-    if any(name.startswith("flop") for name in there):
+    metric_names = {metric.name for metric in query.metrics(db, trial.id)}
+    if any(name.startswith("flop") for name in metric_names):
         from taupy.commands.roofline_roofs import of_trial
         from taupy.roofline.choice import Wishes
 
         try:
-            if any(one.roof_share is not None for one in of_trial(db, trial, Wishes())):
+            if any(placement.roof_share is not None for placement in of_trial(db, trial, Wishes())):
                 return "roofline"
         except MissingMetric:
             pass
-    if "time" in there:
+    if "time" in metric_names:
         return "time"
-    names = ", ".join(sorted(there)) or "none"
+    names = ", ".join(sorted(metric_names)) or "none"
     raise MissingMetric(
         f"trial {trial.id} has none of the usual ratios; choose one with --metric (it has: {names})"
     )
@@ -201,29 +203,35 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
     from taupy.roofline.choice import Wishes
 
     placed = of_trial(db, trial, Wishes(args.ceilings))
-    known = [one for one in placed if one.roof_share is not None]
-    if not known:
-        processors = ", ".join(dict.fromkeys(one.point.processor or "?" for one in placed))
+    with_roof = [under_roof for under_roof in placed if under_roof.roof_share is not None]
+    if not with_roof:
+        processors = ", ".join(
+            dict.fromkeys(under_roof.point.processor or "?" for under_roof in placed)
+        )
         raise MissingMetric(
             f"no roofs known for {processors}: measure them with `taupy ceilings`, or "
             "choose a GPU, such as --ceilings H100"
         )
-    of_kernels = known[0].point.of == "kernel"
-    groups = ["GPU_KERNEL"] if of_kernels else [one.upper() for one in args.group]
-    found, wall, remark = program(db, trial.id, groups)
-    by_name = {one.point.name: one for one in known}
-    shares = {name: one.roof_share for name, one in by_name.items() if one.roof_share is not None}
-    ranked = candidates.under_roofs(found, shares, wall)
+    of_kernels = with_roof[0].point.of == "kernel"
+    groups = ["GPU_KERNEL"] if of_kernels else [group.upper() for group in args.group]
+    routines, wall, remark = program(db, trial.id, groups)
+    by_name = {under_roof.point.name: under_roof for under_roof in with_roof}
+    shares = {
+        name: under_roof.roof_share
+        for name, under_roof in by_name.items()
+        if under_roof.roof_share is not None
+    }
+    ranked = candidates.under_roofs(routines, shares, wall)
     rows = []
-    for rank, one in enumerate(ranked[: args.limit], 1):
-        placement = by_name[one.routine.name]
+    for rank, candidate in enumerate(ranked[: args.limit], 1):
+        placement = by_name[candidate.routine.name]
         where = f"bound by {placement.limiter}" if placement.limiter else "bound unknown"
         if placement.point.uncounted:
             where = f"at most: {', '.join(placement.point.uncounted)} not counted"
-        row = _row(rank, one, one.score, "shortfall", where)
-        rows.append((*row[:6], 100 * (one.routine.value or 0), *row[7:]))
+        row = _row(rank, candidate, candidate.score, "shortfall", where)
+        rows.append((*row[:6], 100 * (candidate.routine.value or 0), *row[7:]))
     notes = _notes(ranked, args.limit, wall, remark)
-    above = [name for name, one in by_name.items() if one.above_roof]
+    above = [name for name, under_roof in by_name.items() if under_roof.above_roof]
     if above:
         notes.append(f"above the roof: a count or a roof is wrong: {', '.join(above[:5])}")
     columns = _columns(Column("roof_percent", "percent", "% of\nroof"), "lost", "time_ns")
@@ -265,9 +273,9 @@ def _columns(value: Column, score: str, kind: str, timed: bool = True) -> list[C
 
 
 def _row(
-    rank: int, one: Candidate, score: float, order: Way, remark: str = ""
+    rank: int, candidate: Candidate, score: float, order: Way, remark: str = ""
 ) -> tuple[Cell, ...]:  # fmt: skip
-    routine = one.routine
+    routine = candidate.routine
     parts = [remark] if remark else []
     parts += routine.remarks
     parts += [
@@ -280,12 +288,12 @@ def _row(
         routine.name,
         routine.calls,
         routine.time_ns,
-        None if one.share is None else 100 * one.share,
+        None if candidate.share is None else 100 * candidate.share,
         routine.value,
         score,
-        one.saved_ns,
-        None if one.saved_share is None else 100 * one.saved_share,
-        one.speedup,
+        candidate.saved_ns,
+        None if candidate.saved_share is None else 100 * candidate.saved_share,
+        candidate.speedup,
         "; ".join(parts),
     )
 

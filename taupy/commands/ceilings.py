@@ -74,12 +74,12 @@ def run(args: argparse.Namespace) -> int:
     if args.action and (args.cpu or args.gpu):
         raise UsageError(f"--cpu and --gpu measure; `taupy ceilings {args.action}` does not")
     if args.action == "list":
-        found = _listed(args)
+        shown = _listed(args)
     elif args.action == "datasheet":
-        found = _papers(args)
+        shown = _papers(args)
     else:
-        found = _measured(args)
-    _show(found, args.form)
+        shown = _measured(args)
+    _show(shown, args.form)
     return 0
 
 
@@ -88,38 +88,38 @@ def _listed(args: argparse.Namespace) -> list[Ceiling]:
     from taupy.profiledb.database import ProfileDB
 
     with ProfileDB.open(options.database_path(args)) as db:
-        known = ceilings(db)
-    if not known:
+        stored = ceilings(db)
+    if not stored:
         raise TaupyError(
             f"{options.database_path(args)} has no ceilings; `taupy ceilings` measures them"
         )
     if not args.processor:
-        return known
-    found = [each for each in known if args.processor.lower() in each.processor.lower()]
-    if not found:
-        there = ", ".join(sorted({each.processor for each in known}))
-        raise TaupyError(f"no ceilings for '{args.processor}'; available: {there}")
-    return found
+        return stored
+    matches = [ceiling for ceiling in stored if args.processor.lower() in ceiling.processor.lower()]
+    if not matches:
+        processors = ", ".join(sorted({ceiling.processor for ceiling in stored}))
+        raise TaupyError(f"no ceilings for '{args.processor}'; available: {processors}")
+    return matches
 
 
 def _papers(args: argparse.Namespace) -> list[Ceiling]:
     from taupy.catalog import datasheets
 
-    known = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
+    sheets_there = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
     if not args.processor:
-        raise UsageError(f"name a GPU: taupy ceilings datasheet GPU; known: {known}")
+        raise UsageError(f"name a GPU: taupy ceilings datasheet GPU; known: {sheets_there}")
     sheets = datasheets.candidates(args.processor)
-    found = [one for sheet in sheets for one in datasheets.ceilings(sheet)]
-    if not found:
-        raise TaupyError(f"no datasheet for '{args.processor}'; known: {known}")
+    published = [ceiling for sheet in sheets for ceiling in datasheets.ceilings(sheet)]
+    if not published:
+        raise TaupyError(f"no datasheet for '{args.processor}'; known: {sheets_there}")
     if args.keep:
-        _keep(options.database_path(args), found)
-    return found
+        _keep(options.database_path(args), published)
+    return published
 
 
 def _measured(args: argparse.Namespace) -> list[Ceiling]:
     path = options.database_path(args)
-    found: list[Ceiling] = []
+    measured: list[Ceiling] = []
     problems: list[str] = []
     with bar.shown() as progress:
         for what, characterize in _processors(args):
@@ -129,14 +129,14 @@ def _measured(args: argparse.Namespace) -> list[Ceiling]:
                 progress.advance()
 
             try:
-                found += characterize(tell)
+                measured += characterize(tell)
             except TaupyError as problem:
                 problems.append(f"{what}: {problem}")
     say(*problems)
-    if not found:
+    if not measured:
         raise TaupyError("nothing could be measured")
-    _keep(path, found)
-    return found
+    _keep(path, measured)
+    return measured
 
 
 Characterize = Callable[[Callable[[str], None]], Iterator[Ceiling]]
@@ -176,42 +176,42 @@ def _subject(processor: str) -> Subject:
     )
 
 
-def _keep(path: str, found: Sequence[Ceiling]) -> None:
+def _keep(path: str, listed: Sequence[Ceiling]) -> None:
     """Store the ceilings; a failure is reported, and they are shown anyway."""
     from taupy.profiledb.ceilings import add_ceilings
     from taupy.profiledb.database import ProfileDB
 
     try:
         with ProfileDB.open(path, create=True, readonly=False) as db:
-            add_ceilings(db, found)
+            add_ceilings(db, listed)
     except DatabaseError as problem:
         say(f"the ceilings were not stored: {problem}")
 
 
-def _show(found: Sequence[Ceiling], form: terminal.Form) -> None:
+def _show(listed: Sequence[Ceiling], form: terminal.Form) -> None:
     rows = [
         (
-            one.machine,
-            one.processor,
-            one.device_uuid,
-            one.kind,
-            one.name,
-            one.pattern,
-            one.threads or None,
-            units.prefixed(one.value, one.unit),
-            one.value,
-            one.unit,
-            None if one.median is None else units.prefixed(one.median, one.unit),
-            one.median,
-            None if one.spread is None else 100 * one.spread,
-            one.samples,
-            None if one.clock_hz is None else round(one.clock_hz / 1e9, 3),
-            one.bytes,
-            one.source,
-            one.reference,
-            one.measured_at,
-            one.characterization,
+            ceiling.machine,
+            ceiling.processor,
+            ceiling.device_uuid,
+            ceiling.kind,
+            ceiling.name,
+            ceiling.pattern,
+            ceiling.threads or None,
+            units.prefixed(ceiling.value, ceiling.unit),
+            ceiling.value,
+            ceiling.unit,
+            None if ceiling.median is None else units.prefixed(ceiling.median, ceiling.unit),
+            ceiling.median,
+            None if ceiling.spread is None else 100 * ceiling.spread,
+            ceiling.samples,
+            None if ceiling.clock_hz is None else round(ceiling.clock_hz / 1e9, 3),
+            ceiling.bytes,
+            ceiling.source,
+            ceiling.reference,
+            ceiling.measured_at,
+            ceiling.characterization,
         )
-        for one in found
+        for ceiling in listed
     ]
     terminal.show(View("", _COLUMNS, rows), form=form)

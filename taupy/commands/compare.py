@@ -200,8 +200,8 @@ def run(args: argparse.Namespace) -> int:
         if args.by == "metadata":
             if parsed:
                 raise UsageError("--fail-on needs values, and --by metadata compares none")
-            known = sides.known(db, compared)
-            views = [comparison_views.metadata_view(compared, known, args.all)]
+            facts = sides.facts_of(db, compared)
+            views = [comparison_views.metadata_view(compared, facts, args.all)]
             code = 0
         else:
             views, code = _compare(db, compared, question, rule, parsed, args)
@@ -257,7 +257,7 @@ def _compare(
     parsed: Sequence[conditions.Condition],
     args: argparse.Namespace,
 ) -> tuple[list[View], int]:
-    facts = sides.known(db, compared)
+    facts = sides.facts_of(db, compared)
     apart, inside = sides.obstacles(compared, facts)
     answers = comparison.answers(db, compared, question)
     machines = args.form in ("csv", "json")
@@ -267,8 +267,8 @@ def _compare(
     layout = Shown(args.sort, args.reverse, limit, 1 - rule.alpha)
     tables = []
     for answer in answers:
-        found = [verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))]
-        tables.append(comparison_views.rows_view(answer, compared, found, layout))
+        judged = [verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))]
+        tables.append(comparison_views.rows_view(answer, compared, judged, layout))
     notes = _notes(compared, inside, rule)
     if any(answer.metric.unit == "ns" for answer in answers):
         notes += sides.circumstances(compared, facts)
@@ -290,7 +290,7 @@ def _compare(
         )
     if args.form == "csv":
         # One table; the others are summarized in notes.
-        for text in [*(one.text for one in apart), *notes]:
+        for text in [*(difference.text for difference in apart), *notes]:
             say(text)
         if parsed:
             terminal.show(views[0], stream=sys.stderr, color=False)
@@ -304,7 +304,9 @@ def _compare(
 def _notes(
     compared: Sequence[Side], inside: Sequence[tuple[str, Difference]], rule: Rule
 ) -> list[str]:
-    notes = [f"the trials of side {letter} differ: {one.text}" for letter, one in inside]
+    notes = [
+        f"the trials of side {letter} differ: {difference.text}" for letter, difference in inside
+    ]
     if twice := sides.both_sided(compared):
         notes.append(f"on more than one side: trial {', '.join(map(str, twice))}")
     few = verdicts.too_few([len(side.trials) for side in compared], rule.alpha)

@@ -76,16 +76,25 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         raise UsageError("taupy derive list takes no names; taupy derive show NAME shows one")
     trial = _trial(db, args.trial)
     rows: list[tuple[Cell, ...]] = []
-    for one in derived.definitions(db).values():
-        unit, there = one.unit, ""
+    for definition in derived.definitions(db).values():
+        unit, is_there = definition.unit, ""
         if trial is not None:
             try:
-                unit, there = metrics.resolve(db, trial, one.name).unit, "yes"
+                unit, is_there = metrics.resolve(db, trial, definition.name).unit, "yes"
             except MissingMetric:
-                there = "no"
+                is_there = "no"
             except TaupyError as problem:
-                there = f"no: {problem}"
-        rows.append((one.name, one.expression, unit, there, one.source, one.description))
+                is_there = f"no: {problem}"
+        rows.append(
+            (
+                definition.name,
+                definition.expression,
+                unit,
+                is_there,
+                definition.source,
+                definition.description,
+            )
+        )
     notes = [] if trial is None else [f"units and availability are those of trial {trial}"]
     terminal.show(View("DERIVED METRICS:", _COLUMNS, rows, notes), form=args.form)
     return 0
@@ -94,25 +103,25 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
 def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if len(words) not in (1, 2):
         raise UsageError("write: taupy derive show NAME [TRIAL]")
-    one = _definition(db, words[0])
+    definition = _definition(db, words[0])
     facts: list[tuple[str, str]] = [
-        ("Name", one.name),
-        ("Derived as", one.expression),
-        ("Defined", one.source),
+        ("Name", definition.name),
+        ("Derived as", definition.expression),
+        ("Defined", definition.source),
     ]
-    if one.description:
-        facts.append(("Is", one.description))
+    if definition.description:
+        facts.append(("Is", definition.description))
     trial = _trial(db, words[1] if len(words) > 1 else args.trial)
     if trial is not None:
         try:
-            found = metrics.resolve(db, trial, one.name)
+            resolved = metrics.resolve(db, trial, definition.name)
             facts += [
-                (f"Unit in trial {trial}", found.unit),
-                ("Adds up", "yes" if found.additive else "no: a ratio of sums"),
+                (f"Unit in trial {trial}", resolved.unit),
+                ("Adds up", "yes" if resolved.additive else "no: a ratio of sums"),
             ]
         except TaupyError as problem:
             facts.append((f"In trial {trial}", f"no: {problem}"))
-    terminal.show(View(f"DERIVED METRIC {one.name}:", _FACTS, facts), form=args.form)
+    terminal.show(View(f"DERIVED METRIC {definition.name}:", _FACTS, facts), form=args.form)
     return 0
 
 
@@ -123,15 +132,15 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     _refuse_measured(db, name)
     before = derived.definitions(db).get(name)
     _refuse_units(db, text, args.unit)
-    one = derived.define(db, name, text, args.unit, args.description)
+    definition = derived.define(db, name, text, args.unit, args.description)
     trial = _trial(db, args.trial)
-    said = f"{one.name} = {one.expression}"
+    said = f"{definition.name} = {definition.expression}"
     if trial is None:
         say(said)
     else:
         try:
-            found = metrics.resolve(db, trial, name)
-            say(f"{said} [{found.unit}]")
+            resolved = metrics.resolve(db, trial, name)
+            say(f"{said} [{resolved.unit}]")
         except MissingMetric as problem:
             say(f"{said}; note: {problem}")
         except TaupyError:
@@ -150,20 +159,20 @@ def _refuse_units(db: ProfileDB, text: str, unit: str) -> None:
     Raises:
         UsageError: different units are added or compared, or `--unit` does not match.
     """
-    known = {"time": "ns", "cpu_time": "ns", **COUNTS}
-    known |= dict.fromkeys(cpu_events.NAMES, "count")
-    known |= {"flop": "flop", "bytes_dram_read": "B"}
-    known |= {one.name: one.unit for one in BY_NAME.values()}
+    units = {"time": "ns", "cpu_time": "ns", **COUNTS}
+    units |= dict.fromkeys(cpu_events.NAMES, "count")
+    units |= {"flop": "flop", "bytes_dram_read": "B"}
+    units |= {counter.name: counter.unit for counter in BY_NAME.values()}
     definitions = derived.definitions(db)
 
     def expanded(node: expression.Node, level: int) -> expression.Node:
         def meant(name: expression.Name) -> expression.Node:
-            if name.name in known:
+            if name.name in units:
                 return name
-            found = definitions.get(name.name)
-            if found is None or level > _DEEPEST:
+            definition = definitions.get(name.name)
+            if definition is None or level > _DEEPEST:
                 raise LookupError(name.name)  # known only in a trial
-            return expanded(expression.parse(found.expression), level + 1)
+            return expanded(expression.parse(definition.expression), level + 1)
 
         return expression.replaced(node, meant)
 
@@ -171,8 +180,8 @@ def _refuse_units(db: ProfileDB, text: str, unit: str) -> None:
         tree = expanded(expression.parse(text), 0)
     except LookupError:
         return
-    if not any(f"{one}(" in expression.written(tree) for one in expression.LENIENT):
-        bound(tree, known, unit)
+    if not any(f"{function}(" in expression.written(tree) for function in expression.LENIENT):
+        bound(tree, units, unit)
 
 
 _DEEPEST = 20
@@ -216,17 +225,17 @@ _ACTIONS = {"list": _list, "show": _show, "add": _add, "delete": _delete, "sql":
 
 
 def _definition(db: ProfileDB, name: str) -> Definition:
-    known = derived.definitions(db)
-    found = known.get(name) or known.get(derived.of_legacy_name(name) or "")
-    if found is None:
-        names = ", ".join(known)
+    by_name = derived.definitions(db)
+    definition = by_name.get(name) or by_name.get(derived.of_legacy_name(name) or "")
+    if definition is None:
+        names = ", ".join(by_name)
         raise MissingMetric(f"there is no derived metric '{name}' (available: {names})")
-    expression.parse(found.expression)
-    return found
+    expression.parse(definition.expression)
+    return definition
 
 
 def _trial(db: ProfileDB, wanted: str | None) -> int | None:
     """The selected trial; None for the latest one of an empty database."""
     if wanted is None and not db.trials():
         return None
-    return selector.one(db, wanted or selector.LATEST).id
+    return selector.trial(db, wanted or selector.LATEST).id

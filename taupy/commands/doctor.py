@@ -151,7 +151,7 @@ def _database(path: str) -> tuple[str, str, str]:
 def _leftovers() -> list[tuple[str, str, str]]:
     from taupy.session import leftovers
 
-    found = leftovers()
+    left = leftovers()
     runs = [
         (
             "left over",
@@ -159,6 +159,6 @@ def _leftovers() -> list[tuple[str, str, str]]:
             f"{folder}: a run of {' '.join(settings.arguments)} for {settings.database} was not "
             f"stored; any command with --db {settings.database} stores it",
         )
-        for folder, settings in found.runs
+        for folder, settings in left.runs
     ]
-    return runs + [("left alone", _WARN, text) for text in found.refused]
+    return runs + [("left alone", _WARN, text) for text in left.refused]

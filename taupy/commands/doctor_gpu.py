@@ -26,9 +26,15 @@ def checks() -> list[Check]:
     except TaupyError as problem:
         without = ("gpu", NOTE, f"{problem}; CPU profiling is unaffected")
         return [without, _cupti_python(0)] if cupti_python_check.installed() else [without]
-    found: list[Check | None] = [_driver(major, minor), *_gpus(), _nvml(), _cupti(major), _nvrtc()]
-    found += [_cupti_python(major), _permission()]
-    return [check for check in found if check is not None]
+    checks_made: list[Check | None] = [
+        _driver(major, minor),
+        *_gpus(),
+        _nvml(),
+        _cupti(major),
+        _nvrtc(),
+    ]
+    checks_made += [_cupti_python(major), _permission()]
+    return [check for check in checks_made if check is not None]
 
 
 def _driver(major: int, minor: int) -> Check:
@@ -52,16 +58,16 @@ def _gpus() -> list[Check]:
                 "container, its device options (docker: --gpus all)",
             )
         ]
-    found = []
+    lines = []
     for ordinal in range(count):
         try:
             gpu = driver.Gpu(ordinal)
             capability = gpu.capability
             text = f"{gpu.name}, compute capability {capability // 10}.{capability % 10}"
-            found.append((f"gpu {ordinal}", OK, text))
+            lines.append((f"gpu {ordinal}", OK, text))
         except TaupyError as problem:
-            found.append((f"gpu {ordinal}", PROBLEM, str(problem)))
-    return found
+            lines.append((f"gpu {ordinal}", PROBLEM, str(problem)))
+    return lines
 
 
 def _nvml() -> Check:

@@ -35,7 +35,7 @@ from taupy.profiledb.database import ProfileDB
 
 STANDARD_OUTPUT = "-"
 _LARGE = 64 << 20  # bytes; above this, suggest folding
-_FOLDING = ", ".join(one.name for one in registry.writers() if one.folds)
+_FOLDING = ", ".join(writer.name for writer in registry.writers() if writer.folds)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if target is not None and target.exists():
         _check_replacing(target, format, force=args.force)
     with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.one(db, args.trial)
+        trial = selector.trial(db, args.trial)
         profile = read_profile(db, trial.id)
     notes = []
     if folding is not None:
@@ -138,7 +138,7 @@ def _format(args: argparse.Namespace) -> Format:
     if args.format:
         return registry.writer(args.format)
     if args.output == STANDARD_OUTPUT:
-        names = ", ".join(one.name for one in registry.writers())
+        names = ", ".join(writer.name for writer in registry.writers())
         raise UsageError(f"name the output format: --format {{{names}}}")
     return registry.writer_for(Path(args.output))
 

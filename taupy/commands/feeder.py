@@ -93,8 +93,8 @@ class Feeder:
             if 0 in ready:
                 self._read()
             if ended in ready or ended < 0:
-                found, status = os.waitpid(child, 0 if ended in ready else os.WNOHANG)
-                if found:
+                reaped, status = os.waitpid(child, 0 if ended in ready else os.WNOHANG)
+                if reaped:
                     return status
 
     def _write(self, at: int) -> int:

@@ -175,10 +175,14 @@ class _Session:
         with ProfileDB.open(self._database) as db:
             judgement = self._judgement(db, self._sides(db))
         open_conditions = {
-            one.ruling.condition.text
-            for one in judgement.judged
-            if one.ruling.verdict == "undecided"
-        } - {one.ruling.condition.text for one in judgement.judged if one.ruling.verdict == "fails"}
+            judged.ruling.condition.text
+            for judged in judgement.judged
+            if judged.ruling.verdict == "undecided"
+        } - {
+            judged.ruling.condition.text
+            for judged in judgement.judged
+            if judged.ruling.verdict == "fails"
+        }
         if not self._args.quiet:
             decided = len(self._conditions) - len(open_conditions)
             say(f"{pair} pairs: {decided} of {len(self._conditions)} conditions decided")
@@ -195,9 +199,9 @@ class _Session:
         """The gate's view and exit code."""
         with ProfileDB.open(self._database) as db:
             compared = self._sides(db)
-            apart, inside = sides.obstacles(compared, sides.known(db, compared))
+            apart, inside = sides.obstacles(compared, sides.facts_of(db, compared))
             # The commands are meant to differ.
-            apart = [one for one in apart if one.kind != "arguments"]
+            apart = [difference for difference in apart if difference.kind != "arguments"]
             judgement = self._judgement(db, compared)
         conclusion = gate.concluded(
             compared, judgement, (apart, inside), compare.allowed(self._args), self._args.undecided

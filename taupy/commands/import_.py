@@ -82,30 +82,30 @@ def _sources(
     paths: Sequence[Path], chosen: Format | None
 ) -> list[tuple[Format | None, list[Path]]]:
     """The files of each trial with their format; None for a saved run of taupy's own."""
-    found: list[tuple[Format | None, list[Path]]] = []
+    sources: list[tuple[Format | None, list[Path]]] = []
     for path in paths:
         first = registry.first_bytes(path)
         if chosen is None and _is_kept_run(path, first):
-            found.append((None, [path]))
+            sources.append((None, [path]))
             continue
         format = chosen or registry.recognised(path)
-        others = _others_of(format, path, found)
+        others = _others_of(format, path, sources)
         if others is None:
-            found.append((format, [path]))
+            sources.append((format, [path]))
         else:
             others.append(path)
-    return found
+    return sources
 
 
 def _others_of(
-    format: Format, path: Path, found: Sequence[tuple[Format | None, list[Path]]]
+    format: Format, path: Path, sources: Sequence[tuple[Format | None, list[Path]]]
 ) -> list[Path] | None:
     """The earlier files that form one trial with a file; None if there are none."""
     if format.read_together is None or path.is_dir():
         return None
     folder = path.absolute().parent
     # Files of threads and ranks are adjacent; sections of a launch come in any order.
-    for other, paths in found[-1:] if format.belong_together is None else found:
+    for other, paths in sources[-1:] if format.belong_together is None else sources:
         if other is not format or paths[0].is_dir() or paths[0].absolute().parent != folder:
             continue
         if format.belong_together is None or format.belong_together(paths[0], path):
@@ -146,7 +146,7 @@ def _import(format: Format, paths: list[Path], args: argparse.Namespace, databas
         if not first:
             raise FormatError(f"{paths[0]}: contains no profile")
         with ProfileDB.open(database, create=True, readonly=False) as db:
-            there = {trial.uuid for trial in db.trials()}
+            uuids = {trial.uuid for trial in db.trials()}
             with db.transaction(), _refusing(paths[0], format):
                 for profile in chain(first, profiles):
                     wanted = profile.name
@@ -154,9 +154,9 @@ def _import(format: Format, paths: list[Path], args: argparse.Namespace, databas
                     trial = stored.setdefault(add_profile(db, profile), _Stored())
                     if wanted != profile.name:
                         trial.wanted = wanted
-                    trial.already = profile.uuid in there
+                    trial.already = profile.uuid in uuids
                     trial.threads += len(profile.threads)
-                    trial.callpaths += sum(len(one.tree) for one in profile.threads)
+                    trial.callpaths += sum(len(thread.tree) for thread in profile.threads)
             for id, trial in stored.items():
                 row = db.trial(id)
                 trial.name = f"{row.application}/{row.experiment}/{row.name}"
@@ -194,12 +194,12 @@ def _profiles(
 ) -> Iterator[Profile]:
     """The profiles of these files, with names and sources from the command line."""
     if len(paths) > 1 and format.read_together is not None:
-        found = format.read_together(paths, progress)
+        profiles = format.read_together(paths, progress)
     else:
         assert format.read is not None
-        found = format.read(paths[0], progress)
+        profiles = format.read(paths[0], progress)
     real: dict[str, str] = {}
-    for profile in _refused_in_one_line(found, paths[0], format):
+    for profile in _refused_in_one_line(profiles, paths[0], format):
         if args.application is not None:
             profile.application = args.application
         if args.experiment is not None:

@@ -29,7 +29,7 @@ def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database
     from taupy.profiledb.database import ProfileDB
 
     with ProfileDB.open(Path(database), create=False, readonly=False) as db:
-        trial = selector.one(db, text).id
+        trial = selector.trial(db, text).id
         for format, paths in sources:
             if format is None:
                 raise UsageError(f"{paths[0]} is a complete run: import it without --merge-into")
@@ -66,4 +66,4 @@ def _launches(
 
     reader = ncu_rep if format.name == ncu_rep.FORMAT.name else ncu_csv
     counted = CountedLaunches()
-    return [counted.counts(one) for one in reader.launches(path, progress)], counted.units
+    return [counted.counts(launch) for launch in reader.launches(path, progress)], counted.units

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.one(db, args.trial)
+        trial = selector.trial(db, args.trial)
         launches = gpu_query.launched(db, trial.id, more=[args.by] if args.by else [])
     chosen = launches
     if args.name is not None:

@@ -43,14 +43,14 @@ def run(args: argparse.Namespace) -> int:
     if args.depth == 0:
         raise UsageError("--depth must be at least 1")
     with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.one(db, args.trial)
+        trial = selector.trial(db, args.trial)
         table = values(db, Question((trial.id,), by=layers.DIMENSIONS, values=VALUES))
-    found = layers.views(table, layers.Choice(args.by, args.depth, args.tree))
-    if not found:
+    views = layers.views(table, layers.Choice(args.by, args.depth, args.tree))
+    if not views:
         raise UsageError(
             f"trial {trial.id} has no layers: no module of PyTorch was called, the plain engine "
             "measured it, or it was run with --no-layers; `taupy trials` describes it"
         )
-    shown = [replace(view, rows=view.rows[: args.limit]) for view in found]
+    shown = [replace(view, rows=view.rows[: args.limit]) for view in views]
     terminal.show_all(shown, args.form)
     return 0

@@ -67,8 +67,8 @@ def _report(result: Merged, *, moved: bool) -> list[str]:
         said.append(f"{_trials(len(result.added))} {verb} ({_numbers(result.added)})")
     if result.joined:
         said.append(f"{_trials(len(result.joined))} completed ({_listed(result.joined)})")
-    if result.there:
-        said.append(f"{_trials(len(result.there))} already there")
+    if result.present:
+        said.append(f"{_trials(len(result.present))} already there")
     if result.ceilings:
         said.append(f"{result.ceilings} ceilings")
     if result.derived:

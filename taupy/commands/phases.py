@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.one(db, args.trial)
+        trial = selector.trial(db, args.trial)
         table = values(
             db, Question((trial.id,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
         )

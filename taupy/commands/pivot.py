@@ -135,9 +135,9 @@ def run(args: argparse.Namespace) -> int:
         trials = selector.many(db, args.trials) if args.trials else db.trials()
         if not trials:
             raise NoSuchTrial(f"{db.path} has no trials; `taupy run SCRIPT` adds one")
-        made = pivot.made(db, trials, layout)
+        answer = pivot.pivot_table(db, trials, layout)
     machines = args.form in ("csv", "json")
     limit = None if args.all or (machines and args.limit is None) else args.limit or PEOPLE_ROWS
     color = {"auto": None, "always": True, "never": False}[args.color]
-    terminal.show(pivot_view.view(made, limit), form=args.form or "text", color=color)
+    terminal.show(pivot_view.view(answer, limit), form=args.form or "text", color=color)
     return 0

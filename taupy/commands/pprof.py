@@ -211,22 +211,22 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 def _statistics(text: str) -> tuple[flat.Statistic, ...]:
     names = [name.strip() for name in text.split(",")]
-    known: dict[str, flat.Statistic] = {name: name for name in flat.STATISTICS}
+    by_name: dict[str, flat.Statistic] = {name: name for name in flat.STATISTICS}
     for name in names:
-        if name not in known:
+        if name not in by_name:
             raise argparse.ArgumentTypeError(
-                f"unknown summary {name!r} (known: {', '.join(known)})"
+                f"unknown summary {name!r} (known: {', '.join(by_name)})"
             )
-    return tuple(known[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
 def _condition(text: str) -> tuple[str, str, float]:
-    found = _CONDITION.fullmatch(text.strip())
-    if found is None:
+    match = _CONDITION.fullmatch(text.strip())
+    if match is None:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a condition: write METRIC < NUMBER (or <=, >, >=, =)"
         )
-    return found[1], found[2], float(found[3])
+    return match[1], match[2], float(match[3])
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -270,7 +270,7 @@ def run(args: argparse.Namespace) -> int:
     if args.selector == running.RUNNING and (runs := running.here(database)):
         return running.show(args, runs, run)
     with ProfileDB.open(database) as db:
-        trial = selector.one(db, args.selector)
+        trial = selector.trial(db, args.selector)
         asked = Asked(db, trial.id, args)
         with terminal.busy(f"reading trial {trial.id} ..."):
             views = asked.views()
@@ -289,7 +289,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
     """Notes on how the trial was measured."""
-    found = [f"trial {trial_id} is {state}"] if state != "complete" else []
+    remarks = [f"trial {trial_id} is {state}"] if state != "complete" else []
     for row in query.trial_metadata(db, trial_id):
         if row.name.startswith(_REMARKS):
             node = f"node {row.node}: " if row.node is not None else ""
@@ -298,8 +298,8 @@ def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
                 lines = [
                     f"{len(lines)} call tree invariants are violated: taupy trials show {trial_id}"
                 ]
-            found += [node + line for line in lines]
-    return found
+            remarks += [node + line for line in lines]
+    return remarks
 
 
 @dataclass(slots=True)
@@ -334,10 +334,10 @@ class Asked:
             return self._kernels(threads)
         metric = metrics.resolve(self.db, self.trial_id, args.metric or self._usual_metric())
         self.chosen = self._where(threads)
-        found = self._of_metric(threads, metric)
+        views = self._of_metric(threads, metric)
         others = self._others(threads)
-        found = [beside.with_metrics(view, others, self.args.plain) for view in found]
-        return found if metric.additive else [figures.without_shares(view) for view in found]
+        views = [beside.with_metrics(view, others, self.args.plain) for view in views]
+        return views if metric.additive else [figures.without_shares(view) for view in views]
 
     def _usual_metric(self) -> str:
         """`time`, or the trial's only metric, such as samples.
@@ -345,26 +345,26 @@ class Asked:
         Raises:
             UsageError: the trial has several metrics, none of them `time`.
         """
-        there = [metric.name for metric in query.metrics(self.db, self.trial_id)]
-        if len(there) > 1 and TIME.name not in there:
-            names = ", ".join(there)
+        metrics_there = [metric.name for metric in query.metrics(self.db, self.trial_id)]
+        if len(metrics_there) > 1 and TIME.name not in metrics_there:
+            names = ", ".join(metrics_there)
             raise UsageError(
                 f"trial {self.trial_id} has no metric 'time'; choose one with "
                 f"--metric NAME (it has: {names})"
             )
-        return there[0] if len(there) == 1 else TIME.name
+        return metrics_there[0] if len(metrics_there) == 1 else TIME.name
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[Answer]:
         """The metrics of --also."""
-        found = []
+        answers = []
         for name in (name.strip() for text in self.args.also for name in text.split(",")):
             if not self.args.tree:
-                found.append(self._flat(threads, name))
+                answers.append(self._flat(threads, name))
             elif self.args.summary_only:
-                found.append(paths.over_threads(self._call_paths(threads, name)))
+                answers.append(paths.over_threads(self._call_paths(threads, name)))
             else:
-                found.append(self._call_paths(threads, name))
-        return found
+                answers.append(self._call_paths(threads, name))
+        return answers
 
     def _of_metric(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
         args = self.args
@@ -429,18 +429,18 @@ class Asked:
     def _events(self, threads: Sequence[ThreadRow]) -> list[View]:
         tests = [selection.name_test(pattern) for pattern in self.args.filter]
         rows = query.user_events(self.db, self.trial_id)
-        found = events.views(
+        views_of = events.views(
             rows,
             threads,
             (lambda name, event: any(test(name, event) for test in tests)) if tests else None,
         )
-        if not found:
+        if not views_of:
             names = ", ".join(sorted({row.event for row in rows})[:8]) or "none"
             raise TaupyError(
                 f"trial {self.trial_id} has no matching user event on these threads "
                 f"(its user events: {names})"
             )
-        return list(found.values())
+        return list(views_of.values())
 
     def _kernels(self, threads: Sequence[ThreadRow]) -> list[View]:
         places = [".".join(map(str, thread[:3])) for thread in threads]
@@ -456,29 +456,29 @@ class Asked:
         chosen = launches
         if tests:
             chosen = launches.of_kernels(lambda *name: any(test(*name) for test in tests))
-        found = kernels.table(
+        tables = kernels.table(
             gpu_query.kernels(chosen, "timer" if by == "kernel" else by),
             sort=sorts.get(self.args.sort, "time"),
             reverse=self.args.reverse,
             limit=self.limit,
             by=by,
         )
-        if not found:
+        if not tables:
             raise TaupyError(
                 f"no kernel of trial {self.trial_id} matches on these threads; "
                 "`taupy pprof --kernels` lists all"
             )
         if tests or self.args.form == "csv":
-            return found
+            return tables
         source = self.db.trial(self.trial_id).source
-        return [*found, kernels.busy(gpu_query.busy(self.db, self.trial_id, launches), source)]
+        return [*tables, kernels.busy(gpu_query.busy(self.db, self.trial_id, launches), source)]
 
     def _flat(self, threads: Sequence[ThreadRow], name: str) -> Answer:
         """The flat profile of these threads, with libraries folded on request."""
         if self.args.fold_libraries:
             return paths.flattened(self._call_paths(threads, name))
-        found = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
-        return self._not_empty(found)
+        answer = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
+        return self._not_empty(answer)
 
     def _tables(self, threads: Sequence[ThreadRow], name: str) -> list[View]:
         args = self.args
@@ -486,11 +486,11 @@ class Asked:
         meant = self._meant(answer)
         if args.list:
             return [flat.names(answer.timers, meant)]
-        found = {}
+        events_of = {}
         if meant is None and args.form != "csv":
             every = query.user_events(self.db, self.trial_id)
             shown = [row for row in every if row.event not in STATES]  # `taupy waiting` has them
-            found = events.views(events.over_callpaths(shown), threads)
+            events_of = events.views(events.over_callpaths(shown), threads)
         choice = flat.Choice(
             sort=args.sort,
             reverse=args.reverse,
@@ -499,7 +499,7 @@ class Asked:
             summaries=tuple(dict.fromkeys(sum(args.summary, ()))) or None,
             summary_only=args.summary_only,
         )
-        return flat.views(answer, threads, choice, meant, found)
+        return flat.views(answer, threads, choice, meant, events_of)
 
     def _tree(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
         args = self.args
@@ -532,14 +532,14 @@ class Asked:
     def _call_graph(self, threads: Sequence[ThreadRow], name: str, order: Order) -> list[View]:
         args = self.args
         answer = self._call_paths(threads, name)
-        found = []
+        views = []
         if args.callers is not None:
             routine = selection.one_routine(answer.timers, args.callers)
-            found.append(callgraph.callers(answer, routine, order))
+            views.append(callgraph.callers(answer, routine, order))
         if args.callees is not None:
             routine = selection.one_routine(answer.timers, args.callees)
-            found.append(callgraph.callees(answer, routine, order))
-        return found
+            views.append(callgraph.callees(answer, routine, order))
+        return views
 
     def _call_paths(
         self, threads: Sequence[ThreadRow], name: str, choice: tree.Choice | None = None

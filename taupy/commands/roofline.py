@@ -23,7 +23,7 @@ from typing import get_args
 
 from taupy.commands import options
 from taupy.commands.roofline_files import ENDINGS, EXPORTS, KINDS, Drawing, write, write_export
-from taupy.commands.roofline_roofs import known
+from taupy.commands.roofline_roofs import known_ceilings
 from taupy.commands.roofline_view import points_view, roof_lines
 from taupy.errors import UsageError
 from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
@@ -169,13 +169,13 @@ def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args), readonly=True) as db:
         trials = selector.many(db, args.trials or ["latest"])
         work = trial_work(db, trials)
-        timing = trial_work(db, [selector.one(db, args.timing)])[0] if args.timing else None
+        timing = trial_work(db, [selector.trial(db, args.timing)])[0] if args.timing else None
         if timing is not None:  # measured at other clocks than the counts' own roofs
-            work = [replace(one, ceilings=()) for one in work]
-        there = stored.ceilings(db)
-    found = aliased(_points(args, work, timing), args.alias)
+            work = [replace(own_work, ceilings=()) for own_work in work]
+        stored_ceilings = stored.ceilings(db)
+    points_found = aliased(_points(args, work, timing), args.alias)
     wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
-    placements = placed(wishes, found, work, known(there))
+    placements = placed(wishes, points_found, work, known_ceilings(stored_ceilings))
     drawing = Drawing(
         placements,
         args.chart or (),
@@ -185,7 +185,9 @@ def run(args: argparse.Namespace) -> int:
         also(
             args.also,
             placements,
-            known([*there, *(own for one in work for own in one.ceilings)]),
+            known_ceilings(
+                [*stored_ceilings, *(own for own_work in work for own in own_work.ceilings)]
+            ),
         ),
         args.equal_decades,
         args.title or "",
@@ -236,34 +238,34 @@ def _points(
     of: Of = args.by or _usual(args, work)
     if args.inclusive and of != "routine":
         raise UsageError("--inclusive needs --by routine; phases and programs are always inclusive")
-    found: list[Point] = []
+    all_points: list[Point] = []
     statements = [stated.statement("flop", text) for text in args.flop]
     statements += [stated.statement("bytes", text) for text in args.bytes]
-    for one in work:
-        made = points.points(
-            one, of, inclusive=args.inclusive, timing=timing, uncounted=bool(statements)
+    for own_work in work:
+        with_statements = points.points(
+            own_work, of, inclusive=args.inclusive, timing=timing, uncounted=bool(statements)
         )
-        made = stated.stated(made, statements, one.metadata)
-        points.require(made, one)
-        found += made
+        with_statements = stated.stated(with_statements, statements, own_work.metadata)
+        points.require(with_statements, own_work)
+        all_points += with_statements
     if args.timer:
         kept = [
             point
-            for point in found
+            for point in all_points
             if fnmatchcase(point.name, args.timer) or fnmatchcase(point.short, args.timer)
         ]
         if not kept:
             raise UsageError(
-                f"no {of} matches '{args.timer}' (the trial has {len(found)}; "
+                f"no {of} matches '{args.timer}' (the trial has {len(all_points)}; "
                 "`taupy roofline --limit 0` lists them)"
             )
-        found = kept
+        all_points = kept
     if args.sweep:
-        metadata = {one.trial_id: one.metadata for one in work}
-        found = sweep.swept(found, args.sweep, metadata, args.series)
+        metadata = {own_work.trial_id: own_work.metadata for own_work in work}
+        all_points = sweep.swept(all_points, args.sweep, metadata, args.series)
     if args.sweep:
-        return sorted(found, key=lambda point: (point.series, point.parameter or 0.0))
-    return sorted(found, key=lambda point: -point.share)
+        return sorted(all_points, key=lambda point: (point.series, point.parameter or 0.0))
+    return sorted(all_points, key=lambda point: -point.share)
 
 
 def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
@@ -271,16 +273,16 @@ def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
     if args.sweep:
         phases = any(
             sweep.parameter_in(place.name, args.sweep) is not None
-            for one in work
-            for place in one.timers
+            for own_work in work
+            for place in own_work.timers
             if "PHASE" in place.groups
         )
         return "phase" if phases else "program"
-    if all(points.runs_on_gpu(one) for one in work):
+    if all(points.runs_on_gpu(own_work) for own_work in work):
         return "kernel"
-    if (args.flop or args.bytes) and all(one.kernels for one in work):
+    if (args.flop or args.bytes) and all(own_work.kernels for own_work in work):
         return "kernel"
-    if any(one.kernels and not points.has_host_work(one) for one in work):
+    if any(own_work.kernels and not points.has_host_work(own_work) for own_work in work):
         return "kernel"  # the error will say what is missing
     return "routine"
 
@@ -293,14 +295,15 @@ def _show(
     notes: list[str] = []
     if len(listed) < len(placements):
         rest = placements[len(listed) :]
-        share = f", {100 * sum(each.point.share for each in rest):.1f} % of the time"
+        share = f", {100 * sum(placement.point.share for placement in rest):.1f} % of the time"
         notes.append(f"{len(rest)} more{share if len(work) == 1 else ''}: --limit 0")
     notes += roof_lines(placements)
     notes += [f"! {text}" for text in charts.warnings(placements)]
     notes += [
-        f"! trial {one.trial_id} performed uncounted operations: {one.metadata[UNCOUNTED]}"
-        for one in work
-        if UNCOUNTED in one.metadata
+        f"! trial {own_work.trial_id} performed uncounted operations: "
+        f"{own_work.metadata[UNCOUNTED]}"
+        for own_work in work
+        if UNCOUNTED in own_work.metadata
     ]
     notes += charts.remarks(placements, idle=False)
     wall = work[0].wall_ns / 1e9 if len(work) == 1 and work[0].wall_ns > 0 else None
@@ -309,6 +312,6 @@ def _show(
 
 
 def _title(work: Sequence[TrialWork]) -> str:
-    names = [f"{one.trial_id}: {one.name}" for one in work[:3]]
+    names = [f"{own_work.trial_id}: {own_work.name}" for own_work in work[:3]]
     more = f" and {len(work) - 3} more" if len(work) > 3 else ""
     return f"ROOFLINE OF TRIAL{'S' if len(work) > 1 else ''} {', '.join(names)}{more}"

@@ -49,8 +49,8 @@ class Drawing:
     size: tuple[float, float] | None = None
 
     def chart(self, kind: charts.Kind, level: str) -> Chart:
-        made = self._chart(kind, level)
-        return replace(made, title=self.title) if self.title else made
+        drawn = self._chart(kind, level)
+        return replace(drawn, title=self.title) if self.title else drawn
 
     def _chart(self, kind: charts.Kind, level: str) -> Chart:
         placed, top, equal = self.placements, self.top, self.equal_decades
@@ -86,11 +86,11 @@ def write(paths: Sequence[str], drawing: Drawing) -> None:
     numbers: dict[str, tuple[list[str], list[Chart]]] = {}
     for path in paths:
         stem, ending = path[: -len(Path(path).suffix)], Path(path).suffix.lower()
-        endings, made = numbers.setdefault(stem, ([], []))
-        made += _write(path, ending, drawing)
+        endings, charts_drawn = numbers.setdefault(stem, ([], []))
+        charts_drawn += _write(path, ending, drawing)
         endings += [ending] if ending in (".csv", ".json") else [".csv", ".json"]
-    for stem, (endings, made) in numbers.items():
-        _write_numbers(stem, endings, made)
+    for stem, (endings, charts_drawn) in numbers.items():
+        _write_numbers(stem, endings, charts_drawn)
 
 
 def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
@@ -98,30 +98,30 @@ def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
     if ending == ".html":
         from taupy.roofline.page import html_page
 
-        made = _all_charts(drawing)
-        _save(path, html_page(made, drawing.theme))
-        return made
+        charts_drawn = _all_charts(drawing)
+        _save(path, html_page(charts_drawn, drawing.theme))
+        return charts_drawn
     level = drawing.first_level()
     usual: list[charts.Kind] = ["classic"]
     kinds = list(dict.fromkeys(drawing.kinds or usual))
     for kind in kinds:
         _need_roofs(kind, level, drawing.placements)
-    made = [drawing.chart(kind, level) for kind in kinds]
+    charts_drawn = [drawing.chart(kind, level) for kind in kinds]
     if ending in _PICTURES:
         from taupy.roofline.picture import write_picture
 
-        for kind, one in zip(kinds, made, strict=True):
-            name = path if len(made) == 1 else f"{path[: -len(ending)]}-{kind}{ending}"
-            write_picture(one, name, drawing.theme or "light", drawing.size)
+        for kind, chart in zip(kinds, charts_drawn, strict=True):
+            name = path if len(charts_drawn) == 1 else f"{path[: -len(ending)]}-{kind}{ending}"
+            write_picture(chart, name, drawing.theme or "light", drawing.size)
             say(f"wrote {name}")
-    return made
+    return charts_drawn
 
 
 def _need_roofs(kind: charts.Kind, level: str, placements: Sequence[Placement]) -> None:
     """A time-based chart is drawn from roofs; without them it would be empty."""
     if kind in ("classic", "hierarchical"):
         return
-    if not any(each.times(level) for each in placements):
+    if not any(placement.times(level) for placement in placements):
         name = placements[0].roofs.processor or "this processor"
         raise UsageError(
             f"the {kind} chart needs a compute roof and a {level} roof for {name}; measure them "
@@ -129,30 +129,30 @@ def _need_roofs(kind: charts.Kind, level: str, placements: Sequence[Placement]) 
         )
 
 
-def _write_numbers(path: str, endings: Sequence[str], made: Sequence[Chart]) -> None:
+def _write_numbers(path: str, endings: Sequence[str], charts_drawn: Sequence[Chart]) -> None:
     """For each base name: one CSV file of points, one JSON file of charts."""
     if ".csv" in endings:
-        _save(path + ".csv", export.table_csv(made[0].points))
+        _save(path + ".csv", export.table_csv(charts_drawn[0].points))
     if ".json" in endings:
-        unique = {(one.kind, one.level): one for one in made}
-        data = [charts.to_json(one) for one in unique.values()]
+        unique = {(chart.kind, chart.level): chart for chart in charts_drawn}
+        data = [charts.to_json(chart) for chart in unique.values()]
         _save(path + ".json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
 def _all_charts(drawing: Drawing) -> list[Chart]:
     """All charts that are not empty, the requested kinds and level first."""
     first = drawing.first_level()
-    levels = [first, *(one for one in classic.levels_in(drawing.placements) if one != first)]
-    made = []
+    levels = [first, *(level for level in classic.levels_in(drawing.placements) if level != first)]
+    all_charts = []
     for kind in dict.fromkeys([*drawing.kinds, *KINDS]):
         if kind == "hierarchical":
             if len(levels) > 1:
-                made.append(drawing.chart(kind, ""))
+                all_charts.append(drawing.chart(kind, ""))
             continue
         for level in levels:
-            if kind == "classic" or any(each.times(level) for each in drawing.placements):
-                made.append(drawing.chart(kind, level))
-    return made
+            if kind == "classic" or any(placement.times(level) for placement in drawing.placements):
+                all_charts.append(drawing.chart(kind, level))
+    return all_charts
 
 
 def _save(path: str, text: str) -> None:
@@ -166,7 +166,7 @@ def _save(path: str, text: str) -> None:
 def write_export(form: str, path: str, placements: Sequence[Placement]) -> None:
     """Kernels or roofs in another tool's format; `form` is one of `EXPORTS`."""
     if form == "ncu-csv":
-        kernels = [each.point for each in placements if each.point.of_gpu]
+        kernels = [placement.point for placement in placements if placement.point.of_gpu]
         if not kernels:
             raise UsageError("--export ncu-csv writes kernels, and these points are not kernels")
         _save(path, export.ncu_csv(kernels))

@@ -19,7 +19,7 @@ from taupy.roofline.choice import Known, Wishes, placed
 from taupy.roofline.placement import Placement
 
 
-def known(ceilings: Sequence[Ceiling]) -> Known:
+def known_ceilings(ceilings: Sequence[Ceiling]) -> Known:
     """The selected ceilings, from the database and from Nsight Compute's reports."""
     return Known(ceilings, stored.best_of, _of_report)
 
@@ -32,20 +32,24 @@ def of_trial(db: ProfileDB, trial: TrialRow, wishes: Wishes) -> list[Placement]:
         UsageError: the requested ceilings are unknown.
     """
     (work,) = trial_work(db, [trial])
-    found = points.points(work, "kernel" if points.runs_on_gpu(work) else "routine")
-    points.require(found, work)
-    return placed(wishes, found, [work], known(stored.ceilings(db)))
+    placeable = points.points(work, "kernel" if points.runs_on_gpu(work) else "routine")
+    points.require(placeable, work)
+    return placed(wishes, placeable, [work], known_ceilings(stored.ceilings(db)))
 
 
 def _of_report(text: str) -> list[Ceiling]:
     """The peaks in a file of Nsight Compute; none if it is another tool's file."""
     path = Path(text)
     first = registry.first_bytes(path)
-    reads = next((one.read for one in (ncu_rep, ncu_csv) if one.recognises(path, first)), None)
+    reads = next(
+        (reader.read for reader in (ncu_rep, ncu_csv) if reader.recognises(path, first)), None
+    )
     if reads is None:
         return []
-    devices = [one for profile in reads(path, SILENT) for one in profile.devices]
-    found = [one for each in devices for one in reported(each.name, each.facts, path.name)]
-    if not found:
+    devices = [device for profile in reads(path, SILENT) for device in profile.devices]
+    reported_ceilings = [
+        ceiling for device in devices for ceiling in reported(device.name, device.facts, path.name)
+    ]
+    if not reported_ceilings:
         raise FormatError(f"{path} has no peaks: record them with `ncu --set roofline`")
-    return found
+    return reported_ceilings

@@ -18,17 +18,19 @@ def points_view(
     placements: Sequence[Placement], title: str, notes: Sequence[str], full_names: bool = False
 ) -> View:
     """One row per point; levels and precisions that no point has are left out."""
-    levels = [one for one in LEVELS if any(one in each.point.bytes for each in placements)]
-    precisions = [
-        one
-        for one in dict.fromkeys(PRECISION_OF.values())
-        if any(one in each.point.flop for each in placements)
+    levels = [
+        level for level in LEVELS if any(level in placement.point.bytes for placement in placements)
     ]
-    several = len({each.point.trial for each in placements}) > 1
-    swept = any(each.point.parameter is not None for each in placements)
+    precisions = [
+        name
+        for name in dict.fromkeys(PRECISION_OF.values())
+        if any(name in placement.point.flop for placement in placements)
+    ]
+    several = len({placement.point.trial for placement in placements}) > 1
+    swept = any(placement.point.parameter is not None for placement in placements)
     columns = [Column("rank", "int", "#"), *_facts(several, swept)]
     columns += [
-        Column(f"intensity_{one}", "float", f"AI {one}\nflop/B", "people") for one in levels
+        Column(f"intensity_{level}", "float", f"AI {level}\nflop/B", "people") for level in levels
     ]
     columns += [
         Column("rate", "float", "Gflop/s", "people"),
@@ -38,19 +40,19 @@ def points_view(
         *(
             Column(name, "any", "", "machines")
             for name in (
-                *(f"intensity_{one}" for one in levels),
+                *(f"intensity_{level}" for level in levels),
                 *("flop_tier", "bytes_tier", "uncounted", "flop"),
-                *(f"flop_{one.replace(' ', '_')}" for one in precisions),
-                *(f"bytes_{one}" for one in levels),
+                *(f"flop_{precision.replace(' ', '_')}" for precision in precisions),
+                *(f"bytes_{level}" for level in levels),
                 *("flop_s", "peak_flop_s", "ideal_compute_time_s"),
-                *(f"ideal_{one}_time_s" for one in levels),
+                *(f"ideal_{level}_time_s" for level in levels),
                 *("launch_overhead_s", "roof_share", "notes"),
             )
         ),
     ]
     rows = [
-        _row(rank, each, each.point.name if full_names else label, levels, precisions)
-        for rank, (each, label) in enumerate(
+        _row(rank, placement, placement.point.name if full_names else label, levels, precisions)
+        for rank, (placement, label) in enumerate(
             zip(placements, labels(placements, _SHORTEST), strict=True), 1
         )
     ]
@@ -80,18 +82,18 @@ def _facts(several: bool, swept: bool) -> list[Column]:
 
 def _row(
     rank: int,
-    each: Placement,
+    placement: Placement,
     label: str,
     levels: Sequence[str],
     precisions: Sequence[str],
 ) -> list[Cell]:
-    point = each.point
-    known = point.flop_tier != "unknown"
-    share = each.roof_share
+    point = placement.point
+    has_flop = point.flop_tier != "unknown"
+    share = placement.roof_share
     tier: str = point.flop_tier
     if point.bytes_tier != tier:
         tier = f"{point.flop_tier}, bytes {point.bytes_tier}"
-    if point.uncounted and known:
+    if point.uncounted and has_flop:
         tier += ", in part"
     sums = not point.rates_alone
     row: list[Cell] = [
@@ -110,24 +112,24 @@ def _row(
         point.share if sums else None,
         point.run_time if sums else None,
         point.time if sums else None,
-        four_digits(point.total_flop / 1e9) if known and sums else None,
+        four_digits(point.total_flop / 1e9) if has_flop and sums else None,
     ]
     row += [_rounded(point.intensity(level)) for level in levels]
     row += [
-        _rounded(point.performance / 1e9) if known else None,
+        _rounded(point.performance / 1e9) if has_flop else None,
         None if share is None else 100 * share,
-        each.limiter or None,
+        placement.limiter or None,
         tier,
     ]
     row += [_finite(point.intensity(level)) for level in levels]
     row += [point.flop_tier, point.bytes_tier, "; ".join(point.uncounted) or None]
-    row.append(point.total_flop if known and sums else None)
-    row += [point.flop.get(one) if sums else None for one in precisions]
-    row += [point.bytes.get(one) if sums else None for one in levels]
-    row += [_finite(point.performance) if known else None, each.peak]
-    row.append(each.compute if sums else None)
-    row += [each.levels.get(one) if sums else None for one in levels]
-    row += [each.overhead, share, "; ".join([*point.notes, *each.assumed]) or None]
+    row.append(point.total_flop if has_flop and sums else None)
+    row += [point.flop.get(precision) if sums else None for precision in precisions]
+    row += [point.bytes.get(level) if sums else None for level in levels]
+    row += [_finite(point.performance) if has_flop else None, placement.peak]
+    row.append(placement.compute if sums else None)
+    row += [placement.levels.get(level) if sums else None for level in levels]
+    row += [placement.overhead, share, "; ".join([*point.notes, *placement.assumed]) or None]
     return row
 
 
@@ -146,15 +148,15 @@ def _rounded(value: float | None) -> float | None:
 def roof_lines(placements: Sequence[Placement]) -> list[str]:
     """The roofs that the points are compared with, and their sources."""
     lines = []
-    for roofs in {each.roofs.processor: each.roofs for each in placements}.values():
+    for roofs in {placement.roofs.processor: placement.roofs for placement in placements}.values():
         parts = [
-            f"{name} {prefixed(found.value, found.unit)} ({found.source})"
-            for name, found in [*roofs.compute.items(), *roofs.bandwidth.items()]
+            f"{name} {prefixed(ceiling.value, ceiling.unit)} ({ceiling.source})"
+            for name, ceiling in [*roofs.compute.items(), *roofs.bandwidth.items()]
             if name in roofs.bandwidth
             or any(
-                roofs.peak(one) is found
-                for each in placements
-                for one, flop in each.point.flop.items()
+                roofs.peak(precision) is ceiling
+                for placement in placements
+                for precision, flop in placement.point.flop.items()
                 if flop > 0
             )
         ]

@@ -433,7 +433,7 @@ def _merge_into(args: argparse.Namespace, engine_options: dict[str, Any]) -> str
         from taupy.profiledb.database import ProfileDB
 
         with ProfileDB.open(Path(options.database_path(args)), create=False) as db:
-            uuid = selector.one(db, text).uuid
+            uuid = selector.trial(db, text).uuid
     counts = ("counters", "blas", "gpu_counters")
     return uuid if any(engine_options.get(name) for name in counts) else ""
 

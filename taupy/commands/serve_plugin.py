@@ -85,17 +85,17 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
 
     async def foreign_keys_for_table(self, table: str) -> list[dict[str, str]]:
         """As in Datasette, with the missing column filled in."""
-        found = await super().foreign_keys_for_table(table)
-        return [{**key, "other_column": key["other_column"] or "id"} for key in found]
+        keys_of_table = await super().foreign_keys_for_table(table)
+        return [{**key, "other_column": key["other_column"] or "id"} for key in keys_of_table]
 
     async def get_all_foreign_keys(self) -> dict[str, dict[str, list[dict[str, str]]]]:
         """As in Datasette, with the missing columns filled in."""
-        found = await super().get_all_foreign_keys()
-        for keys in found.values():
+        keys_of_tables = await super().get_all_foreign_keys()
+        for keys in keys_of_tables.values():
             for key in (*keys["incoming"], *keys["outgoing"]):
                 key["column"] = key["column"] or "id"
                 key["other_column"] = key["other_column"] or "id"
-        return dict(found)
+        return dict(keys_of_tables)
 
 
 def prepare_connection(conn: sqlite3.Connection, database: str) -> None:
@@ -124,7 +124,7 @@ def extra_template_vars(
 ) -> Callable[[], Coroutine[Any, Any, dict[str, Any]]]:
     """The contents of the start page."""
 
-    async def found() -> dict[str, Any]:
+    async def page_variables() -> dict[str, Any]:
         if view_name != "index":
             return {}
         name = next(name for name in datasette.databases if name != "_internal")
@@ -137,7 +137,7 @@ def extra_template_vars(
             "taupy_over": over[0].split(",")[0] if over else "",
         }
 
-    return found
+    return page_variables
 
 
 for _hook in (prepare_connection, prepare_jinja2_environment, render_cell, extra_template_vars):

@@ -129,8 +129,8 @@ def _parts(text: str) -> list[Part]:
         return list(PARTS)
     parts: list[Part] = []
     for word in text.split(","):
-        found = [part for part in PARTS if part == word.strip() or part == word.strip() + "s"]
-        if not found:
+        matches = [part for part in PARTS if part == word.strip() or part == word.strip() + "s"]
+        if not matches:
             raise UsageError(f"--show takes {', '.join(PARTS)} or all, not {word.strip()!r}")
-        parts += found
+        parts += matches
     return parts

@@ -117,7 +117,7 @@ def _processes(run: LiveRun, now: SoFar) -> Iterator[tuple[Cell, ...]]:
     for node, part in sorted(now.parts.items()):
         if not part.runs:
             continue
-        threads = [one for one in enumerate(part.threads) if not one[1].ended]
+        threads = [numbered for numbered in enumerate(part.threads) if not numbered[1].ended]
         about: tuple[Cell, ...] = (
             part.pid,
             node,

@@ -119,7 +119,7 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
 def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if len(words) > 1:
         raise UsageError("show one trial at a time: taupy trials show [TRIAL]")
-    trial = selector.one(db, *words)
+    trial = selector.trial(db, *words)
     places = query.threads(db, trial.id)
     facts = [
         ("Trial ID", str(trial.id)),

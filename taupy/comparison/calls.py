@@ -18,11 +18,11 @@ class Medians(Mapping[Hashable, tuple[float | None, ...]]):
         self._sides = sides
 
     def __getitem__(self, key: Hashable) -> tuple[float | None, ...]:
-        found = []
+        medians = []
         for side in self._sides:
             values = [trial[key] for trial in side if key in trial]
-            found.append(median(values) if values else None)
-        return tuple(found)
+            medians.append(median(values) if values else None)
+        return tuple(medians)
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter({key for side in self._sides for trial in side for key in trial})

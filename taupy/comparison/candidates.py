@@ -71,16 +71,16 @@ def chosen_groups(db: ProfileDB, trial_id: int, metric: str, asked: Sequence[str
         UsageError: no routine of a group has the metric.
     """
     profile = metrics.flat_profile(db, trial_id, metric)
-    there = {name for timer in profile.timers for name in timer.groups.split("|")}
+    groups_there = {name for timer in profile.timers for name in timer.groups.split("|")}
     for group in asked:
-        if group.upper() not in there:
+        if group.upper() not in groups_there:
             raise UsageError(
                 f"no routine in group '{group}' has that metric (groups that have it: "
-                f"{', '.join(sorted(there))})"
+                f"{', '.join(sorted(groups_there))})"
             )
     if asked:
         return [group.upper() for group in asked]
-    return [_KERNELS] if _KERNELS in there else []
+    return [_KERNELS] if _KERNELS in groups_there else []
 
 
 def program(
@@ -181,12 +181,12 @@ def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> 
     for row in gpu_query.kernels(launches):
         if row.timer in remarks:
             continue  # with several GPUs, the first one listed
-        found = remarks[row.timer] = []
+        texts = remarks[row.timer] = []
         if row.routine and row.routine != NO_OWNER:
             more = f" and {row.routines - 1} more" if row.routines > 1 else ""
-            found.append(f"launched by {row.routine}{more}")
+            texts.append(f"launched by {row.routine}{more}")
         if row.occupancy is not None:
             why = f", by {row.limiter}" if row.limiter else ""
-            found.append(f"occupancy limited to {row.occupancy:.2g}{why}")
+            texts.append(f"occupancy limited to {row.occupancy:.2g}{why}")
     for routine in routines:
         routine.remarks += remarks.get(routine.name, [])

@@ -104,17 +104,17 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
         return [_events(db, sides, question)]
     asked = _Asked(db, sides, question)
     if question.by == "routine":
-        found = [asked.answer(where) for where in ("host", "gpu") if asked.has(where)]
+        of_places = [asked.answer(where) for where in ("host", "gpu") if asked.has(where)]
     elif question.by == "kernel":
         if not asked.has("gpu"):
             raise MissingMetric(
                 f"none of these trials has '{question.metric}' for kernels: no GPU was "
                 "measured; `taupy doctor` shows what works here"
             )
-        found = [asked.answer("gpu")]
+        of_places = [asked.answer("gpu")]
     else:
-        found = [asked.answer(None)]
-    if not any(answer.comparison.rows for answer in found):
+        of_places = [asked.answer(None)]
+    if not any(answer.comparison.rows for answer in of_places):
         what = "routine or kernel" if question.by == "routine" else question.by
         asked_for = " and ".join(
             text
@@ -129,15 +129,15 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
             if asked_for
             else f"these trials have no {what} with '{question.metric}'"
         )
-    return found
+    return of_places
 
 
 def _check(question: Question) -> None:
     of_events = question.value in STATISTICS
     if (question.by == "event") != of_events:
-        there = STATISTICS if question.by == "event" else VALUES
+        allowed = STATISTICS if question.by == "event" else VALUES
         raise UsageError(
-            f"rows by {question.by} have no value '{question.value}' (only: {', '.join(there)})"
+            f"rows by {question.by} have no value '{question.value}' (only: {', '.join(allowed)})"
         )
 
 
@@ -165,13 +165,13 @@ class _Asked:
         return self._routines(where) if by in ("routine", "kernel") else self._grouped(by)
 
     def _routines(self, where: Where | None) -> Answer:
-        found = self.values.answers("timer", where=where, limits=self._limits)
-        timers_of = _timers_of_trials(found)
-        there = [
+        of_sides = self.values.answers("timer", where=where, limits=self._limits)
+        timers_of = _timers_of_trials(of_sides)
+        timers_there = [
             {timer: timer for trial in side.trials for timer in timers_of.get(trial.id, ())}
             for side in self.sides
         ]
-        keys_of = match.matched(there, self.question.level, self.question.table)
+        keys_of = match.matched(timers_there, self.question.level, self.question.table)
         keys = {key.identity: key for side in keys_of for key in side.values()}
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
@@ -182,11 +182,11 @@ class _Asked:
             ]
             return list(map(of_timer.__getitem__, answer.table.codes["timer"]))
 
-        return self._answer(where, self._runs(found, keyed, where), keys)
+        return self._answer(where, self._runs(of_sides, keyed, where), keys)
 
     def _grouped(self, by: str) -> Answer:
-        found = self.values.answers(by, limits=self._limits)
-        names = {written(by, label) for answer in found for label in answer.table.labels[by]}
+        of_sides = self.values.answers(by, limits=self._limits)
+        names = {written(by, label) for answer in of_sides for label in answer.table.labels[by]}
         keys: dict[Hashable, Key] = {
             name: Key(name, name, name, None, None, "", "same") for name in names
         }
@@ -194,20 +194,20 @@ class _Asked:
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
             return [written(by, label) for label in answer.table.row_labels(by)]
 
-        return self._answer(None, self._runs(found, keyed, None), keys)
+        return self._answer(None, self._runs(of_sides, keyed, None), keys)
 
     def _callpaths(self) -> Answer:
-        found = self.values.answers("callpath", limits=self._limits)
+        of_sides = self.values.answers("callpath", limits=self._limits)
         paths = path_keys(self.db, self.sides, self.question.level, self.question.table)
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
             return paths.keyed(side, answer.table.row_labels("callpath"))
 
-        return self._answer(None, self._runs(found, keyed, None), paths)
+        return self._answer(None, self._runs(of_sides, keyed, None), paths)
 
     def _runs(
         self,
-        found: Sequence[values.Answer],
+        of_sides: Sequence[values.Answer],
         keyed: Callable[[int, values.Answer], Sequence[Hashable]],
         where: Where | None,
     ) -> list[list[Runs]]:
@@ -216,7 +216,7 @@ class _Asked:
         for at, side in enumerate(self.sides):
             ids = {trial.id for trial in side.trials}
             runs: dict[int, Runs] = {}
-            for answer in found:
+            for answer in of_sides:
                 trials = answer.table.labels["trial"]
                 here = [trial in ids for trial in trials]
                 if all(here):
@@ -241,14 +241,14 @@ class _Asked:
             or len({frozenset(ids_of(self.db, "timer", [id])) for id in self.values.trials}) > 1
         ):
             return None
-        found: list[list[Mapping[Hashable, float]]] = [
+        values_of: list[list[Mapping[Hashable, float]]] = [
             [self.values.column(trial.id) for trial in side.trials]  # type: ignore[misc]
             for side in self.sides
         ]
-        totals = [[float(sum(trial.values())) for trial in side] for side in found]
+        totals = [[float(sum(trial.values())) for trial in side] for side in values_of]
         if question.value == "inclusive":
             totals = self._totals(None)
-        rows = compared(found, totals)
+        rows = compared(values_of, totals)
         first = [row.key for row in rows.rows[:FIRST_ROWS] if isinstance(row.key, int)]
         return Answer(
             "callpath",
@@ -268,7 +268,7 @@ class _Asked:
         counts = question.value in COUNTS
         additive = counts or (self.values.additive and not question.value.endswith("per-call"))
         totals = None if question.value.endswith("per-call") else self._totals(where)
-        rows = compared([[one.values for one in side] for side in runs], totals, additive)
+        rows = compared([[run.values for run in side] for side in runs], totals, additive)
         if not additive:
             rows.totals = ()
         # A routine in two groups counts in both of them.
@@ -280,24 +280,24 @@ class _Asked:
             question.value,
             rows,
             keys,
-            Medians([[one.calls for one in side] for side in runs]),
+            Medians([[run.calls for run in side] for side in runs]),
             sums_up,
         )
 
     def _totals(self, where: Where | None) -> list[list[float]]:
         """The total of each trial, including rows not requested; NaN if it has none."""
-        found = self.values.totals(where)
-        return [[found.get(trial.id, math.nan) for trial in side.trials] for side in self.sides]
+        totals = self.values.totals(where)
+        return [[totals.get(trial.id, math.nan) for trial in side.trials] for side in self.sides]
 
 
 def _timers_of_trials(answers: Iterable[values.Answer]) -> dict[int, list[TimerRow]]:
-    found: dict[int, list[TimerRow]] = {}
+    timers: dict[int, list[TimerRow]] = {}
     for answer in answers:
         table = answer.table
         pairs = dict.fromkeys(zip(table.codes["trial"], table.codes["timer"], strict=True))
         for trial, timer in pairs:
-            found.setdefault(table.labels["trial"][trial], []).append(table.labels["timer"][timer])
-    return found
+            timers.setdefault(table.labels["trial"][trial], []).append(table.labels["timer"][timer])
+    return timers
 
 
 def metric_shown(metric: Metric, value: str) -> Metric:
@@ -322,31 +322,33 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
         values.append([])
         calls.append([])
         for trial in side.trials:
-            there = trial_facts.event_sums(db, trial.id)
+            sums = trial_facts.event_sums(db, trial.id)
             meant = {
-                key: one
-                for key, one in there.items()
+                key: event
+                for key, event in sums.items()
                 if not tests or any(test(key[0], key[0]) for test in tests)
             }
-            numbers = {key: statistic(one) for key, one in meant.items()}
-            values[-1].append({key: one for key, one in numbers.items() if one == one})
-            calls[-1].append({key: one.samples for key, one in meant.items()})
+            numbers = {key: statistic(event) for key, event in meant.items()}
+            values[-1].append({key: number for key, number in numbers.items() if number == number})
+            calls[-1].append({key: event.samples for key, event in meant.items()})
             for key in meant:
                 keys.setdefault(key, Key(key, key[0], key[0], None, None, key[1], "same"))
-    found = compared(values, None, additive=False)
-    if not found.rows:
+    comparison = compared(values, None, additive=False)
+    if not comparison.rows:
         raise UsageError("these trials have no matching user events")
         # Events have different units, so only relative changes are comparable.
-    found.rows = sorted(found.rows, key=lambda row: -max(map(_relative, _ratios(row)), default=0.0))
+    comparison.rows = sorted(
+        comparison.rows, key=lambda row: -max(map(_relative, _ratios(row)), default=0.0)
+    )
     samples = Medians(calls)
     return Answer(
-        "event", None, Metric(question.value, ""), question.value, found, keys, samples, False
+        "event", None, Metric(question.value, ""), question.value, comparison, keys, samples, False
     )
 
 
 def _ratios(row: Row[Hashable]) -> list[float]:
-    found = (row.ratio(side) for side in range(1, len(row.values)))
-    return [one for one in found if one is not None]
+    ratios = (row.ratio(side) for side in range(1, len(row.values)))
+    return [ratio for ratio in ratios if ratio is not None]
 
 
 def _relative(ratio: float) -> float:

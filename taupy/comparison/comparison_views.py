@@ -55,7 +55,7 @@ def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
         Column("name", "text", "Name"),
         Column("started_at", "text", "Started (UTC)", spare=True),
     ]
-    wholes = [one for one in answers if one.comparison.whole is not None]
+    wholes = [answer for answer in answers if answer.comparison.whole is not None]
     for answer in wholes:
         where = {"host": "Host", "gpu": "GPU", None: "Total"}[answer.where]
         name = {"host": "host", "gpu": "gpu", None: "total"}[answer.where]
@@ -96,26 +96,32 @@ def _names(side: Side) -> str:
     return ", ".join(folders)
 
 
-def obstacles_view(sides: Sequence[Side], found: Sequence[Difference]) -> View:
+def obstacles_view(sides: Sequence[Side], differences: Sequence[Difference]) -> View:
     """Differences in how the sides were measured."""
     columns = [Column("kind", "text", "Other"), Column("name", "text", "Fact")]
     columns += [Column(side.letter.lower(), "text", side.letter) for side in sides]
-    rows = [(one.kind, one.name, *(value or None for value in one.values)) for one in found]
+    rows = [
+        (difference.kind, difference.name, *(value or None for value in difference.values))
+        for difference in differences
+    ]
     return View("NOT THE SAME", columns, rows)
 
 
 def metadata_view(
-    sides: Sequence[Side], known: Sequence[Sequence[Mapping[str, str]]], everything: bool
+    sides: Sequence[Side], sides_facts: Sequence[Sequence[Mapping[str, str]]], everything: bool
 ) -> View:
     """Metadata of all sides; by default only entries that differ."""
-    names = sorted({name for side in known for one in side for name in one}, key=str.lower)
+    names = sorted(
+        {name for side in sides_facts for facts in side for name in facts}, key=str.lower
+    )
     columns = [Column("name", "text", "Name")]
     columns += [Column(side.letter.lower(), "text", side.letter) for side in sides]
     columns.append(Column("same", "text", "Same"))
     rows: list[tuple[Cell, ...]] = []
     for name in names:
         values = [
-            list(dict.fromkeys(one[name] for one in side if name in one)) or [""] for side in known
+            list(dict.fromkeys(facts[name] for facts in side if name in facts)) or [""]
+            for side in sides_facts
         ]
         same = all(set(value) == set(values[0]) for value in values)
         if everything or not same:
@@ -222,21 +228,21 @@ class _Layout:
         metric, kind = answer.metric, _kind(answer.metric)
         letters = [side.letter for side in self.sides]
         pair = len(letters) == 2
-        found = [
+        columns = [
             Column("table", audience="machines"),
             Column("in", audience="machines"),
             Column("match", audience="machines"),
         ]
-        found += [Column(value_name(letter.lower(), metric), kind, letter) for letter in letters]
+        columns += [Column(value_name(letter.lower(), metric), kind, letter) for letter in letters]
         for letter in letters[1:]:
             name = "" if pair else f"_{letter.lower()}"
-            found.append(
+            columns.append(
                 Column(value_name(f"difference{name}", metric), kind, f"{letter} - A",
                        "all" if pair else "machines")
             )  # fmt: skip
-            found.append(Column(f"ratio{name}", "tau_count", f"{letter} / A"))
+            columns.append(Column(f"ratio{name}", "tau_count", f"{letter} / A"))
             if self.verdicts:
-                found += [
+                columns += [
                     Column(
                         f"interval{name}",
                         "text",
@@ -249,24 +255,24 @@ class _Layout:
                     Column(f"p_adjusted{name}", "float", audience="machines"),
                     Column(f"verdict{name}", "text", "Verdict" if pair else f"{letter} is"),
                 ]
-        found.append(Column(value_name("impact", metric), kind, audience="machines"))
+        columns.append(Column(value_name("impact", metric), kind, audience="machines"))
         if self.shares:
-            found += [
+            columns += [
                 Column(f"share_{letter.lower()}", "percent", f"%{letter}") for letter in letters
             ]
         if answer.calls and answer.value != "calls":
             what = "#Samples" if answer.by == "event" else "#Call"
-            found += [
+            columns += [
                 Column(f"calls_{letter.lower()}", "float", f"{what}\n{letter}")
                 for letter in letters
             ]
         if self.repeated:
-            found += [
+            columns += [
                 Column(f"runs_{letter.lower()}", "int", audience="machines") for letter in letters
             ]
         if answer.by == "event":
-            found.append(Column("unit", "text", "Unit"))
-        found += [
+            columns.append(Column("unit", "text", "Unit"))
+        columns += [
             Column("where", "text", "In", "people"),
             Column("name", "text", "Name", "people"),
             Column("timer", "text", audience="machines"),
@@ -275,52 +281,52 @@ class _Layout:
             Column("line", "int", audience="machines"),
             Column("groups", audience="machines"),
         ]
-        return found
+        return columns
 
     def cells(self, row: Row[Hashable]) -> list[Cell]:
         answer = self.answer
         key = answer.keys[row.key]
         letters = [self.sides[at].letter for at in row.sides]
         where = "" if len(letters) == len(self.sides) else "only " + ", ".join(letters)
-        found: list[Cell] = [self._table(), where or "all", key.rule, *row.values]
+        cells: list[Cell] = [self._table(), where or "all", key.rule, *row.values]
         for at in range(1, len(self.sides)):
-            found += [row.difference(at), row.ratio(at)]
+            cells += [row.difference(at), row.ratio(at)]
             if self.verdicts:
-                found += _verdict_cells(self.verdicts[at - 1].get(row.key), answer.metric)
-        found.append(row.impact)
+                cells += _verdict_cells(self.verdicts[at - 1].get(row.key), answer.metric)
+        cells.append(row.impact)
         if self.shares:
-            found += [answer.comparison.share(row, at) for at in range(len(self.sides))]
+            cells += [answer.comparison.share(row, at) for at in range(len(self.sides))]
         if answer.calls and answer.value != "calls":
-            found += answer.calls[row.key]
+            cells += answer.calls[row.key]
         if self.repeated:
-            found += [row.present(at) for at in range(len(self.sides))]
+            cells += [row.present(at) for at in range(len(self.sides))]
         if answer.by == "event":
-            found.append(key.groups)
+            cells.append(key.groups)
         name = _last_routines(key.timer) if answer.by == "callpath" else key.timer
         note = f" ({key.rule})" if key.rule not in ("same", "table") else ""
-        found += [where, name + note, key.timer, key.short_name, key.file, key.line, key.groups]
-        return found
+        cells += [where, name + note, key.timer, key.short_name, key.file, key.line, key.groups]
+        return cells
 
     def others(self, rows: Sequence[Row[Hashable]]) -> list[Cell]:
         """One row for all rows that are not shown."""
         at_all = range(len(self.sides))
         sums = [_sum([row.values[at] for row in rows]) for at in at_all]
         summed: Row[Hashable] = Row("others", tuple(sums), ())
-        found: list[Cell] = [self._table(), "", "", *sums]
+        cells: list[Cell] = [self._table(), "", "", *sums]
         for at in range(1, len(self.sides)):
-            found += [summed.difference(at), summed.ratio(at)]
+            cells += [summed.difference(at), summed.ratio(at)]
             if self.verdicts:
-                found += [None] * 6
-        found.append(None)
+                cells += [None] * 6
+        cells.append(None)
         if self.shares:
-            found += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
+            cells += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
         if self.answer.calls and self.answer.value != "calls":
             calls = self.answer.calls
-            found += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
+            cells += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
         if self.repeated:
-            found += [None] * len(self.sides)
+            cells += [None] * len(self.sides)
         name = f"-others- ({units.count(len(rows))} {'row' if len(rows) == 1 else 'rows'})"
-        return [*found, None, name, name, name, None, None, ""]
+        return [*cells, None, name, name, name, None, None, ""]
 
     def _table(self) -> str:
         return self.answer.where or self.answer.by
@@ -328,8 +334,8 @@ class _Layout:
 
 def _sum(values: Sequence[float | None]) -> float | None:
     """The sum of the values that are not None; None if there are none."""
-    there = [value for value in values if value is not None]
-    return sum(there) if there else None
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
 
 
 def _verdict_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:

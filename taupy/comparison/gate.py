@@ -46,7 +46,7 @@ class Judgement(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        return gate.outcome([one.ruling for one in self.judged])
+        return gate.outcome([judged_row.ruling for judged_row in self.judged])
 
 
 class Conclusion(NamedTuple):
@@ -97,23 +97,25 @@ def judge(
         MissingMetric: a trial lacks a condition's metric.
     """
     # A limit on the value itself is not tested statistically and cannot raise a false alarm.
-    families = max(1, sum(one.change for one in conditions)) * (len(sides) - 1)
+    families = max(1, sum(condition.change for condition in conditions)) * (len(sides) - 1)
     judged: list[Judged] = []
     apart: list[str] = []
     for condition in conditions:
         for at in range(1, len(sides)):
             pair = [sides[0], sides[at]]
             find = _of_events if condition.of_event else _candidates
-            there = find(db, pair, condition, question, rule)
-            found = judged_rows(condition, there.rows, there.metric.unit, rule.alpha, families)
-            for one in found:
-                metric = there.own.get(one.name, there.metric)
-                name = one.name if len(sides) == 2 else f"{sides[at].letter}: {one.name}"
-                judged.append(Judged(one._replace(name=name), metric))
-            if there.left:
-                apart.append(_left_out(condition, there.left))
+            candidates = find(db, pair, condition, question, rule)
+            rulings = judged_rows(
+                condition, candidates.rows, candidates.metric.unit, rule.alpha, families
+            )
+            for ruling in rulings:
+                metric = candidates.own.get(ruling.name, candidates.metric)
+                name = ruling.name if len(sides) == 2 else f"{sides[at].letter}: {ruling.name}"
+                judged.append(Judged(ruling._replace(name=name), metric))
+            if candidates.left:
+                apart.append(_left_out(condition, candidates.left))
     order = {"fails": 0, "undecided": 1, "passes": 2}
-    judged.sort(key=lambda one: order[one.ruling.verdict])
+    judged.sort(key=lambda judged_row: order[judged_row.ruling.verdict])
     return Judgement(judged, list(dict.fromkeys(apart)))
 
 
@@ -132,9 +134,16 @@ def concluded(
         undecided: how to treat an undecided gate.
     """
     between, within = obstacles
-    against = [(one, one.text) for one in between]
-    against += [(one, f"the trials of {letter} differ: {one.text}") for letter, one in within]
-    forbidden = [(one, text) for one, text in against if not {one.kind, "all"} & {*allowed}]
+    against = [(difference, difference.text) for difference in between]
+    against += [
+        (difference, f"the trials of {letter} differ: {difference.text}")
+        for letter, difference in within
+    ]
+    forbidden = [
+        (difference, text)
+        for difference, text in against
+        if not {difference.kind, "all"} & {*allowed}
+    ]
     twice = both_sided(sides)
     code = judgement.exit_code
     notes = []
@@ -142,10 +151,10 @@ def concluded(
         code = gate.UNDECIDED
         notes += [f"not comparable: {text}" for _, text in forbidden]
         notes += [f"not comparable: trial {id} is on both sides" for id in twice]
-        kinds = ",".join(dict.fromkeys(one.kind for one, _ in forbidden))
+        kinds = ",".join(dict.fromkeys(difference.kind for difference, _ in forbidden))
         if kinds:
             notes.append(f"to allow these differences: --allow {kinds}")
-    counts = Counter(one.ruling.verdict for one in judgement.judged)
+    counts = Counter(judged_row.ruling.verdict for judged_row in judgement.judged)
     word = {0: "PASSED", gate.FAILED: "FAILED", gate.UNDECIDED: "UNDECIDED"}[code]
     if forbidden or twice:
         word += " (not comparable)"
@@ -165,12 +174,12 @@ def _candidates(
     if condition.metric == gate.DURATION:
         runs = [tuple(float(trial.duration_ns) for trial in side.trials) for side in sides]
         return _There([Candidate("duration", *runs)], Metric("duration", "ns"), [])
-    found = answers(db, sides, _asked(condition, question))
+    of_tables = answers(db, sides, _asked(condition, question))
     names: dict[str, tuple[Answer, Row[Hashable]]] = {}
     candidates: list[Candidate] = []
     left: list[str] = []
     test = name_test(condition.pattern) if condition.pattern is not None else None
-    for answer in found:
+    for answer in of_tables:
         comparison = answer.comparison
         if condition.scope in ("all", "total") and comparison.whole is not None:
             label = f"total {_WHERE[answer.where]}".strip()
@@ -194,13 +203,13 @@ def _candidates(
                 names[name] = (answer, row)
                 candidates.append(Candidate(name, *row.runs))
     if test is not None and not candidates and not left:
-        raise UsageError(_nothing(condition, found))
+        raise UsageError(_nothing(condition, of_tables))
     if not candidates and condition.scope == "total":
         raise UsageError(
             f"--fail-on '{condition.text}': {condition.metric} has no total, because it is not "
             "additive; name a routine or kernel with `of`"
         )
-    return _There(candidates, found[0].metric, left)
+    return _There(candidates, of_tables[0].metric, left)
 
 
 def _of_events(
@@ -263,10 +272,12 @@ def _least(answer: Answer, rule: Rule) -> float:
     return rule.min_share * sum(values) / len(values)
 
 
-def _nothing(condition: Condition, found: Sequence[Answer]) -> str:
+def _nothing(condition: Condition, of_tables: Sequence[Answer]) -> str:
     from difflib import get_close_matches
 
-    names = {answer.keys[row.key].short_name for answer in found for row in answer.comparison.rows}
+    names = {
+        answer.keys[row.key].short_name for answer in of_tables for row in answer.comparison.rows
+    }
     near = get_close_matches(condition.pattern or "", names, n=3, cutoff=0.4) or sorted(names)[:5]
     what = "user event" if condition.of_event else "routine or kernel"
     return (

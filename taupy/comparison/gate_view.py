@@ -26,8 +26,8 @@ def conclusion_view(
 ) -> View:
     """The rulings, with the conclusion as title."""
     title = f"GATE {conclusion.word}: " + "; ".join(condition.text for condition in conditions)
-    found = [(one.ruling, one.metric) for one in judgement.judged]
-    return gate_view(found, title, conclusion.notes, machines, confidence)
+    rulings = [(judged_row.ruling, judged_row.metric) for judged_row in judgement.judged]
+    return gate_view(rulings, title, conclusion.notes, machines, confidence)
 
 
 def gate_view(
@@ -62,26 +62,26 @@ def gate_view(
     if not machines:
         told = [ruling for ruling in rulings if ruling[0].verdict != "passes"]
         rulings = told or rulings[:PASSED_ROWS]
-    for one, metric in rulings:
-        low = one.interval.low if one.interval else None
-        high = one.interval.high if one.interval else None
+    for judged, metric in rulings:
+        low = judged.interval.low if judged.interval else None
+        high = judged.interval.high if judged.interval else None
         rows.append(
             [
-                _GATE_WORDS[one.verdict],
-                one.condition.text,
-                one.name,
-                quantity(one.first, metric),
-                quantity(one.second, metric),
-                one.first,
-                one.second,
+                _GATE_WORDS[judged.verdict],
+                judged.condition.text,
+                judged.name,
+                quantity(judged.first, metric),
+                quantity(judged.second, metric),
+                judged.first,
+                judged.second,
                 metric.unit,
-                one.change,
-                None if one.change is None else 100 * one.change,
+                judged.change,
+                None if judged.change is None else 100 * judged.change,
                 interval_text(low, high),
                 low,
                 high,
-                one.p,
-                one.why,
+                judged.p,
+                judged.why,
             ]
         )
     return View(title, columns, rows, notes)

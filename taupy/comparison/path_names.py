@@ -17,12 +17,12 @@ from taupy.profiledb.values import values
 
 def path_keys(db: ProfileDB, sides: Sequence[Side], level: Level, table: Table | None) -> PathsById:
     """Keys for the call paths of each side."""
-    found = [_call_paths(db, side) for side in sides]
-    timers = [{timer: timer for timer in side.labels["timer"]} for side in found]
+    of_sides = [_call_paths(db, side) for side in sides]
+    timers = [{timer: timer for timer in side.labels["timer"]} for side in of_sides]
     keys = match.matched(timers, level, table)
     if all(key.rule == "same" for side in keys for key in side.values()):
         return PathsById(db)
-    return PathsByName(db, found, keys)
+    return PathsByName(db, of_sides, keys)
 
 
 def _call_paths(db: ProfileDB, side: Side) -> tables.Table:

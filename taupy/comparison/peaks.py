@@ -75,9 +75,9 @@ class Peaks:
 
     def _best(self, processor: str) -> Ceiling | None:
         assert self.name is not None
-        found = ceilings.best_ceiling(self.db, processor, self.kind, self.name)
-        if found is not None:
-            return found
+        peak = ceilings.best_ceiling(self.db, processor, self.kind, self.name)
+        if peak is not None:
+            return peak
         sheet = datasheets.datasheet(processor)
         if sheet is None:
             return None

@@ -71,7 +71,7 @@ class Layout:
         return replace(self, rows=(*self.rows[:at], METRIC, *self.rows[at:]))
 
 
-class Made(NamedTuple):
+class PivotTable(NamedTuple):
     """A pivot, and the metrics of its cells.
 
     Attributes:
@@ -86,7 +86,7 @@ class Made(NamedTuple):
     notes: list[str]
 
 
-def made(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Made:
+def pivot_table(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> PivotTable:
     """Build the pivot of these trials.
 
     Raises:
@@ -114,11 +114,11 @@ def made(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Made:
     if layout.baseline is not None:
         table, column = pivot.relative_to(table, layout.baseline)
         notes.append(f"cells are relative to {', '.join(column)}")
-        metrics = {cell: Metric(one.name, "ratio") for cell, one in metrics.items()}
+        metrics = {cell: Metric(metric.name, "ratio") for cell, metric in metrics.items()}
     most = max(table.counts.values(), default=0)
     if most > 1:
         notes.append(f"a cell with several trials (up to {most}) shows their {layout.across}")
-    return Made(table, layout, metrics, notes)
+    return PivotTable(table, layout, metrics, notes)
 
 
 # --- labels --------------------------------------------------------------------
@@ -137,7 +137,7 @@ class _Labels:
         if name == "gpu":
             models = trial_facts.gpu_models(db, [trial.id for trial in trials])
             return {trial: model or "no GPU" for trial, model in models.items()}
-        known: dict[str, Callable[[TrialRow], str]] = {
+        label_of: dict[str, Callable[[TrialRow], str]] = {
             "application": lambda trial: trial.application,
             "experiment": lambda trial: trial.experiment,
             "trial": lambda trial: trial.name,
@@ -145,22 +145,22 @@ class _Labels:
             "state": lambda trial: trial.state,
             "tag": lambda trial: ", ".join(trial.tags) or NOTHING,
         }
-        if name in known:
-            return {trial.id: known[name](trial) for trial in trials}
+        if name in label_of:
+            return {trial.id: label_of[name](trial) for trial in trials}
         wanted = "Hostname" if name == "host" else name.removeprefix("meta.")
         values = trial_facts.metadata_values(db, wanted)
-        found = {trial.id: values[trial.id] for trial in trials if trial.id in values}
-        if not found:
+        with_value = {trial.id: values[trial.id] for trial in trials if trial.id in values}
+        if not with_value:
             from difflib import get_close_matches
 
-            there = trial_facts.metadata_names(db)
-            near = get_close_matches(wanted, there, n=4, cutoff=0.5)
+            names_there = trial_facts.metadata_names(db)
+            near = get_close_matches(wanted, names_there, n=4, cutoff=0.5)
             more = f", metadata such as {', '.join(map(visible, near))}" if near else ""
             raise UsageError(
                 f"'{name}' is not a label of these trials (labels: "
                 f"{', '.join((*TRIAL_DIMENSIONS, *ROW_DIMENSIONS, METRIC))}{more})"
             )
-        return {trial.id: found.get(trial.id, NOTHING) for trial in trials}
+        return {trial.id: with_value.get(trial.id, NOTHING) for trial in trials}
 
     def of_trial(self, names: Sequence[str], trial: int, metric: str) -> tuple[str | None, ...]:
         """The labels that follow from a trial; None where they follow from its timers."""
@@ -189,7 +189,7 @@ class _Cells:
         self.labels = labels
         self.name = name
         self.notes: list[str] = []
-        self.timer_names = [one for one in layout.rows + layout.columns if one in ROW_DIMENSIONS]
+        self.timer_names = [name for name in layout.rows + layout.columns if name in ROW_DIMENSIONS]
         if name == DURATION:
             if self.timer_names:
                 raise UsageError("trials have a duration; routines and kernels do not: use time")
@@ -227,10 +227,10 @@ class _Cells:
 
     def _entry(self, trial: int, of_timer: dict[str, str], value: float) -> Entry:
         def filled(names: Sequence[str]) -> Labels:
-            found = self.labels.of_trial(names, trial, self.name)
+            own_labels = self.labels.of_trial(names, trial, self.name)
             return tuple(
                 of_timer[name] if label is None else label
-                for name, label in zip(names, found, strict=True)
+                for name, label in zip(names, own_labels, strict=True)
             )
 
         return Entry(filled(self.layout.rows), filled(self.layout.columns), value)
@@ -239,28 +239,28 @@ class _Cells:
         """The total of each trial: of its host threads or, if they have none, of its GPUs."""
         value: Value = self.layout.value if self.layout.value in COUNTS else "exclusive"
         whole = replace(self.values, value=value)
-        found: dict[int, tuple[float, float | None]] = {}
+        numbers: dict[int, tuple[float, float | None]] = {}
         kinds: tuple[Where, ...] = ("host", "gpu")
         for where in kinds:
-            if len(found) == len(self.trials):
+            if len(numbers) == len(self.trials):
                 break
             for answer in whole.answers(where=where, calls=False):
                 for trial, runs in whole.runs(answer, [""] * len(answer), where).items():
                     for number in runs.values.values():
-                        found.setdefault(trial, (number, runs.times.get("")))
+                        numbers.setdefault(trial, (number, runs.times.get("")))
         for row in self.trials:
-            if row.id in found:
-                yield self._entry(row.id, {}, self._share(row, *found[row.id]))
+            if row.id in numbers:
+                yield self._entry(row.id, {}, self._share(row, *numbers[row.id]))
 
     def _of_timers(self) -> Iterator[Entry]:
         values, where = self.values, self._where
         limits = values.limits(self.layout.groups, self.layout.names)
         named = where is not None
         own = [name for name in self.timer_names if name not in ("routine", "kernel")]
-        found = values.answers(*(["timer"] if named else []), *own, where=where, limits=limits)
-        names = self._names(found) if named else {}
+        of_sides = values.answers(*(["timer"] if named else []), *own, where=where, limits=limits)
+        names = self._names(of_sides) if named else {}
         rows = {trial.id: trial for trial in self.trials}
-        for answer in found:
+        for answer in of_sides:
             keys = list(self._keys(answer, names))
             for trial, runs in values.runs(answer, keys, where).items():
                 for key, number in runs.values.items():
@@ -288,26 +288,26 @@ class _Cells:
                 columns.append([written(name, label) for label in table.row_labels(name)])
         return zip(*columns, strict=True)
 
-    def _names(self, found: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:
+    def _names(self, of_sides: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:
         """Trial -> timer -> its name, matched across columns, so that equal names share a row."""
         sides: dict[Labels, list[int]] = {}
         for trial in self.trials:
             sides.setdefault(self._columns(trial.id), []).append(trial.id)
         side_of = {trial: at for at, ids in enumerate(sides.values()) for trial in ids}
-        there: list[dict[TimerRow, TimerRow]] = [{} for _ in sides]
-        for answer in found:
+        timers_there: list[dict[TimerRow, TimerRow]] = [{} for _ in sides]
+        for answer in of_sides:
             pairs = zip(answer.table.codes["trial"], answer.table.codes["timer"], strict=True)
             for code, timer in dict.fromkeys(pairs):
                 row = answer.table.labels["timer"][timer]
-                there[side_of[answer.table.labels["trial"][code]]][row] = row
-        keys = match.matched(there, self.layout.level, self.layout.table)
+                timers_there[side_of[answer.table.labels["trial"][code]]][row] = row
+        keys = match.matched(timers_there, self.layout.level, self.layout.table)
         spelled = _spelled(key for side in keys for key in side.values())
         named = [{row: spelled[key.identity] for row, key in side.items()} for side in keys]
         return {trial: named[side_of[trial]] for trial in side_of}
 
     def _columns(self, trial: int) -> Labels:
-        found = self.labels.of_trial(self.layout.columns, trial, self.name)
-        return tuple(label or "" for label in found)
+        own_labels = self.labels.of_trial(self.layout.columns, trial, self.name)
+        return tuple(label or "" for label in own_labels)
 
     def _share(self, trial: TrialRow, value: float, time_ns: float | None) -> float:
         """In percent of the device's peak, if requested; otherwise the value itself."""

@@ -7,28 +7,28 @@ import re
 from taupy import units
 from taupy.analysis import pivot
 from taupy.analysis.pivot import Labels
-from taupy.comparison.pivot import ROW_DIMENSIONS, Made
+from taupy.comparison.pivot import ROW_DIMENSIONS, PivotTable
 from taupy.escaping import visible
 from taupy.pprof.view import Cell, Column, Kind, View
 
 
-def view(made: Made, limit: int | None = None) -> View:
+def view(answer: PivotTable, limit: int | None = None) -> View:
     """The table. In text, a label that several rows share is shown once.
 
     Args:
         limit: number of rows, the largest, under the same labels of trials.
     """
-    layout = made.layout
+    layout = answer.layout
     outer = next(
         (at for at, name in enumerate(layout.rows) if name in ROW_DIMENSIONS), len(layout.rows)
     )
-    table = made.table
-    notes = list(made.notes)
+    table = answer.table
+    notes = list(answer.notes)
     if outer < len(layout.rows):
         table, left = pivot.by_size(table, outer, limit)
         if left:
             notes.insert(0, f"{units.count(left)} smaller rows: --limit N or --all shows them")
-    kind, unit = _kind(made)
+    kind, unit = _kind(answer)
     columns = [Column(_plain(name), "text", _title(name), "machines") for name in layout.rows]
     columns += [Column(f"{_plain(name)}_", "text", _title(name), "people") for name in layout.rows]
     columns += [Column(_spelled(label), kind, _heading(label)) for label in table.columns]
@@ -41,12 +41,12 @@ def view(made: Made, limit: int | None = None) -> View:
         shown = ["" if at < same else label for at, label in enumerate(labels)]
         rows.append([*labels, *shown, *table.row(labels)])
         above = labels
-    return View(f"{_what(made, unit)} by {_by(made)}", columns, rows, notes)
+    return View(f"{_what(answer, unit)} by {_by(answer)}", columns, rows, notes)
 
 
-def _what(made: Made, unit: str) -> str:
-    layout = made.layout
-    names = [metric.name for metric in made.metrics.values()]
+def _what(answer: PivotTable, unit: str) -> str:
+    layout = answer.layout
+    names = [metric.name for metric in answer.metrics.values()]
     value = "" if names == ["duration"] or layout.value in names else f"{layout.value} "
     if value and not any(name in ROW_DIMENSIONS for name in (*layout.rows, *layout.columns)):
         value = "total "
@@ -58,17 +58,17 @@ def _what(made: Made, unit: str) -> str:
     return f"PIVOT: {what} [{unit}]" if unit not in ("", "ns", "B") else f"PIVOT: {what}"
 
 
-def _by(made: Made) -> str:
-    layout = made.layout
+def _by(answer: PivotTable) -> str:
+    layout = answer.layout
     names = [name.removeprefix("meta.") for name in (*layout.rows, *layout.columns)]
     names = ["GPU" if name == "gpu" else name for name in names]
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
 
 
-def _kind(made: Made) -> tuple[Kind, str]:
+def _kind(answer: PivotTable) -> tuple[Kind, str]:
     """The format of cells, the same in the whole table, so that they are easy to compare."""
-    found = {metric.unit for metric in made.metrics.values()}
-    unit = next(iter(found)) if len(found) == 1 else ""
+    units_there = {metric.unit for metric in answer.metrics.values()}
+    unit = next(iter(units_there)) if len(units_there) == 1 else ""
     kinds: dict[str, Kind] = {"ns": "time_ns", "B": "bytes", "call": "float", "%": "percent"}
     return kinds.get(unit, "tau_count"), unit
 

@@ -39,31 +39,32 @@ def sides(db: ProfileDB, texts: Sequence[str], baseline: str | None = None) -> l
         NoSuchTrial: an argument matches no trial.
         UsageError: there is only one side, or there are too many.
     """
-    found = [(text, _trials(db, text)) for text in texts]
-    if baseline is None and len(found) == 1 and len(found[0][1]) > 1:
-        found = [(str(trial.id), (trial,)) for trial in found[0][1]]
+    selected = [(text, _trials(db, text)) for text in texts]
+    if baseline is None and len(selected) == 1 and len(selected[0][1]) > 1:
+        selected = [(str(trial.id), (trial,)) for trial in selected[0][1]]
     if baseline is not None:
-        found.insert(0, (baseline, _of_their_applications(db, baseline, found)))
-    if len(found) < 2:
+        selected.insert(0, (baseline, _of_their_applications(db, baseline, selected)))
+    if len(selected) < 2:
         raise UsageError(
             "a comparison needs at least two trials: taupy compare A B, or "
             "taupy compare --baseline tag:NAME B"
         )
-    if len(found) > len(LETTERS):
+    if len(selected) > len(LETTERS):
         raise UsageError(
-            f"{len(found)} sides are too many for a comparison (maximum {len(LETTERS)}); use "
+            f"{len(selected)} sides are too many for a comparison (maximum {len(LETTERS)}); use "
             "`taupy pivot` for many trials"
         )
     return [
-        Side(letter, text, trials) for letter, (text, trials) in zip(LETTERS, found, strict=False)
+        Side(letter, text, trials)
+        for letter, (text, trials) in zip(LETTERS, selected, strict=False)
     ]
 
 
 def _trials(db: ProfileDB, text: str) -> tuple[TrialRow, ...]:
-    found = selector.many(db, [text])
+    trials = selector.many(db, [text])
     if text in (selector.LATEST, ""):
-        found = selector.runs_of(db, found[-1])
-    return tuple(found)
+        trials = selector.runs_of(db, trials[-1])
+    return tuple(trials)
 
 
 def _of_their_applications(
@@ -91,22 +92,24 @@ def both_sided(sides: Sequence[Side]) -> list[int]:
 
 def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
     """How a trial was measured: its metadata and attributes."""
-    found = {row.name: row.value for row in query.trial_metadata(db, trial.id) if row.node is None}
+    values_of = {
+        row.name: row.value for row in query.trial_metadata(db, trial.id) if row.node is None
+    }
     places = query.threads(db, trial.id)
     hosts = [place for place in places if place.kind != "stream"]
-    found["Application"] = trial.application
-    found["State"] = trial.state
-    found["Exit Code"] = trial.ending or "unknown"
-    found["Nodes"] = str(len({place.node for place in places}))
-    found["Threads"] = str(len(hosts))
-    found["GPUs"] = ", ".join(trial_facts.gpu_names(db, trial.id))
+    values_of["Application"] = trial.application
+    values_of["State"] = trial.state
+    values_of["Exit Code"] = trial.ending or "unknown"
+    values_of["Nodes"] = str(len({place.node for place in places}))
+    values_of["Threads"] = str(len(hosts))
+    values_of["GPUs"] = ", ".join(trial_facts.gpu_names(db, trial.id))
     for name, value, unit in trial_facts.gpu_facts(db, trial.id):
         if _TELLING.search(name):
-            found[name] = f"{value} {unit}".strip()
+            values_of[name] = f"{value} {unit}".strip()
     for (name, unit), event in trial_facts.event_sums(db, trial.id).items():
         if comparable.kind_of(name) == "clocks":
-            found[name] = f"{event.mean:.6g} {unit}"
-    return found
+            values_of[name] = f"{event.mean:.6g} {unit}"
+    return values_of
 
 
 def obstacles(
@@ -118,14 +121,14 @@ def obstacles(
         facts: as `known` gives them.
     """
     inside = [
-        (side.letter, one)
+        (side.letter, difference)
         for side, trials in zip(sides, facts, strict=True)
-        for one in comparable.within(trials)
+        for difference in comparable.within(trials)
     ]
     return comparable.differences(facts), inside
 
 
-def known(db: ProfileDB, sides: Sequence[Side]) -> list[list[dict[str, str]]]:
+def facts_of(db: ProfileDB, sides: Sequence[Side]) -> list[list[dict[str, str]]]:
     """The facts of each side's trials."""
     return [[facts(db, trial) for trial in side.trials] for side in sides]
 

@@ -140,11 +140,11 @@ class TopRow(NamedTuple):
     cumulative: float | None
 
 
-def _mixed(found: SweptTrials) -> list[str]:
+def _mixed(selected: SweptTrials) -> list[str]:
     """A note if trials with the same value of the parameter differ in other ways."""
     together: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for trial in found.trials:
-        together.setdefault((trial.series, trial.value), []).append(found.facts[trial.trial.id])
+    for trial in selected.trials:
+        together.setdefault((trial.series, trial.value), []).append(selected.facts[trial.trial.id])
     apart: dict[str, set[str]] = {}
     for facts in together.values():
         for fact in comparable.within(facts):
@@ -157,8 +157,8 @@ def _mixed(found: SweptTrials) -> list[str]:
     ]
     more = f" and {len(apart) - 4} more" if len(apart) > 4 else ""
     return [
-        f"trials with the same {visible(found.over)} differ in {', '.join(listed)}{more}, but are "
-        "treated as repeated runs; select trials to exclude some"
+        f"trials with the same {visible(selected.over)} differ in {', '.join(listed)}{more}, but "
+        "are treated as repeated runs; select trials to exclude some"
     ]
 
 
@@ -189,23 +189,23 @@ class Sweep:
             raise UsageError(f"scaling must be one of {', '.join(SCALINGS)}, not {scaling!r}")
         if across is not None and across not in ACROSS:
             raise UsageError(f"across must be one of {', '.join(ACROSS)}, not {across!r}")
-        found = swept_trials(db, over, selectors, failed=failed)
+        selected = swept_trials(db, over, selectors, failed=failed)
         self.over = over
         self._path = db.path
-        self.counted = found.counted
-        self.notes = list(found.notes)
-        self.scaling: Scaling = scaling or ("strong" if found.counted else "none")
-        self._facts = found.facts
-        self.notes += _mixed(found)
-        ids = [trial.trial.id for trial in found.trials]
+        self.counted = selected.counted
+        self.notes = list(selected.notes)
+        self.scaling: Scaling = scaling or ("strong" if selected.counted else "none")
+        self._facts = selected.facts
+        self.notes += _mixed(selected)
+        ids = [run.trial.id for run in selected.trials]
         meant, problems = meant_in(db, ids, metric)
         lacking = [id for id in ids if id in problems]
         if not meant:
             raise problems[lacking[-1]]
-        known = meant[0].metric.metric
-        additive = all(one.metric.additive for one in meant)
-        self.metric = known
-        is_time = known.unit in _TIMES
+        metric_there = meant[0].metric.metric
+        additive = all(values_meant.metric.additive for values_meant in meant)
+        self.metric = metric_there
+        is_time = metric_there.unit in _TIMES
         self.across: Across = across or ("max" if additive and is_time else "total")
         if not additive:
             self.across = "total"
@@ -219,14 +219,14 @@ class Sweep:
                 f"omitted {several(len(lacking), 'trial')} without {visible(metric)} "
                 f"({', '.join(map(str, lacking[:10]))})"
             )
-        swept = {trial.trial.id: trial for trial in found.trials}
-        read = [run for one in meant for run in measured(db, one, swept, of)]
+        swept = {run.trial.id: run for run in selected.trials}
+        read = [run for values_meant in meant for run in measured(db, values_meant, swept, of)]
         self._measured = sorted(read, key=lambda run: ids.index(run.swept.trial.id))
-        self._note_part(of, found)
+        self._note_part(of, selected)
         for run in self._measured:
             run.total = self._total(run)
-        self.values = in_order([one.swept.value for one in self._measured])
-        self.series = list(dict.fromkeys(one.swept.series for one in self._measured))
+        self.values = in_order([run.swept.value for run in self._measured])
+        self.series = list(dict.fromkeys(run.swept.series for run in self._measured))
         if len(self.values) < 2:
             raise UsageError(f"only one value of {over} has {metric}: a sweep needs at least two")
         if baseline is not None and baseline not in self.values:
@@ -236,7 +236,7 @@ class Sweep:
             )
         self.baseline = baseline if baseline is not None else self.values[0]
 
-    def _note_part(self, of: str | None, found: SweptTrials) -> None:
+    def _note_part(self, of: str | None, selected: SweptTrials) -> None:
         """Note which part of the program is measured."""
         if any(run.trimmed for run in self._measured):
             self.notes.append(
@@ -246,7 +246,7 @@ class Sweep:
         elif of is not None and of != PROGRAM:
             self.notes.append(f"only {visible(of)} and everything it calls")
             having = {run.swept.trial.id for run in self._measured}
-            if left := [trial.trial.id for trial in found.trials if trial.trial.id not in having]:
+            if left := [run.trial.id for run in selected.trials if run.trial.id not in having]:
                 self.notes.append(
                     f"omitted {several(len(left), 'trial')} without {visible(of)} "
                     f"({', '.join(map(str, left[:10]))})"
@@ -304,16 +304,16 @@ class Sweep:
                     if runs
                     else 0.0
                 )
-                found = sorted(spent.items(), key=lambda item: (-item[1], item[0]))[:most]
+                longest = sorted(spent.items(), key=lambda item: (-item[1], item[0]))[:most]
                 cumulative = 0.0
-                for rank, (key, value_spent) in enumerate(found, 1):
-                    known = self._additive and whole > 0
-                    cumulative += value_spent / whole if known else 0.0
+                for rank, (key, value_spent) in enumerate(longest, 1):
+                    is_share = self._additive and whole > 0
+                    cumulative += value_spent / whole if is_share else 0.0
                     calls = [run.timers[key].calls for run in runs if key in run.timers]
                     rows.append(
                         TopRow(
                             *(series, value, rank, key[1], key[0], median(calls), value_spent),
-                            *((value_spent / whole, cumulative) if known else (None, None)),
+                            *((value_spent / whole, cumulative) if is_share else (None, None)),
                         )
                     )
         return rows
@@ -336,26 +336,26 @@ class Sweep:
         """Correlate metadata with the total, the largest routines, and other metrics' totals."""
         names = sorted({name for facts in self._facts.values() for name in facts})
         facts: dict[str, list[str | None]] = {
-            name: [self._facts[one.swept.trial.id].get(name) for one in self._measured]
+            name: [self._facts[run.swept.trial.id].get(name) for run in self._measured]
             for name in names
             if name == self.over or (name not in OWN and not name.startswith("taupy."))
         }
         if self.counted:
-            facts[self.over] = [one.swept.value for one in self._measured]
-        values = [one.swept.value for one in self._measured]
+            facts[self.over] = [run.swept.value for run in self._measured]
+        values = [run.swept.value for run in self._measured]
         facts = {
             name: texts
             for name, texts in facts.items()
             if name == self.over or not _says_the_same(texts, values)
         }
         quantities: dict[str, list[float | None]] = {
-            "(total)": [one.total for one in self._measured]
+            "(total)": [run.total for run in self._measured]
         }
         largest = dict.fromkeys((row.where, row.timer) for row in self.routines())
         for key in list(largest)[:_MOST_CORRELATED]:
             quantities[key[1]] = [
-                one.timers[key].exclusive.joined(self.across) if key in one.timers else None
-                for one in self._measured
+                run.timers[key].exclusive.joined(self.across) if key in run.timers else None
+                for run in self._measured
             ]
         quantities |= self._other_metrics()
         rows = [CorrelationRow(*row) for row in correlations(facts, quantities)]
@@ -394,8 +394,8 @@ class Sweep:
         """The rows of an operation, by its name."""
         if part not in PARTS:
             raise UsageError(f"unknown part {part!r}: use one of {', '.join(PARTS)}")
-        found: list[Any] = getattr(self, part)()
-        return found
+        rows: list[Any] = getattr(self, part)()
+        return rows
 
     def frame(self, part: Part = "totals") -> pd.DataFrame:
         """An operation as a frame; its columns are the fields of its rows.
@@ -429,17 +429,17 @@ class Sweep:
 
     def _runs(self, series: str, value: str) -> list[Measured]:
         return [
-            one for one in self._measured if one.swept.value == value and one.swept.series == series
+            run for run in self._measured if run.swept.value == value and run.swept.series == series
         ]
 
     def _other_metrics(self) -> dict[str, list[float | None]]:
         """Totals of all other metrics that were measured in every trial."""
-        ids = [one.swept.trial.id for one in self._measured]
+        ids = [run.swept.trial.id for run in self._measured]
         with ProfileDB.open(self._path) as db:
-            found = totals(db, ids)
+            metric_totals = totals(db, ids)
         return {
             f"total {name} [{unit}]" if unit else f"total {name}": [of_trial.get(id) for id in ids]
-            for (name, unit), of_trial in found.items()
+            for (name, unit), of_trial in metric_totals.items()
             if name != self.metric.name
         }
 
@@ -459,31 +459,31 @@ class Sweep:
         self, which: Literal["inclusive", "exclusive"], *, phases: bool
     ) -> list[TimerRow]:
         keys: dict[TimerKey, None] = {}
-        for one in self._measured:
-            for key, timer in one.timers.items():
+        for run in self._measured:
+            for key, timer in run.timers.items():
                 if not phases or _PHASE in timer.groups.split("|"):
                     keys[key] = None
-        found: list[tuple[float, list[TimerRow]]] = []
+        by_time: list[tuple[float, list[TimerRow]]] = []
         for key in keys:
             rows: list[TimerRow] = []
             for series in self.series:
                 rows += self._timer_rows(key, series, which)
             if rows and any(row.median for row in rows):
-                found.append((max(row.share or row.median for row in rows), rows))
-        found.sort(key=lambda one: (-one[0], one[1][0].timer))
-        return [row for _, rows in found for row in rows]
+                by_time.append((max(row.share or row.median for row in rows), rows))
+        by_time.sort(key=lambda pair: (-pair[0], pair[1][0].timer))
+        return [row for _, rows in by_time for row in rows]
 
     def _timer_rows(
         self, key: TimerKey, series: str, which: Literal["inclusive", "exclusive"]
     ) -> list[TimerRow]:
         samples: dict[str, list[float]] = {}
         calls: dict[str, list[int]] = {}
-        for one in self._measured:
-            if one.swept.series == series and (timer := one.timers.get(key)) is not None:
+        for run in self._measured:
+            if run.swept.series == series and (timer := run.timers.get(key)) is not None:
                 values = timer.exclusive if which == "exclusive" else timer.inclusive
                 if values.threads:
-                    samples.setdefault(one.swept.value, []).append(values.joined(self.across))
-                    calls.setdefault(one.swept.value, []).append(timer.calls)
+                    samples.setdefault(run.swept.value, []).append(values.joined(self.across))
+                    calls.setdefault(run.swept.value, []).append(timer.calls)
         totals = {row.value: row.median for row in self._totals[series]}
         baseline = self.baseline if self.baseline in samples else None
         rows = []
@@ -500,22 +500,22 @@ class Sweep:
             )
         return rows
 
-    def _balances(self, one: Measured) -> list[BalanceRow]:
+    def _balances(self, run: Measured) -> list[BalanceRow]:
         rows: list[BalanceRow] = []
 
         def add(over: str, timer: str, values: Sequence[float]) -> None:
             shared = balance(values)
             if shared is not None:
-                series, value, trial = one.swept.series, one.swept.value, one.swept.trial.id
+                series, value, trial = run.swept.series, run.swept.value, run.swept.trial.id
                 rows.append(BalanceRow(series, value, trial, over, timer, *shared))
 
         nodes: dict[int, float] = {}
-        for place, total in one.threads.items():
+        for place, total in run.threads.items():
             node = int(place.split(".")[0])
             nodes[node] = nodes.get(node, 0.0) + total
-        add("threads", "", list(one.threads.values()))
+        add("threads", "", list(run.threads.values()))
         add("nodes", "", list(nodes.values()))
-        for (where, name), timer in one.timers.items():
+        for (where, name), timer in run.timers.items():
             by_thread = [float(value) for _, _, value in timer.exclusive.threads]
             by_place: dict[tuple[int, int], float] = {}
             for node, context, value in timer.exclusive.threads:

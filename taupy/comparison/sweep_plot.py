@@ -91,19 +91,19 @@ def figure(sweep: Sweep, most: int = 8, *, title: bool = True) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(11, 8.2), layout="constrained", facecolor=_SURFACE)
-    FigureCanvasAgg(made)
-    grid = made.subplots(2, 2)
+    drawing = Figure(figsize=(11, 8.2), layout="constrained", facecolor=_SURFACE)
+    FigureCanvasAgg(drawing)
+    grid = drawing.subplots(2, 2)
     if title:
         above = f"{sweep.metric.name} over {sweep.over}"
-        made.suptitle(_text(above), color=_INK, fontsize=14, fontweight="bold")
+        drawing.suptitle(_text(above), color=_INK, fontsize=14, fontweight="bold")
     _draw_totals(sweep, grid[0][0])
     _draw_speedup(sweep, grid[0][1])
     _draw_shares(sweep, grid[1][0], most)
     _draw_routines(sweep, grid[1][1], most)
     for axes in grid.flat:
         _dress(axes)
-    return made
+    return drawing
 
 
 def _dress(axes: Axes) -> None:
@@ -296,9 +296,9 @@ def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
     if any(len(value) > 5 for value in values):
         axes.tick_params(axis="x", rotation=30)
     handles, labels = axes.get_legend_handles_labels()
-    made = axes.get_figure()
-    assert made is not None
-    legend = made.legend(  # for both charts below
+    drawing = axes.get_figure()
+    assert drawing is not None
+    legend = drawing.legend(  # for both charts below
         handles, labels, fontsize=8, loc="outside lower center", ncols=3, frameon=False
     )
     for text in legend.get_texts():

@@ -20,7 +20,7 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
         people: for text and Markdown, otherwise for CSV and JSON.
     """
     assert part in PARTS
-    made: View = {
+    views: View = {
         "totals": _totals,
         "routines": _routines,
         "phases": _phases,
@@ -29,7 +29,7 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
         "outliers": _outliers,
         "top": _top,
     }[part](sweep, limit, people)
-    return made
+    return views
 
 
 def _value(sweep: Sweep) -> tuple[Kind, str]:
@@ -243,15 +243,15 @@ def _correlation(sweep: Sweep, limit: int | None, people: bool) -> View:
         Column("spearman", "float", "Spearman"),
         Column("explained", "float", "Explained"),
     ]
-    found = sweep.correlation()
-    kept = found if limit is None else found[:limit]
+    pairs = sweep.correlation()
+    kept = pairs if limit is None else pairs[:limit]
     notes = [
         "explained: share of the variance; correlation is not causation, and with many facts "
         "some correlate by chance"
     ]
-    if len(kept) < len(found):
-        notes.append(f"{len(kept)} of {len(found)} pairs; --limit shows more")
-    if not found:
+    if len(kept) < len(pairs):
+        notes.append(f"{len(kept)} of {len(pairs)} pairs; --limit shows more")
+    if not pairs:
         notes = ["too few trials, or nothing varies: a correlation needs at least 4 trials"]
     rows = [_rounded(list(row), columns, people) for row in kept]
     return View(f"CORRELATION of exclusive {_what(sweep)} with metadata", columns, rows, notes)

@@ -99,19 +99,19 @@ def measured(
         answer = program_parts.without_imports(_call_paths(db, meant))
     here = answer.measured()
     if not all(here):
-        answer = answer.taken([row for row, one in enumerate(here) if one])
-    found = {trial: Measured(trials[trial], trimmed=trimmed) for trial in meant.trials}
+        answer = answer.taken([row for row, keep in enumerate(here) if keep])
+    measured_of = {trial: Measured(trials[trial], trimmed=trimmed) for trial in meant.trials}
     labels = answer.table.row_labels("trial")
     keys: list[tuple[int, Where, str]] = [
         (trial, "gpu" if thread.context else "host", timer.timer)
         for trial, thread, timer in zip(labels, answer.threads, answer.timers, strict=True)
     ]
-    _add_timers(found, answer, keys)
-    _add_threads(found, answer)
+    _add_timers(measured_of, answer, keys)
+    _add_threads(measured_of, answer)
     ids, wholes = answer.grouped(labels)
     for trial, value in zip(ids, wholes.values("exclusive"), strict=True):
-        found[trial].whole = value
-    return [run for run in found.values() if run.timers]
+        measured_of[trial].whole = value
+    return [run for run in measured_of.values() if run.timers]
 
 
 def _call_paths(db: ProfileDB, meant: Meant) -> Answer:
@@ -119,19 +119,19 @@ def _call_paths(db: ProfileDB, meant: Meant) -> Answer:
 
 
 def _add_timers(
-    found: Mapping[int, Measured], answer: Answer, keys: Sequence[tuple[int, Where, str]]
+    measured_of: Mapping[int, Measured], answer: Answer, keys: Sequence[tuple[int, Where, str]]
 ) -> None:
     places, sums = answer.grouped(keys)
     for (trial, where, name), calls, own, whole in zip(
         places, sums.calls(), sums.values("exclusive"), sums.values("inclusive"), strict=True
     ):
         timer = SweptTimer(name, "", calls, _spent(own), _spent(whole))
-        found[trial].timers[where, name] = timer
+        measured_of[trial].timers[where, name] = timer
     for (trial, where, name), row, thread, own, whole in zip(
         keys, answer.timers, answer.threads, answer.values("exclusive"),
         answer.values("inclusive"), strict=True,
     ):  # fmt: skip
-        timer = found[trial].timers[where, name]
+        timer = measured_of[trial].timers[where, name]
         timer.groups = timer.groups or row.groups
         for spent, value in ((timer.exclusive, own), (timer.inclusive, whole)):
             if value == value:
@@ -142,29 +142,29 @@ def _spent(total: float) -> Spent:
     return Spent([], total if total == total else 0.0)
 
 
-def _add_threads(found: Mapping[int, Measured], answer: Answer) -> None:
+def _add_threads(measured_of: Mapping[int, Measured], answer: Answer) -> None:
     for trial, thread, own, whole in zip(
         answer.table.row_labels("trial"), answer.threads, answer.values("exclusive"),
         answer.values("inclusive"), strict=True,
     ):  # fmt: skip
         place = f"{thread.node}.{thread.context}.{thread.thread}"
         if not thread.context and whole == whole:
-            threads = found[trial].threads
+            threads = measured_of[trial].threads
             threads[place] = max(threads.get(place, 0), whole)
         if thread.context and own == own:
-            streams = found[trial].streams
+            streams = measured_of[trial].streams
             streams[place] = streams.get(place, 0.0) + own
 
 
 def totals(db: ProfileDB, trials: Sequence[int]) -> dict[tuple[str, str], dict[int, float]]:
     """(name, unit) of each measured metric -> sum of exclusive values of each trial."""
     having: dict[tuple[str, str], list[int]] = {}
-    for trial, there in metrics_of(db, trials).items():
-        for name, (_, unit) in there.items():
+    for trial, of_trial in metrics_of(db, trials).items():
+        for name, (_, unit) in of_trial.items():
             having.setdefault((name, unit), []).append(trial)
-    found: dict[tuple[str, str], dict[int, float]] = {}
+    sums_of: dict[tuple[str, str], dict[int, float]] = {}
     for (name, unit), ids in sorted(having.items()):
         table = values(db, Question(tuple(ids), (name,), ("trial",)))
         sums = zip(table.row_labels("trial"), table.column("exclusive", name), strict=True)
-        found[name, unit] = {trial: total for trial, total in sums if total is not None}
-    return found
+        sums_of[name, unit] = {trial: total for trial, total in sums if total is not None}
+    return sums_of

@@ -104,16 +104,16 @@ class TrialValues:
     @property
     def additive(self) -> bool:
         """Do values of parts add up to that of the whole? Those of a ratio do not."""
-        return all(one.metric.additive for one in self.meant)
+        return all(values_meant.metric.additive for values_meant in self.meant)
 
     @property
     def is_measured(self) -> bool:
         """Is the metric measured in all trials, derived in none?"""
-        return all(one.metric.source == "measured" for one in self.meant)
+        return all(values_meant.metric.source == "measured" for values_meant in self.meant)
 
     @property
     def trials(self) -> list[int]:
-        return [trial for one in self.meant for trial in one.trials]
+        return [trial for values_meant in self.meant for trial in values_meant.trials]
 
     @property
     def stored(self) -> Literal["inclusive", "exclusive"]:
@@ -124,7 +124,7 @@ class TrialValues:
 
     def limits(self, groups: Sequence[str], names: Sequence[str]) -> list[Condition]:
         """The same for timers in one of these groups whose names match one of these patterns."""
-        found = [Condition("group", tuple(groups))] if groups else []
+        limits = [Condition("group", tuple(groups))] if groups else []
         if names:
             tests = [name_test(pattern) for pattern in names]
             timers = labels(self.db, "timer", ids_of(self.db, "timer", self.trials))
@@ -133,8 +133,8 @@ class TrialValues:
                 for (timer,) in timers.values()
                 if any(test(timer.timer, timer.short_name) for test in tests)
             }
-            found.append(Condition("timer", tuple(sorted(fitting))))
-        return found
+            limits.append(Condition("timer", tuple(sorted(fitting))))
+        return limits
 
     def answers(
         self,
@@ -156,7 +156,7 @@ class TrialValues:
         by = tuple(dict.fromkeys(("trial", *thread, *by)))
         conditions = [*_kind(where), *limits]
         beside = (COUNTED,) if self.timed else ()
-        found = []
+        answers = []
         for meant in self.meant:
             needed = (
                 calls or self.value in COUNTS or not {*meant.formula.metrics}.isdisjoint(COUNTS)
@@ -165,12 +165,14 @@ class TrialValues:
             answer = metrics.of_meant(self.db, meant, by, conditions, counted, beside)
             measured = answer.formula.is_measured(answer.table, self.stored)
             rows = [row for row, here in enumerate(measured) if here]
-            found.append(answer if all(measured) else answer.taken(rows))
-        return found
+            answers.append(answer if all(measured) else answer.taken(rows))
+        return answers
 
     def column(self, trial_id: int) -> dict[int, float]:
         """A measured metric by call path in one trial, without calls, which is fast."""
-        (meant,) = [one for one in self.meant if trial_id in one.trials]
+        (meant,) = [
+            meant_of_trial for meant_of_trial in self.meant if trial_id in meant_of_trial.trials
+        ]
         meant = meant._replace(trials=(trial_id,))
         table = metrics.of_meant(self.db, meant, ("callpath",), counted=(self.stored,)).table
         column = table.column(self.stored, meant.sums[0])
@@ -197,29 +199,29 @@ class TrialValues:
         times = sums.table.column("exclusive", COUNTED) if self.timed else [None] * len(places)
         counted = any(column.value == "calls" for column in sums.table.columns)
         counts = sums.calls() if counted else [0] * len(places)
-        found: dict[int, Runs] = {}
+        runs_of: dict[int, Runs] = {}
         for (trial, _, key), number, calls, time in zip(
             places, self._numbers(sums), counts, times, strict=True
         ):
-            runs = found.setdefault(trials[trial], Runs({}, {}, {}))
+            runs = runs_of.setdefault(trials[trial], Runs({}, {}, {}))
             runs.calls[key] = runs.calls.get(key, 0) + calls
             if time is not None:
                 runs.times[key] = runs.times.get(key, 0) + time
             if number == number:
                 runs.values[key] = self._joined(runs.values.get(key), number)
-        for trial_id, runs in found.items():
+        for trial_id, runs in runs_of.items():
             self._finish(runs, trial_id, where)
-        return found
+        return runs_of
 
     def totals(self, where: Where | None = None) -> dict[int, float]:
         """The total of each trial: of calls, or else of exclusive values."""
         value = self.value if self.value in COUNTS else "exclusive"
         whole = replace(self, value=value, timed=False)
-        found: dict[int, float] = {}
+        totals: dict[int, float] = {}
         for answer in whole.answers(where=where, calls=False):
             for trial, runs in whole.runs(answer, [""] * len(answer), where).items():
-                found[trial] = runs.values.get("", math.nan)
-        return found
+                totals[trial] = runs.values.get("", math.nan)
+        return totals
 
     def _numbers(self, sums: Answer) -> Sequence[float]:
         if self.value == "calls":
@@ -253,9 +255,9 @@ class TrialValues:
             counts: dict[int, int] = {}
             for meant in self.meant:
                 by = ("trial", "thread")
-                found = metrics.of_meant(self.db, meant, by, _kind(where), (*COUNTS, "exclusive"))
-                measured = found.formula.is_measured(found.table, "exclusive")
-                for trial, here in zip(found.table.row_labels("trial"), measured, strict=True):
+                counted = metrics.of_meant(self.db, meant, by, _kind(where), (*COUNTS, "exclusive"))
+                measured = counted.formula.is_measured(counted.table, "exclusive")
+                for trial, here in zip(counted.table.row_labels("trial"), measured, strict=True):
                     counts[trial] = counts.get(trial, 0) + here
             self._threads[where] = counts
         return self._threads[where]

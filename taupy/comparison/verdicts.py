@@ -71,14 +71,14 @@ def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
         if significance.can_tell(*counts, rule.alpha):
             # Each comparison with the first side is another chance of a false alarm.
             others = comparison.sides - 1
-            found = significance.tested(
+            tests = significance.tested(
                 [row.runs[0] for row in tested], [row.runs[side] for row in tested], rule.correction
             )
             p = {
-                row.key: (one, min(1.0, both * others))
-                for row, one, both in zip(tested, found.p, found.adjusted, strict=True)
+                row.key: (p_alone, min(1.0, both * others))
+                for row, p_alone, both in zip(tested, tests.p, tests.adjusted, strict=True)
             }
-    made: dict[Hashable, Verdict] = {}
+    verdict_of: dict[Hashable, Verdict] = {}
     large = {row.key for row in tested}
     for row in rows:
         interval = None
@@ -86,10 +86,10 @@ def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
         if _complete(row, side) and (pairs <= _FEW_PAIRS or row.key in large):
             interval = significance.ratio_interval(row.runs[0], row.runs[side], 1 - rule.alpha)
         alone, adjusted = p.get(row.key, (None, None))
-        made[row.key] = Verdict(
+        verdict_of[row.key] = Verdict(
             alone, adjusted, interval, _word(row, side, adjusted, interval, rule)
         )
-    return made
+    return verdict_of
 
 
 def _repeated(row: Row[Hashable], side: int) -> bool:

@@ -74,8 +74,8 @@ class Alike:
         """Count launches; those of one configuration become one."""
         shared = (launch.shared_static_bytes, launch.shared_dynamic_bytes)
         key = (launch.grid, launch.block, launch.registers, *shared)
-        known = self.launches.get(key)
-        self.launches[key] = launch if known is None else summed(known, launch)
+        earlier = self.launches.get(key)
+        self.launches[key] = launch if earlier is None else summed(earlier, launch)
 
     def add_values(self, values: Mapping[str, float]) -> None:
         """Add sums over launches, by metric."""
@@ -110,9 +110,9 @@ class Alike:
             for what, extent in (("grid", self.grid), ("block", self.block))
             if extent is not None
         ]
-        timed = sum(one.count - one.untimed for one in self.launches.values())
+        timed = sum(launch.count - launch.untimed for launch in self.launches.values())
         if timed:
-            mean = sum(one.time_ns for one in self.launches.values()) / timed
+            mean = sum(launch.time_ns for launch in self.launches.values()) / timed
             parts.append(f"{duration(mean)} each")
         return f"launches of {', '.join(parts)}" if parts else "launches"
 
@@ -144,12 +144,16 @@ class Groups:
         """The group that a launch belongs to, made if need be."""
         groups = self._groups.setdefault((thread, kernel), [])
         alike = [
-            one for one in groups if (one.grid, one.block, one.counted) == (grid, block, counted)
+            group
+            for group in groups
+            if (group.grid, group.block, group.counted) == (grid, block, counted)
         ]
-        near = min(alike, key=lambda one: one.spread(time_ns), default=None)
+        near = min(alike, key=lambda group: group.spread(time_ns), default=None)
         if near is None or near.spread(time_ns) > 2:
             mixed = len(groups) >= limits.GROUPS
-            near = next((one for one in groups if one.mixed and one.counted == counted), None)
+            near = next(
+                (group for group in groups if group.mixed and group.counted == counted), None
+            )
             if near is None or not mixed:
                 near = Alike(grid, block, counted, time_ns, time_ns, mixed)
                 groups.append(near)
@@ -165,26 +169,26 @@ class Groups:
         owned: list[tuple[Thread, Timer, Alike, Owner | None]] = []
         for (thread, kernel), groups in self._groups.items():
             names: set[str] = set()
-            for one in groups:
-                owner = places.owner(_unique(one.name(), names)) if len(groups) > 1 else None
-                owned.append((thread, kernel, one, owner))
+            for group in groups:
+                owner = places.owner(_unique(group.name(), names)) if len(groups) > 1 else None
+                owned.append((thread, kernel, group, owner))
         builder = StreamBuilder(self._timers)
-        for thread, kernel, one, owner in owned:
+        for thread, kernel, group, owner in owned:
             row = -1
-            for launch in one.launches.values():
+            for launch in group.launches.values():
                 row = builder.add(thread, owner, kernel, launch)
-            builder.add_values(thread, row, one.values)
-            events = [sample.event(name, row) for name, sample in one.samples.items()]
+            builder.add_values(thread, row, group.values)
+            events = [sample.event(name, row) for name, sample in group.samples.items()]
             builder.add_user_events(thread, events)
         return builder.threads()
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name} ({number})", number + 1
-    taken.add(found)
-    return found
+    unique, number = name, 2
+    while unique in taken:
+        unique, number = f"{name} ({number})", number + 1
+    taken.add(unique)
+    return unique
 
 
 class _Places:

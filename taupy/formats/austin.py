@@ -66,11 +66,11 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     if not threads:
         raise refusal(source, "", "contains no stack")
     metric = _METRICS[facts["mode"]]
-    made = [
+    thread_profiles = [
         ThreadProfile(thread, stacks.tree(metric, timers))
         for thread, stacks in zip(_threads(threads), threads.values(), strict=True)
     ]
-    profile = profile_of(source, timers, made, [metric])
+    profile = profile_of(source, timers, thread_profiles, [metric])
     profile.metadata |= {f"austin {name}": value for name, value in facts.items()}
     yield profile
 

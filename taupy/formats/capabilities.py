@@ -47,18 +47,18 @@ def left_out(profile: Profile, holds: frozenset[Part]) -> list[tuple[Part, str]]
 
 def _metrics(profile: Profile) -> str:
     shown = one_metric(profile)
-    measured = {name for one in profile.threads for name in one.tree.inclusive}
+    measured = {name for thread in profile.threads for name in thread.tree.inclusive}
     others = sorted(measured - {shown.name if shown else ""})
     return f"metrics other than {shown.name}: {', '.join(others)}" if shown and others else ""
 
 
 def _threads(profile: Profile) -> str:
-    count = sum(one.thread.kind == "host" for one in profile.threads)
+    count = sum(thread.thread.kind == "host" for thread in profile.threads)
     return f"single threads; the times of {count} threads are summed" if count > 1 else ""
 
 
 def _streams(profile: Profile) -> str:
-    count = sum(one.thread.kind != "host" for one in profile.threads)
+    count = sum(thread.thread.kind != "host" for thread in profile.threads)
     return f"{count} streams of GPUs" if count else ""
 
 
@@ -67,21 +67,21 @@ def _if_any(words: str, of_thread: Callable[[ThreadProfile], object]) -> Callabl
 
 
 _WORDS: Final[Mapping[Part, Callable[[Profile], str]]] = {
-    "routines": _if_any("values of routines", lambda one: len(one.tree)),
-    "call paths": _if_any("whole call paths", lambda one: len(one.tree)),
-    "calls": _if_any("numbers of calls", lambda one: len(one.tree)),
+    "routines": _if_any("values of routines", lambda thread: len(thread.tree)),
+    "call paths": _if_any("whole call paths", lambda thread: len(thread.tree)),
+    "calls": _if_any("numbers of calls", lambda thread: len(thread.tree)),
     "metrics": _metrics,
     "threads": _threads,
     "streams": _streams,
-    "user events": _if_any("user events", lambda one: one.user_events),
+    "user events": _if_any("user events", lambda thread: thread.user_events),
     "launches": _if_any(
-        "launch configurations (grid, block, registers, occupancy)", lambda one: one.launches
+        "launch configurations (grid, block, registers, occupancy)", lambda thread: thread.launches
     ),
     "devices": lambda profile: "descriptions of GPUs" if profile.devices else "",
     "activities": _if_any(
-        "single activities and their times", lambda one: any(True for _ in one.activities)
+        "single activities and their times", lambda thread: any(True for _ in thread.activities)
     ),
-    "samples": _if_any("values over time", lambda one: one.samples),
+    "samples": _if_any("values over time", lambda thread: thread.samples),
     "metadata": lambda profile: "metadata" if profile.metadata else "",
     "node metadata": lambda profile: (
         "metadata of single nodes" if any(profile.node_metadata.values()) else ""

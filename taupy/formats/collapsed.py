@@ -96,11 +96,11 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     if len(metrics) > 1:
         threads = {"": _merged(threads, timers)}
     metric = metrics.pop() if len(metrics) == 1 else SAMPLES
-    made = [
+    thread_profiles = [
         ThreadProfile(_thread(place), stacks.tree(metric, timers))
         for place, stacks in threads.items()
     ]
-    yield profile_of(source, timers, made, [metric])
+    yield profile_of(source, timers, thread_profiles, [metric])
 
 
 def _merged(threads: dict[str, Stacks], timers: Timers) -> Stacks:
@@ -128,7 +128,7 @@ def _thread(place: str) -> Thread:
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     metric = one_metric(profile)
     if metric is None:
         raise nothing_to_write("collapsed stacks hold values above 0", profile)

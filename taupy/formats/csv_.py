@@ -18,7 +18,7 @@ from taupy.model.profile import Profile
 
 
 def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> list[str]:
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     with open(target, "w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([name for name, _ in table.columns])

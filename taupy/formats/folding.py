@@ -69,8 +69,8 @@ def _totals(threads: Sequence[ThreadProfile]) -> dict[str, float]:
         tree = measured.tree
         roots = [row for row, above in enumerate(tree.parent) if above < 0]
         for metric, column in tree.inclusive.items():
-            known = (column[row] for row in roots if column[row] == column[row])
-            totals[metric] = totals.get(metric, 0) + sum(known)
+            finite = (column[row] for row in roots if column[row] == column[row])
+            totals[metric] = totals.get(metric, 0) + sum(finite)
     return totals
 
 
@@ -133,7 +133,7 @@ def _without(measured: ThreadProfile, keep: bytearray, timer: int) -> ThreadProf
         for event in measured.user_events
     ]
     launches = [replace(launch, row=moved[launch.row]) for launch in measured.launches]
-    activities = (one._replace(row=moved[one.row]) for one in measured.activities)
+    activities = (activity._replace(row=moved[activity.row]) for activity in measured.activities)
     return replace(
         measured, tree=smaller, user_events=events, launches=launches, activities=activities
     )

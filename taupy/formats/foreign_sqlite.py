@@ -76,9 +76,9 @@ def check(path: Path, connection: sqlite3.Connection) -> None:
         FormatError: they are not.
     """
     if path.stat().st_size <= limits.SQLITE_CHECKED:
-        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            raise refusal(path, "", f"the SQLite file is damaged ({' '.join(found.split())})")
+        answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if answer != "ok":
+            raise refusal(path, "", f"the SQLite file is damaged ({' '.join(answer.split())})")
 
 
 def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
@@ -90,13 +90,13 @@ def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
     names = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
     ).fetchall()
-    found = {}
+    columns_of = {}
     for (name,) in names:
         if not isinstance(name, str):
             raise sqlite3.DatabaseError("the list of tables is damaged")
         rows = connection.execute(f"PRAGMA table_info({quoted(name)})")
-        found[name] = tuple(row[1] for row in rows)
-    return found
+        columns_of[name] = tuple(row[1] for row in rows)
+    return columns_of
 
 
 def is_found_fast(connection: sqlite3.Connection, table: str, column: str) -> bool:
@@ -111,11 +111,11 @@ def quoted(name: str) -> str:
 
 
 def _authorizer(
-    action: int, one: str | None, other: str | None, base: str | None, inner: str | None
+    action: int, first: str | None, other: str | None, base: str | None, inner: str | None
 ) -> int:
     if action not in _ALLOWED or inner is not None:
         return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_PRAGMA and one not in _PRAGMAS:
+    if action == sqlite3.SQLITE_PRAGMA and first not in _PRAGMAS:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_FUNCTION and other == "load_extension":
         return sqlite3.SQLITE_DENY

@@ -133,18 +133,18 @@ class StreamRecords:
         moved: int = _NOT_KNOWN,
     ) -> None:
         """Count one record; an end before its start, or a start of 0, says it was not timed."""
-        one = self._sums[place]
-        one.count += 1
+        summed = self._sums[place]
+        summed.count += 1
         took = end - start
         if took < 0 or (start == 0 and end == 0):
-            one.untimed += 1
+            summed.untimed += 1
         else:
-            one.time += took
-            one.squares += took * took
-            if took < one.smallest:
-                one.smallest = took
-            if took > one.largest:
-                one.largest = took
+            summed.time += took
+            summed.squares += took * took
+            if took < summed.smallest:
+                summed.smallest = took
+            if took > summed.largest:
+                summed.largest = took
             stamps = self.stamps
             stamps.sum.append(place)
             stamps.start.append(start)
@@ -152,40 +152,40 @@ class StreamRecords:
             stamps.correlation.append(correlation)
             stamps.bytes.append(moved)
         if moved >= 0:
-            one.with_bytes += 1
-            one.bytes += moved
-            one.bytes_squares += float(moved) * moved
-            one.bytes_smallest = min(one.bytes_smallest, moved)
-            one.bytes_largest = max(one.bytes_largest, moved)
+            summed.with_bytes += 1
+            summed.bytes += moved
+            summed.bytes_squares += float(moved) * moved
+            summed.bytes_smallest = min(summed.bytes_smallest, moved)
+            summed.bytes_largest = max(summed.bytes_largest, moved)
 
     def deliver(self, builder: StreamBuilder, owner: Callable[[int], Owner]) -> None:
         """Hang everything under the call paths that `owner` gives for the codes."""
         self.stamps.rows = [(0, "kernel")] * len(self._sums)
         for (code, work), place in self._places.items():
-            one = self._sums[place]
+            summed = self._sums[place]
             launch = Launch(
                 0,
-                one.count,
-                one.time,
-                one.smallest if one.count > one.untimed else 0,
-                one.largest,
-                one.squares,
-                one.untimed,
+                summed.count,
+                summed.time,
+                summed.smallest if summed.count > summed.untimed else 0,
+                summed.largest,
+                summed.squares,
+                summed.untimed,
                 *work[2:9],
-                bytes=one.bytes if one.with_bytes else None,
+                bytes=summed.bytes if summed.with_bytes else None,
             )
             at = None if code == NOWHERE else owner(code)
             row = builder.add(self.thread, at, work.timer, launch)
             self.stamps.rows[place] = (row, work.kind)
-            if work.moves and one.with_bytes:
+            if work.moves and summed.with_bytes:
                 event = UserEvent(
                     work.moves,
                     "bytes",
-                    one.with_bytes,
-                    one.bytes_smallest,
-                    one.bytes_largest,
-                    one.bytes / one.with_bytes,
-                    one.bytes_squares,
+                    summed.with_bytes,
+                    summed.bytes_smallest,
+                    summed.bytes_largest,
+                    summed.bytes / summed.with_bytes,
+                    summed.bytes_squares,
                     row,
                 )
                 builder.add_user_events(self.thread, [event])
@@ -206,23 +206,29 @@ class Waits:
         if code == NOWHERE or took < 0:
             self.lost += 1
             return
-        one = self._sums.get((code, name))
-        if one is None:
-            one = self._sums[code, name] = _Sum()
-        one.count += 1
-        one.time += took
-        one.squares += float(took) * took
-        one.smallest = min(one.smallest, took)
-        one.largest = max(one.largest, took)
+        summed = self._sums.get((code, name))
+        if summed is None:
+            summed = self._sums[code, name] = _Sum()
+        summed.count += 1
+        summed.time += took
+        summed.squares += float(took) * took
+        summed.smallest = min(summed.smallest, took)
+        summed.largest = max(summed.largest, took)
 
     def events(self) -> Iterator[tuple[int, UserEvent]]:
         """Each call's code with its user event, which has no row yet."""
-        for (code, name), one in self._sums.items():
-            mean = one.time / one.count
+        for (code, name), summed in self._sums.items():
+            mean = summed.time / summed.count
             yield (
                 code,
                 UserEvent(
-                    f"Wait: {name}", "ns", one.count, one.smallest, one.largest, mean, one.squares
+                    f"Wait: {name}",
+                    "ns",
+                    summed.count,
+                    summed.smallest,
+                    summed.largest,
+                    mean,
+                    summed.squares,
                 ),
             )
 

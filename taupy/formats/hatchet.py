@@ -23,7 +23,7 @@ _ENCODE: Callable[[object], str] = json.JSONEncoder(allow_nan=False).encode
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    progress.begin(target.name, 2 * sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, 2 * sum(len(thread.tree) for thread in profile.threads))
     with open(target, "w", encoding="ascii", newline="\n") as out:
         out.writelines(_document(profile, progress))
     units = ", ".join(f"{metric.name} in {metric.unit or 'counts'}" for metric in profile.metrics)
@@ -44,7 +44,7 @@ def _document(profile: Profile, progress: Progress) -> Iterator[str]:
             between = ",\n"
         first += len(tree)
         progress.advance(len(tree))
-    metrics = sorted({name for one in profile.threads for name in one.tree.inclusive})
+    metrics = sorted({name for thread in profile.threads for name in thread.tree.inclusive})
     yield '],\n"dataframe": [\n'
     between = ""
     first = 0

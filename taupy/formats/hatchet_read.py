@@ -67,10 +67,10 @@ class _Reading:
             self._row(row, f"dataframe[{number}]")
 
     def _list(self, document: Any, name: str) -> list[Any]:
-        found = document.get(name) if isinstance(document, dict) else None
-        if not isinstance(found, list):
+        value = document.get(name) if isinstance(document, dict) else None
+        if not isinstance(value, list):
             raise refusal(self._source, name, "no list")
-        return found
+        return value
 
     def _graph(self, graph: Any, place: str) -> None:
         if not isinstance(graph, dict):
@@ -127,17 +127,19 @@ class _Reading:
             node, context, number = (int(part) for part in match.groups())
             return Thread(node, context, number, "stream" if context else "host")
         numbers = [row.get("rank", 0), said]
-        if not all(isinstance(one, int) and 0 <= one < 1 << 31 for one in numbers):
+        if not all(isinstance(number, int) and 0 <= number < 1 << 31 for number in numbers):
             raise refusal(self._source, place, "rank and thread are not numbers")
         return Thread(numbers[0], 0, numbers[1])
 
     def profile(self) -> Profile:
         if not self._threads:
             raise refusal(self._source, "dataframe", "contains no row")
-        threads = sorted(self._threads, key=lambda one: (one.node, one.context, one.thread))
-        made = [ThreadProfile(thread, self._tree(thread)) for thread in threads]
+        threads = sorted(
+            self._threads, key=lambda thread: (thread.node, thread.context, thread.thread)
+        )
+        thread_profiles = [ThreadProfile(thread, self._tree(thread)) for thread in threads]
         metrics = list(self._metrics.values())
-        profile = profile_of(self._source, self._timers, made, metrics)
+        profile = profile_of(self._source, self._timers, thread_profiles, metrics)
         if any(metric.name == "hatchet.time" for metric in metrics):
             profile.metadata[IMPORT_NOTES] = (
                 "Hatchet's files do not state the unit of time: it is stored as hatchet.time"
@@ -156,10 +158,10 @@ class _Reading:
         parent = array("q", [-1] * shift)
         rows: list[list[dict[str, Any]]] = [[] for _ in range(shift)]
         at: list[int] = []  # the tree's row of each node
-        known: dict[tuple[int, int], int] = {}
+        row_of: dict[tuple[int, int], int] = {}
         for key, above, first in order:
             place = (at[above] if above >= 0 else shift - 1, self._nodes[key][0])
-            row = known.setdefault(place, len(rows))
+            row = row_of.setdefault(place, len(rows))
             at.append(row)
             if row == len(rows):  # frames that came to be one timer add up
                 parent.append(place[0])
@@ -226,8 +228,8 @@ class _Reading:
 
     def _sum(self, rows: list[dict[str, Any]], column: str) -> float:
         numbers = [self._number(row.get(column)) for row in rows]
-        known = [number for number in numbers if number == number]
-        return sum(known) if known else math.nan
+        finite = [number for number in numbers if number == number]
+        return sum(finite) if finite else math.nan
 
     def _count(self, number: float) -> int:
         if number != number:

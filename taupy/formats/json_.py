@@ -54,7 +54,7 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     with open(target, "w", encoding="ascii", newline="\n") as out:
         out.writelines(_document(profile, progress))
     return []
@@ -104,9 +104,9 @@ def _thread(measured: ThreadProfile) -> Iterator[str]:
             yield (",\n" if number else "") + _ENCODE(metric) + ": "
             yield from _column(column)
         yield "},\n" if name == "inclusive" else "}}"
-    yield from _list("user_events", (_numbers(asdict(one)) for one in measured.user_events))
-    yield from _list("launches", (_numbers(asdict(one)) for one in measured.launches))
-    yield from _list("activities", (list(one) for one in measured.activities))
+    yield from _list("user_events", (_numbers(asdict(event)) for event in measured.user_events))
+    yield from _list("launches", (_numbers(asdict(launch)) for launch in measured.launches))
+    yield from _list("activities", (list(activity) for activity in measured.activities))
     if measured.samples:
         yield from _list("samples", map(_sampled, measured.samples))
     yield "}"
@@ -114,7 +114,7 @@ def _thread(measured: ThreadProfile) -> Iterator[str]:
 
 def _sampled(samples: Samples) -> dict[str, Any]:
     columns = {name: list(getattr(samples, name)) for name in _STAMPS}
-    values = {name: [_number(one) for one in getattr(samples, name)] for name in _SAMPLED}
+    values = {name: [_number(number) for number in getattr(samples, name)] for name in _SAMPLED}
     return {"name": samples.name, "unit": samples.unit, **columns, **values}
 
 
@@ -153,19 +153,19 @@ def _number(value: float) -> float | str | None:
 
 
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     with json_pieces.opened(source, progress) as pieces:
         pieces.expect("start_map", "an object")
         for key in pieces.members():
             if key == "threads":
-                found[key] = list(_each(pieces, _read_thread))
+                document[key] = list(_each(pieces, _read_thread))
             elif key == "timers":
-                found[key] = list(_each(pieces, _read_timer))
+                document[key] = list(_each(pieces, _read_timer))
             elif key in _HEAD:
-                found[key] = pieces.value()
+                document[key] = pieces.value()
             else:
                 pieces.skip()
-        yield _profile(found, pieces)
+        yield _profile(document, pieces)
 
 
 @dataclass
@@ -187,19 +187,19 @@ class _Head:
     devices: list[Device] = field(default_factory=list)
 
 
-_HEAD = {KEY, *(one.name for one in fields(_Head))}
+_HEAD = {KEY, *(field.name for field in fields(_Head))}
 
 
-def _profile(found: dict[str, Any], pieces: Pieces) -> Profile:
-    if found.get(KEY) != VERSION:
+def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
+    if document.get(KEY) != VERSION:
         raise pieces.refusal(
-            f"version {found.get(KEY)!r} of {KEY} is not known (we know {VERSION})"
+            f"version {document.get(KEY)!r} of {KEY} is not known (we know {VERSION})"
         )
-    missing = {"uuid", "application", "threads", "timers"} - found.keys()
+    missing = {"uuid", "application", "threads", "timers"} - document.keys()
     if missing:
         raise pieces.refusal(f"no {', '.join(sorted(missing))} in it")
-    timers, threads = found.pop("timers"), found.pop("threads")
-    head = _checked(_Head, found, pieces)
+    timers, threads = document.pop("timers"), document.pop("threads")
+    head = _checked(_Head, document, pieces)
     if not 8 <= len(head.uuid) <= 100:
         raise pieces.refusal("the uuid is none")
     if any(abs(node) > limits.INTEGER for node in head.node_metadata):
@@ -246,12 +246,13 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
             tree = _read_tree(pieces)
         elif key == "user_events":
             events = [
-                _checked(UserEvent, _reals(one, *_SAMPLED, "sum_squares"), pieces)
-                for one in _objects(pieces)
+                _checked(UserEvent, _reals(event, *_SAMPLED, "sum_squares"), pieces)
+                for event in _objects(pieces)
             ]
         elif key == "launches":
             launches = [
-                _checked(Launch, _reals(one, "sum_squares_ns2"), pieces) for one in _objects(pieces)
+                _checked(Launch, _reals(launch, "sum_squares_ns2"), pieces)
+                for launch in _objects(pieces)
             ]
         elif key == "activities":
             pieces.expect("start_array", "a list")
@@ -260,12 +261,13 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
                 activities.append(_activity(pieces))
         elif key == "samples":
             samples = [
-                _samples(_checked(_Samples, one, pieces), pieces) for one in _objects(pieces)
+                _samples(_checked(_Samples, samples, pieces), pieces)
+                for samples in _objects(pieces)
             ]
         else:
             place[key] = pieces.value()
     thread = _checked(Thread, place, pieces)
-    if any(not 0 <= one.row < len(tree) for one in activities):
+    if any(not 0 <= activity.row < len(tree) for activity in activities):
         raise pieces.refusal("an activity of a row that is not there")
     return ThreadProfile(thread, tree, events, launches, activities, samples)
 

@@ -143,9 +143,9 @@ class Events:
         scan, separators = self._scan, _SEPARATORS
         while True:
             text = self._text
-            found = separators.match(text, self._at)
-            assert found is not None
-            at = found.end()
+            match = separators.match(text, self._at)
+            assert match is not None
+            at = match.end()
             if at >= len(text):
                 self._at = at
                 if not self._more():
@@ -236,10 +236,10 @@ class Events:
     def _next_event(self, where: int, words: str) -> Any:
         """Go to where the next event seems to begin."""
         while True:
-            found = _NEXT_EVENT.search(self._text, max(where, self._at + 1))
-            if found is not None:
+            match = _NEXT_EVENT.search(self._text, max(where, self._at + 1))
+            if match is not None:
                 self._note_broken(words)
-                self._at = found.start(1)
+                self._at = match.start(1)
                 return _BROKEN
             if self._end:
                 self.cut_off = self._place()
@@ -258,9 +258,9 @@ class Events:
 
     def _skip(self, what: re.Pattern[str]) -> None:
         while True:
-            found = what.match(self._text, self._at)
-            assert found is not None
-            self._at = found.end()
+            match = what.match(self._text, self._at)
+            assert match is not None
+            self._at = match.end()
             if self._at < len(self._text) or not self._more():
                 return
 
@@ -385,7 +385,7 @@ def _end_of_value(text: str, at: int, end: int) -> int | None:
 
 def _repaired(text: str) -> str:
     """JSON as it was meant: lone backslashes doubled, `nan` and empty values made valid."""
-    text = _ESCAPES.sub(lambda found: found[0] if found[1] else "\\\\", text)
+    text = _ESCAPES.sub(lambda match: match[0] if match[1] else "\\\\", text)
     text = _NOT_NUMBERS.sub(r"\1NaN", text)
     text = _NOTHING.sub(r": null\1", text)
     return _COMMAS.sub(r"\1", text)

@@ -105,10 +105,10 @@ class Pieces:
         if kind == "start_map":
             return {key: self._whole(self.next(), budget) for key in self.members()}
         if kind == "start_array":
-            found = []
-            while (one := self.next())[0] != "end_array":
-                found.append(self._whole(one, budget))
-            return found
+            items = []
+            while (piece := self.next())[0] != "end_array":
+                items.append(self._whole(piece, budget))
+            return items
         return value
 
     def _ends(self) -> str:

@@ -53,10 +53,10 @@ class Reader:
         Raises:
             Damaged: the data end before, or hold something else.
         """
-        found = self._value(0)
-        if found is _END:
+        value = self._value(0)
+        if value is _END:
             raise Damaged(self._at - 1, "contains no value")
-        return found
+        return value
 
     def _value(self, depth: int) -> Any:
         if depth > limits.MARSHAL_DEPTH:
@@ -70,10 +70,10 @@ class Reader:
         if code & _REFERENCE:
             slot = len(self._references)
             self._references.append(None)
-        found = self._of_kind(kind, depth, start)
+        value = self._of_kind(kind, depth, start)
         if slot >= 0:
-            self._references[slot] = found
-        return found
+            self._references[slot] = value
+        return value
 
     def _of_kind(self, kind: str, depth: int, start: int) -> Any:
         if kind in _CONSTANTS:
@@ -119,19 +119,19 @@ class Reader:
         raise Damaged(start, f"a value of type {kind!r}, which does not occur in profiles")
 
     def _item(self, depth: int) -> Any:
-        found = self._value(depth + 1)
-        if found is _END:
+        value = self._value(depth + 1)
+        if value is _END:
             raise Damaged(self._at - 1, "a value is missing")
-        return found
+        return value
 
     def _dictionary(self, depth: int, start: int) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        dictionary: dict[Any, Any] = {}
         while (key := self._value(depth + 1)) is not _END:
             try:
-                found[key] = self._item(depth)
+                dictionary[key] = self._item(depth)
             except TypeError:
                 raise Damaged(start, "an invalid key") from None
-        return found
+        return dictionary
 
     def _code(self, depth: int) -> str:
         """A code object; its name is all that counts.
@@ -163,8 +163,8 @@ class Reader:
             return False
         number = int(_INT.unpack(head[1:])[0])
         if head[:1] == b"r":
-            known = self._references
-            return 0 <= number < len(known) and isinstance(known[number], bytes)
+            references = self._references
+            return 0 <= number < len(references) and isinstance(references[number], bytes)
         return chr(head[0] & ~_REFERENCE) == "s" and 0 <= number <= len(self._data) - at
 
     def _reference(self, start: int) -> Any:

@@ -28,7 +28,7 @@ def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> 
         raise TaupyError(
             "Parquet needs pyarrow, which is not installed: pip install 'taupy-profiler[parquet]'"
         ) from None
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     whole = _whole_columns(table, profile)
     types = {"text": pyarrow.string(), "int": pyarrow.int64()}
     schema = pyarrow.schema(

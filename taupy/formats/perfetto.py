@@ -41,23 +41,23 @@ _VALUE: Final = wire.put_number(9, 4)
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     """Write the trace; returns what it cannot hold."""
-    found = tracks(profile)
-    progress.begin(target.name, len(found.tracks))
+    laid = tracks(profile)
+    progress.begin(target.name, len(laid.tracks))
     with open(target, "wb") as file:
-        _Writer(profile, found, file).write(progress)
-    return found.lost
+        _Writer(profile, laid, file).write(progress)
+    return laid.lost
 
 
 class _Writer:
-    def __init__(self, profile: Profile, found: Tracks, file: BinaryIO) -> None:
+    def __init__(self, profile: Profile, laid: Tracks, file: BinaryIO) -> None:
         self._profile = profile
-        self._found = found
+        self._found = laid
         self._file = file
         self._names: dict[str, int] = {}
         self._categories: dict[str, int] = {}
         self._keys: dict[str, int] = {}
         self._texts: dict[str, int] = {}
-        self._base = 0 if not found.laid_out else int(profile.started_at * 1e9)
+        self._base = 0 if not laid.laid_out else int(profile.started_at * 1e9)
 
     def write(self, progress: Progress) -> None:
         self._packet(_CLEARED)
@@ -133,14 +133,14 @@ class _Writer:
         launches = launches_by_row(track.measured)
         heads: dict[int, bytes] = {}
         open_ends: list[int] = []
-        for one in track.slices:
-            while open_ends and open_ends[-1] <= one.start_ns:
+        for activity in track.slices:
+            while open_ends and open_ends[-1] <= activity.start_ns:
                 self._event(open_ends.pop(), _END + to)
-            head = heads.get(one.row)
+            head = heads.get(activity.row)
             if head is None:
-                head = heads[one.row] = self._head(track, one, launches.get(one.row))
-            self._event(one.start_ns, _BEGIN + to + head + self._more(track, one))
-            open_ends.append(one.end_ns)
+                head = heads[activity.row] = self._head(track, activity, launches.get(activity.row))
+            self._event(activity.start_ns, _BEGIN + to + head + self._more(track, activity))
+            open_ends.append(activity.end_ns)
         while open_ends:
             self._event(open_ends.pop(), _END + to)
 
@@ -160,13 +160,13 @@ class _Writer:
         stamp = wire.put_number(8, self._base + moment)
         self._packet(stamp + wire.put_bytes(11, event) + _NEEDS_STATE)
 
-    def _head(self, track: Track, one: Slice, launch: Launch | None) -> bytes:
+    def _head(self, track: Track, activity: Slice, launch: Launch | None) -> bytes:
         """What all slices of a row have: name, categories, configuration, call path."""
-        timer = self._profile.timers[track.measured.tree.timer[one.row]]
+        timer = self._profile.timers[track.measured.tree.timer[activity.row]]
         head = wire.put_number(10, self._interned(2, self._names, timer.full_name))
         for group in timer.groups:
             head += wire.put_number(3, self._interned(1, self._categories, group))
-        above = frames(track.measured, one.row)
+        above = frames(track.measured, activity.row)
         if above and not self._found.laid_out:
             timers, rows = self._profile.timers, track.measured.tree.timer
             path = " => ".join(timers[rows[row]].full_name for row in above[-100:])
@@ -178,17 +178,17 @@ class _Writer:
             head += self._number("registers per thread", launch.registers)
         return head
 
-    def _more(self, track: Track, one: Slice) -> bytes:
+    def _more(self, track: Track, activity: Slice) -> bytes:
         more = b""
-        if one.correlation is not None:
-            flow = (track.thread.node << 40 | one.correlation & (1 << 40) - 1) & (1 << 64) - 1
-            field = 47 if one.kind == "api" else 48  # flow_ids, terminating_flow_ids
+        if activity.correlation is not None:
+            flow = (track.thread.node << 40 | activity.correlation & (1 << 40) - 1) & (1 << 64) - 1
+            field = 47 if activity.kind == "api" else 48  # flow_ids, terminating_flow_ids
             more += wire.put_varint(field << 3 | wire.FIXED64) + flow.to_bytes(8, "little")
-            more += self._number("correlation", one.correlation)
-        if one.bytes is not None:
-            more += self._number("bytes", one.bytes)
-        if one.calls is not None:
-            more += self._number("calls", one.calls)
+            more += self._number("correlation", activity.correlation)
+        if activity.bytes is not None:
+            more += self._number("bytes", activity.bytes)
+        if activity.calls is not None:
+            more += self._number("calls", activity.calls)
         return more
 
     def _text(self, name: str, text: str) -> bytes:
@@ -201,11 +201,11 @@ class _Writer:
         key = wire.put_number(1, self._interned(3, self._keys, name))
         return wire.put_bytes(4, key + wire.put_number(4, number))
 
-    def _interned(self, kind: int, known: dict[str, int], text: str) -> int:
+    def _interned(self, kind: int, numbers_of: dict[str, int], text: str) -> int:
         """The number of a text; a new one is told first (InternedData)."""
-        number = known.get(text)
+        number = numbers_of.get(text)
         if number is None:
-            number = known[text] = len(known) + 1
+            number = numbers_of[text] = len(numbers_of) + 1
             entry = wire.put_number(1, number) + wire.put_text(2, text)
             self._packet(wire.put_bytes(12, wire.put_bytes(kind, entry)) + _NEEDS_STATE)
         return number

@@ -86,10 +86,10 @@ def _packets(source: Path, progress: Progress) -> Iterator[tuple[int, bytes]]:
 
 
 def _message(data: bytes) -> Message:
-    found: Message = {}
+    message: Message = {}
     for number, _, value in wire.fields(data):
-        found.setdefault(number, []).append(value)
-    return found
+        message.setdefault(number, []).append(value)
+    return message
 
 
 def _last(message: Message, number: int) -> int | bytes | None:
@@ -246,7 +246,7 @@ class _Reading:
 
     @staticmethod
     def _numbers(event: Message, number: int) -> list[int]:
-        return [one for value in event.get(number, ()) for one in wire.numbers(0, value)]
+        return [number_ for value in event.get(number, ()) for number_ in wire.numbers(0, value)]
 
     @staticmethod
     def _annotations(event: Message, sequence: _Sequence) -> Iterator[tuple[str, Any]]:
@@ -276,9 +276,9 @@ class _Reading:
                 threads[thread].take(track.stacks)
             else:
                 threads[thread] = track.stacks
-        made = [
+        profiles = [
             ThreadProfile(thread, stacks.tree(TIME, self._timers))
-            for thread, stacks in sorted(threads.items(), key=lambda one: _order(one[0]))
+            for thread, stacks in sorted(threads.items(), key=lambda pair: _order(pair[0]))
         ]
         names = [
             track.process
@@ -288,7 +288,7 @@ class _Reading:
         profile = profile_of(
             self._source,
             self._timers,
-            made,
+            profiles,
             [TIME],
             application=names[0] if len(set(names)) == 1 else "",
             duration_ns=self._last - (self._first or 0),

@@ -47,7 +47,7 @@ def recognises(path: Path, first: bytes) -> bool:
                 return False
             if number == 1 and isinstance(value, bytes):
                 parts = list(wire.fields(value))
-                if any(one not in (1, 2) or k != wire.VARINT for one, k, _ in parts):
+                if any(field not in (1, 2) or k != wire.VARINT for field, k, _ in parts):
                     return False
                 sampled = sampled or bool(parts)
             seen += 1
@@ -59,7 +59,7 @@ def recognises(path: Path, first: bytes) -> bool:
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     """Write the profile; returns what it cannot hold."""
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     with open(target, "wb") as plain, gzip.GzipFile("", "wb", 6, plain, mtime=0) as file:
         writer = _Writer(profile, file)  # type: ignore[arg-type]
         writer.write(progress)
@@ -79,10 +79,10 @@ class _Writer:
         time_first = sorted(
             profile.metrics, key=lambda metric: (metric.name != "time", metric.name)
         )
-        there = {name for one in profile.threads for name in one.tree.exclusive}
-        self._metrics = [metric for metric in time_first if metric.name in there]
-        known = {metric.name for metric in self._metrics}
-        self._metrics += [Metric(name, "") for name in sorted(there - known)]
+        names = {name for thread in profile.threads for name in thread.tree.exclusive}
+        self._metrics = [metric for metric in time_first if metric.name in names]
+        with_unit = {metric.name for metric in self._metrics}
+        self._metrics += [Metric(name, "") for name in sorted(names - with_unit)]
 
     def write(self, progress: Progress) -> None:
         profile = self._profile
@@ -173,16 +173,16 @@ class _Writer:
     def _labels(self, measured: ThreadProfile) -> bytes:
         thread = measured.thread
         place = f"{thread.node}.{thread.context}.{thread.thread}"
-        found = b""
+        labels = b""
         words: list[tuple[str, str]] = [(THREAD, place), (NAME, thread.name), (KIND, thread.kind)]
         for key, text in words:
             if text:
                 label = wire.put_number(1, self._string(key))
-                found += wire.put_bytes(3, label + wire.put_number(2, self._string(text)))
+                labels += wire.put_bytes(3, label + wire.put_number(2, self._string(text)))
         if thread.native_id:
             label = wire.put_number(1, self._string(NATIVE))
-            found += wire.put_bytes(3, label + wire.put_number(3, thread.native_id))
-        return found
+            labels += wire.put_bytes(3, label + wire.put_number(3, thread.native_id))
+        return labels
 
     def _whole(self, value: Any) -> int:
         if value != value:
@@ -194,11 +194,11 @@ class _Writer:
 
 
 def _stack(parent: Any, locations: list[int], row: int) -> bytes:
-    found = []
+    packed = []
     while row >= 0:
-        found.append(wire.put_varint(locations[row]))
+        packed.append(wire.put_varint(locations[row]))
         row = parent[row]
-    return b"".join(found)
+    return b"".join(packed)
 
 
 def _lost(profile: Profile, writer: _Writer) -> list[str]:

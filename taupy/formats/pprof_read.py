@@ -75,44 +75,54 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
 
 
 def _tables(path: Path, data: bytes) -> _Tables:
-    found = _Tables()
+    tables = _Tables()
     for number, kind, value in wire.fields(data):
         if number == 2:
-            found.samples += 1
+            tables.samples += 1
         elif number in (9, 10, 12, 14) and isinstance(value, int):
-            found.numbers[number] = value
+            tables.numbers[number] = value
         elif number == 13:
-            found.comments += wire.numbers(kind, value)[:10_000]
+            tables.comments += wire.numbers(kind, value)[:10_000]
         elif isinstance(value, int):
             continue
         elif number == 6:
-            found.strings.append(value.decode("utf-8", "replace")[: limits.LONGEST_NAME])
+            tables.strings.append(value.decode("utf-8", "replace")[: limits.LONGEST_NAME])
         elif number == 1:
-            one = _numbers(value)
-            found.types.append((one.get(1, 0), one.get(2, 0)))
+            fields = _numbers(value)
+            tables.types.append((fields.get(1, 0), fields.get(2, 0)))
         elif number == 3:
-            one = _numbers(value)
-            found.mappings[one.get(1, 0)] = one.get(5, 0)
+            fields = _numbers(value)
+            tables.mappings[fields.get(1, 0)] = fields.get(5, 0)
         elif number == 5:
-            one = _numbers(value)
-            found.functions[one.get(1, 0)] = (one.get(2, 0), one.get(4, 0), one.get(5, 0))
+            fields = _numbers(value)
+            tables.functions[fields.get(1, 0)] = (
+                fields.get(2, 0),
+                fields.get(4, 0),
+                fields.get(5, 0),
+            )
         elif number == 4:
-            one = _numbers(value)
+            fields = _numbers(value)
             lines = tuple(
                 (line.get(1, 0), line.get(2, 0))
                 for which, _, text in wire.fields(value)
                 if which == 4 and isinstance(text, bytes)
                 for line in (_numbers(text),)
             )
-            found.locations[one.get(1, 0)] = (one.get(3, 0), lines, one.get(2, 0))
-        for table in (found.strings, found.types, found.functions, found.locations, found.comments):
+            tables.locations[fields.get(1, 0)] = (fields.get(3, 0), lines, fields.get(2, 0))
+        for table in (
+            tables.strings,
+            tables.types,
+            tables.functions,
+            tables.locations,
+            tables.comments,
+        ):
             if len(table) > limits.PPROF_ENTRIES:
                 raise refusal(
                     path, "", f"more than {limits.PPROF_ENTRIES} entries in one of its tables"
                 )
-    if len(found.types) > 1000:
-        raise refusal(path, "sample_type", f"{len(found.types)} of them")
-    return found
+    if len(tables.types) > 1000:
+        raise refusal(path, "sample_type", f"{len(tables.types)} of them")
+    return tables
 
 
 def _numbers(message: bytes) -> dict[int, int]:
@@ -134,15 +144,15 @@ class _Paths:
         self.native = 0
 
     def below(self, row: int, timer: int) -> int:
-        found = self._children.get((row, timer))
-        if found is None:
-            found = self._children[row, timer] = len(self.timer)
+        child = self._children.get((row, timer))
+        if child is None:
+            child = self._children[row, timer] = len(self.timer)
             self.timer.append(timer)
             self.parent.append(row)
             self.calls.append(0)
             for column in self.values:
                 column.append(0)
-        return found
+        return child
 
 
 class _Reader:
@@ -171,7 +181,7 @@ class _Reader:
         names = [(self._text(kind), self._text(unit)) for kind, unit in self._tables.types]
         times = [name for name, unit in names if unit in _TIMES]
         default = self._text(self._tables.numbers.get(14, 0))
-        wanted = next((one for one in (*_PREFERRED, default, *times) if one in times), None)
+        wanted = next((name for name in (*_PREFERRED, default, *times) if name in times), None)
         used: set[str] = set()
         for number, (name, unit) in enumerate(names):
             if name == "calls" and self._calls < 0:
@@ -232,7 +242,7 @@ class _Reader:
             column[row] += wire.signed(values[which]) * factor
 
     def _paths(self, labels: dict[str, str | int]) -> _Paths:
-        key = next((str(labels[one]) for one in _THREAD_LABELS if one in labels), "")
+        key = next((str(labels[label]) for label in _THREAD_LABELS if label in labels), "")
         paths = self._threads.get(key)
         if paths is None:
             paths = self._threads[key] = _Paths(len(self._metrics))
@@ -245,10 +255,10 @@ class _Reader:
 
     def _frames(self, location: int, place: str) -> tuple[int, ...]:
         """The timers of a location, the outermost of what was inlined there first."""
-        found = self._tables.locations.get(location)
-        if found is None:
+        described = self._tables.locations.get(location)
+        if described is None:
             raise refusal(self._path, place, f"location {location} does not exist")
-        address, lines, mapping = found
+        address, lines, mapping = described
         group = self._text(self._tables.mappings.get(mapping, 0))
         groups = tuple(group[len("group ") :].split(",")) if group.startswith("group ") else ()
         timers = []
@@ -269,9 +279,9 @@ class _Reader:
             timer = Timer(name, groups=groups or ("SAMPLE",))
         else:
             python = file.endswith(".py") or file.startswith("<")
-            found = groups or (("PYTHON",) if python else ("SAMPLE",))
+            own_groups = groups or (("PYTHON",) if python else ("SAMPLE",))
             number = line if 0 < line < 1 << 31 else None
-            timer = Timer(name, file, number, found, path=file)
+            timer = Timer(name, file, number, own_groups, path=file)
         place = self._places.get(timer)
         if place is None:
             place = self._places[timer] = len(self._timers)
@@ -282,9 +292,9 @@ class _Reader:
         threads = [self._thread(place, paths) for place, paths in self._placed()]
         numbers = self._tables.numbers
         facts = dict(
-            self._text(one).partition(" = ")[::2]
-            for one in self._tables.comments
-            if " = " in self._text(one)
+            self._text(comment).partition(" = ")[::2]
+            for comment in self._tables.comments
+            if " = " in self._text(comment)
         )
         application = facts.pop("application", "") or self._main() or self._stem()
         if self._notes:
@@ -316,7 +326,7 @@ class _Reader:
 
     def _placed(self) -> list[tuple[Thread, _Paths]]:
         """Our own places where the labels hold them, else host threads by their numbers."""
-        found: list[tuple[Thread, _Paths]] = []
+        placed: list[tuple[Thread, _Paths]] = []
         taken: set[tuple[int, int, int]] = set()
         free = 0
         for key, paths in self._threads.items():
@@ -331,8 +341,8 @@ class _Reader:
                 place = (0, 0, free)
             taken.add(place)
             name = paths.name or (key if not ours else "")
-            found.append((Thread(*place, paths.kind, name, paths.native), paths))
-        return sorted(found, key=lambda one: one[0])
+            placed.append((Thread(*place, paths.kind, name, paths.native), paths))
+        return sorted(placed, key=lambda pair: pair[0])
 
     def _thread(self, thread: Thread, paths: _Paths) -> ThreadProfile:
         alone = paths.parent.count(0) == 1 and not paths.calls[0]
@@ -342,7 +352,7 @@ class _Reader:
             timer[0] = self._root()
         parent = array("q", [above - skip for above in paths.parent[skip:]])
         parent[0] = -1
-        calls = array("q", [min(one, limits.SUM) for one in paths.calls[skip:]])
+        calls = array("q", [min(call, limits.SUM) for call in paths.calls[skip:]])
         subroutines = array("q", [0] * len(timer))
         for row in range(1, len(timer)):
             total = subroutines[parent[row]] + calls[row]

@@ -97,12 +97,12 @@ def numbers(wire: int, value: int | bytes) -> list[int]:
     """A repeated number, packed or not."""
     if isinstance(value, int):
         return [value]
-    found = []
+    numbers = []
     at = 0
     while at < len(value):
-        one, at = varint(value, at)
-        found.append(one)
-    return found
+        number, at = varint(value, at)
+        numbers.append(number)
+    return numbers
 
 
 def put_varint(value: int) -> bytes:

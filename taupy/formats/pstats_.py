@@ -109,22 +109,26 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             rows.add_path([names[caller], name], values)
     timers = Timers()
     tree, _ = call_tree(rows, timers)
-    made = profile_of(
+    profile = profile_of(
         source, StackTimers(), [ThreadProfile(Thread(0, 0, 0), tree)], [TIME],
         application=_application(source, checked),
     )  # fmt: skip
-    made.timers = timers.timers
+    profile.timers = timers.timers
     largest = max((_ns(stat.cumulative) for _, stat, _ in checked), default=0)
-    made.duration_ns = largest
-    made.metadata[IMPORT_NOTES] = _COUNTED if counted_only else _NOTE
-    yield made
+    profile.duration_ns = largest
+    profile.metadata[IMPORT_NOTES] = _COUNTED if counted_only else _NOTE
+    yield profile
 
 
 def _key(path: Path, where: str, key: Any) -> Key:
-    if isinstance(key, tuple) and any(isinstance(one, bytes) for one in key):  # Python 2
+    if isinstance(key, tuple) and any(
+        isinstance(part_of_key, bytes) for part_of_key in key
+    ):  # Python 2
         key = tuple(
-            one.decode("utf-8", "backslashreplace") if isinstance(one, bytes) else one
-            for one in key
+            part_of_key.decode("utf-8", "backslashreplace")
+            if isinstance(part_of_key, bytes)
+            else part_of_key
+            for part_of_key in key
         )
     if not (
         isinstance(key, tuple)
@@ -183,9 +187,9 @@ def _application(source: Path, stats: list[tuple[Key, Stat, dict[Key, Stat]]]) -
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     """All threads together: the format has none."""
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     totals: dict[Key, list[Any]] = {}
-    host = [one for one in profile.threads if one.thread.kind == "host"]
+    host = [thread for thread in profile.threads if thread.thread.kind == "host"]
     keys = [_our_key(timer) for timer in profile.timers]
     cut = {n for n, timer in enumerate(profile.timers) if timer == CUT}
     for measured in host:
@@ -231,8 +235,8 @@ def _add_thread(
 
 
 def _add(values: list[Any], part: tuple[Any, ...]) -> None:
-    for place, one in enumerate(part):
-        values[place] += one
+    for place, amount in enumerate(part):
+        values[place] += amount
 
 
 def _seconds(values: list[Any]) -> tuple[int, int, float, float]:

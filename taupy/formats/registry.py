@@ -125,15 +125,15 @@ class Format:
 
 def formats() -> list[Format]:
     """All formats, in the order in which they are asked."""
-    return [one for module in _MODULES for one in _formats(module)]
+    return [format for module in _MODULES for format in _formats(module)]
 
 
 def readers() -> list[Format]:
-    return [one for one in formats() if one.read is not None]
+    return [format for format in formats() if format.read is not None]
 
 
 def writers() -> list[Format]:
-    return [one for one in formats() if one.write is not None]
+    return [format for format in formats() if format.write is not None]
 
 
 def exported(profile: Profile, format: Format, target: Path, progress: Progress) -> list[str]:
@@ -141,7 +141,7 @@ def exported(profile: Profile, format: Format, target: Path, progress: Progress)
     assert format.write is not None
     lost = format.write(profile, target, progress)
     for part, words in left_out(profile, format.holds):
-        others = ", ".join(one.name for one in writers() if part in one.holds)
+        others = ", ".join(format.name for format in writers() if part in format.holds)
         lost.append(f"{words}; formats that hold them: {others}")
     return [f"not written: {line}" for line in lost]
 
@@ -172,16 +172,18 @@ def writer_for(target: Path) -> Format:
     """
     name = target.name.lower()
     lengths = {
-        one.name: max((len(suffix) for suffix in one.suffixes if name.endswith(suffix)), default=0)
-        for one in writers()
+        writer.name: max(
+            (len(suffix) for suffix in writer.suffixes if name.endswith(suffix)), default=0
+        )
+        for writer in writers()
     }
     longest = max(lengths.values(), default=0)
     if not longest and name.endswith(".gz"):
         return writer_for(target.with_suffix(""))
-    found = [one for one in writers() if longest and lengths[one.name] == longest]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(one.name for one in found or writers())
+    matches = [writer for writer in writers() if longest and lengths[writer.name] == longest]
+    if len(matches) == 1:
+        return matches[0]
+    names = ", ".join(writer.name for writer in matches or writers())
     raise UsageError(f"cannot tell the format from the name {target}: add --format {{{names}}}")
 
 
@@ -195,14 +197,14 @@ def recognised(path: Path) -> Format:
     for beginning, words in _OF_OTHERS:
         if first.startswith(beginning):
             raise FormatError(f"{path}: {words.format(name=shlex.quote(path.name))}")
-    for one in readers():
-        if one.recognises(path, first):
-            return one
+    for reader in readers():
+        if reader.recognises(path, first):
+            return reader
     if first[68:72] == b"TAUP" and first.startswith(b"SQLite format 3"):
         raise FormatError(f"{path}: this is a taupy database; copy its trials with `taupy merge`")
     if (cut := _cut_off(path)) is not None:
         raise FormatError(f"{path}: {cut}")
-    names = ", ".join([*(one.name for one in readers()), "files *.taupy-run"])
+    names = ", ".join([*(reader.name for reader in readers()), "files *.taupy-run"])
     raise FormatError(f"{path}: unknown format; taupy reads {names}; choose one with --format NAME")
 
 
@@ -257,28 +259,30 @@ def _in_utf8(data: bytes) -> bytes:
 
 def _first_unpacked(file: BinaryIO) -> bytes:
     """The first 64 KiB of packed data, or what comes before its end or first fault."""
-    found = b""
+    unpacked_bytes = b""
     try:
         with gzip.GzipFile(fileobj=file) as unpacked:
-            while len(found) < FIRST_BYTES and (piece := unpacked.read1(FIRST_BYTES - len(found))):
-                found += piece
+            while len(unpacked_bytes) < FIRST_BYTES and (
+                piece := unpacked.read1(FIRST_BYTES - len(unpacked_bytes))
+            ):
+                unpacked_bytes += piece
     except (EOFError, zlib.error, gzip.BadGzipFile):
         pass
-    return found
+    return unpacked_bytes
 
 
 def _named(name: str, choice: list[Format], what: str) -> Format:
-    for one in choice:
-        if one.name == name:
-            return one
-    names = ", ".join(one.name for one in choice)
+    for format in choice:
+        if format.name == name:
+            return format
+    names = ", ".join(format.name for format in choice)
     raise UsageError(f"'{name}' is not a format that can be {what}; use one of {names}")
 
 
 def _formats(module: str) -> tuple[Format, ...]:
-    found = importlib.import_module(f"taupy.formats.{module}")
-    several: tuple[Format, ...] = getattr(found, "FORMATS", ())
-    return several or (found.FORMAT,)
+    imported = importlib.import_module(f"taupy.formats.{module}")
+    several: tuple[Format, ...] = getattr(imported, "FORMATS", ())
+    return several or (imported.FORMAT,)
 
 
 def _reason(problem: Exception) -> str:

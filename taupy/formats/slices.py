@@ -146,11 +146,11 @@ class Timeline:
         self._calls[placed] += 1
         most = limits.SPLIT if self._splits < limits.SPLITS else 2
         self._splits += len(rest)
-        for one, until in rest[:most]:
-            self._enter(start, until, one)
-        for one, until in rest[most:]:
+        for nested_timer, until in rest[:most]:
+            self._enter(start, until, nested_timer)
+        for nested_timer, until in rest[most:]:
             self.cut_off += 1
-            row = self._child(0, one)
+            row = self._child(0, nested_timer)
             self._inclusive[row] += until - start
             self._exclusive[row] += until - start
             self._exclusive[0] -= until - start

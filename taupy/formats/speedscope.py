@@ -99,11 +99,11 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         if not profiles:
             raise pieces.refusal("contains no profiles")
         ours = facts.get("speedscope exporter") == EXPORTER
-        made = _made(source, profiles, frames, pieces, ours)
+        profile = _made(source, profiles, frames, pieces, ours)
     if ours and facts.get("speedscope name", "").count("/") >= 2:
-        made.application = facts["speedscope name"].rsplit("/", 2)[0]
-    made.metadata |= {name: value for name, value in facts.items() if value}
-    yield made
+        profile.application = facts["speedscope name"].rsplit("/", 2)[0]
+    profile.metadata |= {name: value for name, value in facts.items() if value}
+    yield profile
 
 
 def _read_frames(pieces: Pieces) -> list[tuple[str, str | None, int | None]]:
@@ -124,7 +124,7 @@ def _read_frames(pieces: Pieces) -> list[tuple[str, str | None, int | None]]:
 
 
 def _read_profile(pieces: Pieces) -> _Profile:
-    one = _Profile()
+    profile = _Profile()
     for key in pieces.members():
         if key == "samples":
             pieces.expect("start_array", "a list of samples")
@@ -132,45 +132,45 @@ def _read_profile(pieces: Pieces) -> _Profile:
                 pieces.is_start(event, "start_array", "a sample")
                 row = 0
                 while (frame := pieces.next())[0] != "end_array":
-                    row = one.stacks.below(row, _frame(pieces, frame))
-                one.rows.append(row)
+                    row = profile.stacks.below(row, _frame(pieces, frame))
+                profile.rows.append(row)
         elif key == "weights":
             pieces.expect("start_array", "a list of weights")
             while (event := pieces.next())[0] != "end_array":
-                one.weights.append(_number(pieces, event))
+                profile.weights.append(_number(pieces, event))
         elif key == "events":
-            _read_events(pieces, one)
+            _read_events(pieces, profile)
         elif key == "startValue":
-            one.start = _number(pieces, pieces.next())
+            profile.start = _number(pieces, pieces.next())
         elif key in ("type", "name", "unit"):
             value = str(pieces.value())[:1000]
             if key == "type":
-                one.kind = value
+                profile.kind = value
             elif key == "name":
-                one.name = value
+                profile.name = value
             else:
-                one.unit = value
+                profile.unit = value
         elif key == OURS:
-            one.ours = pieces.value()
+            profile.ours = pieces.value()
         else:
             pieces.skip()
-    if one.unit not in _UNITS:
-        raise pieces.refusal(f"a profile with the unknown unit '{one.unit}'")
-    if one.has_events:
-        return one
-    if one.kind != "sampled":
-        raise pieces.refusal(f"a profile of type '{one.kind}', not sampled or evented")
-    if len(one.rows) != len(one.weights):
-        raise pieces.refusal(f"{len(one.rows)} samples with {len(one.weights)} weights")
-    for row, weight in zip(one.rows, one.weights, strict=True):
-        one.stacks.add(row, weight)
-    one.rows, one.weights = array("q"), []
-    return one
+    if profile.unit not in _UNITS:
+        raise pieces.refusal(f"a profile with the unknown unit '{profile.unit}'")
+    if profile.has_events:
+        return profile
+    if profile.kind != "sampled":
+        raise pieces.refusal(f"a profile of type '{profile.kind}', not sampled or evented")
+    if len(profile.rows) != len(profile.weights):
+        raise pieces.refusal(f"{len(profile.rows)} samples with {len(profile.weights)} weights")
+    for row, weight in zip(profile.rows, profile.weights, strict=True):
+        profile.stacks.add(row, weight)
+    profile.rows, profile.weights = array("q"), []
+    return profile
 
 
-def _read_events(pieces: Pieces, one: _Profile) -> None:
+def _read_events(pieces: Pieces, profile: _Profile) -> None:
     """Opening and closing frames; what a frame did itself is its time without others'."""
-    one.has_events = True
+    profile.has_events = True
     stack: list[int] = [0]
     opened: list[int] = []
     last: float | None = None
@@ -193,11 +193,11 @@ def _read_events(pieces: Pieces, one: _Profile) -> None:
         if last is not None and at < last:
             raise pieces.refusal(f"event {number} is earlier than the preceding one")
         if len(stack) > 1:
-            one.stacks.add(stack[-1], at - (at if last is None else last))
+            profile.stacks.add(stack[-1], at - (at if last is None else last))
         last = at
         if kind == "O":
-            row = one.stacks.below(stack[-1], frame)
-            one.stacks.calls[row] += 1
+            row = profile.stacks.below(stack[-1], frame)
+            profile.stacks.calls[row] += 1
             stack.append(row)
             opened.append(frame)
         elif not opened or opened[-1] != frame:
@@ -232,28 +232,28 @@ def _made(
     ours: bool,
 ) -> Profile:
     """Each profile of the file as a thread; those that we wrote of one thread together."""
-    known = _all_ours(profiles) if ours else None
+    own_places = _all_ours(profiles) if ours else None
     timers = Timers()
     places: dict[int, int] = {}
     by_thread: dict[Thread, list[tuple[Metric, Stacks]]] = {}
-    for number, one in enumerate(profiles):
-        for row in range(1, len(one.stacks.timer)):
-            frame = one.stacks.timer[row]
+    for number, profile in enumerate(profiles):
+        for row in range(1, len(profile.stacks.timer)):
+            frame = profile.stacks.timer[row]
             if frame not in places:
                 if frame >= len(frames):
                     raise pieces.refusal(f"frame {frame} of {len(frames)} in profile {number}")
                 places[frame] = timers.place(routine_timer(*frames[frame]))
-            one.stacks.timer[row] = places[frame]
-        metric, factor = _UNITS[one.unit]
-        thread = Thread(0, 0, number, name=one.name)
-        if known is not None:
-            thread, told = known[number]
+            profile.stacks.timer[row] = places[frame]
+        metric, factor = _UNITS[profile.unit]
+        thread = Thread(0, 0, number, name=profile.name)
+        if own_places is not None:
+            thread, told = own_places[number]
             if told is None:  # a timeline, whose times the samples have, too
                 continue
-            metric, factor = (told, 1) if one.ours is not None else (told, factor)
+            metric, factor = (told, 1) if profile.ours is not None else (told, factor)
         if factor != 1:
-            one.stacks.weight = [weight * factor for weight in one.stacks.weight]
-        by_thread.setdefault(thread, []).append((metric, one.stacks))
+            profile.stacks.weight = [weight * factor for weight in profile.stacks.weight]
+        by_thread.setdefault(thread, []).append((metric, profile.stacks))
     threads = [
         ThreadProfile(thread, joined_tree(parts, timers)) for thread, parts in by_thread.items()
     ]
@@ -263,17 +263,19 @@ def _made(
 
 def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | None:
     """Thread and metric of each profile, no metric for a timeline; None if one says neither."""
-    titles = {one.name for one in profiles}
+    titles = {profile.name for profile in profiles}
     threads: dict[tuple[int, int, int], Thread] = {}
-    found = []
-    for one in profiles:
-        known = _told(one.ours) if one.ours is not None else _from_title(one, titles)
-        if known is None:
+    places = []
+    for profile in profiles:
+        own_place = (
+            _told(profile.ours) if profile.ours is not None else _from_title(profile, titles)
+        )
+        if own_place is None:
             return None
-        thread, metric = known
+        thread, metric = own_place
         place = (thread.node, thread.context, thread.thread)
-        found.append((threads.setdefault(place, thread), metric))
-    return found
+        places.append((threads.setdefault(place, thread), metric))
+    return places
 
 
 def _told(ours: object) -> tuple[Thread, Metric | None] | None:
@@ -282,8 +284,8 @@ def _told(ours: object) -> tuple[Thread, Metric | None] | None:
         return None
     node, context, number = (ours.get(name) for name in ("node", "context", "thread"))
     kind, name, metric, unit = (ours.get(k) for k in ("kind", "name", "metric", "unit"))
-    for one in (node, context, number):
-        if type(one) is not int or not 0 <= one < limits.SPEEDSCOPE_PLACE:
+    for position in (node, context, number):
+        if type(position) is not int or not 0 <= position < limits.SPEEDSCOPE_PLACE:
             return None
     if kind not in ("host", "stream") or not isinstance(name, str):
         return None
@@ -295,16 +297,16 @@ def _told(ours: object) -> tuple[Thread, Metric | None] | None:
     return thread, Metric(metric, unit)
 
 
-def _from_title(one: _Profile, titles: set[str]) -> tuple[Thread, Metric | None] | None:
+def _from_title(profile: _Profile, titles: set[str]) -> tuple[Thread, Metric | None] | None:
     """The same from the name alone, `0.0.1 Thread-1 (work) (bytes)`, of files without the key.
 
     The last parenthesis names a metric only if it cannot belong to the thread's name:
     the values are no times, or the name without it is there, too.
     """
-    metric: Metric | None = _UNITS[one.unit][0]
-    title = one.name
+    metric: Metric | None = _UNITS[profile.unit][0]
+    title = profile.name
     if match := _WITH_METRIC.fullmatch(title):
-        if one.has_events and match[2] == TIMELINE:
+        if profile.has_events and match[2] == TIMELINE:
             title, metric = match[1], None
         elif metric is not None and (metric != TIME or match[1] in titles):
             title, metric = match[1], Metric(match[2], metric.unit)
@@ -322,7 +324,7 @@ def _from_title(one: _Profile, titles: set[str]) -> tuple[Thread, Metric | None]
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     lost = unsummed(profile, None, "exclusive")
     units = {metric.name: metric.unit for metric in profile.metrics}
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     overlapping = 0
     with open(target, "w", encoding="utf-8", newline="\n") as out:
         name = f"{profile.application}/{profile.experiment}/{profile.name or profile.uuid}"
@@ -337,7 +339,9 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
                 unit = units.get(metric, "count")
                 _write_sampled(out, measured, Metric(metric, unit), exclusive)
                 between = ",\n"
-            activities = sorted(measured.activities, key=lambda one: (one.start_ns, -one.end_ns))
+            activities = sorted(
+                measured.activities, key=lambda activity: (activity.start_ns, -activity.end_ns)
+            )
             if activities:
                 out.write(between)
                 overlapping += _write_evented(out, measured, activities)
@@ -410,7 +414,7 @@ def _write_sampled(
 def _write_evented(out: IO[str], measured: ThreadProfile, activities: list[Activity]) -> int:
     """A timeline; the number of activities that do not nest comes back."""
     start = activities[0].start_ns
-    end = max(one.end_ns for one in activities)
+    end = max(activity.end_ns for activity in activities)
     out.write(
         f'{{"type": "evented", {_name(measured.thread, None)}, '
         f'"unit": "nanoseconds", "startValue": 0, "endValue": {end - start},\n"events": ['
@@ -425,15 +429,15 @@ def _write_evented(out: IO[str], measured: ThreadProfile, activities: list[Activ
     timer = measured.tree.timer
     opened: list[Activity] = []
     left_out = 0
-    for one in activities:
-        while opened and opened[-1].end_ns <= one.start_ns:
+    for activity in activities:
+        while opened and opened[-1].end_ns <= activity.start_ns:
             done = opened.pop()
             event("C", timer[done.row], done.end_ns)
-        if one.end_ns < one.start_ns or (opened and one.end_ns > opened[-1].end_ns):
+        if activity.end_ns < activity.start_ns or (opened and activity.end_ns > opened[-1].end_ns):
             left_out += 1
             continue
-        event("O", timer[one.row], one.start_ns)
-        opened.append(one)
+        event("O", timer[activity.row], activity.start_ns)
+        opened.append(activity)
     while opened:
         done = opened.pop()
         event("C", timer[done.row], done.end_ns)

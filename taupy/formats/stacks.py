@@ -54,14 +54,14 @@ class Stacks:
     def below(self, row: int, timer: int) -> int:
         """The row of a timer under another row, made if it is new."""
         key = (row, timer)
-        found = self._children.get(key)
-        if found is None:
-            found = self._children[key] = len(self.timer)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = len(self.timer)
             self.timer.append(timer)
             self.parent.append(row)
             self.calls.append(0)
             self.weight.append(0)
-        return found
+        return child
 
     def add(self, row: int, weight: int | float) -> None:
         self.weight[row] += weight
@@ -126,9 +126,9 @@ def nothing_to_write(what: str, profile: Profile) -> FormatError:
     """The refusal of a format that can hold nothing of the trial."""
     names = [metric.name for metric in profile.metrics]
     more = [f"{len(names) - 5} more"] if len(names) > 6 else []
-    there = ", ".join(names[:5] + more if more else names) or "none"
+    names_there = ", ".join(names[:5] + more if more else names) or "none"
     return FormatError(
-        f"{what}, and this trial has none (its metrics: {there}); json, tau, pprof and csv "
+        f"{what}, and this trial has none (its metrics: {names_there}); json, tau, pprof and csv "
         "hold any metric"
     )
 
@@ -141,9 +141,9 @@ def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:
         kept: exclusive or inclusive; readers make the other of it.
     """
     count = sum(
-        invariants.unsummed(one.tree, name)
-        for one in profile.threads
-        for name in one.tree.inclusive
+        invariants.unsummed(thread.tree, name)
+        for thread in profile.threads
+        for name in thread.tree.inclusive
         if metric in (None, name)
     )
     lost = "inclusive" if kept == "exclusive" else "exclusive"
@@ -174,9 +174,9 @@ def profile_of(
     """The profile of a file that tells little about its program."""
     if duration_ns is None:
         tops = [
-            one.tree.inclusive["time"][0]
-            for one in threads
-            if "time" in one.tree.inclusive and len(one.tree)
+            thread.tree.inclusive["time"][0]
+            for thread in threads
+            if "time" in thread.tree.inclusive and len(thread.tree)
         ]
         duration_ns = int(max(tops, default=0))
     name = source.absolute().name

@@ -103,9 +103,9 @@ def _callpaths(profile: Profile, progress: Progress) -> Rows:
             timer = tree.timer[row]
             where = (row, above if above >= 0 else None, depth[row], _path(measured, row, names))
             for metric, values in tree.inclusive.items():
-                one, other = _known(values[row]), _known(tree.exclusive[metric][row])
-                if one is not None or other is not None:
-                    counts = (tree.calls[row], tree.subroutines[row], one, other)
+                whole, other = _known(values[row]), _known(tree.exclusive[metric][row])
+                if whole is not None or other is not None:
+                    counts = (tree.calls[row], tree.subroutines[row], whole, other)
                     described = _timer(profile.timers[timer])
                     yield (*place, *where, *described, metric, units[metric], *counts)
             progress.advance()
@@ -115,8 +115,8 @@ def _events(profile: Profile, progress: Progress) -> Rows:
     names = [timer.full_name for timer in profile.timers]
     for measured in profile.threads:
         for event in measured.user_events:
-            there = event.row is not None and 0 <= event.row < len(measured.tree)
-            path = _path(measured, event.row or 0, names) if there else None
+            has_row = event.row is not None and 0 <= event.row < len(measured.tree)
+            path = _path(measured, event.row or 0, names) if has_row else None
             yield (*_place(measured.thread), *_event(event, path))
         progress.advance(len(measured.tree))
 
@@ -142,7 +142,9 @@ def _path(measured: ThreadProfile, row: int, names: Sequence[str]) -> str:
 
 def _units(profile: Profile) -> dict[str, str]:
     units = {metric.name: metric.unit for metric in profile.metrics}
-    return {name: units.get(name, "") for one in profile.threads for name in one.tree.inclusive}
+    return {
+        name: units.get(name, "") for thread in profile.threads for name in thread.tree.inclusive
+    }
 
 
 def _place(thread: Thread) -> tuple[int, int, int, str]:

@@ -99,42 +99,42 @@ class Tracks:
 
 def tracks(profile: Profile) -> Tracks:
     """The tracks of a trial, by thread."""
-    found = Tracks()
+    laid = Tracks()
     for measured in profile.threads:
         activities = list(measured.activities)
         if activities:
             lanes = _lanes(activities, nested=measured.thread.kind == "host")
-            found.tracks += [Track(measured, n, lane) for n, lane in enumerate(lanes)]
-    without = [one for one in profile.threads if not _has(found, one)]
-    left_out = [one for one in without if len(one.tree) > _is_program(one, profile)]
-    if not found.tracks:
-        if not any(TIME.name in one.tree.inclusive for one in profile.threads):
+            laid.tracks += [Track(measured, n, lane) for n, lane in enumerate(lanes)]
+    without = [thread for thread in profile.threads if not _has(laid, thread)]
+    left_out = [thread for thread in without if len(thread.tree) > _is_program(thread, profile)]
+    if not laid.tracks:
+        if not any(TIME.name in thread.tree.inclusive for thread in profile.threads):
             raise nothing_to_write("a timeline holds times", profile)
-        found.laid_out = True
-        found.tracks = [Track(one, 0, _laid_out(one, profile)) for one in left_out]
-        found.lost.append(
+        laid.laid_out = True
+        laid.tracks = [Track(thread, 0, _laid_out(thread, profile)) for thread in left_out]
+        laid.lost.append(
             "times of single calls; the trial has none (no activities were kept). Call paths are "
             "laid out one after another, each one slice of its inclusive time"
         )
-        found.lost.append(
+        laid.lost.append(
             "single calls; each call path is one slice, with the number of calls as an argument"
         )
-        found.lost += unsummed(profile, TIME.name, "inclusive")
-        own = sum(_own_of_root(one, profile) for one in without)
+        laid.lost += unsummed(profile, TIME.name, "inclusive")
+        own = sum(_own_of_root(thread, profile) for thread in without)
         if own:
-            found.lost.append(f"{units.duration(own)} of exclusive time of {ROOT_TIMER}")
+            laid.lost.append(f"{units.duration(own)} of exclusive time of {ROOT_TIMER}")
     elif left_out:
-        found.lost.append(
+        laid.lost.append(
             f"{len(left_out)} threads without activities; their call paths are "
             "sums without times of single calls"
         )
-    found.counters = list(_counters(profile))
-    if found.counters and found.laid_out:
-        found.lost.append("the work at each sample of a counter; only runs with --trace have it")
-    if any(count > 1 for one in found.counters for count in one.samples.count):
-        found.lost.append("minimum and maximum of the samples in each point of a counter")
-    found.lost += _lost(profile)
-    return found
+    laid.counters = list(_counters(profile))
+    if laid.counters and laid.laid_out:
+        laid.lost.append("the work at each sample of a counter; only runs with --trace have it")
+    if any(count > 1 for counter in laid.counters for count in counter.samples.count):
+        laid.lost.append("minimum and maximum of the samples in each point of a counter")
+    laid.lost += _lost(profile)
+    return laid
 
 
 _OF_A_GPU = re.compile(r"GPU\[(\d{1,4})\] (.+)", re.DOTALL)
@@ -154,45 +154,52 @@ def _counters(profile: Profile) -> Iterator[Counter]:
 def frames(measured: ThreadProfile, row: int) -> list[int]:
     """Rows from the root's child to the one above `row`: where that was called from."""
     parent = measured.tree.parent
-    found = []
+    rows = []
     at = parent[row]
     while at > 0:
-        found.append(at)
+        rows.append(at)
         at = parent[at]
-    return found[::-1]
+    return rows[::-1]
 
 
 def launches_by_row(measured: ThreadProfile) -> dict[int, Launch | None]:
     """The launch of each row; None for one with several configurations."""
-    found: dict[int, Launch | None] = {}
+    launch_of: dict[int, Launch | None] = {}
     for launch in measured.launches:
-        found[launch.row] = None if launch.row in found else launch
-    return found
+        launch_of[launch.row] = None if launch.row in launch_of else launch
+    return launch_of
 
 
-def _has(found: Tracks, measured: ThreadProfile) -> bool:
-    return any(track.measured is measured for track in found.tracks)
+def _has(laid: Tracks, measured: ThreadProfile) -> bool:
+    return any(track.measured is measured for track in laid.tracks)
 
 
 def _lanes(activities: list[Activity], *, nested: bool) -> list[list[Slice]]:
     """Activities in order of start, on as many lanes as it takes."""
-    activities.sort(key=lambda one: (one.start_ns, -one.end_ns))
+    activities.sort(key=lambda activity: (activity.start_ns, -activity.end_ns))
     lanes: list[list[Slice]] = []
     open_ends: list[list[int]] = []
-    for one in activities:
+    for activity in activities:
         number = 0
         for ends in open_ends:
-            while ends and ends[-1] <= one.start_ns:
+            while ends and ends[-1] <= activity.start_ns:
                 ends.pop()
-            if not ends or (nested and one.end_ns <= ends[-1]):
+            if not ends or (nested and activity.end_ns <= ends[-1]):
                 break
             number += 1
         if number == len(lanes):
             lanes.append([])
             open_ends.append([])
-        open_ends[number].append(one.end_ns)
+        open_ends[number].append(activity.end_ns)
         lanes[number].append(
-            Slice(one.start_ns, one.end_ns, one.row, one.kind, one.correlation, one.bytes)
+            Slice(
+                activity.start_ns,
+                activity.end_ns,
+                activity.row,
+                activity.kind,
+                activity.correlation,
+                activity.bytes,
+            )
         )
     return lanes
 
@@ -219,7 +226,7 @@ def _laid_out(measured: ThreadProfile, profile: Profile) -> Iterator[Slice]:
     for row in order:
         took = int(time[row]) if time[row] == time[row] else 0
         groups = profile.timers[tree.timer[row]].groups
-        kind: ActivityKind = next((_KINDS[one] for one in groups if one in _KINDS), "range")
+        kind: ActivityKind = next((_KINDS[group] for group in groups if group in _KINDS), "range")
         yield Slice(starts[row], starts[row] + took, row, kind, calls=tree.calls[row])
 
 
@@ -237,6 +244,6 @@ def _own_of_root(measured: ThreadProfile, profile: Profile) -> int:
 
 
 def _lost(profile: Profile) -> list[str]:
-    if any(None in launches_by_row(one).values() for one in profile.threads):
+    if any(None in launches_by_row(thread).values() for thread in profile.threads):
         return ["launch configurations of call paths that have several"]
     return []

@@ -53,11 +53,11 @@ class Database:
 
     def _repr_html_(self) -> str:
         """The list of trials, for notebooks."""
-        there = self.trials()
+        trials = self.trials()
         columns = ["id", "application", "experiment", "name", "started_at", "duration_ns"]
-        shown = there[[*columns, "state", "tags"]].tail(_ROWS_IN_A_NOTEBOOK)
-        many = len(there) > len(shown)
-        title = f"{len(there)} trials" + (f", the last {len(shown)}" if many else "")
+        shown = trials[[*columns, "state", "tags"]].tail(_ROWS_IN_A_NOTEBOOK)
+        many = len(trials) > len(shown)
+        title = f"{len(trials)} trials" + (f", the last {len(shown)}" if many else "")
         return f"<p><b>{html(self.path)}</b>: {title}</p>" + _html(shown)
 
     def trials(
@@ -119,7 +119,7 @@ class Database:
         with self._opened() as db:
             if conditions:
                 return Trial(self, selector.together(db, [str(which), *conditions])[-1])
-            return Trial(self, selector.one(db, str(which)))
+            return Trial(self, selector.trial(db, str(which)))
 
     def sql(self, statement: str, parameters: Mapping[str, object] | None = None) -> pd.DataFrame:
         """The result of one read-only statement; `:name` in it is `parameters["name"]`."""
@@ -148,10 +148,10 @@ class Trial:
         title = f"trial {row.id}: {row.application}/{row.experiment}/{row.name}"
         about = f"{row.started_at}, {row.duration_ns / 1e9:.3f} s, {row.state}"
         head = f"<p><b>{html(title)}</b> {html(about)}</p>"
-        there = self.metrics()["name"].tolist()
-        if not there:
+        names = self.metrics()["name"].tolist()
+        if not names:
             return head
-        profile = self.profile("time" if "time" in there else there[0])
+        profile = self.profile("time" if "time" in names else names[0])
         sums = profile.groupby("timer", as_index=False)[["calls", "exclusive"]].sum()
         largest = sums.nlargest(10, "exclusive")
         unit = profile.attrs["unit"]
@@ -168,9 +168,9 @@ class Trial:
         """
         with self._database._opened() as db:
             if derived:
-                rows = [(one.name, one.unit) for one in metrics.available(db, self.row.id)]
+                rows = [(metric.name, metric.unit) for metric in metrics.available(db, self.row.id)]
             else:
-                rows = [(one.name, one.unit) for one in query.metrics(db, self.row.id)]
+                rows = [(metric.name, metric.unit) for metric in query.metrics(db, self.row.id)]
         return frame(rows, ("name", "unit"))
 
     def derived_metrics(self) -> pd.DataFrame:
@@ -180,11 +180,18 @@ class Trial:
         parts do not add up to the whole).
         """
         with self._database._opened() as db:
-            found = metrics.available(db, self.row.id)
+            metrics_here = metrics.available(db, self.row.id)
         rows = [
-            (one.name, one.unit, one.expression, one.description, one.source, one.additive)
-            for one in found
-            if one.expression is not None
+            (
+                metric.name,
+                metric.unit,
+                metric.expression,
+                metric.description,
+                metric.source,
+                metric.additive,
+            )
+            for metric in metrics_here
+            if metric.expression is not None
         ]
         names = ("name", "unit", "expression", "description", "source", "additive")
         return frame(rows, names)
@@ -276,8 +283,8 @@ class Trial:
         self, db: ProfileDB, rows: Iterable[tuple[Any, ...]], columns: Iterable[str], metric: str
     ) -> pd.DataFrame:
         values = frame(rows, columns)
-        found = metrics.resolve(db, self.row.id, metric)
-        values.attrs.update(trial=self.row.id, metric=found.name, unit=found.unit)
+        resolved = metrics.resolve(db, self.row.id, metric)
+        values.attrs.update(trial=self.row.id, metric=resolved.name, unit=resolved.unit)
         return values
 
 
@@ -299,8 +306,8 @@ def _conditions(
         "gpu=": gpu,
         "state=": state,
     }
-    found = [prefix + text for prefix, text in texts.items() if text is not None]
-    return found + [f"meta.{key}={value}" for key, value in (meta or {}).items()]
+    conditions = [prefix + text for prefix, text in texts.items() if text is not None]
+    return conditions + [f"meta.{key}={value}" for key, value in (meta or {}).items()]
 
 
 def _html(rows: pd.DataFrame) -> str:
@@ -330,9 +337,9 @@ def frame(
         place: _series([row[place] for row in cells], name if documented else "")
         for place, name in enumerate(names)
     }
-    made = pd.DataFrame(series)
-    made.columns = pd.Index(names)
-    return made
+    table = pd.DataFrame(series)
+    table.columns = pd.Index(names)
+    return table
 
 
 _WHOLE = frozenset({

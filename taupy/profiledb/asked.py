@@ -33,10 +33,10 @@ OF_PATH = ("timer", "parent", "depth")
 
 def metrics_of(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[str, tuple[int, str]]]:
     """Id and unit of the trials' measured metrics, `time` first; the first of equal names."""
-    found: dict[int, dict[str, tuple[int, str]]] = {trial: {} for trial in trials}
+    ids_of: dict[int, dict[str, tuple[int, str]]] = {trial: {} for trial in trials}
     for trial, id, name, unit in db.rows(_METRICS.replace("{trials}", listed(trials))):
-        found[trial].setdefault(name, (id, unit))
-    return found
+        ids_of[trial].setdefault(name, (id, unit))
+    return ids_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +74,23 @@ class Asked:
         threads = ids_where(db, "thread", chosen, where)
         if threads is not None and len(threads) == len(every):
             threads = None  # all of them need no list
-        there = every if threads is None else threads
+        allowed = every if threads is None else threads
         source = source_of(question.values, question.dimensions)
         texts = question.metrics if source == "call" else ()
-        found = metrics_of(db, question.trials) if texts else {}
-        measured = {name for of_trial in found.values() for name in of_trial}
+        measured_in = metrics_of(db, question.trials) if texts else {}
+        measured = {name for of_trial in measured_in.values() for name in of_trial}
         sums = _sums(texts, measured) if texts else []
         return cls(
             question,
             source,
             chosen,
             sums,
-            _metrics(found, {name for one in sums for name in one.metrics}),
+            _metrics(measured_in, {name for term in sums for name in term.metrics}),
             threads,
             ids_where(db, "timer", chosen, where),
             _callpaths(db, chosen, where),
             None if source == "call" else ids_where(db, source, chosen, where),
-            there[0] if len(there) == 1 else None,
+            allowed[0] if len(allowed) == 1 else None,
         )
 
     def divided(self, db: ProfileDB, apart: Collection[int]) -> tuple[Asked, Asked]:
@@ -120,32 +120,34 @@ class Asked:
 
     @property
     def metric_ids(self) -> set[int]:
-        names = {name for one in self.sums for name in one.metrics}
+        names = {name for term in self.sums for name in term.metrics}
         return {self.metrics[name][0] for name in names & self.metrics.keys()}
 
     def between(self, name: str) -> tuple[float, float] | None:
         """The range that the conditions allow; None without conditions."""
-        there = [one for one in self.question.where if one.dimension == name]
-        least = [float(one.labels[0] or 0) for one in there if one.relation == "at least"]
-        most = [float(one.labels[0] or 0) for one in there if one.relation == "at most"]
-        return (max(least, default=-math.inf), min(most, default=math.inf)) if there else None
+        limits = [limit for limit in self.question.where if limit.dimension == name]
+        least = [float(limit.labels[0] or 0) for limit in limits if limit.relation == "at least"]
+        most = [float(limit.labels[0] or 0) for limit in limits if limit.relation == "at most"]
+        return (max(least, default=-math.inf), min(most, default=math.inf)) if limits else None
 
     def columns(self, values: Sequence[Value]) -> list[Column]:
         """The names of a statement's numbers, in order."""
-        found = [column(value) for value in MEASURES if value in values]
-        for one in self.sums:
-            units = [self.metrics[name][1] for name in one.metrics if name in self.metrics]
+        columns = [column(value) for value in MEASURES if value in values]
+        for term in self.sums:
+            units = [self.metrics[name][1] for name in term.metrics if name in self.metrics]
             # Of different units a statement adds base units.
             unit = "" if not units else units[0]
             if len({unit_of(text).scale for text in units}) > 1:
                 unit = spelled(unit_of(unit))[0]
-            found += [Column(value, one.text, unit) for value in values if value not in MEASURES]
-        return found
+            columns += [Column(value, term.text, unit) for value in values if value not in MEASURES]
+        return columns
 
     def statement(self) -> Statement:
         """The statement that sums by id."""
         needs = self.needs
-        values = [one for one in dict.fromkeys((*MEASURES, *VALUES)) if one in self.question.values]
+        values = [
+            name for name in dict.fromkeys((*MEASURES, *VALUES)) if name in self.question.values
+        ]
         leaf = self._leaf
         keys: list[Id] = []
         # A trial without launches has no row, rather than one of nothing.
@@ -189,7 +191,7 @@ class Asked:
 
     @property
     def _names_counts(self) -> bool:
-        named = {name for one in self.sums for name in one.metrics}
+        named = {name for term in self.sums for name in term.metrics}
         return not named.isdisjoint({*COUNTS} - self.metrics.keys())
 
     def trees(self) -> Statement:
@@ -222,16 +224,16 @@ def _callpaths(
     db: ProfileDB, trials: Sequence[int], where: Sequence[Condition]
 ) -> list[int] | None:
     """The ids of call paths that meet the conditions; None for all."""
-    named = [one for one in where if one.dimension == "callpath"]
-    others = [one for one in where if one.dimension not in ("callpath", *OF_PATH)]
-    chosen = [{int(id) for id in one.labels if id is not None} for one in named]
-    if (found := ids_where(db, "callpath", trials, others)) is not None:
-        chosen.append(set(found))
+    named = [condition for condition in where if condition.dimension == "callpath"]
+    others = [condition for condition in where if condition.dimension not in ("callpath", *OF_PATH)]
+    chosen = [{int(id) for id in condition.labels if id is not None} for condition in named]
+    if (ids := ids_where(db, "callpath", trials, others)) is not None:
+        chosen.append(set(ids))
     return sorted(set.intersection(*chosen)) if chosen else None
 
 
 def _metrics(
-    found: Mapping[int, Mapping[str, tuple[int, str]]], wanted: Collection[str]
+    measured_in: Mapping[int, Mapping[str, tuple[int, str]]], wanted: Collection[str]
 ) -> dict[str, tuple[int, str]]:
     """All metrics that the trials measured.
 
@@ -239,7 +241,7 @@ def _metrics(
         UsageError: a requested metric has different units.
     """
     metrics: dict[str, tuple[int, str]] = {}
-    for of_trial in found.values():
+    for of_trial in measured_in.values():
         for name, (id, unit) in of_trial.items():
             before = metrics.setdefault(name, (id, unit))[1]
             if before != unit and name in wanted:

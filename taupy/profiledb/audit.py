@@ -145,9 +145,9 @@ def _schema_faults(db: ProfileDB) -> Iterator[str]:
         migrations.migrate(fresh)
         ask = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"
         columns = 'SELECT name FROM pragma_table_xinfo("{}")'
-        there = set(db.rows(ask))
+        stored = set(db.rows(ask))
         for kind, name in sorted(fresh.execute(ask).fetchall()):
-            if (kind, name) not in there:
+            if (kind, name) not in stored:
                 yield f"the {kind} {name} is missing"
             elif kind in ("table", "view"):
                 own = {row[0] for row in db.rows(columns.format(name))}
@@ -168,14 +168,14 @@ def _ids(db: ProfileDB) -> Iterator[Finding]:
         ("user events", _odd_events(db), "their names and units"),
     )
     for what, odd, content in checks:
-        found = list(odd)
-        if found:
+        odd_ids = list(odd)
+        if odd_ids:
             yield Finding(
                 "PROBLEM",
                 "ids",
                 None,
-                f"{len(found)} {what} have ids that do not match {content}: "
-                f"{_some(found)}; a merge could confuse them with others",
+                f"{len(odd_ids)} {what} have ids that do not match {content}: "
+                f"{_some(odd_ids)}; a merge could confuse them with others",
             )
     deep = _count(
         db,
@@ -300,11 +300,11 @@ def _laws(db: ProfileDB, trial: int, faults: list[str]) -> Iterator[Finding]:
     for fault in faults:
         if _law(fault) not in told:
             yield Finding("PROBLEM", "laws", trial, fault)
-    known = [fault for fault in faults if _law(fault) in told]
-    if known:
-        laws = "a law" if len(known) == 1 else f"{len(known)} laws"
+    noted = [fault for fault in faults if _law(fault) in told]
+    if noted:
+        laws = "a law" if len(noted) == 1 else f"{len(noted)} laws"
         yield Finding(
-            "note", "laws", trial, f"violates {laws}, as noted when it was stored: {known[0]}"
+            "note", "laws", trial, f"violates {laws}, as noted when it was stored: {noted[0]}"
         )
 
 
@@ -325,8 +325,8 @@ def _summary_faults(
     """Differences between the flat profile and the sum of the call paths."""
     place = measured.thread
     where = f"thread {place.node}.{place.context}.{place.thread}"
-    made = PreparedThread.of(measured, timers)
-    if set(made.callpaths) != set(stored.callpath):
+    expected_rows = PreparedThread.of(measured, timers)
+    if set(expected_rows.callpaths) != set(stored.callpath):
         yield f"{where}: its call paths do not form the trees that their ids describe"
     calls = {
         timer: numbers
@@ -336,7 +336,7 @@ def _summary_faults(
             (trial, thread),
         )
     }
-    expected = {timer: [sums.calls, sums.subroutines] for timer, sums in made.flat.items()}
+    expected = {timer: [sums.calls, sums.subroutines] for timer, sums in expected_rows.flat.items()}
     if calls != expected:
         odd = [t for t in calls.keys() | expected.keys() if calls.get(t) != expected.get(t)]
         yield f"{where}: calls of {_timers(db, odd)} are not the sums over call paths"
@@ -352,9 +352,11 @@ def _summary_faults(
             continue
         if metric not in listed:
             yield f"{where}: has values of {visible(name)}, which is not among its metrics"
-        elif name in made.largest and not _alike(listed[metric], made.largest[name]):
+        elif name in expected_rows.largest and not _alike(
+            listed[metric], expected_rows.largest[name]
+        ):
             yield (
-                f"{where}: the largest inclusive {visible(name)} is {made.largest[name]}, "
+                f"{where}: the largest inclusive {visible(name)} is {expected_rows.largest[name]}, "
                 f"not {listed[metric]}"
             )
         flat = {
@@ -366,9 +368,9 @@ def _summary_faults(
             )
         }
         sums = {
-            timer: (one.inclusive[name], one.exclusive.get(name))
-            for timer, one in made.flat.items()
-            if name in one.inclusive
+            timer: (sums_of_timer.inclusive[name], sums_of_timer.exclusive.get(name))
+            for timer, sums_of_timer in expected_rows.flat.items()
+            if name in sums_of_timer.inclusive
         }
         odd = [
             timer
@@ -381,22 +383,22 @@ def _summary_faults(
             yield (f"{where}: {visible(name)} of {_timers(db, odd)} is not the sum over call paths")
 
 
-def _alike(one: float | None, other: float | None) -> bool:
+def _alike(value: float | None, other: float | None) -> bool:
     """Sums of real numbers may differ in their last digits."""
-    if one == other:
+    if value == other:
         return True
-    if one is None or other is None:
-        return (one is None or math.isnan(one)) and (other is None or math.isnan(other))
-    if isinstance(one, int) and isinstance(other, int):
+    if value is None or other is None:
+        return (value is None or math.isnan(value)) and (other is None or math.isnan(other))
+    if isinstance(value, int) and isinstance(other, int):
         return False
-    return math.isclose(one, other, rel_tol=1e-9) or (math.isnan(one) and math.isnan(other))
+    return math.isclose(value, other, rel_tol=1e-9) or (math.isnan(value) and math.isnan(other))
 
 
 def _timers(db: ProfileDB, ids: list[int]) -> str:
     names = []
     for id in sorted(ids)[:_EXAMPLES]:
-        found = db.rows("SELECT name FROM timer WHERE id = ?", (id,))
-        names.append(f"'{visible(found[0][0])}'" if found else str(id))
+        rows = db.rows("SELECT name FROM timer WHERE id = ?", (id,))
+        names.append(f"'{visible(rows[0][0])}'" if rows else str(id))
     more = f" and {len(ids) - _EXAMPLES} more" if len(ids) > _EXAMPLES else ""
     return ", ".join(names) + more
 
@@ -493,6 +495,6 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-def _some(found: list[str]) -> str:
-    more = ", ..." if len(found) > _EXAMPLES else ""
-    return ", ".join(found[:_EXAMPLES]) + more
+def _some(examples: list[str]) -> str:
+    more = ", ..." if len(examples) > _EXAMPLES else ""
+    return ", ".join(examples[:_EXAMPLES]) + more

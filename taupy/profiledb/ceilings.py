@@ -28,7 +28,7 @@ LAUNCH_PATTERNS = ("back-to-back", "event pair")
 launches with a wait are more expensive."""
 
 
-def add_ceilings(db: ProfileDB, found: Iterable[Ceiling]) -> int:
+def add_ceilings(db: ProfileDB, measured: Iterable[Ceiling]) -> int:
     """Store ceilings, replacing those with equal characterization, kind, name, pattern and threads.
 
     Returns:
@@ -38,8 +38,8 @@ def add_ceilings(db: ProfileDB, found: Iterable[Ceiling]) -> int:
         DatabaseError: they could not be stored; the database is unchanged.
     """
     rows = [
-        tuple(storable(value) if isinstance(value, str) else value for value in astuple(each))
-        for each in found
+        tuple(storable(value) if isinstance(value, str) else value for value in astuple(ceiling))
+        for ceiling in measured
     ]
     with db.transaction() as connection:
         connection.executemany(_ADD, rows)
@@ -57,10 +57,10 @@ def ceilings(
         source: only those from this source.
     """
     return [
-        each
-        for each in (Ceiling(*row) for row in db.rows(_CEILINGS))
-        if (processor is None or each.processor == processor)
-        and (source is None or each.source == source)
+        ceiling
+        for ceiling in (Ceiling(*row) for row in db.rows(_CEILINGS))
+        if (processor is None or ceiling.processor == processor)
+        and (source is None or ceiling.source == source)
     ]
 
 
@@ -77,7 +77,7 @@ def best_ceiling(
 
 
 def best_of(
-    found: Sequence[Ceiling], kind: CeilingKind, name: str, *, threads: int | None = None
+    candidates: Sequence[Ceiling], kind: CeilingKind, name: str, *, threads: int | None = None
 ) -> Ceiling | None:
     """The highest rate from the most reliable source; for latencies, the lowest one of
     back-to-back launches (`LAUNCH_PATTERNS`).
@@ -90,18 +90,18 @@ def best_of(
         threads: only ceilings for this number of CPU threads; None for any.
     """
     fitting = [
-        each
-        for each in found
-        if each.kind == kind
-        and each.name.lower() == name.lower()
-        and (threads is None or each.threads == threads)
+        ceiling
+        for ceiling in candidates
+        if ceiling.kind == kind
+        and ceiling.name.lower() == name.lower()
+        and (threads is None or ceiling.threads == threads)
     ]
     for source in TRUST:
-        of_source = [each for each in fitting if each.source == source]
+        of_source = [ceiling for ceiling in fitting if ceiling.source == source]
         if of_source:
             if kind == "latency":
-                return min(of_source, key=lambda each: (_rank(each.pattern), each.value))
-            return max(of_source, key=lambda each: each.value)
+                return min(of_source, key=lambda ceiling: (_rank(ceiling.pattern), ceiling.value))
+            return max(of_source, key=lambda ceiling: ceiling.value)
     return None
 
 

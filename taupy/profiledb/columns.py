@@ -35,7 +35,9 @@ def wide(tree: CallTree) -> bool:
     columns = [*tree.inclusive.values(), *tree.exclusive.values()]
     if len(tree) < _ROWS or any(column.typecode != "q" for column in columns):
         return False
-    sums = [abs(whole(one).sum(dtype=float)) for one in (tree.calls, tree.subroutines, *columns)]
+    sums = [
+        abs(whole(column).sum(dtype=float)) for column in (tree.calls, tree.subroutines, *columns)
+    ]
     return bool(max(sums) < _LARGEST)
 
 

@@ -52,28 +52,28 @@ def together(
     whole = [name for name in table.columns if name.value == "inclusive"]
     order = preorder(parent)
     owner = _owners(_complete(table, own), parent, is_stream, order)
-    found = dict(table.columns)
+    columns = dict(table.columns)
     for name, sums in table.summed(owner, table.size).items():
         if name in own:
-            found[name] = sums
+            columns[name] = sums
     uneven = _uneven(table, own)
-    below = {name.metric: callpaths.rolled_up(found[name], parent, order) for name in own}
+    below = {name.metric: callpaths.rolled_up(columns[name], parent, order) for name in own}
     complete = _complete(table, whole)
     for name in whole:
         stored, summed = table.columns[name], below[name.metric]
-        found[name] = [
+        columns[name] = [
             summed[row]
             if is_stream[row] and thread in uneven
             else stored[row] if complete[row] else None
             for row, thread in enumerate(table.codes["thread"])
         ]  # fmt: skip
-    return found
+    return columns
 
 
 def measured(table: Table) -> list[bool]:
     """Does each row have a value of any metric?"""
     columns = [sums for name, sums in table.columns.items() if name.metric]
-    return [any(one is not None for one in row) for row in zip(*columns, strict=True)]
+    return [any(value is not None for value in row) for row in zip(*columns, strict=True)]
 
 
 def _complete(table: Table, names: Sequence[Column]) -> list[bool]:
@@ -88,7 +88,7 @@ def _uneven(table: Table, names: Sequence[Column]) -> set[int]:
     return {
         thread
         for thread, row in zip(table.codes["thread"], zip(*columns, strict=True), strict=True)
-        if None in row and any(one is not None for one in row)
+        if None in row and any(value is not None for value in row)
     }
 
 

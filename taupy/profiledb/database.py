@@ -196,22 +196,22 @@ class ProfileDB:
         Raises:
             NoSuchTrial: it does not exist.
         """
-        found = self._trials("trial.id = ?", (min(trial_id, 2**63 - 1),))
-        if not found:
+        trials = self._trials("trial.id = ?", (min(trial_id, 2**63 - 1),))
+        if not trials:
             raise NoSuchTrial(f"{self.path} has no trial {trial_id}")
-        return found[0]
+        return trials[0]
 
     def latest(self) -> TrialRow | None:
         """The trial stored last, None if there is none."""
-        found = self._trials("trial.id = (SELECT max(id) FROM trial)", ())
-        return found[0] if found else None
+        trials = self._trials("trial.id = (SELECT max(id) FROM trial)", ())
+        return trials[0] if trials else None
 
     def _trials(self, condition: str, parameters: Sequence[object]) -> list[TrialRow]:
         tags: dict[int, list[str]] = {}
         for trial_id, name in self.rows(_TAGS):
             tags.setdefault(trial_id, []).append(name)
-        found = self.rows(_TRIALS.format(condition=condition), parameters)
-        return [TrialRow._make((*row, tuple(tags.get(row[0], ())))) for row in found]
+        rows = self.rows(_TRIALS.format(condition=condition), parameters)
+        return [TrialRow._make((*row, tuple(tags.get(row[0], ())))) for row in rows]
 
     def rename(self, trial_id: int, name: str) -> None:
         """Give a trial another name."""

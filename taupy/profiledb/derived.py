@@ -53,11 +53,11 @@ def definitions(db: ProfileDB) -> dict[str, Definition]:
     Raises:
         UsageError: the project's definitions are invalid.
     """
-    found = {ratio.name: _predefined(ratio.name) for ratio in RATIOS}
-    found |= project_definitions()
+    by_name = {ratio.name: _predefined(ratio.name) for ratio in RATIOS}
+    by_name |= project_definitions()
     for name, text, unit, description in db.rows(_ALL):
-        found[name] = Definition(name, text, unit, description, "database")
-    return found
+        by_name[name] = Definition(name, text, unit, description, "database")
+    return by_name
 
 
 def is_measured(db: ProfileDB, name: str) -> bool:
@@ -82,18 +82,18 @@ def project_definitions() -> dict[str, Definition]:
         UsageError: it contains something else, or an invalid expression.
     """
     settings = project_settings()
-    found: dict[str, Definition] = {}
+    by_name: dict[str, Definition] = {}
     for key in ("metrics", "derived"):
         table = settings.get(key, {})
         if isinstance(table, dict):
-            found |= _of_table(f"[tool.taupy.{key}] in pyproject.toml", table)
+            by_name |= _of_table(f"[tool.taupy.{key}] in pyproject.toml", table)
         elif key == "derived":
             raise UsageError("[tool.taupy.derived] in pyproject.toml is not a table of names")
-    return found
+    return by_name
 
 
 def _of_table(place: str, table: Mapping[str, object]) -> dict[str, Definition]:
-    found = {}
+    by_name = {}
     for name, value in table.items():
         entry = {"expression": value} if isinstance(value, str) else value
         if not _is_entry(entry):
@@ -102,7 +102,7 @@ def _of_table(place: str, table: Mapping[str, object]) -> dict[str, Definition]:
                 "unit and description"
             )
         try:
-            found[name] = checked(
+            by_name[name] = checked(
                 Definition(
                     name,
                     entry["expression"],
@@ -113,7 +113,7 @@ def _of_table(place: str, table: Mapping[str, object]) -> dict[str, Definition]:
             )
         except UsageError as problem:
             raise UsageError(f"{place}, {name}: {problem}") from None
-    return found
+    return by_name
 
 
 def _is_entry(value: object) -> TypeGuard[dict[str, str]]:
@@ -150,10 +150,10 @@ def define(
         UsageError: the name or the expression is invalid.
         DatabaseError: the database cannot be written.
     """
-    found = checked(Definition(name, expression, unit, storable(description), "database"))
+    definition = checked(Definition(name, expression, unit, storable(description), "database"))
     with db.transaction() as connection:
-        connection.execute(_DEFINE, found[:4])
-    return found
+        connection.execute(_DEFINE, definition[:4])
+    return definition
 
 
 def forget(db: ProfileDB, name: str) -> None:
@@ -172,5 +172,5 @@ def forget(db: ProfileDB, name: str) -> None:
 
 
 def _predefined(name: str) -> Definition:
-    ratio = next(one for one in RATIOS if one.name == name)
+    ratio = next(ratio for ratio in RATIOS if ratio.name == name)
     return Definition(name, ratio.expression, "", ratio.description, "predefined")

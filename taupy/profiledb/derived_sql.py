@@ -38,15 +38,15 @@ def statement(db: ProfileDB, trial_id: int, name: str) -> str:
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `metrics.resolve`.
     """
-    found, node, scales, factor = bound_expression(db, trial_id, name)
+    metric, node, scales, factor = bound_expression(db, trial_id, name)
     columns = {}
     for column in ("exclusive", "inclusive"):
         text = _sql(node, column, scales)
         columns[column] = text if factor == 1 else f"{factor!r} * ({text})"
     return _STATEMENT.format(
-        name=visible(found.name),  # used in a comment, which a line break would end
-        unit=visible(found.unit),
-        expression=visible(found.expression or found.name),
+        name=visible(metric.name),  # used in a comment, which a line break would end
+        unit=visible(metric.unit),
+        expression=visible(metric.expression or metric.name),
         trial=trial_id,
         **columns,
     )
@@ -58,7 +58,7 @@ def _sql(node: Node, column: str, scales: dict[str, float]) -> str:
     if isinstance(node, Name):
         return _leaf(node.name, column, scales)
     if isinstance(node, Function):
-        parts = [_sql(one, column, scales) for one in node.arguments]
+        parts = [_sql(argument, column, scales) for argument in node.arguments]
         if len(parts) == 1:
             return parts[0]
         if node.function == "first":

@@ -275,8 +275,8 @@ def dimension(name: str) -> Dimension:
         quoted = name.removeprefix(METADATA).replace("'", "''")
         return Dimension("trial", _METADATA.replace("{name}", f"'{quoted}'"))
     if name not in DIMENSIONS:
-        there = ", ".join([*DIMENSIONS, METADATA + "NAME"])
-        raise UsageError(f"unknown dimension '{name}' (known: {there})")
+        names = ", ".join([*DIMENSIONS, METADATA + "NAME"])
+        raise UsageError(f"unknown dimension '{name}' (known: {names})")
     return DIMENSIONS[name]
 
 
@@ -292,16 +292,16 @@ def ids_where(
     db: ProfileDB, what: Id, trials: Sequence[int], where: Sequence[Condition]
 ) -> list[int] | None:
     """The ids that meet the conditions on them; None for all."""
-    found: list[int] | None = None
+    matching: list[int] | None = None
     for condition in where:
         if condition.relation != "in" or dimension(condition.dimension).of != what:
             continue
         meant = dimension(condition.dimension)
         wanted = {meant.spelling(label) for label in condition.labels}
-        ids = ids_of(db, what, trials) if found is None else found
+        ids = ids_of(db, what, trials) if matching is None else matching
         of_id = labels(db, condition.dimension, ids)
-        found = [id for id in ids if any(meant.spelling(one) in wanted for one in of_id[id])]
-    return found
+        matching = [id for id in ids if any(meant.spelling(part) in wanted for part in of_id[id])]
+    return matching
 
 
 def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
@@ -312,17 +312,17 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
     meant = dimension(name)
     if not meant.sql:
         return {id: (id,) for id in ids}
-    found: dict[Any, tuple[Any, ...]] = {None: (None,)}
-    known = [id for id in ids if id is not None]
-    for id, parts in _by_id(rows_of_ids(db, meant.sql, known)):
+    label_of: dict[Any, tuple[Any, ...]] = {None: (None,)}
+    present = [id for id in ids if id is not None]
+    for id, parts in _by_id(rows_of_ids(db, meant.sql, present)):
         if meant.several:
-            found[id] = tuple(meant.label(*part) for part in parts)
+            label_of[id] = tuple(meant.label(*part) for part in parts)
         else:
             # Rows of one id differ in their last part.
-            found[id] = (meant.label(*parts[0], *(part[-1] for part in parts[1:])),)
+            label_of[id] = (meant.label(*parts[0], *(part[-1] for part in parts[1:])),)
     if meant.several or meant.of == "trial":
-        return {id: found.get(id, (None,)) for id in ids}
-    return {id: found[id] for id in ids}
+        return {id: label_of.get(id, (None,)) for id in ids}
+    return {id: label_of[id] for id in ids}
 
 
 def rows_of_ids(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[Any]:

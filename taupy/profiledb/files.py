@@ -132,7 +132,7 @@ def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) ->
     if not path or "\0" in path:
         raise DatabaseError(f"'{name}' is not a file name; name the database with --db FILE")
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         if os.path.islink(path):
             raise DatabaseError(
@@ -152,15 +152,15 @@ def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) ->
         return 0
     except OSError as error:
         raise DatabaseError(f"{name} cannot be inspected: {error.strerror}") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise DatabaseError(
-            f"{name} is {_kind(found.st_mode)}, not a database; name a file with --db FILE"
+            f"{name} is {_kind(status.st_mode)}, not a database; name a file with --db FILE"
         )
-    if found.st_size == 0:
+    if status.st_size == 0:
         if not create:
             raise DatabaseError(f"{name} is empty: it has no trials; `taupy run SCRIPT` adds one")
         return 0
-    if (found.st_dev, found.st_ino) in held:
+    if (status.st_dev, status.st_ino) in held:
         return -1
     return _version_in_header(path)
 
@@ -246,7 +246,7 @@ def _reason(code: str, error: Exception) -> str:
 
 def file_identity(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

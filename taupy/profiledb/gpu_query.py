@@ -173,10 +173,10 @@ def _times(table: Table, *names: str) -> Iterator[tuple[Any, ...]]:
 
 def _largest(table: Table, by: str, other: str) -> dict[tuple[Any, Any], tuple[Any, int]]:
     """By GPU and `by`: the label of `other` with most of the time, and how many there are."""
-    found: dict[tuple[Any, Any], dict[Any, int]] = {}
-    for gpu, label, one, time in _times(table.by("device", by, other), "device", by, other):
-        found.setdefault((gpu, label), {})[one] = time
-    return {key: (max(times, key=times.__getitem__), len(times)) for key, times in found.items()}
+    time_of: dict[tuple[Any, Any], dict[Any, int]] = {}
+    for gpu, label, other_label, time in _times(table.by("device", by, other), "device", by, other):
+        time_of.setdefault((gpu, label), {})[other_label] = time
+    return {key: (max(times, key=times.__getitem__), len(times)) for key, times in time_of.items()}
 
 
 def _named(by: str, label: Any) -> TimerRow:
@@ -197,7 +197,7 @@ def devices(db: ProfileDB, trial_id: int) -> list[Device]:
 @of_a_sound_file
 def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
     """What each GPU of the trial did in all."""
-    names = {(one.node, 1 + one.ordinal): one.name for one in devices(db, trial_id)}
+    names = {(device.node, 1 + device.ordinal): device.name for device in devices(db, trial_id)}
     spans: dict[tuple[int, int], _Spans] = {}
     for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
         spans.setdefault((node, context), _Spans()).add(kind == "kernel", start, end)

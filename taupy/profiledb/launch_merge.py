@@ -67,22 +67,22 @@ class LaunchMatch:
 
     def notes(self) -> list[str]:
         """Notes for readers of the numbers."""
-        found = []
+        notes = []
         if self.shared:
-            found.append(
+            notes.append(
                 "launched from several call paths, so distributed in proportion to launches "
                 f"(record the trial with --trace to avoid this): {_names(self.shared)}"
             )
         if self.unknown:
-            found.append(f"not in the trial, omitted: {_names(self.unknown)}")
+            notes.append(f"not in the trial, omitted: {_names(self.unknown)}")
         if self.fewer:
-            found.append(
+            notes.append(
                 "different numbers of launches in trial and file, so matched from the first on: "
                 + ", ".join(sorted(self.fewer)[:8])
             )
         if self.kept:
-            found.append(f"already in the trial and kept: {', '.join(self.kept)}")
-        return found
+            notes.append(f"already in the trial and kept: {', '.join(self.kept)}")
+        return notes
 
 
 def _names(counts: Counter[str]) -> str:
@@ -121,26 +121,26 @@ def merge_launches(
     match = LaunchMatch()
     sums: dict[Place, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     counted: Counter[tuple[int, int, str]] = Counter()
-    for one in counts:
+    for count in counts:
         match.launches += 1
-        name = one.kernel if (one.node, one.device, one.kernel) in kernels else None
+        name = count.kernel if (count.node, count.device, count.kernel) in kernels else None
         if name is None:
-            name = by_short.get((one.node, one.device, one.short))
+            name = by_short.get((count.node, count.device, count.short))
         if name is None:
-            match.unknown[one.short] += 1
+            match.unknown[count.short] += 1
             continue
-        key = (one.node, one.device, name)
+        key = (count.node, count.device, name)
         counted[key] += 1
-        for place, share in _places(kernels[key], one, match):
-            for metric, value in one.values.items():
+        for place, share in _places(kernels[key], count, match):
+            for metric, value in count.values.items():
                 sums[place][metric] += value * share
     for key, number in counted.items():
         if number != sum(kernels[key].rows.values()):
             match.fewer.add(key[2])
-    there = {name for one in target.threads for name in one.tree.inclusive}
+    measured = {name for thread in target.threads for name in thread.tree.inclusive}
     all_metrics = sorted({name for values in sums.values() for name in values})
-    match.kept = tuple(name for name in all_metrics if name in there)
-    match.metrics = tuple(name for name in all_metrics if name not in there)
+    match.kept = tuple(name for name in all_metrics if name in measured)
+    match.metrics = tuple(name for name in all_metrics if name not in measured)
     if not match.launches:
         raise RunsDiffer("the file contains no counted launches")
     if match.matched < LEAST_SHARE * match.launches:
@@ -160,11 +160,11 @@ def _kernels(
     """The trial's kernels by node, device and name; and full names by unique short names."""
     kernels: dict[tuple[int, int, str], _Kernel] = defaultdict(_Kernel)
     shorts: dict[tuple[int, int, str], set[str]] = defaultdict(set)
-    for number, one in enumerate(target.threads):
-        if one.thread.kind != "stream":
+    for number, thread in enumerate(target.threads):
+        if thread.thread.kind != "stream":
             continue
-        where = (one.thread.node, one.thread.context - 1)
-        tree = one.tree
+        where = (thread.thread.node, thread.thread.context - 1)
+        tree = thread.tree
         names: dict[int, str] = {}
         for row, position in enumerate(tree.timer):
             timer = target.timers[position]
@@ -172,11 +172,11 @@ def _kernels(
                 names[row] = timer.name
                 kernels[*where, timer.name].rows[number, row] += tree.calls[row]
                 shorts[*where, timer.short or timer.name].add(timer.name)
-        for launch in one.launches:
+        for launch in thread.launches:
             if launch.row in names:
                 kernel = kernels[*where, names[launch.row]]
                 kernel.configs[launch.grid, launch.block][number, launch.row] += launch.count
-        for activity in one.activities:
+        for activity in thread.activities:
             if activity.kind == "kernel" and activity.row in names:
                 kernel = kernels[*where, names[activity.row]]
                 kernel.order.append((activity.start_ns, (number, activity.row)))
@@ -188,18 +188,18 @@ def _kernels(
     return dict(kernels), unique
 
 
-def _places(kernel: _Kernel, one: LaunchCounts, match: LaunchMatch) -> list[tuple[Place, float]]:
+def _places(kernel: _Kernel, launch: LaunchCounts, match: LaunchMatch) -> list[tuple[Place, float]]:
     """The call paths of a launch, with its share of each."""
     if kernel.order and kernel.taken < len(kernel.order):
         place = kernel.order[kernel.taken][1]
         kernel.taken += 1
         match.by_order += 1
         return [(place, 1.0)]
-    rows = kernel.configs.get((one.grid, one.block)) or kernel.rows
+    rows = kernel.configs.get((launch.grid, launch.block)) or kernel.rows
     if len(rows) == 1:
         match.by_place += 1
         return [(next(iter(rows)), 1.0)]
-    match.shared[one.short] += 1
+    match.shared[launch.short] += 1
     whole = sum(rows.values())
     return [(place, number / whole) for place, number in rows.items()]
 
@@ -229,9 +229,13 @@ def _write(
                 "SELECT id, node, context, thread FROM thread WHERE trial_id = ?", (trial,)
             )
         }
-        for one in prepared:
-            place = (one.thread.node, one.thread.context, one.thread.thread)
-            one.add_values(connection, trial, stored[place], numbers)
+        for prepared_thread in prepared:
+            place = (
+                prepared_thread.thread.node,
+                prepared_thread.thread.context,
+                prepared_thread.thread.thread,
+            )
+            prepared_thread.add_values(connection, trial, stored[place], numbers)
         facts = {"taupy.counters.joined": str(match)}
         for at, note in enumerate(match.notes()):
             facts[f"taupy.health.counters_joined{at or ''}"] = note

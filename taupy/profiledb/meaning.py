@@ -79,8 +79,8 @@ def meant_in(
     """
     trials = list(dict.fromkeys(trial_ids))
     alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
-    for trial, there in metrics_of(db, trials).items():
-        units = tuple((metric, unit) for metric, (_, unit) in there.items())
+    for trial, metrics_here in metrics_of(db, trials).items():
+        units = tuple((metric, unit) for metric, (_, unit) in metrics_here.items())
         alike.setdefault(units, []).append(trial)
     meant: dict[object, Meant] = {}
     missing: dict[int, MissingMetric] = {}
@@ -91,10 +91,10 @@ def meant_in(
         except MissingMetric as problem:
             missing |= dict.fromkeys(ids, problem)
             continue
-        key = metric, formula.sums, tuple(metrics.units.get(one) for one in formula.metrics)
+        key = metric, formula.sums, tuple(metrics.units.get(name) for name in formula.metrics)
         before = meant.get(key, Meant((), metric, formula, metrics.sums(formula)))
         meant[key] = before._replace(trials=(*before.trials, *ids))
-    different = sorted({one.metric.unit for one in meant.values()})
+    different = sorted({value.metric.unit for value in meant.values()})
     if len(different) > 1:
         raise UsageError(
             f"'{name}' has the units {' and '.join(different)}: values in different units "
@@ -112,8 +112,8 @@ class TrialMetrics:
         """`units`: of the trial's measured metrics, if known."""
         if units is None:
             db.trial(trial_id)
-            there = metrics_of(db, [trial_id])[trial_id]
-            units = {name: unit for name, (_, unit) in there.items()}
+            metrics_here = metrics_of(db, [trial_id])[trial_id]
+            units = {name: unit for name, (_, unit) in metrics_here.items()}
         self.db = db
         self.id = trial_id
         self.units = dict(units)
@@ -133,20 +133,20 @@ class TrialMetrics:
 
     def sums(self, formula: Formula) -> tuple[str, ...]:
         """The metrics that a question must query for the formula."""
-        texts = [one.text for one in formula.sums if not set(one.metrics) <= self.counts]
+        texts = [term.text for term in formula.sums if not set(term.metrics) <= self.counts]
         return tuple(texts or [*self.units][:1])
 
     def meaning(self, name: str) -> tuple[Resolved, Formula]:
         """The meaning of the name, and its formula."""
-        known = self._known(name)
-        if known in self.units:
-            unit = self.units[known]
-            return Resolved(known, unit, True, "measured"), Formula.measured(known, unit)
-        definition = self.definitions[known]
-        node = self.tree(known)
+        metric = self._known(name)
+        if metric in self.units:
+            unit = self.units[metric]
+            return Resolved(metric, unit, True, "measured"), Formula.measured(metric, unit)
+        definition = self.definitions[metric]
+        node = self.tree(metric)
         formula = bound(node, {**COUNTS, **self.units}, definition.unit)
         meant = Resolved(
-            known,
+            metric,
             formula.unit,
             formula.additive,
             definition.source,
@@ -155,13 +155,13 @@ class TrialMetrics:
         )
         return meant, formula
 
-    def tree(self, known: str) -> Node:
+    def tree(self, metric: str) -> Node:
         """The expression of a metric, over measured metrics only."""
-        if known in self.units:
-            return Name(known)
-        parsed = expression.parse(self.definitions[known].expression)
+        if metric in self.units:
+            return Name(metric)
+        parsed = expression.parse(self.definitions[metric].expression)
         self._level = self._metrics = 0
-        expanded = self._expanded(parsed, (known,))
+        expanded = self._expanded(parsed, (metric,))
         bound(expanded, {**COUNTS, **self.units})  # errors refer to the user's own expression
         return self._counted(expanded)
 
@@ -172,19 +172,19 @@ class TrialMetrics:
         if name in self.definitions:
             return name
         spellings = {other.lower(): other for other in (*self.definitions, *self.units)}
-        found = spellings.get(name.lower()) or derived.of_legacy_name(name)
-        if found is None:
+        spelled = spellings.get(name.lower()) or derived.of_legacy_name(name)
+        if spelled is None:
             raise self._missing(name)
-        return found
+        return spelled
 
     def _missing(self, name: str) -> MissingMetric:
-        there = ", ".join(self.units) or "none"
+        names = ", ".join(self.units) or "none"
         from difflib import get_close_matches
 
         near = get_close_matches(name, [*self.units, *self.definitions], n=3, cutoff=0.6)
         more = f"; near it: {', '.join(near)}" if near else ""
         return MissingMetric(
-            f"trial {self.id} has no metric '{name}' (it has: {there}){more}; "
+            f"trial {self.id} has no metric '{name}' (it has: {names}){more}; "
             "`taupy derive` lists what can be derived"
         )
 
@@ -206,7 +206,7 @@ class TrialMetrics:
             if isinstance(node, Function):
                 if node.function in LENIENT:
                     return self._lenient(node, inside)
-                parts = [self._expanded(one, inside) for one in node.arguments]
+                parts = [self._expanded(argument, inside) for argument in node.arguments]
                 return Function(node.function, tuple(parts))
             return node
         finally:
@@ -230,28 +230,28 @@ class TrialMetrics:
 
     def _lenient(self, node: Function, inside: tuple[str, ...]) -> Node:
         """`sum` or `first` of the metrics that the trial has."""
-        there: list[Node] = []
+        arguments: list[Node] = []
         problem: MissingMetric | None = None
         for argument in node.arguments:
             if not isinstance(argument, Name):
                 continue
             try:
-                found = self._metric(argument, inside)
+                meaning = self._metric(argument, inside)
             except MissingMetric as missing:
                 problem = problem or missing
                 continue
-            if isinstance(found, Function) and found.function == node.function:
-                there += found.arguments
-            elif isinstance(found, Name):
-                there.append(found)
+            if isinstance(meaning, Function) and meaning.function == node.function:
+                arguments += meaning.arguments
+            elif isinstance(meaning, Name):
+                arguments.append(meaning)
             else:
                 raise UsageError(
                     f"{node.function}() takes measured metrics, and '{argument.name}' is "
-                    f"derived as {expression.written(found)}"
+                    f"derived as {expression.written(meaning)}"
                 )
-        if not there and problem is not None:
+        if not arguments and problem is not None:
             raise problem
-        return Function(node.function, tuple(dict.fromkeys(there)))
+        return Function(node.function, tuple(dict.fromkeys(arguments)))
 
     def _counted(self, node: Node) -> Node:
         """The expression with time and calls of counted launches where counters are used."""

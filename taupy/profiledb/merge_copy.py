@@ -64,7 +64,7 @@ class Merged:
     source: str
     added: list[MovedTrial] = field(default_factory=list)
     joined: list[int] = field(default_factory=list)
-    there: list[int] = field(default_factory=list)
+    present: list[int] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)
     ceilings: int = 0
     derived: int = 0
@@ -104,14 +104,14 @@ class Copier:
     @cached_property
     def _references(self) -> dict[str, dict[str, str]]:
         """Table -> its columns that refer to another table -> that table."""
-        found: dict[str, dict[str, str]] = {}
+        references: dict[str, dict[str, str]] = {}
         for (table,) in self._rows(
             "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
             f" AND name IN (SELECT name FROM {self.source}.sqlite_schema)"
         ):
             keys = self._rows(f'PRAGMA main.foreign_key_list("{table}")')
-            found[table] = {key[3]: key[2] for key in keys}
-        return found
+            references[table] = {key[3]: key[2] for key in keys}
+        return references
 
     def _columns(self, table: str) -> list[str]:
         rows = self._rows(f'PRAGMA main.table_info("{table}")')
@@ -131,25 +131,25 @@ class Copier:
     # --- a trial --------------------------------------------------------------
 
     def _copy_trial(self, old: int, uuid: str) -> None:
-        found = self._one("SELECT id FROM main.trial WHERE uuid = ?", uuid)
-        new = self._new_trial(old) if found is None else int(found)
+        present = self._one("SELECT id FROM main.trial WHERE uuid = ?", uuid)
+        new = self._new_trial(old) if present is None else int(present)
         threads, devices = self._map_places(old, new)
-        metrics = [] if found is None else self._lacking_metrics(old, new)
-        if found is None or threads or metrics:
+        metrics = [] if present is None else self._lacking_metrics(old, new)
+        if present is None or threads or metrics:
             self._copy_content(old)
         before = self.connection.total_changes
         trial = {"old": old, "new": new}
         for table in self._of_a_trial():
             if (table, 0) not in (("thread", threads), ("device", devices)):
-                self._copy_rows(table, trial, fresh=found is None)
+                self._copy_rows(table, trial, fresh=present is None)
         for thread_old, thread_new, metric in metrics:
             self._copy_metric(trial, thread_old, thread_new, metric)
-        if found is None:
+        if present is None:
             self._copy_rows("metadata", trial)
         else:
             self._join(old, new, grown=bool(threads))
             changed = self.connection.total_changes - before
-            (self.result.joined if changed else self.result.there).append(new)
+            (self.result.joined if changed else self.result.present).append(new)
 
     def _new_trial(self, old: int) -> int:
         """Copy the trial's row; it keeps its number if that was never used in the target."""
@@ -181,10 +181,8 @@ class Copier:
     def _id_of(self, table: str, application: int | None, name: str) -> int:
         where = "name = :name" + (" AND application_id = :above" if application is not None else "")
         key = {"name": name, "above": application}
-        found = self.connection.execute(
-            f"SELECT id FROM main.{table} WHERE {where}", key
-        ).fetchone()
-        if found is None:
+        row = self.connection.execute(f"SELECT id FROM main.{table} WHERE {where}", key).fetchone()
+        if row is None:
             columns, values = (
                 ("name", ":name")
                 if application is None
@@ -193,8 +191,8 @@ class Copier:
             cursor = self.connection.execute(
                 f"INSERT INTO main.{table} ({columns}) VALUES ({values})", key
             )
-            found = (cursor.lastrowid,)
-        return int(found[0])
+            row = (cursor.lastrowid,)
+        return int(row[0])
 
     def _free_name(self, experiment: int, name: str) -> str:
         """The name, or a free one; a snapshot, `NAME@LABEL`, is renamed like its trial."""
@@ -345,25 +343,32 @@ class Copier:
             {"old": old, "new": new},
         )
         alike = {
-            (there, here): self._same_calls(old, there, new, here)
-            for there, here in dict.fromkeys((there, here) for there, here, _ in lacking)
+            (source_thread, here): self._same_calls(old, source_thread, new, here)
+            for source_thread, here in dict.fromkeys(
+                (source_thread, here) for source_thread, here, _ in lacking
+            )
         }
         if not all(alike.values()):
             self.result.differing.append(new)
         return [row for row in lacking if alike[row[0], row[1]]]
 
-    def _same_calls(self, old: int, there: int, new: int, here: int) -> bool:
-        one = (
+    def _same_calls(self, old: int, source_thread: int, new: int, here: int) -> bool:
+        counts_sql = (
             "SELECT callpath_id, calls, subroutines FROM {}.call"
             " WHERE trial_id = {} AND thread_id = {}"
         )
-        theirs, ours = one.format(self.source, old, there), one.format("main", new, here)
+        theirs, ours = (
+            counts_sql.format(self.source, old, source_thread),
+            counts_sql.format("main", new, here),
+        )
         return not self._rows(
             f"SELECT * FROM ({theirs} EXCEPT {ours} LIMIT 1)"
             f" UNION ALL SELECT * FROM ({ours} EXCEPT {theirs} LIMIT 1)"
         )
 
-    def _copy_metric(self, trial: dict[str, int], there: int, here: int, metric: int) -> None:
+    def _copy_metric(
+        self, trial: dict[str, int], source_thread: int, here: int, metric: int
+    ) -> None:
         for table, refers in self._references.items():
             if {"trial", "thread", "metric"} <= set(refers.values()):
                 columns = self._columns(table)
@@ -376,9 +381,9 @@ class Copier:
                     f'INSERT INTO main."{table}" ({_listed(columns)})'
                     f" SELECT {', '.join(cells.get(c, _quoted(c)) for c in columns)}"
                     f' FROM {self.source}."{table}"'
-                    " WHERE trial_id = :old AND metric_id = :metric AND thread_id = :there"
+                    " WHERE trial_id = :old AND metric_id = :metric AND thread_id = :source_thread"
                     " ON CONFLICT DO NOTHING",
-                    {**trial, "there": there, "here": here, "metric": metric},
+                    {**trial, "source_thread": source_thread, "here": here, "metric": metric},
                 )
 
     def _join(self, old: int, new: int, *, grown: bool) -> None:

@@ -54,27 +54,27 @@ def bound_expression(
         NoSuchTrial, MissingMetric, UsageError: as `resolve`.
     """
     trial = TrialMetrics(db, trial_id)
-    found, formula = trial.meaning(name)
-    node = trial.tree(found.name)
+    resolved, formula = trial.meaning(name)
+    node = trial.tree(resolved.name)
     scales = {metric: dimension(unit).scale for metric, unit in trial.units.items()}
     scales |= {f"[{unit}]": dimension(unit).scale for unit in expression.units(node)}
     base, factor = spelled(bound(node, {**COUNTS, **trial.units}).dimension)
     if formula.unit != base:
         factor = 1 / dimension(formula.unit).scale
-    return found, node, scales, factor
+    return resolved, node, scales, factor
 
 
 def available(db: ProfileDB, trial_id: int) -> list[Resolved]:
     """The measured metrics of a trial, then the derived ones available."""
     trial = TrialMetrics(db, trial_id)
-    found = [trial.meaning(name)[0] for name in trial.units]
+    metrics_here = [trial.meaning(name)[0] for name in trial.units]
     for name in trial.definitions:
         if name not in trial.units:
             try:
-                found.append(trial.meaning(name)[0])
+                metrics_here.append(trial.meaning(name)[0])
             except TaupyError:
                 continue
-    return found
+    return metrics_here
 
 
 def answer(
@@ -128,11 +128,11 @@ def flat_profile(
         MissingMetric, UsageError: as `resolve`.
     """
     where = [] if threads is None else [_threads(db, trial_id, threads)]
-    found = answer(db, trial_id, name, ("thread", "timer"), where)
-    measured = found.measured()
+    profile = answer(db, trial_id, name, ("thread", "timer"), where)
+    measured = profile.measured()
     if all(measured):
-        return found
-    return found.taken([row for row, here in enumerate(measured) if here])
+        return profile
+    return profile.taken([row for row, here in enumerate(measured) if here])
 
 
 def flat_values(db: ProfileDB, trial_id: int, name: str = "time") -> list[FlatRow]:
@@ -194,8 +194,8 @@ def call_tree(
         where.append(Condition("inclusive", (least,), "at least"))
     if is_measured and deepest is not None:
         where.append(Condition("depth", (deepest,), "at most"))
-    found = in_order(answer(db, trial_id, name, CALL_TREE, where))
-    return found if is_measured else _shown(found, least if found.additive else None, deepest)
+    tree = in_order(answer(db, trial_id, name, CALL_TREE, where))
+    return tree if is_measured else _shown(tree, least if tree.additive else None, deepest)
 
 
 def _shown(tree: Answer, least: float | None, deepest: int | None) -> Answer:
@@ -226,11 +226,11 @@ def _threads(db: ProfileDB, trial_id: int, places: Sequence[Place]) -> Condition
     """
     db.trial(trial_id)
     named = labels(db, "thread", ids_of(db, "thread", [trial_id])).values()
-    there = [".".join(map(str, label[:3])) for (label,) in named]
+    texts = [".".join(map(str, label[:3])) for (label,) in named]
     asked = [".".join(map(str, place)) for place in places]
     for text in asked:
-        if text not in there:
+        if text not in texts:
             raise NoSuchTrial(
-                f"trial {trial_id} has no thread {text} (it has: {', '.join(sorted(there))})"
+                f"trial {trial_id} has no thread {text} (it has: {', '.join(sorted(texts))})"
             )
     return Condition("thread", tuple(asked))

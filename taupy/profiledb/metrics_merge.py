@@ -105,31 +105,32 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
             metric.name
             for metric in profile.metrics
             if metric.name not in TIMES
-            and any(metric.name in one.tree.inclusive for one in profile.threads)
+            and any(metric.name in thread.tree.inclusive for thread in profile.threads)
         )
     )
     if not metrics:
         raise RunsDiffer("the run has no counters to add to a trial")
     target = read_profile(db, trial)
-    nodes = {one.thread.node for one in profile.threads}
-    mine = [one for one in target.threads if one.thread.node in nodes]
-    there = sorted({name for one in mine for name in one.tree.inclusive} & set(metrics))
-    if there:
+    nodes = {thread.thread.node for thread in profile.threads}
+    mine = [thread for thread in target.threads if thread.thread.node in nodes]
+    doubled = sorted({name for thread in mine for name in thread.tree.inclusive} & set(metrics))
+    if doubled:
         raise RunsDiffer(
-            f"trial {trial} has {', '.join(there)} already; add other metrics or use another trial"
+            f"trial {trial} has {', '.join(doubled)} already; add other metrics or use another "
+            "trial"
         )
-    ids = {id(one): [timer_id(timer) for timer in one.timers] for one in (target, profile)}
+    ids = {id(side): [timer_id(timer) for timer in side.timers] for side in (target, profile)}
     of_first, of_second = ids[id(target)], ids[id(profile)]
-    hosts = [one for one in mine if one.thread.kind == "host"]
-    second = [one for one in profile.threads if one.thread.kind == "host"]
+    hosts = [thread for thread in mine if thread.thread.kind == "host"]
+    second = [thread for thread in profile.threads if thread.thread.kind == "host"]
     pairs, alone = _paired(hosts, second, of_first, of_second)
     share = _share(target, profile, pairs)
     streams, homeless = _streams(target, profile, of_first, of_second, metrics)
     timed = [pair for pair in pairs if _is_timed(pair.second)]
     callpaths = sum(len(pair.second_ids) for pair in timed)
     matched = sum(len(set(pair.second_ids) & set(pair.first_ids)) for pair in timed)
-    native = [one for one in alone if not _is_timed(one)]
-    lost = tuple(_name(one) for one in alone if _is_timed(one))
+    native = [thread for thread in alone if not _is_timed(thread)]
+    lost = tuple(_name(thread) for thread in alone if _is_timed(thread))
     match = Match(share, callpaths, matched, len(timed), lost, metrics, homeless)
     if share < least:
         raise RunsDiffer(
@@ -141,8 +142,8 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
         PreparedThread.of(ThreadProfile(pair.first.thread, _joined(pair, metrics)), of_first)
         for pair in pairs
     ]
-    joined += [PreparedThread.of(one, of_first) for one in streams]
-    rows = [PreparedThread.of(_renumbered(one, target), of_second) for one in native]
+    joined += [PreparedThread.of(stream, of_first) for stream in streams]
+    rows = [PreparedThread.of(_renumbered(thread, target), of_second) for thread in native]
     with db.transaction() as connection:
         numbers = metric_ids(connection, [m for m in profile.metrics if m.name in metrics])
         threads = dict(
@@ -151,12 +152,12 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
                 "SELECT id, node, context, thread FROM thread WHERE trial_id = ?", (trial,)
             )
         )
-        for one in joined:
-            place = (one.thread.node, one.thread.context, one.thread.thread)
-            one.add_values(connection, trial, threads[place], numbers)
+        for row in joined:
+            place = (row.thread.node, row.thread.context, row.thread.thread)
+            row.add_values(connection, trial, threads[place], numbers)
         _add_timers_of(connection, trial, profile, native, of_second)
-        for one in rows:
-            one.add(connection, trial, numbers)
+        for row in rows:
+            row.add(connection, trial, numbers)
         add_facts(connection, trial, _facts(profile, match))
     return match
 
@@ -176,26 +177,26 @@ def _streams(
     its launches.
     """
     homes: dict[tuple[object, ...], dict[tuple[int, int], int]] = {}
-    for number, one in enumerate(target.threads):
-        if one.thread.kind == "stream":
-            for row, key in _kernels(one, target, of_first):
-                homes.setdefault(key, {})[number, row] = one.tree.calls[row]
+    for number, thread in enumerate(target.threads):
+        if thread.thread.kind == "stream":
+            for row, key in _kernels(thread, target, of_first):
+                homes.setdefault(key, {})[number, row] = thread.tree.calls[row]
     values: dict[int, dict[int, dict[str, float]]] = {}
     homeless: dict[str, None] = {}
-    for one in profile.threads:
-        if one.thread.kind != "stream":
+    for thread in profile.threads:
+        if thread.thread.kind != "stream":
             continue
-        for row, key in _kernels(one, profile, of_second):
+        for row, key in _kernels(thread, profile, of_second):
             counted = {
-                name: one.tree.exclusive[name][row]
+                name: thread.tree.exclusive[name][row]
                 for name in metrics
-                if name in one.tree.exclusive and not isnan(one.tree.exclusive[name][row])
+                if name in thread.tree.exclusive and not isnan(thread.tree.exclusive[name][row])
             }
             places = homes.get(key, {})
             if counted and not places:
-                timer = profile.timers[one.tree.timer[row]]
+                timer = profile.timers[thread.tree.timer[row]]
                 homeless[timer.short or timer.name] = None
-            if "REGION" in profile.timers[one.tree.timer[row]].groups:
+            if "REGION" in profile.timers[thread.tree.timer[row]].groups:
                 places = dict(sorted(places.items())[:1])  # counted over all streams
             whole = sum(places.values())
             for (number, at), calls in places.items():
@@ -210,28 +211,30 @@ def _streams(
 
 
 def _kernels(
-    one: ThreadProfile, profile: Profile, ids: list[int]
+    measured: ThreadProfile, profile: Profile, ids: list[int]
 ) -> Iterator[tuple[int, tuple[object, ...]]]:
     """Rows of kernels and regions, with the keys for matching."""
     paths: list[tuple[int, ...]] = []
-    for row, position in enumerate(one.tree.timer):
-        above = one.tree.parent[row]
+    for row, position in enumerate(measured.tree.timer):
+        above = measured.tree.parent[row]
         groups = profile.timers[position].groups
         path = paths[above] if above >= 0 else ()
         paths.append(path if "CUDA_API" in groups else (*path, ids[position]))
-        if ("GPU_KERNEL" in groups and one.tree.calls[row]) or "REGION" in groups:
-            yield row, (one.thread.node, one.thread.context, paths[row])
+        if ("GPU_KERNEL" in groups and measured.tree.calls[row]) or "REGION" in groups:
+            yield row, (measured.thread.node, measured.thread.context, paths[row])
 
 
 def with_values(
-    one: ThreadProfile, rows: Mapping[int, Mapping[str, float]], metrics: Iterable[str]
+    measured: ThreadProfile, rows: Mapping[int, Mapping[str, float]], metrics: Iterable[str]
 ) -> ThreadProfile:
     """A stream with only these metrics: kernels without counts have no value.
 
     Args:
         rows: row of a kernel -> metric -> value.
     """
-    tree = CallTree(one.tree.timer, one.tree.parent, one.tree.calls, one.tree.subroutines)
+    tree = CallTree(
+        measured.tree.timer, measured.tree.parent, measured.tree.calls, measured.tree.subroutines
+    )
     for name in metrics:
         own: list[float] = [
             rows[row].get(name, ABSENT) if row in rows else ABSENT if calls else 0.0
@@ -244,11 +247,11 @@ def with_values(
             if not isnan(whole[row]):
                 whole[above] = whole[row] + (0 if isnan(whole[above]) else whole[above])
         tree.exclusive[name], tree.inclusive[name] = _column("d", own), _column("d", whole)
-    return ThreadProfile(one.thread, tree)
+    return ThreadProfile(measured.thread, tree)
 
 
-def _name(one: ThreadProfile) -> str:
-    where = one.thread
+def _name(measured: ThreadProfile) -> str:
+    where = measured.thread
     return f"{where.node}.{where.context}.{where.thread} {where.name}".rstrip()
 
 
@@ -261,36 +264,42 @@ def _paired(
     """Matched threads: by node, context and name, in order, then the rest in order. And the second
     run's threads without a match."""
     pairs: list[_Pair] = []
-    free = sorted(first, key=lambda one: one.thread)
-    waiting = sorted(second, key=lambda one: one.thread)
+    free = sorted(first, key=lambda thread: thread.thread)
+    waiting = sorted(second, key=lambda thread: thread.thread)
     for by_name in (True, False):
         candidates: dict[tuple[object, ...], list[ThreadProfile]] = {}
-        for one in reversed(free):
-            candidates.setdefault(_place(one, by_name), []).append(one)
+        for thread in reversed(free):
+            candidates.setdefault(_place(thread, by_name), []).append(thread)
         unmatched: list[ThreadProfile] = []
-        for one in waiting:
-            partners = candidates.get(_place(one, by_name))
+        for thread in waiting:
+            partners = candidates.get(_place(thread, by_name))
             if not partners:
-                unmatched.append(one)
+                unmatched.append(thread)
                 continue
             partner = partners.pop()
             pairs.append(
-                _Pair(partner, one, _ids(partner.tree, of_first), _ids(one.tree, of_second))
+                _Pair(partner, thread, _ids(partner.tree, of_first), _ids(thread.tree, of_second))
             )
-        free = [one for left in candidates.values() for one in left]
-        free.sort(key=lambda one: one.thread)
+        free = [thread for left in candidates.values() for thread in left]
+        free.sort(key=lambda thread: thread.thread)
         waiting = unmatched
     return pairs, waiting
 
 
-def _is_timed(one: ThreadProfile) -> bool:
+def _is_timed(measured: ThreadProfile) -> bool:
     """Not native threads, of which only counters are known."""
-    return "time" in one.tree.inclusive
+    return "time" in measured.tree.inclusive
 
 
-def _place(one: ThreadProfile, by_name: bool) -> tuple[object, ...]:
-    where = one.thread
-    return (where.node, where.context, where.kind, _is_timed(one), where.name if by_name else None)
+def _place(measured: ThreadProfile, by_name: bool) -> tuple[object, ...]:
+    where = measured.thread
+    return (
+        where.node,
+        where.context,
+        where.kind,
+        _is_timed(measured),
+        where.name if by_name else None,
+    )
 
 
 def _ids(tree: CallTree, timers: list[int]) -> array[int]:
@@ -303,15 +312,15 @@ def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
     CUDA API calls count for their caller, because a counting run does not record them. So do
     waiting routines of the standard library, which differ from run to run.
     """
-    nodes = {one.thread.node for one in profile.threads}
+    nodes = {thread.thread.node for thread in profile.threads}
     shares = []
     for whole, mine, others in ((target, "first", "second"), (profile, "second", "first")):
         api = ["CUDA_API" in timer.groups for timer in whole.timers]
         waits = [WAITING.fullmatch(timer.file or "") is not None for timer in whole.timers]
         time = sum(
-            sum(one.tree.exclusive.get("time", ()))
-            for one in whole.threads
-            if one.thread.kind == "host" and one.thread.node in nodes
+            sum(thread.tree.exclusive.get("time", ()))
+            for thread in whole.threads
+            if thread.thread.kind == "host" and thread.thread.node in nodes
         )
         together = 0.0
         for pair in pairs:
@@ -321,12 +330,16 @@ def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
             calls = dict(zip(getattr(pair, f"{others}_ids"), other.calls, strict=True))
             alike: list[float] = []
             for row, path in enumerate(getattr(pair, f"{mine}_ids")):
-                here, there = tree.calls[row], calls.get(path)
+                here, other_calls = tree.calls[row], calls.get(path)
                 above = tree.parent[row]
                 if waits[tree.timer[row]] and above >= 0:
                     alike.append(alike[above])
-                elif there is not None:
-                    alike.append(min(here, there) / max(here, there) if max(here, there) else 1.0)
+                elif other_calls is not None:
+                    alike.append(
+                        min(here, other_calls) / max(here, other_calls)
+                        if max(here, other_calls)
+                        else 1.0
+                    )
                 else:
                     alike.append(alike[above] if api[tree.timer[row]] else 0.0)
                 together += tree.exclusive["time"][row] * alike[row]
@@ -368,22 +381,22 @@ def _column(kind: str, values: list[float]) -> array[int]:
     return array("d", values)  # type: ignore[return-value]
 
 
-def _renumbered(one: ThreadProfile, target: Profile) -> ThreadProfile:
+def _renumbered(measured: ThreadProfile, target: Profile) -> ThreadProfile:
     """A thread that the trial lacks, under a free number."""
-    where = one.thread
+    where = measured.thread
     taken = {
         other.thread.thread
         for other in target.threads
         if (other.thread.node, other.thread.context) == (where.node, where.context)
     }
-    moved = ThreadProfile(replace(where, thread=max(taken, default=-1) + 1), one.tree)
+    moved = ThreadProfile(replace(where, thread=max(taken, default=-1) + 1), measured.tree)
     target.threads.append(moved)
     return moved
 
 
 def metric_ids(connection: sqlite3.Connection, metrics: Iterable[Metric]) -> dict[str, int]:
     """The ids of metrics by name; missing ones are created."""
-    found = {}
+    ids = {}
     for metric in metrics:
         key = (storable(metric.name), storable(metric.unit))
         connection.execute(
@@ -392,8 +405,8 @@ def metric_ids(connection: sqlite3.Connection, metrics: Iterable[Metric]) -> dic
         (number,) = connection.execute(
             "SELECT id FROM metric WHERE name = ? AND unit = ?", key
         ).fetchone()
-        found[metric.name] = int(number)
-    return found
+        ids[metric.name] = int(number)
+    return ids
 
 
 def _add_timers_of(
@@ -404,7 +417,7 @@ def _add_timers_of(
     ids: list[int],
 ) -> None:
     """Timers that only the second run's native threads have."""
-    used = sorted({timer for one in threads for timer in one.tree.timer})
+    used = sorted({timer for thread in threads for timer in thread.tree.timer})
     add_timers(connection, trial, [profile.timers[at] for at in used], [ids[at] for at in used])
 
 

@@ -356,8 +356,8 @@ def metadata(database: str, title: str, columns: dict[str, list[str]]) -> dict[s
     tables: dict[str, dict[str, Any]] = {
         name: {
             "description": TABLES.get(name, ""),
-            "columns": {one: COLUMNS[one] for one in own if one in COLUMNS},
-            "units": {one: unit for one in own if (unit := _unit(one))},
+            "columns": {column: COLUMNS[column] for column in own if column in COLUMNS},
+            "units": {column: unit for column in own if (unit := _unit(column))},
             **({"sortable_columns": []} if name == "callpaths" else {}),
             **({"facets": ["application", "experiment", "state"]} if name == "trials" else {}),
         }

@@ -56,7 +56,7 @@ class PreparedThread:
                 tree,
                 [_moved(event, moved) for event in user_events],
                 [replace(launch, row=moved[launch.row]) for launch in measured.launches],
-                (one._replace(row=moved[one.row]) for one in measured.activities),
+                (activity._replace(row=moved[activity.row]) for activity in measured.activities),
                 measured.samples,
             )
             return cls.of(once, timers)
@@ -284,36 +284,38 @@ class PreparedThread:
             f" correlation, bytes, graph_node) VALUES ({trial}, {thread}, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
-                    self.callpaths[one.row],
-                    one.kind,
-                    one.start_ns,
-                    one.end_ns,
-                    one.correlation,
-                    one.bytes,
-                    one.graph_node,
+                    self.callpaths[activity.row],
+                    activity.kind,
+                    activity.start_ns,
+                    activity.end_ns,
+                    activity.correlation,
+                    activity.bytes,
+                    activity.graph_node,
                 )
-                for one in self.activities
+                for activity in self.activities
             ),
         )
 
     def _add_samples(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
-        for one in sorted(self.samples, key=lambda one: user_event_id(one.name, one.unit)):
-            event = user_event_id(one.name, one.unit)
+        for sample in sorted(
+            self.samples, key=lambda sample: user_event_id(sample.name, sample.unit)
+        ):
+            event = user_event_id(sample.name, sample.unit)
             connection.execute(
                 "INSERT INTO user_event (id, name, unit) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                (event, storable(one.name), storable(one.unit)),
+                (event, storable(sample.name), storable(sample.unit)),
             )
             connection.executemany(
                 "INSERT INTO sample (trial_id, thread_id, user_event_id, start_ns, end_ns, count,"
                 f" mean, minimum, maximum) VALUES ({trial}, {thread}, {event}, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING",
                 zip(
-                    one.start_ns,
-                    one.end_ns,
-                    one.count,
-                    one.mean,
-                    one.minimum,
-                    one.maximum,
+                    sample.start_ns,
+                    sample.end_ns,
+                    sample.count,
+                    sample.mean,
+                    sample.minimum,
+                    sample.maximum,
                     strict=True,
                 ),
             )
@@ -383,7 +385,7 @@ def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTre
         for row, value in enumerate(column):
             if value == value:  # false for NaN: the row has no value
                 sums[moved[row]] = (sums[moved[row]] or 0) + value
-        values: list[Any] = [math.nan if one is None else one for one in sums]
+        values: list[Any] = [math.nan if value is None else value for value in sums]
         return array(column.typecode, values)
 
     rows = [first[new] for new in range(len(position))]

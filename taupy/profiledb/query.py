@@ -93,10 +93,10 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
     places = _places(db, trial_id)
     rows = db.rows(_EVENTS, (trial_id,))
     above = Ancestry.of(db, (callpath for _, _, _, callpath, *_ in rows))
-    found = []
+    events = []
     for thread, name, unit, callpath, count, *values in rows:
         minimum, maximum, mean, sum_squares = map(_number, values)
-        found.append(
+        events.append(
             EventRow(
                 *places[thread],
                 name,
@@ -109,8 +109,8 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
                 math.sqrt(abs(sum_squares / count - mean * mean)) if count else 0.0,
             )
         )
-    found.sort(key=lambda row: (row[:3], row.event, row.callpath or ""))
-    return found
+    events.sort(key=lambda row: (row[:3], row.event, row.callpath or ""))
+    return events
 
 
 def _places(db: ProfileDB, trial_id: int) -> dict[int, tuple[int, int, int]]:

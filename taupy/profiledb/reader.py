@@ -111,15 +111,15 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
         threads[thread_id] = ThreadProfile(Thread(*thread), tree)
     for thread_id, event in _user_events(db, trial_id, rows):
         threads[thread_id].user_events.append(event)
-    for one in threads.values():
-        one.user_events.sort(key=_event_order)
+    for thread_profile in threads.values():
+        thread_profile.user_events.sort(key=_event_order)
     for thread_id, callpath, *values in db.rows(_LAUNCHES, (trial_id,)):
         threads[thread_id].launches.append(_launch(rows[thread_id][callpath], values))
     activities: dict[int, list[Activity]] = {}
     for thread_id, callpath, *values in db.stream(_ACTIVITIES, (trial_id,)):
         activities.setdefault(thread_id, []).append(Activity(rows[thread_id][callpath], *values))
-    for thread_id, found in activities.items():
-        threads[thread_id].activities = found
+    for thread_id, of_thread in activities.items():
+        threads[thread_id].activities = of_thread
     for thread_id, series in _samples(db, trial_id):
         threads[thread_id].samples.append(series)
     metadata: dict[str, str] = {}
@@ -167,12 +167,12 @@ def _launch(row: int, values: list[Any]) -> Launch:
 
 
 def _timers(db: ProfileDB, trial_id: int) -> dict[int, Timer]:
-    found: dict[int, tuple[tuple[Any, ...], list[str]]] = {}
+    timers: dict[int, tuple[tuple[Any, ...], list[str]]] = {}
     for id, short_name, file, line, path, full_name, group in db.rows(_TIMERS, (trial_id,)):
-        _, groups = found.setdefault(id, ((full_name, short_name, file, line, path), []))
+        _, groups = timers.setdefault(id, ((full_name, short_name, file, line, path), []))
         if group is not None:
             groups.append(group)
-    ordered = sorted(found.items(), key=lambda item: (item[1][0][0], item[1][1]))
+    ordered = sorted(timers.items(), key=lambda item: (item[1][0][0], item[1][1]))
     return {
         id: _timer(full_name, short_name, file, line, tuple(groups), path)
         for id, ((full_name, short_name, file, line, path), groups) in ordered
@@ -247,17 +247,17 @@ def _samples(db: ProfileDB, trial_id: int) -> Iterator[tuple[int, Samples]]:
     for (thread_id, name, unit), rows in groupby(
         db.stream(_SAMPLES, (trial_id,)), key=lambda row: row[:3]
     ):
-        found = Samples(name, unit, array("q"), array("q"), array("q"),
+        samples = Samples(name, unit, array("q"), array("q"), array("q"),
                         array("d"), array("d"), array("d"))  # fmt: skip
         for _, _, _, start_ns, end_ns, count, *values in rows:
-            found.start_ns.append(start_ns)
-            found.end_ns.append(end_ns)
-            found.count.append(count)
+            samples.start_ns.append(start_ns)
+            samples.end_ns.append(end_ns)
+            samples.count.append(count)
             for column, value in zip(
-                (found.mean, found.minimum, found.maximum), values, strict=True
+                (samples.mean, samples.minimum, samples.maximum), values, strict=True
             ):
                 column.append(math.nan if value is None else value)
-        yield thread_id, found
+        yield thread_id, samples
 
 
 def _event_order(event: UserEvent) -> tuple[str, str, int]:

@@ -137,7 +137,9 @@ class _Work:
             metadata=metadata,
             gpus=self._gpu_names(),
             processor=next((metadata[name] for name in _CPU_NAMES if name in metadata), ""),
-            wall_ns=max((one.inclusive_ns for one in own if one.inclusive_ns > 0), default=0.0),
+            wall_ns=max(
+                (routine.inclusive_ns for routine in own if routine.inclusive_ns > 0), default=0.0
+            ),
             timers=tuple(
                 Place(timer.timer, timer.short_name, frozenset(timer.groups.split("|")))
                 for timer in self.timers
@@ -149,7 +151,9 @@ class _Work:
                 value for name, value in metadata.items() if name.startswith("taupy.health.")
             ),
             ceilings=tuple(
-                one for gpu in self.gpus for one in reported(gpu.name, gpu.facts, trial.source)
+                ceiling
+                for gpu in self.gpus
+                for ceiling in reported(gpu.name, gpu.facts, trial.source)
             ),
             source=trial.source,
         )
@@ -158,7 +162,7 @@ class _Work:
         """The GPUs that ran something; all where no stream is known."""
         threads = labels(self.db, "thread", ids_of(self.db, "thread", [self.trial.id]))
         used = {row[:2] for (row,) in threads.values() if row.kind == "stream"}
-        names = [one.name for one in self.gpus if not used or (one.node, one.ordinal + 1) in used]
+        names = [gpu.name for gpu in self.gpus if not used or (gpu.node, gpu.ordinal + 1) in used]
         if not names and "GPU Name" in self.metadata:
             names = [self.metadata["GPU Name"]]
         return tuple(dict.fromkeys(names))
@@ -178,7 +182,7 @@ class _Work:
 
     def _has_own_pipe(self) -> bool:
         """Have tensor cores a pipe of their own (compute capability 10 and 11)?"""
-        capabilities = {one.compute_capability for one in self.gpus}
+        capabilities = {gpu.compute_capability for gpu in self.gpus}
         return any(text.partition(".")[0] in ("10", "11") for text in capabilities)
 
     def _routines(self, table: Table) -> Iterable[RoutineWork]:

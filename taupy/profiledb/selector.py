@@ -62,7 +62,7 @@ _GPU_NAMES = """
 """
 
 
-def one(db: ProfileDB, text: str = LATEST) -> TrialRow:
+def trial(db: ProfileDB, text: str = LATEST) -> TrialRow:
     """The trial that the text names; of several, the one stored last.
 
     Raises:
@@ -78,7 +78,7 @@ def many(db: ProfileDB, texts: Iterable[str]) -> list[TrialRow]:
         NoSuchTrial: one of the texts names none; the message lists what there is.
         UsageError: one is empty, as of a shell's variable that is not set: that is no wish.
     """
-    found: dict[int, TrialRow] = {}
+    by_id: dict[int, TrialRow] = {}
     for text in texts:
         if not text:
             raise UsageError("an empty text names no trial; `latest` is the last one")
@@ -88,8 +88,8 @@ def many(db: ProfileDB, texts: Iterable[str]) -> list[TrialRow]:
             matches = together(db, [part.strip() for part in text.split(",")])
         if not matches:
             raise NoSuchTrial(_miss(db, text))
-        found.update((trial.id, trial) for trial in matches)
-    return [found[id] for id in sorted(found)]
+        by_id.update((trial.id, trial) for trial in matches)
+    return [by_id[id] for id in sorted(by_id)]
 
 
 def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
@@ -106,8 +106,8 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
         if not trials:
             raise NoSuchTrial(_miss(db, text))
     ids = set.intersection(*({trial.id for trial in trials} for trials in met.values()))
-    found = [trial for trial in met[others[0]] if trial.id in ids]
-    if not found:
+    trials_together = [trial for trial in met[others[0]] if trial.id in ids]
+    if not trials_together:
         counts = ", ".join(
             f"'{visible(text)}' {_count(len(trials))}" for text, trials in met.items()
         )
@@ -117,8 +117,8 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
         )
     for text in conditions:
         if _LATEST.fullmatch(text):
-            return _last(found, text)
-    return found
+            return _last(trials_together, text)
+    return trials_together
 
 
 def runs_of(db: ProfileDB, trial: TrialRow) -> list[TrialRow]:
@@ -148,9 +148,9 @@ def _matches(db: ProfileDB, text: str) -> list[TrialRow]:
     if text.startswith(RUNS):
         return runs_of(db, many(db, [text[len(RUNS) :]])[-1])
     wanted, trials = _condition(db, storable(text)), db.trials()
-    found = [trial for trial in trials if wanted(trial)]
-    if found:
-        return found
+    matches = [trial for trial in trials if wanted(trial)]
+    if matches:
+        return matches
     repeated = [trial for trial in trials if _RUN.search(trial.name)]
     return [trial for trial in repeated if wanted(trial._replace(name=_RUN.sub("", trial.name)))]
 
@@ -206,7 +206,7 @@ def _with_metadata(db: ProfileDB, condition: str) -> set[int]:
             name, value = condition[:place], condition[place + 1 :]
             rows = _metadata_values(db, name, loose)
             if rows:
-                return {id for id, there in rows if _alike(there, value)}
+                return {id for id, stored in rows if _alike(stored, value)}
     return set()
 
 
@@ -215,7 +215,7 @@ def _metadata_values(db: ProfileDB, name: str, loose: bool) -> list[tuple[int, s
         return db.rows("SELECT trial_id, value FROM metadata WHERE name = ?", (name,))
     wanted = loosely(name)
     rows = db.rows("SELECT trial_id, name, value FROM metadata")
-    return [(id, value) for id, there, value in rows if loosely(there) == wanted]
+    return [(id, value) for id, stored, value in rows if loosely(stored) == wanted]
 
 
 def loosely(name: str) -> str:
@@ -232,8 +232,8 @@ def _miss(db: ProfileDB, text: str) -> str:
     if not trials:
         return f"{place} has no trials; `taupy run SCRIPT` adds one"
     count = _count(len(trials))
-    there = _what_there_is(db, text, trials)
-    return f"no trial matches '{text}' in {place} ({count}: {there}); `taupy trials` lists them"
+    choices = _what_there_is(db, text, trials)
+    return f"no trial matches '{text}' in {place} ({count}: {choices}); `taupy trials` lists them"
 
 
 def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
@@ -251,9 +251,9 @@ def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
         values = _metadata_values(db, name, False) or _metadata_values(db, name, True)
         if values:
             return f"{visible(name)} is {_values(value for _, value in values)}"
-        known = sorted({there for (there,) in db.rows("SELECT DISTINCT name FROM metadata")})
-        near = get_close_matches(name, known, n=3, cutoff=0.5)
-        near = near or [there for there in known if not there.startswith("taupy.")]
+        stored = sorted({row[0] for row in db.rows("SELECT DISTINCT name FROM metadata")})
+        near = get_close_matches(name, stored, n=3, cutoff=0.5)
+        near = near or [fact for fact in stored if not fact.startswith("taupy.")]
         return "their metadata: " + _values(near) if near else "they have no metadata"
     listed = [
         f"{trial.id} {trial.application}/{trial.experiment}/{trial.name}"

@@ -72,13 +72,13 @@ class Statement:
         groups = [*(_ITEM.get(name, f"{self._base}.{name}_id") for name in self.keys),
                   *(_OF_PATH[name] for name in self.attributes)]  # fmt: skip
         measures = [MEASURES[value] for value in self.values if value in MEASURES]
-        numbers = [one.sql if self.rows else one.summed for one in measures]
+        numbers = [measure.sql if self.rows else measure.summed for measure in measures]
         numbers += [
             number if self.rows else f"sum({number})"
-            for one in self.sums
+            for term in self.sums
             for value in self.values
             if value not in MEASURES
-            for number in [self._together(value, _row_of(one, value, self.metrics))]
+            for number in [self._together(value, _row_of(term, value, self.metrics))]
         ]
         lines = [f"SELECT {', '.join([*groups, *numbers])}", *self._tables()]
         lines.append(f" WHERE {self._base}.trial_id IN ({listed(self.trials)})")
@@ -92,13 +92,13 @@ class Statement:
 
     def _complete(self, value: Value) -> str:
         """Has a row this value of all sums?"""
-        numbers = [_row_of(one, value, self.metrics) for one in self.sums]
+        numbers = [_row_of(term, value, self.metrics) for term in self.sums]
         return " AND ".join(f"{number} IS NOT NULL" for number in numbers)
 
     @property
     def _ids(self) -> list[int]:
         """Of the metrics that are read."""
-        names = dict.fromkeys(name for one in self.sums for name in one.metrics)
+        names = dict.fromkeys(name for term in self.sums for name in term.metrics)
         return [self.metrics[name][0] for name in names if name in self.metrics]
 
     @property
@@ -108,7 +108,7 @@ class Statement:
 
     @property
     def _named_counts(self) -> bool:
-        named = {name for one in self.sums for name in one.metrics}
+        named = {name for term in self.sums for name in term.metrics}
         return not named.isdisjoint({*COUNTS} - self.metrics.keys())
 
     @property
@@ -147,51 +147,51 @@ class Statement:
 
     def _conditions(self) -> list[str]:
         base, ids = self._base, self._ids
-        found = []
+        conditions = []
         if self.items is not None:
-            found.append(f"{_ITEM[self.level]} IN ({listed(self.items)})")
+            conditions.append(f"{_ITEM[self.level]} IN ({listed(self.items)})")
         if base.startswith("m"):
-            found.append(f"{base}.metric_id = {ids[0]}")
+            conditions.append(f"{base}.metric_id = {ids[0]}")
         elif ids and not self.whole:
             present = " OR ".join(f"m{id}.metric_id IS NOT NULL" for id in ids)
-            found.append(f"({present})")
+            conditions.append(f"({present})")
         elif not ids and self.sums and not self._named_counts:
-            found.append("1 = 0")  # nobody measured that
+            conditions.append("1 = 0")  # nobody measured that
         if self.threads is not None:
             # In several trials, a search for each thread in each would take long.
             plus = "" if len(self.trials) == 1 else "+"
-            found.append(f"{plus}{base}.thread_id IN ({listed(self.threads)})")
+            conditions.append(f"{plus}{base}.thread_id IN ({listed(self.threads)})")
         if self.timers is not None:
             timer = f"{base}.timer_id" if self.level == "timer" else _OF_PATH["timer"]
-            found.append(f"{timer} IN ({listed(self.timers)})")
+            conditions.append(f"{timer} IN ({listed(self.timers)})")
         if self.callpaths is not None:
-            found.append(f"{base}.callpath_id IN ({listed(self.callpaths)})")
+            conditions.append(f"{base}.callpath_id IN ({listed(self.callpaths)})")
         if self.depth is not None:
-            found += _between("callpath.depth", self.depth)
+            conditions += _between("callpath.depth", self.depth)
         if self.together:
             own = f"({self._complete('exclusive')}) OR ({self._complete('inclusive')})"
-            found.append(f"({own})")
-        for one in self.sums:
+            conditions.append(f"({own})")
+        for term in self.sums:
             if self.inclusive is not None:
-                found += _between(_row_of(one, "inclusive", self.metrics), self.inclusive)
-        return found
+                conditions += _between(_row_of(term, "inclusive", self.metrics), self.inclusive)
+        return conditions
 
 
-def _same(one: str, other: str, columns: Sequence[str]) -> str:
-    return " AND ".join(f"{one}.{column} = {other}.{column}" for column in columns)
+def _same(first: str, other: str, columns: Sequence[str]) -> str:
+    return " AND ".join(f"{first}.{column} = {other}.{column}" for column in columns)
 
 
 def _between(number: str, limits: tuple[float, float]) -> list[str]:
     least, most = limits
-    found = [f"{number} >= {least!r}"] if math.isfinite(least) else []
-    return [*found, f"{number} <= {most!r}"] if math.isfinite(most) else found
+    bounds = [f"{number} >= {least!r}"] if math.isfinite(least) else []
+    return [*bounds, f"{number} <= {most!r}"] if math.isfinite(most) else bounds
 
 
-def _row_of(one: Sum, value: Value, metrics: Mapping[str, tuple[int, str]]) -> str:
+def _row_of(term: Sum, value: Value, metrics: Mapping[str, tuple[int, str]]) -> str:
     """One row's number; NULL where it was not measured."""
-    mixed = len({unit_of(metrics[name][1]).scale for name in one.metrics if name in metrics}) > 1
+    mixed = len({unit_of(metrics[name][1]).scale for name in term.metrics if name in metrics}) > 1
     parts = []
-    for name in one.metrics:
+    for name in term.metrics:
         if name in metrics:
             id, unit = metrics[name]
             scale = unit_of(unit).scale if mixed else 1
@@ -203,7 +203,7 @@ def _row_of(one: Sum, value: Value, metrics: Mapping[str, tuple[int, str]]) -> s
     if len(parts) == 1:
         return parts[0]
     first = f"coalesce({', '.join(parts)})"
-    if one.function == "first":
+    if term.function == "first":
         return first
     whole = " + ".join(f"coalesce({part}, 0)" for part in parts)
     return f"CASE WHEN {first} IS NULL THEN NULL ELSE {whole} END"

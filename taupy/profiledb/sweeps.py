@@ -124,22 +124,22 @@ def swept_trials(
             chosen = [trial for trial in chosen if trial not in bad]
     places = _places(chosen)
     gpus = _gpus(db, chosen)
-    found = [
+    trials_swept = [
         SweptTrial(t, values[t.id], places[t.id], _others(over, facts[t.id], gpus[t.id]))
         for t in chosen
     ]
-    if len({one.value for one in found}) < 2:
-        raise UsageError(_one_value(over, found, facts))
-    found = _joined(over, found)
-    return SweptTrials(over, counted, found, {t.id: facts[t.id] for t in chosen}, notes)
+    if len({swept.value for swept in trials_swept}) < 2:
+        raise UsageError(_one_value(over, trials_swept, facts))
+    trials_swept = _joined(over, trials_swept)
+    return SweptTrials(over, counted, trials_swept, {t.id: facts[t.id] for t in chosen}, notes)
 
 
 def last_parameter(db: ProfileDB) -> str | None:
     """The first parameter of the last `taupy run --sweep`, None if there was none."""
-    found = db.rows(
+    rows = db.rows(
         "SELECT value FROM metadata WHERE name = ? ORDER BY trial_id DESC LIMIT 1", (SWEPT,)
     )
-    return found[0][0].split(",")[0].strip() if found else None
+    return rows[0][0].split(",")[0].strip() if rows else None
 
 
 def _facts(db: ProfileDB, trials: Sequence[int], over: str) -> dict[int, dict[str, str]]:
@@ -174,17 +174,18 @@ def _of_the_last(
 ) -> list[TrialRow]:
     last = next(trial for trial in reversed(trials) if trial.id in values)
     place = (last.application, last.experiment)
-    found = [t for t in trials if (t.application, t.experiment) == place and t.id in values]
+    candidates = [t for t in trials if (t.application, t.experiment) == place and t.id in values]
     sweep = facts[last.id].get(SWEEP)
     if sweep is not None:
-        same = [trial for trial in found if facts[trial.id].get(SWEEP) == sweep]
-        if len(same) < len(found):
+        same = [trial for trial in candidates if facts[trial.id].get(SWEEP) == sweep]
+        if len(same) < len(candidates):
             notes.append(
-                f"the last sweep of {visible('/'.join(place))}; {len(found) - len(same)} trials of "
-                f"others left out: `taupy sweep ... {visible('/'.join(place))}` takes all"
+                f"the last sweep of {visible('/'.join(place))}; "
+                f"{len(candidates) - len(same)} trials of others left out: "
+                f"`taupy sweep ... {visible('/'.join(place))}` takes all"
             )
-        found = same
-    return found
+        candidates = same
+    return candidates
 
 
 def _places(trials: Sequence[TrialRow]) -> dict[int, str]:
@@ -216,7 +217,7 @@ def _others(over: str, facts: dict[str, str], gpu: str) -> str:
     return ", ".join([*filter(None, [gpu]), *(f"{name}={facts[name]}" for name in others)])
 
 
-def _joined(over: str, found: list[SweptTrial]) -> list[SweptTrial]:
+def _joined(over: str, trials_swept: list[SweptTrial]) -> list[SweptTrial]:
     """Where each series has one value only, other parameters are but other names for it.
 
     Raises:
@@ -224,11 +225,11 @@ def _joined(over: str, found: list[SweptTrial]) -> list[SweptTrial]:
     """
     for _ in range(2):
         values: dict[str, set[str]] = {}
-        for one in found:
-            values.setdefault(one.series, set()).add(one.value)
+        for swept in trials_swept:
+            values.setdefault(swept.series, set()).add(swept.value)
         if any(len(those) > 1 for those in values.values()):
-            return found
-        found = [one._replace(others="") for one in found]
+            return trials_swept
+        trials_swept = [swept._replace(others="") for swept in trials_swept]
     places = ", ".join(visible(f"{place}: {min(those)}") for place, those in values.items())
     raise UsageError(
         f"no application and experiment has two values of {over} ({places}); a sweep "
@@ -253,20 +254,22 @@ def _no_such_parameter(
     if not trials:
         return f"{db.path} has no trials; `taupy run --sweep` adds some"
     names = _varying([trial.id for trial in trials], facts)
-    there = ", ".join(names[:12]) or "none"
+    names_there = ", ".join(names[:12]) or "none"
     return (
-        f"no trial has metadata '{over}' (what differs between them: {there}; "
+        f"no trial has metadata '{over}' (what differs between them: {names_there}; "
         f"or count {', '.join(COUNTED)}); give it with: taupy run --meta {over}=VALUE SCRIPT"
     )
 
 
-def _one_value(over: str, found: Sequence[SweptTrial], facts: dict[int, dict[str, str]]) -> str:
-    if not found:
+def _one_value(
+    over: str, trials_swept: Sequence[SweptTrial], facts: dict[int, dict[str, str]]
+) -> str:
+    if not trials_swept:
         return f"no trial with {over} is left; --all takes failed and incomplete ones, too"
-    names = _varying([one.trial.id for one in found], facts)
+    names = _varying([swept.trial.id for swept in trials_swept], facts)
     differing = ", ".join(names[:12]) or "nothing"
     return (
-        f"all {len(found)} trials have {over} = {found[0].value}: a sweep needs two "
+        f"all {len(trials_swept)} trials have {over} = {trials_swept[0].value}: a sweep needs two "
         f"values at least (what differs between them: {differing})"
     )
 

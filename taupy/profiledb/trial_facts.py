@@ -50,8 +50,8 @@ def gpu_names(db: ProfileDB, trial_id: int) -> list[str]:
 @of_a_sound_file
 def gpu_models(db: ProfileDB, trials: Sequence[int]) -> dict[int, str]:
     """The models that each trial ran on, joined by " + "; empty where none is known."""
-    found = labels(db, "gpu", trials)
-    return {trial: str(name) if name else "" for trial, (name,) in found.items()}
+    names = labels(db, "gpu", trials)
+    return {trial: str(name) if name else "" for trial, (name,) in names.items()}
 
 
 @of_a_sound_file
@@ -73,12 +73,12 @@ def metadata_values(db: ProfileDB, name: str) -> dict[int, str]:
     """
     rows = db.rows(_METADATA)
     for wanted, written in ((name, str), (loosely(name), loosely)):
-        found: dict[int, str] = {}
-        for trial, there, value in rows:
-            if written(there) == wanted:
-                found.setdefault(trial, value)
-        if found:
-            return found
+        values: dict[int, str] = {}
+        for trial, stored, value in rows:
+            if written(stored) == wanted:
+                values.setdefault(trial, value)
+        if values:
+            return values
     return {}
 
 

@@ -90,11 +90,13 @@ def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence
 def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
     """The table under the dimensions that were asked for; rows of equal labels become one."""
     names, choices = _choices(db, summed, by)
-    if all(len(one) == 1 for found in choices.values() for one in found or ()):
+    if all(
+        len(labels_of_row) == 1 for choice in choices.values() for labels_of_row in choice or ()
+    ):
         table = Table(
             {
-                name: _codes(summed.codes[_source(summed, name)], found)
-                for name, found in choices.items()
+                name: _codes(summed.codes[_source(summed, name)], choice)
+                for name, choice in choices.items()
             },
             names,
             summed.columns,
@@ -145,8 +147,11 @@ def _source(summed: Table, name: str) -> str:
 def _groups(summed: Table, choices: dict[str, Choices | None]) -> list[list[tuple[int, ...]]]:
     """For each row the codes that it counts under: several where a label has several."""
     of_row = [
-        [(code,) if found is None else found[code] for code in summed.codes[_source(summed, name)]]
-        for name, found in choices.items()
+        [
+            (code,) if choice is None else choice[code]
+            for code in summed.codes[_source(summed, name)]
+        ]
+        for name, choice in choices.items()
     ]
     return [list(product(*row)) for row in zip(*of_row, strict=True)] or [[()]] * summed.size
 
@@ -155,8 +160,8 @@ def _stays_apart(summed: Table, names: dict[str, Sequence[Any]]) -> bool:
     """Do different ids have different labels, as far as they tell rows apart?"""
     kept = {
         _source(summed, name)
-        for name, found in names.items()
-        if len(found) == len(summed.labels[_source(summed, name)])
+        for name, choice in names.items()
+        if len(choice) == len(summed.labels[_source(summed, name)])
     }
     follows = {"thread": ("trial",), "callpath": OF_PATH, "launch": ("trial", "thread", "callpath")}
     for id in ("launch", "thread", "callpath"):
@@ -199,35 +204,34 @@ def _of_trees(db: ProfileDB, asked: Asked) -> Table:
 
 def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
     """The rows that count; the others only lead to them."""
-    found = [True] * whole.size
+    kept = [True] * whole.size
     if asked.timers is not None:
         timers = set(asked.timers)
         allowed = [id in timers for id in whole.labels["timer"]]
-        found = [allowed[code] for code in whole.codes["timer"]]
+        kept = [allowed[code] for code in whole.codes["timer"]]
     if asked.callpaths is not None:
         chosen = set(asked.callpaths)
-        found = [
+        kept = [
             here and id in chosen
-            for here, id in zip(found, whole.row_labels("callpath"), strict=True)
+            for here, id in zip(kept, whole.row_labels("callpath"), strict=True)
         ]
     if (depth := asked.between("depth")) is not None:
         levels = whole.row_labels("depth")
-        found = [
-            here and depth[0] <= level <= depth[1]
-            for here, level in zip(found, levels, strict=True)
+        kept = [
+            here and depth[0] <= level <= depth[1] for here, level in zip(kept, levels, strict=True)
         ]
     if asked.by_path:
-        return found
-    there = coverage.measured(whole)
-    found = [here and one for here, one in zip(found, there, strict=True)]
+        return kept
+    measured = coverage.measured(whole)
+    kept = [here and is_measured for here, is_measured in zip(kept, measured, strict=True)]
     if "timer" in asked.question.by:
         # On a stream, host routines are only the place from where kernels were launched.
         calls = whole.column("calls")
-        found = [
+        kept = [
             here and not (stream and not count)
-            for here, stream, count in zip(found, streams, calls, strict=True)
+            for here, stream, count in zip(kept, streams, calls, strict=True)
         ]
-    return found
+    return kept
 
 
 def _largest(table: Table, by: Sequence[str]) -> Table:

@@ -72,13 +72,13 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
     prepared = [PreparedThread.of(measured, timers) for measured in profile.threads]
     with db.transaction() as connection:
         trial, new_nodes = _trial(connection, profile)
-        prepared = [one for one in prepared if one.thread.node in new_nodes]
+        prepared = [thread for thread in prepared if thread.thread.node in new_nodes]
         _add_metadata(connection, trial, profile, broken, new_nodes)
         if prepared:
             add_timers(connection, trial, profile.timers, timers)
             metrics = _metric_ids(connection, profile)
-            for one in prepared:
-                one.add(connection, trial, metrics)
+            for thread in prepared:
+                thread.add(connection, trial, metrics)
         for device in profile.devices:
             if device.node in new_nodes:
                 _add_device(connection, trial, device)
@@ -125,18 +125,18 @@ def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[i
     """The profile's trial, made or found, and the nodes that are new to it."""
     nodes = {measured.thread.node for measured in profile.threads} | profile.node_metadata.keys()
     uuid = storable(profile.uuid)
-    found = connection.execute(
+    row = connection.execute(
         "SELECT id, started_at, duration_ns, exit_code, state FROM trial WHERE uuid = ?", (uuid,)
     ).fetchone()
-    if found is None:
+    if row is None:
         return _new_trial(connection, profile, uuid), nodes
-    trial, started_at, duration_ns, exit_code, state = found
-    there = connection.execute(
+    trial, started_at, duration_ns, exit_code, state = row
+    stored_nodes = connection.execute(
         "SELECT node FROM thread WHERE trial_id = :trial"
         " UNION SELECT node FROM metadata WHERE trial_id = :trial",
         {"trial": trial},
     )
-    nodes -= {node for (node,) in there}
+    nodes -= {node for (node,) in stored_nodes}
     if nodes:
         state = _joint_state(connection, trial, state, profile)
         start, duration_ns = joint_span(
@@ -209,7 +209,7 @@ def free_name(connection: sqlite3.Connection, experiment: int, name: str) -> str
     A number becomes the experiment's next number, another name gets ` (2)`.
     """
     names = connection.execute("SELECT name FROM trial WHERE experiment_id = ?", (experiment,))
-    taken = {there for (there,) in names}
+    taken = {taken_name for (taken_name,) in names}
     free, number = name, 2
     if name in taken and name.isascii() and name.isdigit():
         free = next_name(connection, experiment)
@@ -240,9 +240,9 @@ def unclashing_name(db: ProfileDB, profile: Profile) -> str | None:
 
 def _id_of(connection: sqlite3.Connection, table: str, key: dict[str, object]) -> int:
     condition = " AND ".join(f"{name} = :{name}" for name in key)
-    found = connection.execute(f"SELECT id FROM {table} WHERE {condition}", key).fetchone()
-    if found is not None:
-        return int(found[0])
+    row = connection.execute(f"SELECT id FROM {table} WHERE {condition}", key).fetchone()
+    if row is not None:
+        return int(row[0])
     names = ", ".join(key)
     values = ", ".join(f":{name}" for name in key)
     return _row_id(connection.execute(f"INSERT INTO {table} ({names}) VALUES ({values})", key))
@@ -344,7 +344,7 @@ def _stored(text: str | None) -> str | None:
 def _metric_ids(connection: sqlite3.Connection, profile: Profile) -> dict[str, int]:
     """Ids of the metrics that some thread has; one that the profile does not list has no unit."""
     units = {metric.name: metric.unit for metric in profile.metrics}
-    measured = {name for one in profile.threads for name in one.tree.inclusive}
+    measured = {name for thread in profile.threads for name in thread.tree.inclusive}
     return {
         name: _id_of(
             connection, "metric", {"name": storable(name), "unit": storable(units.get(name, ""))}
@@ -362,11 +362,11 @@ def _instant(seconds: float) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-def joint_span(one: tuple[str, int], other: tuple[str, int]) -> tuple[str, int]:
+def joint_span(first: tuple[str, int], other: tuple[str, int]) -> tuple[str, int]:
     """Of two (start, duration): the earlier start, and the time from there to the later end."""
-    starts = [_nanoseconds(one[0]), _nanoseconds(other[0])]
-    end = max(starts[0] + one[1], starts[1] + other[1])
-    return min(one[0], other[0]), end - min(starts)
+    starts = [_nanoseconds(first[0]), _nanoseconds(other[0])]
+    end = max(starts[0] + first[1], starts[1] + other[1])
+    return min(first[0], other[0]), end - min(starts)
 
 
 def _nanoseconds(text: str) -> int:

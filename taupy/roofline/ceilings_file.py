@@ -41,10 +41,10 @@ def read_ceilings(path: str) -> list[Ceiling]:
             text = file.read()
     except (OSError, UnicodeDecodeError) as problem:
         raise FormatError(f"{path} cannot be read: {problem}") from None
-    found = _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_csv(path, text)
-    if not found:
+    ceilings = _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_csv(path, text)
+    if not ceilings:
         raise FormatError(f"{path} contains no ceilings")
-    return found
+    return ceilings
 
 
 def _from_json(path: str, text: str) -> list[Ceiling]:
@@ -55,21 +55,21 @@ def _from_json(path: str, text: str) -> list[Ceiling]:
         raise FormatError(
             f"{path} is not JSON of the Empirical Roofline Toolkit: 'empirical' is missing"
         ) from None
-    found: list[Ceiling] = []
+    ceilings: list[Ceiling] = []
     try:
         for part, source in parts:
             for name, value in part.get("gflops", {}).get("data", []):
-                found.append(
+                ceilings.append(
                     _ceiling(path, "compute", _precision(name), value, 1e9, "report", source, "ERT")
                 )
             for name, value in part.get("gbytes", {}).get("data", []):
                 level = _LEVELS.get(str(name).lower(), str(name))
-                found.append(
+                ceilings.append(
                     _ceiling(path, "bandwidth", level, value, 1e9, "report", source, "ERT")
                 )
     except (TypeError, ValueError, AttributeError) as problem:
         raise FormatError(f"{path}: invalid ERT data ({problem})") from None
-    return found
+    return ceilings
 
 
 def _precision(name: object) -> str:
@@ -132,7 +132,7 @@ def _ceiling(
     number = float(str(value)) * factor
     if not 0 < number < float("inf"):
         raise ValueError(f"{name} is {value}")
-    known: CeilingSource = "user" if source not in ("report", "datasheet") else source  # type: ignore[assignment]
+    origin: CeilingSource = "user" if source not in ("report", "datasheet") else source  # type: ignore[assignment]
     return Ceiling(
         characterization=f"file:{os.path.basename(path)}",
         machine="",
@@ -144,7 +144,7 @@ def _ceiling(
         threads=0,
         value=number,
         unit=_UNITS[kind],
-        source=known,
+        source=origin,
         reference=f"{tool}, {os.path.basename(path)}",
     )
 
@@ -153,13 +153,14 @@ def ert_json(roofs: Roofs) -> str:
     """The roofs as ERT's JSON, in Gflop/s and GB/s by name."""
     named = {
         "gflops": [
-            [f"{name.upper()} GFLOPs", each.value / 1e9] for name, each in roofs.compute.items()
+            [f"{name.upper()} GFLOPs", ceiling.value / 1e9]
+            for name, ceiling in roofs.compute.items()
         ],
-        "gbytes": [[name, each.value / 1e9] for name, each in roofs.bandwidth.items()],
+        "gbytes": [[name, ceiling.value / 1e9] for name, ceiling in roofs.bandwidth.items()],
     }
     sources = {
-        name: f"{each.source}: {each.reference or each.pattern}"
-        for name, each in [*roofs.compute.items(), *roofs.bandwidth.items()]
+        name: f"{ceiling.source}: {ceiling.reference or ceiling.pattern}"
+        for name, ceiling in [*roofs.compute.items(), *roofs.bandwidth.items()]
     }
     empirical: dict[str, Any] = {
         "metadata": {"PROCESSOR": roofs.processor, "WRITTEN_BY": "taupy", "SOURCES": sources},

@@ -158,25 +158,25 @@ class Chart:
 
 def to_json(chart: Chart) -> dict[str, Any]:
     """The chart for JSON; non-finite values become null."""
-    made = _finite(asdict(chart))
-    made["format"] = "taupy roofline chart 2"
-    return made  # type: ignore[no-any-return]
+    document = _finite(asdict(chart))
+    document["format"] = "taupy roofline chart 2"
+    return document  # type: ignore[no-any-return]
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
+        return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     return value
 
 
 def record(placement: Placement, rank: int) -> dict[str, Any]:
     """Every number of one point, in SI units; None if unknown."""
     point = placement.point
-    known = point.flop_tier != "unknown"
+    has_flop = point.flop_tier != "unknown"
     sums = not point.rates_alone
     return {
         "rank": rank,
@@ -199,10 +199,10 @@ def record(placement: Placement, rank: int) -> dict[str, Any]:
         "bytes_tier": point.bytes_tier,
         "uncounted": list(point.uncounted),
         "flop": dict(point.flop) if sums else {},
-        "total_flop": point.total_flop if known and sums else None,
+        "total_flop": point.total_flop if has_flop and sums else None,
         "bytes": dict.fromkeys(point.bytes) if point.rates_alone else dict(point.bytes),
-        "intensity": {level: point.intensity(level) for level in point.bytes} if known else {},
-        "performance": point.performance if known else None,
+        "intensity": {level: point.intensity(level) for level in point.bytes} if has_flop else {},
+        "performance": point.performance if has_flop else None,
         "bandwidth": {
             level: moved / point.time if point.time > 0 else None
             for level, moved in point.bytes.items()
@@ -268,7 +268,7 @@ def in_view(
     if not weighty:
         return list(symbols), []
     (left, right), (bottom, top) = (
-        span([getattr(one, side) for one in weighty], _NEAR, _NEAR) for side in ("x", "y")
+        span([getattr(symbol, side) for symbol in weighty], _NEAR, _NEAR) for side in ("x", "y")
     )
     shown = {
         symbol.point
@@ -321,7 +321,7 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
     """
     notes = [_tiers(placements)]
     zero = [placement for placement in placements if placement.point.idle]
-    if idle and zero and all(each.point.of_gpu for each in zero):
+    if idle and zero and all(placement.point.of_gpu for placement in zero):
         notes.append(f"{len(zero)} without flop: {_share(zero, placements)} % of the time")
     shares = [
         covered
@@ -331,19 +331,21 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
         if covered is not None and covered < WHOLLY
     ]
     if shares:
-        of = " to ".join(dict.fromkeys(percent(100 * one) for one in (min(shares), max(shares))))
+        of = " to ".join(
+            dict.fromkeys(percent(100 * share) for share in (min(shares), max(shares)))
+        )
         notes.append(
             f"counted routines take {of} % of the run time; the work of the others is UNKNOWN"
         )
     notes += _uncounted(placements)
-    unknown = [placement for placement in placements if not placement.point.known]
+    unknown = [placement for placement in placements if not placement.point.is_known]
     if unknown:
         share = _share(unknown, placements)
         notes.append(f"{len(unknown)} not counted, not drawn: {share} % of the time")
     partly = [
         placement
         for placement in placements
-        if placement.point.known and 0 < placement.point.counted < placement.point.launches
+        if placement.point.is_known and 0 < placement.point.counted < placement.point.launches
     ]
     if partly:
         notes.append(f"{len(partly)} counted in part of their launches: rates refer to those")
@@ -380,29 +382,30 @@ def _tiers(placements: Sequence[Placement]) -> str:
 
 def _uncounted(placements: Sequence[Placement]) -> list[str]:
     """Operations missing in the flop of points, most frequent first."""
-    found = Counter(
+    operations = Counter(
         placement.point.uncounted for placement in placements if placement.point.uncounted
     )
     return [
         f"NOT COUNTED for {number} of {len(placements)}: {', '.join(names)}; their flop, rates and "
         "shares of the roof are lower bounds"
-        for names, number in found.most_common(3)
+        for names, number in operations.most_common(3)
     ]
 
 
 def _share(some: Sequence[Placement], of: Sequence[Placement]) -> str:
-    trials = max(len({each.point.trial for each in of}), 1)
-    return percent(100 * sum(each.point.share for each in some) / trials)
+    trials = max(len({placement.point.trial for placement in of}), 1)
+    return percent(100 * sum(placement.point.share for placement in some) / trials)
 
 
 def warnings(placements: Sequence[Placement]) -> list[str]:
     """Points above a roof, which means that a count or a roof is wrong."""
     named = zip(placements, labels(placements, 60), strict=True)
-    found = [(each, label) for each, label in named if each.above_roof]
+    above = [(placement, label) for placement, label in named if placement.above_roof]
     return [
-        f"{label} is above its roof ({percent(100 * (each.roof_share or 0))} %): {each.why_above}"
-        for each, label in found[:3]
-    ] + ([f"... and {len(found) - 3} more above their roofs"] if len(found) > 3 else [])
+        f"{label} is above its roof ({percent(100 * (placement.roof_share or 0))} %): "
+        f"{placement.why_above}"
+        for placement, label in above[:3]
+    ] + ([f"... and {len(above) - 3} more above their roofs"] if len(above) > 3 else [])
 
 
 def value_label(name: str, value: float, unit: str, source: str) -> str:

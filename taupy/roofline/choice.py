@@ -82,29 +82,29 @@ class Known:
 
 def placed(
     wishes: Wishes,
-    found: Sequence[Point],
+    points: Sequence[Point],
     work: Sequence[TrialWork],
-    known: Known,
+    ceilings: Known,
 ) -> list[Placement]:
     """Every point under the roofs of its processor.
 
     Raises:
         UsageError: the requested ceilings are unknown.
     """
-    chosen = _chosen(wishes.asked, known)
-    of = {one.trial_id: one for one in work}
+    chosen = _chosen(wishes.asked, ceilings)
+    of = {trial_work.trial_id: trial_work for trial_work in work}
     roofs: dict[tuple[str, str, tuple[Ceiling, ...]], Roofs] = {}
     placements = []
-    for point in found:
+    for point in points:
         trial = of[point.trial]
         key = (point.processor, trial.metadata.get("Hostname", ""), trial.ceilings)
         if key not in roofs:
-            here = known.of_host(key[1])
+            here = ceilings.of_host(key[1])
             roofs[key] = _roofs(wishes, point.processor, here, chosen, trial.ceilings)
         placements.append(place(point, roofs[key]))
     for trial in work if wishes.threads is None else ():
         if _on_one_thread(trial):
-            placements = _under_roofs_of_one_thread(wishes, placements, known, chosen, trial)
+            placements = _under_roofs_of_one_thread(wishes, placements, ceilings, chosen, trial)
     return placements
 
 
@@ -121,18 +121,18 @@ def _on_one_thread(trial: TrialWork) -> bool:
 def _under_roofs_of_one_thread(
     wishes: Wishes,
     placements: list[Placement],
-    known: Known,
+    ceilings: Known,
     chosen: _Chosen,
     trial: TrialWork,
 ) -> list[Placement]:
     """A trial's points under the roofs of one thread, unless a point would be above them: then
     threads of a library worked part of the time."""
     alone = Wishes(wishes.asked, wishes.peak, wishes.latency, 1)
-    here = known.of_host(trial.metadata.get("Hostname", ""))
-    found = []
+    here = ceilings.of_host(trial.metadata.get("Hostname", ""))
+    placed_again = []
     for placement in placements:
         if placement.point.trial != trial.trial_id or placement.point.launches:
-            found.append(placement)
+            placed_again.append(placement)
             continue
         roofs = _roofs(alone, placement.point.processor, here, chosen, trial.ceilings)
         roofs = replace(roofs, processor=f"{roofs.processor} (1 thread)")
@@ -141,36 +141,36 @@ def _under_roofs_of_one_thread(
         )
         if set(roofs.compute) != set(placement.roofs.compute) or own.above_roof:
             return placements
-        found.append(own)
-    return found
+        placed_again.append(own)
+    return placed_again
 
 
 _ONE_THREAD = 1.05
 _ONE_THREAD_NOTE = "roofs for one thread, because the run used no more CPU time; see --threads N"
 
 
-def also(asked: Sequence[str], placements: Sequence[Placement], known: Known) -> list[Roofs]:
+def also(asked: Sequence[str], placements: Sequence[Placement], ceilings: Known) -> list[Roofs]:
     """Additional roofs for a chart: a source's for each processor, a GPU's, or those in a file."""
-    found = []
+    more = []
     for text in asked:
         pools: list[tuple[str, list[Ceiling]]] = []
         if text in _SOURCES:
             names = dict.fromkeys(placement.point.processor for placement in placements)
-            pools = [(name, _pool(name, known.ceilings, [text])) for name in names]
+            pools = [(name, _pool(name, ceilings.ceilings, [text])) for name in names]
         else:
-            pools = [_given(text, known, [])]
+            pools = [_given(text, ceilings, [])]
         for name, pool in pools:
-            roofs = roofs_of(name, partial(known.best_of, pool))
+            roofs = roofs_of(name, partial(ceilings.best_of, pool))
             if roofs.empty:
                 raise UsageError(f"--also: no {text} ceilings known for {name or 'the processor'}")
-            found.append(roofs)
-    return found
+            more.append(roofs)
+    return more
 
 
 def _roofs(
     wishes: Wishes,
     processor: str,
-    known: Known,
+    ceilings: Known,
     chosen: _Chosen,
     own: Sequence[Ceiling],
 ) -> Roofs:
@@ -181,40 +181,41 @@ def _roofs(
         own, (name, pool) = [], given
     else:
         own = _kept(processor, own, chosen.sources)
-        name, pool = processor, _pool(processor, known.ceilings, chosen.sources)
+        name, pool = processor, _pool(processor, ceilings.ceilings, chosen.sources)
         if own and own[0].clock_hz:
             name += f" at {units.prefixed(own[0].clock_hz, 'Hz')}"
     if wishes.threads is not None:
-        pool = [one for one in pool if one.threads in (0, wishes.threads)]
+        pool = [ceiling for ceiling in pool if ceiling.threads in (0, wishes.threads)]
 
     def best(kind: CeilingKind, ceiling: str) -> Ceiling | None:
-        return known.best_of(own, kind, ceiling) or known.best_of(pool, kind, ceiling)
+        return ceilings.best_of(own, kind, ceiling) or ceilings.best_of(pool, kind, ceiling)
 
-    latency = _latency(wishes.latency, pool, known)
+    latency = _latency(wishes.latency, pool, ceilings)
     return roofs_of(name, best, rule=wishes.peak, latency=latency)
 
 
 def _pool(
-    processor: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
+    processor: str, ceilings: Sequence[Ceiling], sources: Sequence[CeilingSource]
 ) -> list[Ceiling]:
     """Ceilings of a processor: stored ones, then the datasheet's, then published ones.
 
     Published rates are used on request only, except for the launch latency, which datasheets do
     not have.
     """
-    pool = _kept(processor, there, sources)
+    pool = _kept(processor, ceilings, sources)
     sheet = datasheets.datasheet(processor)
     return pool if sheet is None else [*pool, *_of_sheet(sheet, sources)]
 
 
 def _kept(
-    processor: str, there: Sequence[Ceiling], sources: Sequence[CeilingSource]
+    processor: str, ceilings: Sequence[Ceiling], sources: Sequence[CeilingSource]
 ) -> list[Ceiling]:
     wanted = processor.strip().lower()
     return [
-        one
-        for one in there
-        if one.processor.strip().lower() == wanted and (not sources or one.source in sources)
+        ceiling
+        for ceiling in ceilings
+        if ceiling.processor.strip().lower() == wanted
+        and (not sources or ceiling.source in sources)
     ]
 
 
@@ -222,7 +223,7 @@ def _of_sheet(sheet: datasheets.Datasheet, sources: Sequence[CeilingSource]) -> 
     reports = datasheets.ceilings(sheet, "report")
     pool = datasheets.ceilings(sheet)
     pool += [report for report in reports if sources or report.kind == "latency"]
-    return [one for one in pool if not sources or one.source in sources]
+    return [ceiling for ceiling in pool if not sources or ceiling.source in sources]
 
 
 class _Chosen:
@@ -249,7 +250,7 @@ class _Chosen:
         return next(iter(self.pools.items()))
 
 
-def _chosen(asked: Sequence[str], known: Known) -> _Chosen:
+def _chosen(asked: Sequence[str], ceilings: Known) -> _Chosen:
     chosen = _Chosen()
     words = []
     for text in asked:
@@ -258,20 +259,24 @@ def _chosen(asked: Sequence[str], known: Known) -> _Chosen:
         else:
             words.append(text)
     for text in words:
-        name, pool = _given(text, known, chosen.sources)
+        name, pool = _given(text, ceilings, chosen.sources)
         chosen.pools.setdefault(name, []).extend(pool)
     return chosen
 
 
-def _given(text: str, known: Known, sources: Sequence[CeilingSource]) -> tuple[str, list[Ceiling]]:
+def _given(
+    text: str, ceilings: Known, sources: Sequence[CeilingSource]
+) -> tuple[str, list[Ceiling]]:
     if os.path.isfile(text):
-        found = known.of_report(text) or read_ceilings(text)
-        return found[0].processor, found
+        given = ceilings.of_report(text) or read_ceilings(text)
+        return given[0].processor, given
     kept = [
-        ceiling.processor for ceiling in known.ceilings if ceiling.processor.lower() == text.lower()
+        ceiling.processor
+        for ceiling in ceilings.ceilings
+        if ceiling.processor.lower() == text.lower()
     ]
     if kept:
-        return kept[0], _pool(kept[0], known.ceilings, sources)
+        return kept[0], _pool(kept[0], ceilings.ceilings, sources)
     sheets = datasheets.candidates(text)
     if not sheets:
         raise UsageError(
@@ -288,19 +293,23 @@ _TIME = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(ns|us|µs|ms|s)?\s*"
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, None: 1.0}
 
 
-def _latency(text: str | None, pool: Sequence[Ceiling], known: Known) -> Ceiling | None:
+def _latency(text: str | None, pool: Sequence[Ceiling], ceilings: Known) -> Ceiling | None:
     """The latency, given as a time or as the name of a known one."""
     if text is None:
         return None
-    patterns = [one for one in pool if one.kind == "latency" and one.pattern == text]
+    patterns = [
+        ceiling for ceiling in pool if ceiling.kind == "latency" and ceiling.pattern == text
+    ]
     if patterns:
-        return known.best_of(patterns, "latency", "launch")
+        return ceilings.best_of(patterns, "latency", "launch")
     match = _TIME.fullmatch(text)
     if match is None or not float(match.group(1)) > 0:
-        there = ", ".join(dict.fromkeys(one.pattern for one in pool if one.kind == "latency"))
+        patterns_there = ", ".join(
+            dict.fromkeys(ceiling.pattern for ceiling in pool if ceiling.kind == "latency")
+        )
         raise UsageError(
             f"--latency takes a time such as 4.2us, or how launches were timed "
-            f"({there or 'none are known here'}), not '{text}'"
+            f"({patterns_there or 'none are known here'}), not '{text}'"
         )
     value = float(match.group(1)) * _SECONDS[match.group(2)]
     return Ceiling(

@@ -197,10 +197,10 @@ def _trajectories(
 ) -> list[Line]:
     tracks: dict[tuple[str, str], list[tuple[float, float, float, str]]] = {}
     for symbol in symbols:
-        each = placements[symbol.point]
-        if each.point.parameter is not None:
-            step = (each.point.parameter, symbol.x, symbol.y, symbol.color)
-            tracks.setdefault((group_of(each), symbol.level), []).append(step)
+        placement = placements[symbol.point]
+        if placement.point.parameter is not None:
+            step = (placement.point.parameter, symbol.x, symbol.y, symbol.color)
+            tracks.setdefault((group_of(placement), symbol.level), []).append(step)
     return [
         Line("trajectory", group, tuple((x, y) for _, x, y, _ in sorted(track)), track[0][3])
         for (group, _), track in tracks.items()
@@ -228,7 +228,7 @@ def subtitle(placements: Sequence[Placement]) -> str:
         + (f" on {placement.point.processor}" if placement.point.processor else "")
         for placement in placements
     ]
-    found = list(dict.fromkeys(names))
-    others = len(found) - 3
+    distinct = list(dict.fromkeys(names))
+    others = len(distinct) - 3
     more = f" and {others} more trial{'s' if others > 1 else ''}" if others > 0 else ""
-    return "; ".join(clipped(name, 90) for name in found[:3]) + more
+    return "; ".join(clipped(name, 90) for name in distinct[:3]) + more

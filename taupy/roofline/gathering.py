@@ -97,36 +97,36 @@ def place_of(work: TrialWork, key: Hashable) -> Place:
     return Place(f"{path} => {kernel.name}", f"{kernel.short} < {routine.short}", kernel.groups)
 
 
-def add_kernel(found: Sum, kernel: KernelWork, of: Of) -> None:
-    found.launches += kernel.calls
+def add_kernel(total: Sum, kernel: KernelWork, of: Of) -> None:
+    total.launches += kernel.calls
     if of in ("kernel", "launch"):
-        found.calls += kernel.calls
+        total.calls += kernel.calls
         if kernel.per_second:
-            _add_rates(found, kernel)
+            _add_rates(total, kernel)
     run = kernel.time_ns if kernel.time_ns > 0 else 0.0
-    found.run_ns += run
+    total.run_ns += run
     if not has_work(kernel.values):
-        found.uncounted_ns += run
+        total.uncounted_ns += run
         return
     counted = kernel.values.get(COUNTED_LAUNCHES, kernel.calls)
-    found.counted += int(counted)
+    total.counted += int(counted)
     if COUNTED_TIME in kernel.values:
-        found.time_ns += kernel.values[COUNTED_TIME]
+        total.time_ns += kernel.values[COUNTED_TIME]
     elif 0 < counted < kernel.calls:
-        found.time_ns += run * counted / kernel.calls
+        total.time_ns += run * counted / kernel.calls
     else:
-        found.time_ns += run
-    found.add_values(kernel.values)
+        total.time_ns += run
+    total.add_values(kernel.values)
     for name in _lacking(kernel.values):
-        found.lacking[name] = found.lacking.get(name, 0) + int(counted)
+        total.lacking[name] = total.lacking.get(name, 0) + int(counted)
 
 
-def _add_rates(found: Sum, kernel: KernelWork) -> None:
-    found.rated += kernel.calls
+def _add_rates(total: Sum, kernel: KernelWork) -> None:
+    total.rated += kernel.calls
     for name, rate in kernel.per_second.items():
-        found.per_second[name] = found.per_second.get(name, 0.0) + kernel.calls * rate
+        total.per_second[name] = total.per_second.get(name, 0.0) + kernel.calls * rate
     for name in _lacking(kernel.per_second):
-        found.lacking[name] = found.lacking.get(name, 0) + kernel.calls
+        total.lacking[name] = total.lacking.get(name, 0) + kernel.calls
 
 
 def _lacking(values: Mapping[str, float]) -> list[str]:
@@ -157,16 +157,16 @@ def add_gpu_time(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, inclusiv
         return  # counted on the host: the host's time
     for kernel in work.kernels:
         for key in keys(work, kernel, of, inclusive):
-            one = _program_of(work, sums) if key == WHOLE else sums.get(key)
-            if one is not None and kernel.time_ns > 0:
-                one.launches += kernel.calls
-                one.counted += kernel.calls
-                one.run_ns += kernel.time_ns
-                one.time_ns += kernel.time_ns
+            total = _program_of(work, sums) if key == WHOLE else sums.get(key)
+            if total is not None and kernel.time_ns > 0:
+                total.launches += kernel.calls
+                total.counted += kernel.calls
+                total.run_ns += kernel.time_ns
+                total.time_ns += kernel.time_ns
 
 
 def _program_of(work: TrialWork, sums: Mapping[Hashable, Sum]) -> Sum | None:
-    return next((one for one in sums.values() if one.place.name == PROGRAM), None)
+    return next((total for total in sums.values() if total.place.name == PROGRAM), None)
 
 
 def wanted(place: Place, of: Of) -> bool:
@@ -177,14 +177,14 @@ def wanted(place: Place, of: Of) -> bool:
     return place.name != PROGRAM
 
 
-def add_routine(found: Sum, routine: RoutineWork, whole: bool) -> None:
+def add_routine(total: Sum, routine: RoutineWork, whole: bool) -> None:
     values = routine.inclusive if whole else routine.exclusive
     took = routine.inclusive_ns if whole else routine.exclusive_ns
-    found.calls += routine.calls
-    found.add_values(values)
+    total.calls += routine.calls
+    total.add_values(values)
     if took > 0:
-        before = found.thread_ns.get(routine.thread, 0.0)
-        found.thread_ns[routine.thread] = before + took
+        before = total.thread_ns.get(routine.thread, 0.0)
+        total.thread_ns[routine.thread] = before + took
 
 
 def add_noted(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, whole: bool) -> None:

@@ -203,7 +203,7 @@ def _wanted(chart: Chart, plane: _Plane) -> Iterator[_Wanted]:
     for box in chart.boxes:
         if box.label:
             yield _of_box(box, plane)
-    for symbol in sorted(chart.symbols, key=lambda each: -each.area):
+    for symbol in sorted(chart.symbols, key=lambda symbol: -symbol.area):
         if symbol.text:
             yield _of_symbol(symbol, plane)
     for line in chart.lines:

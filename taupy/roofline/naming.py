@@ -21,9 +21,9 @@ _WORD = re.compile(r"\w+|\W")
 def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]:
     """A short name for each point. Equal short names in a trial get the part in which their full
     names differ: `elementwise_kernel (…exp…)`."""
-    made = [clipped(placement.point.short, longest) for placement in placements]
+    texts = [clipped(placement.point.short, longest) for placement in placements]
     alike: dict[tuple[int, str], list[int]] = {}
-    for number, (label, placement) in enumerate(zip(made, placements, strict=True)):
+    for number, (label, placement) in enumerate(zip(texts, placements, strict=True)):
         alike.setdefault((placement.point.trial, label), []).append(number)
     for numbers in alike.values():
         differences = _differences([_spaced(placements[number].point.name) for number in numbers])
@@ -31,8 +31,8 @@ def labels(placements: Sequence[Placement], longest: int = LONGEST) -> list[str]
             if difference:
                 own = clipped(difference, longest // 2)
                 short = clipped(placements[number].point.short, longest - len(own) - 5)
-                made[number] = f"{short} (…{own}…)"
-    return made
+                texts[number] = f"{short} (…{own}…)"
+    return texts
 
 
 def aliased(points: Sequence[Point], aliases: Sequence[str]) -> list[Point]:

@@ -55,7 +55,7 @@ _WIDTH = 960
 _PIXELS = 11 / ROOF_SIZE  # to a point: letters of the page are 11 pixels high
 
 
-def html_page(made: Sequence[Chart], theme: Theme | None = None) -> str:
+def html_page(charts_drawn: Sequence[Chart], theme: Theme | None = None) -> str:
     """One page with all these charts of the same points.
 
     Args:
@@ -63,8 +63,8 @@ def html_page(made: Sequence[Chart], theme: Theme | None = None) -> str:
         theme: light or dark; None to follow the reader's system.
     """
     data: dict[str, Any] = {
-        "points": charts.to_json(made[0])["points"],
-        "charts": [_drawn(one) for one in made],
+        "points": charts.to_json(charts_drawn[0])["points"],
+        "charts": [_drawn(chart) for chart in charts_drawn],
         "titles": charts.TITLES,
         "palettes": {"light": palette("light"), "dark": palette("dark")},
         "theme": theme,
@@ -75,7 +75,7 @@ def html_page(made: Sequence[Chart], theme: Theme | None = None) -> str:
     )
     return _PAGE.format(
         policy=content_security_policy([script], "img-src data: blob:"),
-        title=html(made[0].title),
+        title=html(charts_drawn[0].title),
         style=style,
         data=script_json(data),
         script=script,

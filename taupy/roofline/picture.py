@@ -137,8 +137,8 @@ def _further_fonts() -> list[str]:
     """Installed fonts with characters that matplotlib's default font lacks."""
     from matplotlib.font_manager import fontManager
 
-    there = {font.name for font in fontManager.ttflist}
-    return [name for name in _MORE_LETTERS if name in there]
+    installed = {font.name for font in fontManager.ttflist}
+    return [name for name in _MORE_LETTERS if name in installed]
 
 
 def _plane(chart: Chart, wide: float, high: float) -> tuple[float, float]:
@@ -151,10 +151,10 @@ def _plane(chart: Chart, wide: float, high: float) -> tuple[float, float]:
 
 
 def _notes(chart: Chart, letters: int) -> list[tuple[str, bool]]:
-    found = [(f"! {text}", True) for text in chart.warnings]
-    found += [(text, False) for text in chart.notes]
+    texts = [(f"! {text}", True) for text in chart.warnings]
+    texts += [(text, False) for text in chart.notes]
     lines = []
-    for text, warn in found:
+    for text, warn in texts:
         wrapped = textwrap.wrap(text, letters) or [""]
         lines += [(part, warn) for part in wrapped]
     return lines[:_MOST_NOTES]
@@ -274,7 +274,7 @@ def _labels(axes: Axes, labels: Sequence[Label], colors: dict[str, str]) -> None
 
 def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
     # The named ones on top, small ones on top of large ones.
-    for symbol in sorted(chart.symbols, key=lambda each: (each.color != "other", -each.area)):
+    for symbol in sorted(chart.symbols, key=lambda symbol: (symbol.color != "other", -symbol.area)):
         color = colors[symbol.color]
         axes.scatter(
             [symbol.x],

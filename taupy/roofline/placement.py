@@ -67,8 +67,8 @@ class Placement:
     @property
     def bound(self) -> float | None:
         """The shortest time that the roofs allow."""
-        known = [*self.levels.values()] + ([self.compute] if self.compute is not None else [])
-        return max(known) if known else None
+        ratios = [*self.levels.values()] + ([self.compute] if self.compute is not None else [])
+        return max(ratios) if ratios else None
 
     @property
     def above_roof(self) -> bool:
@@ -139,8 +139,8 @@ def _compute(point: Point, roofs: Roofs) -> tuple[float | None, str, list[str]]:
         if peak is None:
             return None, "", []
         if roofs.rule == "precision" and peak.name != name:
-            known = {"any": "flop of unknown precision", "tensor": "tensor flop of unknown type"}
-            kind = known.get(name, name + " flop")
+            phrases = {"any": "flop of unknown precision", "tensor": "tensor flop of unknown type"}
+            kind = phrases.get(name, name + " flop")
             lower = " (their own is higher)" if name in ("fp16", "bf16") else ""
             assumed.append(f"{kind} compared with the {peak.name} peak{lower}")
         seconds = flop / peak.value

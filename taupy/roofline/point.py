@@ -75,7 +75,7 @@ class Point:
         return self.of in ("kernel", "launch")
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Are its flop and the bytes of some level known?"""
         return self.flop_tier != "unknown" and bool(self.bytes)
 

@@ -70,33 +70,35 @@ def points(
     """
     of_gpu = of in ("kernel", "launch")
     if runs_on_gpu(work) or (uncounted and of_gpu and work.kernels):
-        found = _gpu_points(work, of, inclusive, timing)
+        all_points = _gpu_points(work, of, inclusive, timing)
     elif of_gpu or not has_host_work(work):
         raise _missing(work, of)
     else:
-        found = _host_points(work, of, inclusive)
+        all_points = _host_points(work, of, inclusive)
         if timing is None and COUNTED_OPERATIONS in work.metadata:
             note = (
                 "times were measured while counting, minus the estimated cost of counting; for "
                 "measured times use --timing TRIAL"
             )
-            found = [replace(point, notes=(*point.notes, note)) for point in found]
+            all_points = [replace(point, notes=(*point.notes, note)) for point in all_points]
         if timing is not None:
             times = routine_timings(timing, of, inclusive)
-            found = [retimed(point, times, timing) for point in found]
+            all_points = [retimed(point, times, timing) for point in all_points]
         covered = _covered(work, timing)
-        found = [_covered_point(point, covered) for point in found]
-    if timing is not None and all(UNTIMED in " ".join(point.notes) for point in found):
+        all_points = [_covered_point(point, covered) for point in all_points]
+    if timing is not None and all(UNTIMED in " ".join(point.notes) for point in all_points):
         raise UsageError(
             f"the timing trial {timing.trial_id} ({timing.name}) has no point in common with trial "
             f"{work.trial_id} ({work.name}); --timing needs a run of the same program"
         )
-    total = sum(point.run_time for point in found)
+    total = sum(point.run_time for point in all_points)
     if not of_gpu:
         # These overlap, or are not all there is: their shares are of the whole program.
         whole = _whole_seconds(work if timing is None else timing)
-        total = max([point.run_time for point in found] + [whole], default=0.0)
-    shared = [replace(point, share=point.run_time / total if total > 0 else 0.0) for point in found]
+        total = max([point.run_time for point in all_points] + [whole], default=0.0)
+    shared = [
+        replace(point, share=point.run_time / total if total > 0 else 0.0) for point in all_points
+    ]
     return sorted(shared, key=lambda point: (-point.run_time, point.name))
 
 
@@ -116,11 +118,11 @@ def _gpu_points(work: TrialWork, of: Of, inclusive: bool, timing: TrialWork | No
                 sums[key] = Sum(place_of(work, key))
             add_kernel(sums[key], kernel, of)
     add_calls(work, sums, of)
-    found = [gpu_point(work, of, one) for one in sums.values()]
+    gpu_points = [gpu_point(work, of, total) for total in sums.values()]
     if timing is not None:
         times = kernel_timings(timing, of, inclusive)
-        found = [retimed(point, times, timing) for point in found]
-    return found
+        gpu_points = [retimed(point, times, timing) for point in gpu_points]
+    return gpu_points
 
 
 def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
@@ -130,20 +132,22 @@ def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
         place = work.timers[routine.timer]
         if not wanted(place, of):
             continue
-        found = sums.setdefault(routine.timer, Sum(place))
-        add_routine(found, routine, whole)
+        total = sums.setdefault(routine.timer, Sum(place))
+        add_routine(total, routine, whole)
     add_noted(work, sums, of, whole)
     add_gpu_time(work, sums, of, inclusive)
-    made = []
-    for one in sums.values():
-        if not has_work(one.values) and of != "program":
+    host_points = []
+    for total in sums.values():
+        if not has_work(total.values) and of != "program":
             continue
         if of == "program":
-            one.place = Place(work.name, work.application, one.place.groups)
-        made.append(gpu_point(work, of, one) if one.launches else host_point(work, of, one))
-    if not made:
+            total.place = Place(work.name, work.application, total.place.groups)
+        host_points.append(
+            gpu_point(work, of, total) if total.launches else host_point(work, of, total)
+        )
+    if not host_points:
         raise _missing(work, of)
-    return made
+    return host_points
 
 
 def _covered(work: TrialWork, timing: TrialWork | None) -> float | None:
@@ -151,12 +155,12 @@ def _covered(work: TrialWork, timing: TrialWork | None) -> float | None:
     operations. The work of other routines is unknown."""
     if not {BLAS_ALONE, COUNTED_OPERATIONS} & work.metadata.keys():
         return None
-    found = _host_points(work, "routine", inclusive=False)
+    routines = _host_points(work, "routine", inclusive=False)
     if timing is not None:
         times = routine_timings(timing, "routine", inclusive=False)
-        found = [retimed(point, times, timing) for point in found]
+        routines = [retimed(point, times, timing) for point in routines]
     whole = _whole_seconds(work if timing is None else timing)
-    seconds = sum(point.run_time for point in found if point.flop_tier == "analytic")
+    seconds = sum(point.run_time for point in routines if point.flop_tier == "analytic")
     return min(seconds / whole, 1.0) if whole > 0 else None
 
 
@@ -176,7 +180,7 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
         remedy = "its work was done on the CPU: use --by routine or --by program"
     elif not work.gpus and not _imported(work):
         remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
-    there = ", ".join(work.metrics) or "none"
+    metrics = ", ".join(work.metrics) or "none"
     what = {
         "kernel": "no kernel whose flop or bytes were counted",
         "launch": "no launch whose flop or bytes were counted",
@@ -184,10 +188,10 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
         "phase": "no phase whose flop or bytes were counted",
         "program": "no flop or bytes",
     }[of]
-    return MissingMetric(f"trial {work.trial_id} has {what} (its metrics: {there}); {remedy}")
+    return MissingMetric(f"trial {work.trial_id} has {what} (its metrics: {metrics}); {remedy}")
 
 
-def require(found: Sequence[Point], work: TrialWork) -> None:
+def require(drawn: Sequence[Point], work: TrialWork) -> None:
     """Check that both flop and bytes were measured.
 
     Raises:
@@ -195,14 +199,14 @@ def require(found: Sequence[Point], work: TrialWork) -> None:
             every point zero or infinite intensity.
     """
     lacking = []
-    if all(point.flop_tier == "unknown" and not point.uncounted for point in found):
+    if all(point.flop_tier == "unknown" and not point.uncounted for point in drawn):
         lacking.append("flop in any precision (flop_fp32, flop_tensor ...)")
-    if all(not point.bytes for point in found):
+    if all(not point.bytes for point in drawn):
         lacking.append("bytes at any level (bytes_dram, bytes_l2, bytes_l1)")
     if lacking:
-        there = ", ".join(work.metrics) or "none"
+        metrics = ", ".join(work.metrics) or "none"
         raise MissingMetric(
-            f"trial {work.trial_id} has no {' and no '.join(lacking)} (its metrics: {there}); "
+            f"trial {work.trial_id} has no {' and no '.join(lacking)} (its metrics: {metrics}); "
             + _remedy(work)
         )
 

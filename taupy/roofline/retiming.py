@@ -22,7 +22,7 @@ _SHORT = "short name: "
 
 def kernel_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
     """Name -> seconds and launches in the timing trial."""
-    found: dict[str, tuple[float, int]] = {}
+    times: dict[str, tuple[float, int]] = {}
     full_names: dict[str, set[Hashable]] = {}
     for kernel in timing.kernels:
         if not kernel.time_ns > 0:
@@ -33,10 +33,10 @@ def kernel_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tupl
                 full, short, _ = place_of(timing, key)
             full_names.setdefault(_SHORT + short, set()).add(key)
             for name in dict.fromkeys((_placeless(full), _SHORT + short)):
-                seconds, launches = found.get(name, (0.0, 0))
-                found[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
+                seconds, launches = times.get(name, (0.0, 0))
+                times[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
     # A short name that several kernels have tells nothing.
-    return {name: value for name, value in found.items() if len(full_names.get(name, ())) < 2}
+    return {name: value for name, value in times.items() if len(full_names.get(name, ())) < 2}
 
 
 def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialWork) -> Point:
@@ -47,15 +47,15 @@ def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialW
     if not number or seconds <= 0:
         note = f"{UNTIMED} {timing.trial_id}: timed while being counted"
         return replace(point, notes=(*point.notes, note))
-    each = seconds / number
+    mean = seconds / number
     here, counted = (point.launches, point.counted) if point.launches else (point.calls,) * 2
     notes = point.notes
     if number != here:
         what = "launches" if point.launches else "calls"
         notes = (*notes, f"{here} {what} here, {number} in the timing trial: scaled to ours")
     if point.rates_alone:
-        return replace(point, run_time=each * here, notes=notes)  # rates are of their own time
-    return replace(point, run_time=each * here, time=each * counted, notes=notes)
+        return replace(point, run_time=mean * here, notes=notes)  # rates are of their own time
+    return replace(point, run_time=mean * here, time=mean * counted, notes=notes)
 
 
 def _placeless(name: str) -> str:

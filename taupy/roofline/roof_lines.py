@@ -64,10 +64,10 @@ def drawn_roofs(
 
 def machines(placements: Sequence[Placement]) -> list[Roofs]:
     """The processors of the points, each once."""
-    found: dict[str, Roofs] = {}
+    by_processor: dict[str, Roofs] = {}
     for placement in placements:
-        found.setdefault(placement.roofs.processor, placement.roofs)
-    return list(found.values())
+        by_processor.setdefault(placement.roofs.processor, placement.roofs)
+    return list(by_processor.values())
 
 
 def matters(placement: Placement, precision: str, flop: float) -> bool:
@@ -196,7 +196,7 @@ def launch_ceiling(placements: Sequence[Placement]) -> LaunchCeiling | None:
     ]
     if not launched or len(machines(placements)) > 1:
         return None
-    number = max(launched, key=lambda one: placements[one].point.run_time)
+    number = max(launched, key=lambda launched_point: placements[launched_point].point.run_time)
     largest = placements[number]
     ceiling = largest.roofs.launch
     if ceiling is None or not largest.overhead:

@@ -91,21 +91,21 @@ def roofs_of(
     Raises:
         UsageError: the requested single peak does not exist.
     """
-    compute = {name: found for name in PRECISIONS if (found := best("compute", name))}
+    compute = {name: ceiling for name in PRECISIONS if (ceiling := best("compute", name))}
     if rule != "precision" and rule not in compute:
         named = [name for name in compute if name.replace(" ", "") == rule.replace(" ", "")]
         if not named:
-            there = ", ".join(compute) or "none"
+            compute_names = ", ".join(compute) or "none"
             raise UsageError(
-                f"{processor or 'the processor'} has no peak '{rule}' (it has: {there})"
+                f"{processor or 'the processor'} has no peak '{rule}' (it has: {compute_names})"
             )
         rule = named[0]
-    bandwidth = {level: found for level in LEVELS if (found := _of_level(level, best))}
+    bandwidth = {level: ceiling for level in LEVELS if (ceiling := _of_level(level, best))}
     return Roofs(processor, compute, bandwidth, latency or best("latency", "launch"), rule)
 
 
 def _of_level(level: str, best: Best) -> Ceiling | None:
-    found = best("bandwidth", level)
-    if found is None and level == "DRAM":
+    bandwidth = best("bandwidth", level)
+    if bandwidth is None and level == "DRAM":
         return best("bandwidth", "HBM")
-    return found
+    return bandwidth

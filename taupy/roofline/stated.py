@@ -56,8 +56,8 @@ def statement(quantity: Quantity, text: str) -> Statement:
     if not equals or not pattern.strip() or not rest.strip():
         raise UsageError(f"--{quantity} takes 'KERNEL=EXPRESSION', such as {_EXAMPLE[quantity]}")
     formula, comma, tail = rest.rpartition(",")
-    known = {name.lower(): name for name in (PRECISIONS if quantity == "flop" else LEVELS)}
-    of = known.get(tail.strip().lower()) if comma else None
+    names = {name.lower(): name for name in (PRECISIONS if quantity == "flop" else LEVELS)}
+    of = names.get(tail.strip().lower()) if comma else None
     if of is None:
         formula = rest
     default = "any" if quantity == "flop" else "DRAM"
@@ -82,64 +82,64 @@ def stated(
     Raises:
         UsageError: a statement matches no point, or uses an unknown name.
     """
-    found = list(points)
-    for one in statements:
-        numbers = [number for number, point in enumerate(found) if one.names(point)]
+    with_statements = list(points)
+    for statement in statements:
+        numbers = [number for number, point in enumerate(with_statements) if statement.names(point)]
         if not numbers:
             raise UsageError(
-                f"--{one.quantity}: no point matches '{one.pattern}' "
-                f"(there are {len(found)}; `taupy roofline --limit 0` lists them)"
+                f"--{statement.quantity}: no point matches '{statement.pattern}' "
+                f"(there are {len(with_statements)}; `taupy roofline --limit 0` lists them)"
             )
-        value = _value(one.node, one, metadata)
+        value = _value(statement.node, statement, metadata)
         for number in numbers:
-            found[number] = _with(found[number], one, value)
-    return found
+            with_statements[number] = _with(with_statements[number], statement, value)
+    return with_statements
 
 
-def _with(point: Point, one: Statement, value: float) -> Point:
+def _with(point: Point, statement: Statement, value: float) -> Point:
     if point.rates_alone:
-        note = f"--{one.quantity} ignored: the duration is unknown"
+        note = f"--{statement.quantity} ignored: the duration is unknown"
         return replace(point, notes=(*point.notes, note))
     count = point.counted or point.launches or point.calls
     if not point.counted and point.launches:
         point = replace(point, counted=point.launches, time=point.run_time)
-    note = f"{one.quantity} of each launch stated: {one.formula} = {value:.6g}"
-    if one.quantity == "bytes":
-        if point.bytes_tier == "measured" and one.of in point.bytes:
-            return replace(point, notes=(*point.notes, _counted(one)))
-        moved = {**point.bytes, one.of: count * value}
+    note = f"{statement.quantity} of each launch stated: {statement.formula} = {value:.6g}"
+    if statement.quantity == "bytes":
+        if point.bytes_tier == "measured" and statement.of in point.bytes:
+            return replace(point, notes=(*point.notes, _counted(statement)))
+        moved = {**point.bytes, statement.of: count * value}
         return replace(point, bytes=moved, bytes_tier="analytic", notes=(*point.notes, note))
     if point.flop_tier != "unknown" and not point.uncounted:
-        return replace(point, notes=(*point.notes, _counted(one)))
+        return replace(point, notes=(*point.notes, _counted(statement)))
     return replace(
         point,
-        flop={one.of: count * value},
+        flop={statement.of: count * value},
         flop_tier="analytic",
         uncounted=(),
         notes=(*point.notes, note),
     )
 
 
-def _counted(one: Statement) -> str:
-    return f"--{one.quantity} ignored: it was counted"
+def _counted(statement: Statement) -> str:
+    return f"--{statement.quantity} ignored: it was counted"
 
 
-def _value(node: Node, one: Statement, metadata: Mapping[str, str]) -> float:
+def _value(node: Node, statement: Statement, metadata: Mapping[str, str]) -> float:
     if isinstance(node, Number):
         return node.value
     if isinstance(node, Name):
-        return _number(node.name, one, metadata)
+        return _number(node.name, statement, metadata)
     if isinstance(node, Binary):
-        left, right = (_value(side, one, metadata) for side in (node.left, node.right))
+        left, right = (_value(side, statement, metadata) for side in (node.left, node.right))
         if node.operator == "/" and right == 0:
-            raise UsageError(f"--{one.quantity} '{one.formula}': division by 0")
+            raise UsageError(f"--{statement.quantity} '{statement.formula}': division by 0")
         operate = {"+": left + right, "-": left - right, "*": left * right}
         return operate[node.operator] if node.operator != "/" else left / right
-    return _function(node, one, metadata)
+    return _function(node, statement, metadata)
 
 
-def _function(node: Function, one: Statement, metadata: Mapping[str, str]) -> float:
-    values = [_value(argument, one, metadata) for argument in node.arguments]
+def _function(node: Function, statement: Statement, metadata: Mapping[str, str]) -> float:
+    values = [_value(argument, statement, metadata) for argument in node.arguments]
     if node.function == "min":
         return min(values)
     if node.function == "max":
@@ -147,15 +147,16 @@ def _function(node: Function, one: Statement, metadata: Mapping[str, str]) -> fl
     return sum(values) if node.function == "sum" else values[0]
 
 
-def _number(name: str, one: Statement, metadata: Mapping[str, str]) -> float:
+def _number(name: str, statement: Statement, metadata: Mapping[str, str]) -> float:
     try:
         return float(metadata[name])
     except (KeyError, ValueError):
-        numbers = sorted(each for each, value in metadata.items() if _is_number(value))
-        there = ", ".join(numbers[:12]) or "none"
+        numbers = sorted(fact for fact, value in metadata.items() if _is_number(value))
+        facts = ", ".join(numbers[:12]) or "none"
         raise UsageError(
-            f"--{one.quantity} '{one.formula}': the trial's metadata has no number '{name}' "
-            f"(it has: {there}); write the number, or set it in the program with "
+            f"--{statement.quantity} '{statement.formula}': the trial's metadata has no number "
+            f"'{name}' "
+            f"(it has: {facts}); write the number, or set it in the program with "
             f"taupy.metadata('{name}', VALUE)"
         ) from None
 

@@ -24,35 +24,36 @@ _MOSTLY = 0.95
 """Share of the time above which counted launches represent a whole phase."""
 
 
-def gpu_point(work: TrialWork, of: Of, one: Sum) -> Point:
+def gpu_point(work: TrialWork, of: Of, total: Sum) -> Point:
     """Launches on a GPU; rates refer to the counted ones."""
     notes = []
-    if one.counted < one.launches and not one.rated:
-        notes.append(f"{one.counted} of {one.launches} launches were counted")
-    seconds = one.time_ns / 1e9
-    values: Mapping[str, float] = one.values
-    alone = one.rated > 0 and not seconds > 0
+    if total.counted < total.launches and not total.rated:
+        notes.append(f"{total.counted} of {total.launches} launches were counted")
+    seconds = total.time_ns / 1e9
+    values: Mapping[str, float] = total.values
+    alone = total.rated > 0 and not seconds > 0
     if alone:
         seconds = 1.0
-        values = {name: rate / one.rated for name, rate in one.per_second.items()}
-        if one.rated > 1:
-            notes.append(f"mean of the rates of {one.rated} launches without known durations")
+        values = {name: rate / total.rated for name, rate in total.per_second.items()}
+        if total.rated > 1:
+            notes.append(f"mean of the rates of {total.rated} launches without known durations")
     bytes_of = _bytes(values)
-    for level in [level for level in bytes_of if level in one.lacking]:
+    for level in [level for level in bytes_of if level in total.lacking]:
         del bytes_of[level]
         notes.append(
-            f"{level} bytes omitted: not counted for {one.lacking[level]} of {one.counted} launches"
+            f"{level} bytes omitted: not counted for {total.lacking[level]} of {total.counted} "
+            "launches"
         )
     flop = _flop(values)
-    uncounted = tuple(_uncounted(one, flop)) if flop else ()
-    if of not in ("kernel", "launch") and one.uncounted_ns > (1 - _MOSTLY) * one.run_ns:
-        uncounted = (*uncounted, f"{one.launches - one.counted} of {one.launches} launches")
+    uncounted = tuple(_uncounted(total, flop)) if flop else ()
+    if of not in ("kernel", "launch") and total.uncounted_ns > (1 - _MOSTLY) * total.run_ns:
+        uncounted = (*uncounted, f"{total.launches - total.counted} of {total.launches} launches")
     return _point(
         work,
         of,
-        one,
+        total,
         processor=_joined(work.gpus),
-        run_time=one.run_ns / 1e9,
+        run_time=total.run_ns / 1e9,
         time=seconds,
         values=values,
         flop=flop,
@@ -63,28 +64,30 @@ def gpu_point(work: TrialWork, of: Of, one: Sum) -> Point:
     )
 
 
-def _uncounted(one: Sum, flop: Mapping[str, float]) -> Iterator[str]:
+def _uncounted(total: Sum, flop: Mapping[str, float]) -> Iterator[str]:
     """Names of precisions that were not counted for all launches."""
     some_types = any(name.startswith("tensor ") for name in flop)
     for name in GPU_PRECISIONS:
-        if name in one.lacking:
+        if name in total.lacking:
             yield "other types of tensor cores" if name == "tensor" and some_types else name
 
 
-def host_point(work: TrialWork, of: Of, one: Sum) -> Point:
+def host_point(work: TrialWork, of: Of, total: Sum) -> Point:
     """Work of a CPU. Threads run in parallel, so the time is that of the longest thread."""
-    seconds = max(one.thread_ns.values(), default=0.0) / 1e9
+    seconds = max(total.thread_ns.values(), default=0.0) / 1e9
     notes = []
-    if len(one.thread_ns) > 1:
-        whole = sum(one.thread_ns.values())
-        note = f"{one.place.short}: on {len(one.thread_ns)} threads; the time is the longest one's"
+    if len(total.thread_ns) > 1:
+        whole = sum(total.thread_ns.values())
+        note = (
+            f"{total.place.short}: on {len(total.thread_ns)} threads; the time is the longest one's"
+        )
         if seconds > 0:
             note += (
                 f", assuming that they overlap; run one after another they take "
                 f"{duration(whole)}, and rates are {whole / 1e9 / seconds:.3g}x lower"
             )
         notes.append(note)
-    analytic = "analytic" in {_tier([name], work) for name in one.values}
+    analytic = "analytic" in {_tier([name], work) for name in total.values}
     uncounted: tuple[str, ...] = ()
     if analytic and BLAS_ALONE in work.metadata:
         library = work.metadata[BLAS_ALONE]
@@ -95,18 +98,18 @@ def host_point(work: TrialWork, of: Of, one: Sum) -> Point:
         )
     elif analytic and COUNTED_OPERATIONS in work.metadata and UNCOUNTED in work.metadata:
         uncounted = ("operations without a formula",)
-    if "bytes_dram_read" in one.values:
+    if "bytes_dram_read" in total.values:
         notes.append("DRAM bytes are cache lines read (also for writing), without write-backs")
     return _point(
         work,
         of,
-        one,
+        total,
         processor=work.processor,
         run_time=seconds,
         time=seconds,
-        values=one.values,
-        flop=_flop(one.values),
-        bytes_of=_bytes(one.values),
+        values=total.values,
+        flop=_flop(total.values),
+        bytes_of=_bytes(total.values),
         uncounted=uncounted,
         notes=notes,
     )
@@ -115,7 +118,7 @@ def host_point(work: TrialWork, of: Of, one: Sum) -> Point:
 def _point(
     work: TrialWork,
     of: Of,
-    one: Sum,
+    total: Sum,
     *,
     processor: str,
     run_time: float,
@@ -131,15 +134,15 @@ def _point(
     if uncounted and not any(flop.values()):
         flop, flop_tier = {}, "unknown"  # none of what was counted, and the rest is not known
     return Point(
-        name=one.place.name,
-        short=one.place.short,
+        name=total.place.name,
+        short=total.place.short,
         of=of,
         trial=work.trial_id,
         trial_name=work.name,
         processor=processor,
-        calls=one.calls,
-        launches=one.launches,
-        counted=one.counted,
+        calls=total.calls,
+        launches=total.launches,
+        counted=total.counted,
         run_time=run_time,
         time=time,
         flop=flop,
@@ -169,7 +172,7 @@ def _bytes(values: Mapping[str, float]) -> dict[str, float]:
 
 def _flop(values: Mapping[str, float]) -> dict[str, float]:
     """Flop by precision; tensor flop of unknown precision are "tensor"."""
-    found = {
+    by_precision = {
         PRECISION_OF[name]: values[name]
         for name in PRECISION_OF
         if name in values and name != "flop_tensor"
@@ -178,16 +181,16 @@ def _flop(values: Mapping[str, float]) -> dict[str, float]:
         # Integer operations are no flop, and not part of it.
         told = sum(
             value
-            for name, value in found.items()
+            for name, value in by_precision.items()
             if name.startswith("tensor ") and name != "tensor int8"
         )
         rest = values["flop_tensor"] - told
         # Counts of two passes differ in their last digits.
         if rest > 1e-6 * values["flop_tensor"] or not told:
-            found["tensor"] = max(rest, 0.0)
-    if "any" in found and len(found) > 1:
-        del found["any"]  # the same operations, not told apart
-    return found
+            by_precision["tensor"] = max(rest, 0.0)
+    if "any" in by_precision and len(by_precision) > 1:
+        del by_precision["any"]  # the same operations, not told apart
+    return by_precision
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ def swept(
     Raises:
         UsageError: no point has the parameter.
     """
-    found = []
+    swept_points = []
     for point in points:
         facts = metadata.get(point.trial, {})
         value = parameter_in(point.name, name) if point.of != "program" else None
@@ -53,20 +53,21 @@ def swept(
         if value is None:
             value = parameter_in(point.trial_name, name)
         if value is not None:
-            found.append(replace(point, parameter=value))
-    if not found:
+            swept_points.append(replace(point, parameter=value))
+    if not swept_points:
         raise UsageError(
             f"no point has a parameter '{name}': name phases '... {name}=VALUE', or set it in "
             f"the program with taupy.metadata('{name}', VALUE)"
         )
-    processors = {point.processor for point in found}
+    processors = {point.processor for point in swept_points}
     labels = {
         point.trial: _label(point, metadata.get(point.trial, {}), series, len(processors) > 1)
-        for point in found
+        for point in swept_points
     }
     several = len(set(labels.values())) > 1
     return [
-        replace(point, series=_series(point, name, labels[point.trial], several)) for point in found
+        replace(point, series=_series(point, name, labels[point.trial], several))
+        for point in swept_points
     ]
 
 

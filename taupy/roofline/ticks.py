@@ -16,10 +16,10 @@ def ticks(axis: Axis, most: int = 9) -> list[float]:
     if step > 1 and step % 3:
         step += 3 - step % 3  # whole SI prefixes
     if last - first < 2:  # too few powers of ten to read from
-        found = [
+        values = [
             part * 10.0**exponent for exponent in range(first - 1, last + 1) for part in (1, 2, 5)
         ]
-        return [value for value in found if axis.low <= value <= axis.high]
+        return [value for value in values if axis.low <= value <= axis.high]
     start = first + (-first) % step
     return [10.0**exponent for exponent in range(start, last + 1, step)]
 

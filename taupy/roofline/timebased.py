@@ -43,7 +43,7 @@ class Spot:
 
 def spots(placements: Sequence[Placement], level: str, per_launch: bool) -> list[Spot]:
     """The points that can be drawn: with flop or bytes, and with roofs for both."""
-    found = []
+    spots = []
     for number, placement in enumerate(placements):
         times = placement.times(level)
         if times is None or level not in placement.point.bytes:
@@ -51,7 +51,7 @@ def spots(placements: Sequence[Placement], level: str, per_launch: bool) -> list
         by = max(placement.point.counted, 1) if per_launch else 1
         bandwidth = placement.roofs.bandwidth[level].value
         peak = placement.peak or (_reference(placements) or (0.0, ""))[0]
-        found.append(
+        spots.append(
             Spot(
                 number,
                 placement.point.bytes[level] / by,
@@ -61,7 +61,7 @@ def spots(placements: Sequence[Placement], level: str, per_launch: bool) -> list
                 bandwidth,
             )
         )
-    return found
+    return spots
 
 
 def complexity(
@@ -95,11 +95,11 @@ def _reference(placements: Sequence[Placement]) -> tuple[float, str] | None:
                 seconds, _ = by_name.get(peak.name, (0.0, 0.0))
                 by_name[peak.name] = (seconds + flop / peak.value, peak.value)
     if by_name:
-        name = max(by_name, key=lambda one: by_name[one][0])
+        name = max(by_name, key=lambda group: by_name[group][0])
         return by_name[name][1], name
     for placement in placements:
         if placement.roofs.compute:
-            best = max(placement.roofs.compute.values(), key=lambda one: one.value)
+            best = max(placement.roofs.compute.values(), key=lambda ceiling: ceiling.value)
             return best.value, best.name
     return None
 
@@ -375,10 +375,10 @@ def _trajectories(
     """Solid lines through closed symbols, dashed ones through open symbols, by parameter."""
     tracks: dict[tuple[str, bool], list[tuple[float, float, float, str]]] = {}
     for symbol in symbols:
-        each = placements[symbol.point]
-        if each.point.parameter is not None:
-            key = (group_of(each), symbol.filled)
-            step = (each.point.parameter, symbol.x, symbol.y, symbol.color)
+        placement = placements[symbol.point]
+        if placement.point.parameter is not None:
+            key = (group_of(placement), symbol.filled)
+            step = (placement.point.parameter, symbol.x, symbol.y, symbol.color)
             tracks.setdefault(key, []).append(step)
     return [
         Line(
@@ -407,14 +407,14 @@ def _legend(
 
 
 def _remarks(
-    kind: chart.Kind, placements: Sequence[Placement], found: Sequence[Spot], alone: bool
+    kind: chart.Kind, placements: Sequence[Placement], drawn: Sequence[Spot], alone: bool
 ) -> list[str]:
     notes = []
-    there = {spot.number for spot in found}
+    numbers = {spot.number for spot in drawn}
     missing = [
         placement
         for number, placement in enumerate(placements)
-        if placement.point.known and placement.point.total_flop and number not in there
+        if placement.point.is_known and placement.point.total_flop and number not in numbers
     ]
     if missing:
         notes.append(f"{len(missing)} without a roof for their flop or bytes are not drawn")

@@ -20,9 +20,9 @@ def verdict(placements: Sequence[Placement], top: int = 5, wall: float | None = 
     """
     named = zip(placements[:top], labels(placements, 60), strict=False)
     lines = [
-        f"{rank}. {label}: {sentence(each)}"
-        for rank, (each, label) in enumerate(named, 1)
-        if not each.roofs.empty  # no roofs: nothing is claimed
+        f"{rank}. {label}: {sentence(placement)}"
+        for rank, (placement, label) in enumerate(named, 1)
+        if not placement.roofs.empty  # no roofs: nothing is claimed
     ]
     return lines + _whole(placements, wall)
 
@@ -83,13 +83,13 @@ def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
         (routines, "routines", "the run time"),
     ):
         if those:
-            idle = [each for each in those if each.point.idle]
-            share = sum(each.point.share for each in idle) / max(len(_trials(those)), 1)
+            idle = [placement for placement in those if placement.point.idle]
+            share = sum(placement.point.share for placement in idle) / max(len(_trials(those)), 1)
             text = (
                 f"without flop (copies, conversions, layout): {len(idle)} of {len(those)} {what}, "
                 f"{percent(100 * share)} % of {whole}"
             )
-            rest = [1 - (each.point.covered or 1.0) for each in those]
+            rest = [1 - (placement.point.covered or 1.0) for placement in those]
             if max(rest) > 0:
                 text += f"; flop unknown: {percent(100 * max(rest))} %"
             lines.append(text)
@@ -100,9 +100,9 @@ def _whole(placements: Sequence[Placement], wall: float | None) -> list[str]:
 
 
 def _launches(launched: Sequence[Placement], wall: float | None) -> list[str]:
-    number = sum(each.point.launches for each in launched)
+    number = sum(placement.point.launches for placement in launched)
     latency = _latency(launched[0])
-    busy = sum(each.point.run_time for each in launched)
+    busy = sum(placement.point.run_time for placement in launched)
     if not number or not busy > 0:
         return []
     overhead = number * latency

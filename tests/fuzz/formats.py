@@ -257,7 +257,9 @@ def main() -> int:
     parser.add_argument("--format", action="append", help="only this one; may be repeated")
     parser.add_argument("--keep", type=Path, help="where files go that went wrong")
     args = parser.parse_args()
-    chosen = [one for one in registry.readers() if not args.format or one.name in args.format]
+    chosen = [
+        reader for reader in registry.readers() if not args.format or reader.name in args.format
+    ]
     end = time.monotonic() + args.seconds
     found: list[Path] = []
     for round in itertools.count():

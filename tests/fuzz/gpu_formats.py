@@ -78,7 +78,7 @@ def _ncu_csv(folder: Path) -> list[bytes]:
     section = ncu_files.section_csv(folder / "d.csv", "Roofline", ncu_files.ROOFLINE_SECTION)
     pivot = b"Kernel Name,dram__bytes.sum,gpu__time_duration.sum\nf,10,20\ng,30,40\n"
     others = [ncu_files.wide_csv(folder / "b.csv", wide, rows), summary, section]
-    return [long.read_bytes(), pivot, *(one.read_bytes() for one in others)]
+    return [long.read_bytes(), pivot, *(path.read_bytes() for path in others)]
 
 
 def _nvprof(folder: Path) -> list[bytes]:

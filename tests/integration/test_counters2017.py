@@ -55,7 +55,7 @@ def printed(name):
 
 
 def values(db, trial, metric):
-    rows = metrics.flat_values(db, selector.one(db, trial).id, metric)
+    rows = metrics.flat_values(db, selector.trial(db, trial).id, metric)
     return {row.timer: float(row.exclusive) for row in rows if row.exclusive == row.exclusive}
 
 
@@ -83,7 +83,7 @@ def test_instructions_per_cycle_of_the_neon_kernels(db):
 
 
 def test_the_ratio_of_all_kernels_is_that_of_their_sums(db):
-    trial = selector.one(db, "alexnet").id
+    trial = selector.trial(db, "alexnet").id
     kernels = metrics.answer(db, trial, "ipc", where=[Condition("group", ("GPU_KERNEL",))])
     table = printed("neon_alexnet.csv")
     expected = sum(float(row["inst_executed"]) for row in table) / sum(
@@ -128,7 +128,7 @@ def test_the_exercises_rates_and_intensities_are_the_printed_ones(db, row):
     trial = f"resnet/{row['gpu']}/{row['model']}"
     assert f"{values(db, trial, 'intensity_dram')['training']:.2f}" == row["intensity"]
     assert f"{values(db, trial, 'flop_rate')['training'] / 1e12:.2f}" == row["printed_gflops"]
-    resolved = metrics.resolve(db, selector.one(db, trial).id, "flop_rate")
+    resolved = metrics.resolve(db, selector.trial(db, trial).id, "flop_rate")
     assert resolved.unit == "flop/s"
 
 

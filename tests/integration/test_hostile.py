@@ -178,7 +178,7 @@ _BINARY = ("parquet", "pprof", "pstats", "perfetto", "tau-packed", "tau-sqlite")
 
 
 @pytest.mark.parametrize("trial", [1, 2])
-@pytest.mark.parametrize("name", [one.name for one in registry.writers()])
+@pytest.mark.parametrize("name", [writer.name for writer in registry.writers()])
 def test_no_text_export_lets_a_hostile_text_through(name, trial, database, capsys, tmp_path):
     if name.startswith("parquet"):
         pytest.importorskip("pyarrow", reason="PyArrow is an extra")

@@ -110,7 +110,7 @@ def test_a_name_that_is_taken_is_not_given_twice(state, capsys, name, then):
         assert main(["import", f"{number}.taupy.json"]) == 0
     assert main(["import", "2.taupy.json"]) == 0  # it keeps the name that it was given
     first, second, again = capsys.readouterr().err.splitlines()
-    assert [one.name for one in sorted(trials(), key=lambda one: one.id)] == then
+    assert [trial.name for trial in sorted(trials(), key=lambda trial: trial.id)] == then
     taken = f"(another trial is named '{name}')"
     assert taken not in first and second.endswith(taken)
     assert again.endswith("(was stored before)") and taken not in again

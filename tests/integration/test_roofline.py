@@ -349,7 +349,7 @@ def of_a_report(folder):
     }
     trial = gpu_trial(Kernel("gemm", 10, 20_000_000, GEMM), gpu="Tesla V100-SXM2-16GB", number=9)
     facts = tuple(Fact(name, *value) for name, value in slow.items())
-    trial.devices = [replace(one, facts=facts) for one in trial.devices]
+    trial.devices = [replace(device, facts=facts) for device in trial.devices]
     fast = [
         Ceiling("m", "host", "Tesla V100-SXM2-16GB", "GPU-1", kind, name, "", 0, value, unit,
                 "measured")

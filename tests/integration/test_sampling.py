@@ -43,7 +43,7 @@ def test_a_timeline_and_its_statistics_stand_in_the_trial(gpu):
     assert first[1] - first[0] == pytest.approx(2e-3, abs=1e-6)
     assert all(one[1] <= other[0] + 1e-9 for one, other in pairwise(points))
     # Metric 1 of CUPTI: 10 and 11 in turn; the program sleeps for 0.3 s after its launch.
-    assert {one[2] for one in points} == {10.0, 11.0}
+    assert {point[2] for point in points} == {10.0, 11.0}
     assert points[-1][1] - first[0] > 0.25
     count, low, high, mean, unit = gpu.one(EVENT, "GPU[0] sm_active")
     assert (count, low, high, unit) == (len(points), 10.0, 11.0, "%")
@@ -269,11 +269,11 @@ def test_exports_show_it_as_counters(gpu):
                      "-o", str(target))  # fmt: skip
     assert done.returncode == 0, done.stderr
     events = json.loads(target.read_text())["traceEvents"]
-    counters = [one for one in events if one["ph"] == "C"]
-    assert {one["name"] for one in counters} == {"sm_active [%]", "bytes_l2 [B/s]"}
-    (kernel,) = (one for one in events if one.get("name") == "k" and one["ph"] == "X")
-    assert {one["pid"] for one in counters} == {kernel["pid"]}
-    stamps = [one["ts"] for one in counters if one["name"] == "sm_active [%]"]
+    counters = [event for event in events if event["ph"] == "C"]
+    assert {counter["name"] for counter in counters} == {"sm_active [%]", "bytes_l2 [B/s]"}
+    (kernel,) = (event for event in events if event.get("name") == "k" and event["ph"] == "X")
+    assert {counter["pid"] for counter in counters} == {kernel["pid"]}
+    stamps = [counter["ts"] for counter in counters if counter["name"] == "sm_active [%]"]
     assert stamps == sorted(stamps) and stamps[0] < kernel["ts"] < stamps[-1]
     done = gpu.taupy("export", "latest", "--db", str(gpu.database), "--format", "tau",
                      "-o", str(gpu.folder / "tau"))  # fmt: skip

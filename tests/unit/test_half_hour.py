@@ -46,9 +46,9 @@ def kept(number: str, folder: Path) -> dict[str, str]:
     """The files that a call has packed, with their texts."""
     with tarfile.open(folder / "out" / f"call{number}.tar.gz") as packed:
         return {
-            Path(one.name).name: packed.extractfile(one).read().decode(errors="replace")
-            for one in packed.getmembers()
-            if one.isfile()
+            Path(member.name).name: packed.extractfile(member).read().decode(errors="replace")
+            for member in packed.getmembers()
+            if member.isfile()
         }
 
 

@@ -100,11 +100,11 @@ class KernelCounters:
         """
         builder = StreamBuilder(timers)
         number = sum(map(len, self._ranges.values()))
-        known = len(self._ranges) == 1 and number == len(launches)
+        is_matched = len(self._ranges) == 1 and number == len(launches)
         self.notes.append(
             f"{number} kernels were counted individually (cuda_profiler_range) and have no times"
         )
-        if not known:
+        if not is_matched:
             self.notes.append(
                 f"{number} counted kernels and {len(launches)} launches: the launching call paths "
                 "are unknown"
@@ -113,21 +113,23 @@ class KernelCounters:
             place = used.get(device, 0)
             thread = Thread(node, 1 + device, place, "stream", "counted kernels")
             samples: dict[tuple[int, str], Statistics] = {}
-            for at, one in enumerate(sorted(ranges, key=lambda one: one.start)):
+            for at, kernel_range in enumerate(
+                sorted(ranges, key=lambda kernel_range: kernel_range.start)
+            ):
                 launch = Launch(0, 1, 0, 0, 0, 0.0, 1)
-                owner = launches[at] if known else None
-                row = builder.add(thread, owner, kernel_timer(one.kernel), launch)
+                owner = launches[at] if is_matched else None
+                row = builder.add(thread, owner, kernel_timer(kernel_range.kernel), launch)
                 counted = Counted(
-                    one.kernel,
+                    kernel_range.kernel,
                     device=device,
                     capability=capabilities.get(device, ""),
-                    values=one.counted,
+                    values=kernel_range.counted,
                 )
                 builder.add_values(thread, row, self._counted.counts(counted).values)
-                for name, value in one.counted.items():
+                for name, value in kernel_range.counted.items():
                     if not name.endswith(".sum"):
                         samples.setdefault((row, name), Statistics()).add(value)
             builder.add_user_events(
-                thread, [one.event(name, "", row) for (row, name), one in samples.items()]
+                thread, [sample.event(name, "", row) for (row, name), sample in samples.items()]
             )
         return builder.threads()

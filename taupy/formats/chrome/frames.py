@@ -32,18 +32,18 @@ class StackFrames:
 
     def of(self, number: int) -> tuple[int, ...]:
         """The timers of a frame and those around it, the outermost first."""
-        known = self._known.get(number)
-        if known is None:
-            found: list[int] = []
+        stack = self._known.get(number)
+        if stack is None:
+            places: list[int] = []
             at: Any = str(number)
-            while at is not None and len(found) < limits.TRACE_DEPTH:
+            while at is not None and len(places) < limits.TRACE_DEPTH:
                 frame = self._frames.get(str(at))
                 if not isinstance(frame, dict):
                     break
-                found.append(self._place(_timer(frame)))
+                places.append(self._place(_timer(frame)))
                 at = frame.get("parent")
-            known = self._known[number] = tuple(reversed(found))
-        return known
+            stack = self._known[number] = tuple(reversed(places))
+        return stack
 
     def owner_row(self, number: int) -> int | None:
         """The row of a frame in a tree of frames alone, for work that has no other owner."""

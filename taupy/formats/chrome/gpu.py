@@ -111,14 +111,14 @@ class GpuSlices:
 
     def waits(self, host: Host) -> Waits:
         """The waits by the calls that waited."""
-        found = Waits()
+        waits = Waits()
         names = list(self._wait_places)
         columns = zip(self._wait_names, self._wait_ns, self._wait_correlation, strict=True)
         for name, duration, correlation in columns:
             code = NOWHERE if correlation == _NONE else host.codes.find(0, correlation)
-            found.add(code, names[name], duration)
-        self.notes += found.notes()
-        return found
+            waits.add(code, names[name], duration)
+        self.notes += waits.notes()
+        return waits
 
     def head(self, event: dict[str, Any], moment: int, number: int) -> None:
         """An arrow from the host ends at the slice that begins here."""
@@ -180,13 +180,13 @@ class GpuSlices:
         self, codes: array[int], host: Host, base_ns: int
     ) -> dict[tuple[int, int], StreamRecords]:
         home = host.home()
-        found = {
+        streams_of = {
             (home if code == NOWHERE else host.node_of_code(code), stream)
             for code, stream in zip(codes, self._stream, strict=True)
         }
         streams = {}
         numbers: dict[tuple[int, int], int] = {}
-        for node, code in sorted(found):
+        for node, code in sorted(streams_of):
             device, stream = code >> 40, (code & ((1 << 40) - 1)) - 1
             number = numbers.get((node, device), 0)
             numbers[node, device] = number + 1

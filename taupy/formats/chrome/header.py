@@ -60,38 +60,38 @@ def describe(header: dict[str, Any], path: Path) -> Header:
     name = path.name
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
-    found = Header(name or path.name)
+    described = Header(name or path.name)
     base = values.integer(header.get("baseTimeNanoseconds"))
     if base is not None and base > 0:
-        found.base_ns = base
+        described.base_ns = base
     job = header.get("distributedInfo")
     if isinstance(job, dict):
         rank = values.integer(job.get("rank"))
-        found.rank = rank if rank is not None and 0 <= rank < 1 << 24 else None
+        described.rank = rank if rank is not None and 0 <= rank < 1 << 24 else None
         for key in ("rank", "world_size", "backend", "nccl_version"):
             if isinstance(job.get(key), (str, int)):
-                found.metadata[f"distributed {key}"] = str(job[key])[:1000]
-    _take_ours(found, header.get("otherData"))
+                described.metadata[f"distributed {key}"] = str(job[key])[:1000]
+    _take_ours(described, header.get("otherData"))
     for key, value in header.items():
         if isinstance(value, (str, int)) and key not in ("baseTimeNanoseconds",):
-            found.metadata[f"trace {key}"] = str(value)[:10_000]
+            described.metadata[f"trace {key}"] = str(value)[:10_000]
     properties = header.get("deviceProperties")
-    for one in properties if isinstance(properties, list) else ():
-        ordinal = values.integer(one.get("id")) if isinstance(one, dict) else None
+    for gpu in properties if isinstance(properties, list) else ():
+        ordinal = values.integer(gpu.get("id")) if isinstance(gpu, dict) else None
         if ordinal is not None and 0 <= ordinal < 1 << 16:
-            found.gpus[ordinal] = one
-    return found
+            described.gpus[ordinal] = gpu
+    return described
 
 
-def _take_ours(found: Header, facts: Any) -> None:
+def _take_ours(header: Header, facts: Any) -> None:
     """What a trace that we have written says of its trial; of others' traces nothing."""
     if not isinstance(facts, dict) or not {"application", "uuid", LAID_OUT} <= facts.keys():
         return
     if isinstance(facts["application"], str) and facts["application"]:
-        found.application = facts["application"][:1000]
+        header.application = facts["application"][:1000]
     for key, value in facts.items():
         if isinstance(value, str) and key not in OURS:
-            found.metadata[key[:1000]] = value[:10_000]
+            header.metadata[key[:1000]] = value[:10_000]
 
 
 def _device(node: int, ordinal: int, row: dict[str, Any]) -> Device:

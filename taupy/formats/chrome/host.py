@@ -95,9 +95,9 @@ class Host:
         self._keys: list[ThreadKey] = []
         wanted = gpu.wanted_operators()
         marks = gpu.needs_arrows
-        progress.begin("call paths", sum(len(one.start) for one in threads.values()))
-        began = {key: min(one.start) for key, one in threads.items() if len(one.start)}
-        for key in sorted(began, key=lambda one: (not _is_main(one), began[one])):
+        progress.begin("call paths", sum(len(thread.start) for thread in threads.values()))
+        began = {key: min(events.start) for key, events in threads.items() if len(events.start)}
+        for key in sorted(began, key=lambda process: (not _is_main(process), began[process])):
             slices = threads.pop(key)
             self._read(key, slices, wanted, marks, progress)
         if self._unended:
@@ -239,12 +239,12 @@ class Host:
         joined.append(start, duration, slices.timer[at], -1, slices.frame_of(at))
 
     def threads(self, names: dict[ThreadKey, str]) -> list[ThreadProfile]:
-        found: list[ThreadProfile] = []
+        profiles: list[ThreadProfile] = []
         for key, timeline in zip(self._keys, self._timelines, strict=True):
             thread = self._places[key] = self._new_thread(key, names)
             self._places.setdefault((key[0], None), thread)
-            found.append(ThreadProfile(thread, timeline.tree))
-        return found
+            profiles.append(ThreadProfile(thread, timeline.tree))
+        return profiles
 
     def add_event(self, threads: list[ThreadProfile], code: int, event: UserEvent) -> None:
         """Give a user event to the call at its code; `threads` are those that were made here."""
@@ -270,11 +270,11 @@ class Host:
         return ThreadProfile(thread, timeline.tree)
 
     def node_metadata(self) -> dict[int, dict[str, str]]:
-        found = {}
+        facts_of = {}
         for pid, node in self.nodes.items():
             facts = {"PID": str(pid)[:1000]} if pid is not None else {}
-            found[node] = facts | self._process_facts.get(pid, {})
-        return found
+            facts_of[node] = facts | self._process_facts.get(pid, {})
+        return facts_of
 
 
 def _is_main(key: ThreadKey) -> bool:

@@ -46,7 +46,7 @@ class TraceReader:
     @property
     def anything(self) -> bool:
         """Was there a slice, a piece of GPU work or a counter?"""
-        slices = any(len(one.start) for one in self._threads.values())
+        slices = any(len(thread.start) for thread in self._threads.values())
         return slices or bool(len(self.gpu)) or bool(self._counters) or bool(self._counted)
 
     def add(self, event: dict[str, Any]) -> None:
@@ -225,10 +225,10 @@ class TraceReader:
     def _time(self, value: Any) -> int | None:
         if type(value) is int and -(1 << 50) < value < 1 << 50:
             return value * 1000
-        found = values.nanoseconds(value)
-        if found is not None and found % 1000:
+        stamp = values.nanoseconds(value)
+        if stamp is not None and stamp % 1000:
             self._whole_microseconds = False
-        return found
+        return stamp
 
     def _place(self, name: str, category: str) -> int:
         place = self._places.get((name, category))
@@ -279,8 +279,8 @@ class TraceReader:
         if notes:
             metadata[IMPORT_NOTES] = "\n".join(notes)
         spans = [span for span in (host.span, self.gpu.span) if span is not None]
-        begin = min((one for one, _ in spans), default=0)
-        end = max((one for _, one in spans), default=0)
+        begin = min((begin_ns for begin_ns, _ in spans), default=0)
+        end = max((end_ns for _, end_ns in spans), default=0)
         base = header.base_ns
         return Profile(
             uuid="",
@@ -290,7 +290,7 @@ class TraceReader:
             duration_ns=end - begin,
             timers=self.timers,
             metrics=[TIME, *self._counted.metrics],
-            threads=sorted(threads, key=lambda one: one.thread),
+            threads=sorted(threads, key=lambda thread: thread.thread),
             state="incomplete" if events.cut_off else "complete",
             source="chrome",
             metadata=metadata,
@@ -302,7 +302,7 @@ class TraceReader:
         """What the trace calls the processes that stand for devices."""
         names = (facts.get("Process Labels", "") for facts in self.process_facts.values())
         devices = (values.device_label(name) for name in names)
-        return {found[1]: found[0] for found in devices if found is not None}
+        return {device[1]: device[0] for device in devices if device is not None}
 
     def _take_device_threads(self) -> None:
         """What a process that is called a device did is work of that device, or waits there."""
@@ -345,14 +345,14 @@ class TraceReader:
         streams = Counter(device for used, device in self.gpu.streams if used == node)
         capabilities = {
             device.ordinal: device.compute_capability
-            for device in header.devices({(node, one) for one in self._counted.devices}, {})
+            for device in header.devices({(node, device) for device in self._counted.devices}, {})
         }
         self.gpu.used |= {(node, device) for device in self._counted.devices}
         launches = [host.owner(code) for _, code in sorted(host.launches)]
         return self._counted.threads(self.timers, node, capabilities, launches, streams)
 
     def _attach_counters(self, threads: list[ThreadProfile], host: Host) -> None:
-        by_place = {one.thread: one for one in threads}
+        by_place = {thread.thread: thread for thread in threads}
         for key, counters in self._counters.items():
             place = host.place_of(key)
             measured = by_place.get(place) if place is not None else None
@@ -361,7 +361,7 @@ class TraceReader:
                 by_place[measured.thread] = measured
                 threads.append(measured)
             measured.user_events += [
-                one.event(title, unit) for (title, unit), one in sorted(counters.items())
+                samples.event(title, unit) for (title, unit), samples in sorted(counters.items())
             ]
 
     def _notes(self, events: Events, host: Host) -> list[str]:

@@ -63,11 +63,11 @@ _DIRECTION: Final = re.compile(r"Memcpy (\w+)")
 def nanoseconds(value: Any) -> int | None:
     """A time in microseconds, exactly; None for what is none."""
     if type(value) is int:
-        found = value * 1000
+        stamp = value * 1000
     elif isinstance(value, str):
         whole, _, part = value.partition(".")
         if whole.isdigit() and (part.isdigit() or not part) and len(part) <= 3 and part.isascii():
-            found = (
+            stamp = (
                 int(whole) * 1000 + int((part + "000")[:3]) if len(whole) < 20 else limits.STAMP_NS
             )
         else:
@@ -75,12 +75,12 @@ def nanoseconds(value: Any) -> int | None:
                 exact = Decimal(value)
                 if not exact.is_finite() or abs(exact) > limits.STAMP_NS:
                     return None
-                found = round(exact * 1000)
+                stamp = round(exact * 1000)
             except (InvalidOperation, ValueError):
                 return None
     else:
         return None
-    return found if -limits.STAMP_NS < found < limits.STAMP_NS else None
+    return stamp if -limits.STAMP_NS < stamp < limits.STAMP_NS else None
 
 
 def integer(value: Any) -> int | None:
@@ -106,7 +106,7 @@ def real(value: Any) -> float | None:
 def extent(value: Any) -> tuple[int, int, int] | None:
     """A grid or block, `[8, 1, 1]`."""
     if isinstance(value, list) and len(value) == 3:
-        x, y, z = (integer(one) for one in value)
+        x, y, z = (integer(axis) for axis in value)
         if x is not None and y is not None and z is not None:
             return x, y, z
     return None
@@ -116,32 +116,32 @@ def host_timer(name: str, category: str) -> Timer:
     """What a host slice is called, with its file and line where the name holds them."""
     name = name[: limits.TRACE_NAME] or "(unnamed)"
     kind = category.lower()
-    found = TAU_NAME.fullmatch(name)
-    if found:
-        groups = tuple(one for one in category.split(",") if one) or ("USER",)
-        return Timer(found["name"], found["file"], int(found["line"]), groups, found["file"])
+    match = TAU_NAME.fullmatch(name)
+    if match:
+        groups = tuple(word for word in category.split(",") if word) or ("USER",)
+        return Timer(match["name"], match["file"], int(match["line"]), groups, match["file"])
     if kind == "python_function":
-        found = _PYTHON.fullmatch(name)
-        if found:
-            return _routine(found)
+        match = _PYTHON.fullmatch(name)
+        if match:
+            return _routine(match)
         if name.startswith("nn.Module: "):
             return Timer(name, groups=("PHASE", "PYTHON"))
         return Timer(_ADDRESS.sub("", name), groups=("PYTHON_C",))
     if kind == "fee" or not kind:
-        found = _VIZTRACER.fullmatch(name)
-        if found:
-            return _routine(found)
+        match = _VIZTRACER.fullmatch(name)
+        if match:
+            return _routine(match)
     if kind in API_CATEGORIES:
         return api_timer(name)
     if name.startswith("ProfilerStep#"):
         name = "ProfilerStep*"  # as torch's own tables sum the steps up
-    words = [_GROUPS.get(one.strip().lower(), one.strip()) for one in category.split(",")]
-    return Timer(name, groups=tuple(dict.fromkeys(one for one in words if one)) or ("USER",))
+    words = [_GROUPS.get(word.strip().lower(), word.strip()) for word in category.split(",")]
+    return Timer(name, groups=tuple(dict.fromkeys(word for word in words if word)) or ("USER",))
 
 
-def _routine(found: re.Match[str]) -> Timer:
-    file = shown_file(found["file"])
-    return Timer(found["name"], file, int(found["line"]), path=found["file"])
+def _routine(match: re.Match[str]) -> Timer:
+    file = shown_file(match["file"])
+    return Timer(match["name"], file, int(match["line"]), path=match["file"])
 
 
 def gpu_timer(name: str, kind: ActivityKind) -> Timer:
@@ -160,13 +160,13 @@ def device_work(category: str, name: str) -> ActivityKind | None:
 
 def device_label(label: str) -> tuple[str, int] | None:
     """Name and number of the device that a process stands for: `GPU 0`, `MTIA 17`."""
-    found = _DEVICE.fullmatch(label.strip())
-    return (label.strip(), int(found[1])) if found else None
+    match = _DEVICE.fullmatch(label.strip())
+    return (label.strip(), int(match[1])) if match else None
 
 
 def direction(name: str, args: dict[str, Any]) -> str:
     """`HtoD` of `Memcpy HtoD (Pageable -> Device)`, or of a direction `HOST_TO_DEVICE`."""
-    if found := _DIRECTION.match(name):
-        return found[1]
+    if match := _DIRECTION.match(name):
+        return match[1]
     ways = re.fullmatch(r"([A-Z])[A-Z]*_TO_([A-Z])[A-Z]*", str(args.get("direction", "")))
     return f"{ways[1]}to{ways[2]}" if ways else "of unknown kind"

@@ -29,37 +29,37 @@ _CATEGORIES: Final = {
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     """Write the trace; returns what it cannot hold."""
-    found = tracks(profile)
-    progress.begin(target.name, len(found.tracks))
+    laid = tracks(profile)
+    progress.begin(target.name, len(laid.tracks))
     stacks = _Stacks(profile)
-    base = 0 if found.laid_out else _base(profile)
+    base = 0 if laid.laid_out else _base(profile)
     with open(target, "w", encoding="utf-8") as file:
         header: dict[str, Any] = {
             "schemaVersion": 1,
             "deviceProperties": [_properties(device) for device in profile.devices],
             "displayTimeUnit": "ms",
-            "baseTimeNanoseconds": int(profile.started_at * 1e9) if found.laid_out else base,
+            "baseTimeNanoseconds": int(profile.started_at * 1e9) if laid.laid_out else base,
             "otherData": {"application": profile.application, "experiment": profile.experiment,
                           "trial": profile.name or "", "uuid": profile.uuid,
-                          "laid out": found.laid_out, **profile.metadata},
+                          "laid out": laid.laid_out, **profile.metadata},
         }  # fmt: skip
         file.write(json.dumps(header)[:-1] + ',\n"traceEvents": [')
         comma = "\n"
-        for event in _names(profile, found):
+        for event in _names(profile, laid):
             file.write(comma + json.dumps(event))
             comma = ",\n"
-        for track in found.tracks:
-            for line in _slices(profile, track, found.tracks, base, stacks):
+        for track in laid.tracks:
+            for line in _slices(profile, track, laid.tracks, base, stacks):
                 file.write(comma + line)
                 comma = ",\n"
             progress.advance()
-        offset = int(profile.started_at * 1e9) if found.laid_out else base
-        for counter in found.counters:
+        offset = int(profile.started_at * 1e9) if laid.laid_out else base
+        for counter in laid.counters:
             for line in _counter(profile, counter, offset):
                 file.write(comma + line)
                 comma = ",\n"
         file.write('\n],\n"stackFrames": ' + json.dumps(stacks.frames) + "\n}\n")
-    return found.lost
+    return laid.lost
 
 
 def _base(profile: Profile) -> int:
@@ -99,21 +99,21 @@ class _Stacks:
         return number
 
 
-def _names(profile: Profile, found: Tracks) -> Iterator[dict[str, Any]]:
-    known: set[int] = set()
-    for track in found.tracks:
+def _names(profile: Profile, laid: Tracks) -> Iterator[dict[str, Any]]:
+    named: set[int] = set()
+    for track in laid.tracks:
         process, thread = _place(profile, track)
-        if process not in known:
-            known.add(process)
+        if process not in named:
+            named.add(process)
             yield from _process_names(profile, process, track.thread.node, track.thread.context)
         yield _meta("thread_name", process, thread, name=track.title())
         order = track.thread.thread * 100 + track.lane
         yield _meta("thread_sort_index", process, thread, sort_index=order)
 
-    for counter in found.counters:
+    for counter in laid.counters:
         process = _process(profile, counter.node, counter.context)
-        if process not in known:
-            known.add(process)
+        if process not in named:
+            named.add(process)
             yield from _process_names(profile, process, counter.node, counter.context)
 
 
@@ -155,9 +155,9 @@ def _place(profile: Profile, track: Track) -> tuple[int, int]:
     if at.context:
         return process, at.thread * 100 + track.lane
     natives = [
-        one.thread.native_id
-        for one in profile.threads
-        if one.thread.node == at.node and not one.thread.context
+        thread.thread.native_id
+        for thread in profile.threads
+        if thread.thread.node == at.node and not thread.thread.context
     ]
     if at.native_id and not track.lane and natives.count(at.native_id) == 1:
         return process, at.native_id
@@ -181,13 +181,13 @@ def _slices(
     launches = launches_by_row(measured)
     arrows = any(not other.thread.context for other in all_tracks)
     heads: dict[tuple[int, str], tuple[str, dict[str, Any]]] = {}
-    for one in track.slices:
-        key = (one.row, one.kind)
+    for activity in track.slices:
+        key = (activity.row, activity.kind)
         head = heads.get(key)
         if head is None:
-            timer = profile.timers[measured.tree.timer[one.row]]
-            category = _CATEGORIES[one.kind]
-            host = one.kind == "range" and "PHASE" not in timer.groups
+            timer = profile.timers[measured.tree.timer[activity.row]]
+            category = _CATEGORIES[activity.kind]
+            host = activity.kind == "range" and "PHASE" not in timer.groups
             named = {
                 "ph": "X",
                 "cat": ",".join(timer.groups) if host else category,
@@ -195,32 +195,31 @@ def _slices(
                 "pid": process,
                 "tid": thread,
             }
-            frame = stacks.of(measured, one.row) if one.calls is None else None
+            frame = stacks.of(measured, activity.row) if activity.calls is None else None
             if frame is not None:
                 named["sf"] = frame
-            args = _config(launches.get(one.row)) if one.kind == "kernel" else {}
+            args = _config(launches.get(activity.row)) if activity.kind == "kernel" else {}
             if track.thread.context:
                 args = {"device": track.thread.context - 1, "stream": _stream(track), **args}
             head = heads[key] = (json.dumps(named)[:-1], args)
-        yield _line(head[0], head[1], one, base)
-        if one.correlation is not None and arrows:
+        yield _line(head[0], head[1], activity, base)
+        if activity.correlation is not None and arrows:
             kind = "f" if track.thread.context else "s"
-            arrow = {"ph": kind, "id": one.correlation, "pid": process, "tid": thread}
+            arrow = {"ph": kind, "id": activity.correlation, "pid": process, "tid": thread}
             named = {**arrow, "cat": "ac2g", "name": "ac2g", "bp": "e"}
-            yield json.dumps(named)[:-1] + f', "ts": {_micro(one.start_ns - base)}}}'
+            yield json.dumps(named)[:-1] + f', "ts": {_micro(activity.start_ns - base)}}}'
 
 
-def _line(head: str, args: dict[str, Any], one: Slice, base: int) -> str:
+def _line(head: str, args: dict[str, Any], activity: Slice, base: int) -> str:
     more = dict(args)
-    if one.correlation is not None:
-        more["correlation"] = one.correlation
-    if one.bytes is not None:
-        more["bytes"] = one.bytes
-    if one.calls is not None:
-        more["calls"] = one.calls
-    times = (
-        f'"ts": {_micro(one.start_ns - base)}, "dur": {_micro(max(0, one.end_ns - one.start_ns))}'
-    )
+    if activity.correlation is not None:
+        more["correlation"] = activity.correlation
+    if activity.bytes is not None:
+        more["bytes"] = activity.bytes
+    if activity.calls is not None:
+        more["calls"] = activity.calls
+    took_ns = max(0, activity.end_ns - activity.start_ns)
+    times = f'"ts": {_micro(activity.start_ns - base)}, "dur": {_micro(took_ns)}'
     return f'{head}, {times}, "args": {json.dumps(more)}}}'
 
 
@@ -241,27 +240,27 @@ def _micro(nanoseconds: int) -> str:
 def _config(launch: Launch | None) -> dict[str, Any]:
     if launch is None:
         return {}
-    found: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     if launch.grid is not None:
-        found["grid"] = list(launch.grid)
+        config["grid"] = list(launch.grid)
     if launch.block is not None:
-        found["block"] = list(launch.block)
+        config["block"] = list(launch.block)
     if launch.registers is not None:
-        found["registers per thread"] = launch.registers
+        config["registers per thread"] = launch.registers
     if launch.shared_dynamic_bytes is not None:
-        found["shared memory"] = launch.shared_dynamic_bytes + (launch.shared_static_bytes or 0)
+        config["shared memory"] = launch.shared_dynamic_bytes + (launch.shared_static_bytes or 0)
     if launch.occupancy is not None:
-        found["est. achieved occupancy %"] = launch.occupancy * 100
-    return found
+        config["est. achieved occupancy %"] = launch.occupancy * 100
+    return config
 
 
 def _properties(device: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": device.ordinal, "name": device.name, "uuid": device.uuid}
+    facts: dict[str, Any] = {"id": device.ordinal, "name": device.name, "uuid": device.uuid}
     major, _, minor = device.compute_capability.partition(".")
     if major.isdigit() and minor.isdigit():
-        found["computeMajor"], found["computeMinor"] = int(major), int(minor)
+        facts["computeMajor"], facts["computeMinor"] = int(major), int(minor)
     names = {"Multiprocessors": "numSms", "Memory": "totalGlobalMem"}
     for fact in device.facts:
         if fact.name in names:
-            found[names[fact.name]] = fact.value
-    return found
+            facts[names[fact.name]] = fact.value
+    return facts

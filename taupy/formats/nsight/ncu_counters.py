@@ -104,8 +104,12 @@ def counters(values: Mapping[str, float], capability: str = "") -> Counters:
     per_second: dict[str, float] = {}
     before = len(sums)
     if rates and time_ns is None:
-        made, _ = _sums(rates, capability, idle)
-        per_second = {name: made[name] for name in made if name.startswith(("flop", "bytes"))}
+        sums_of_rates, _ = _sums(rates, capability, idle)
+        per_second = {
+            name: sums_of_rates[name]
+            for name in sums_of_rates
+            if name.startswith(("flop", "bytes"))
+        }
     elif rates:
         sums, handed_out = _sums({**rates, **counted}, capability, idle)
     from_rates = len(sums) > before
@@ -117,25 +121,25 @@ def counters(values: Mapping[str, float], capability: str = "") -> Counters:
 
 def duration_ns(values: Mapping[str, float]) -> float | None:
     """The duration, or cycles over their rate; the two agree to 1e-6."""
-    found = values.get(DURATION)
-    if found is None:
+    duration = values.get(DURATION)
+    if duration is None:
         for cycles, rate in _CYCLES:
             if cycles in values and values.get(rate):
-                found = values[cycles] / values[rate] * 1e9
+                duration = values[cycles] / values[rate] * 1e9
                 break
-    return found if found is not None and 0 <= found < limits.SLICE_NS else None
+    return duration if duration is not None and 0 <= duration < limits.SLICE_NS else None
 
 
 @functools.lru_cache(maxsize=1024)
 def of_ours_alone(names: frozenset[str]) -> frozenset[str]:
     """The metrics that equal one of these taupy counters."""
-    found: set[str] = set()
+    metrics: set[str] = set()
     for name in names:
         for text in BY_NAME[name].spellings:
             terms = spelling.terms(text)
             if len(terms) == 1 and terms[0].weight == 1:
-                found.update(_alike(terms[0].metric))
-    return frozenset(found)
+                metrics.update(_alike(terms[0].metric))
+    return frozenset(metrics)
 
 
 def _sums(
@@ -146,26 +150,26 @@ def _sums(
     Args:
         idle: did nothing run on the tensor cores? None where the file does not tell.
     """
-    found = {
+    sums = {
         recipe.name: value
         for recipe in _recipes(frozenset(_SPELLED.intersection(counted)), capability)
         if (value := recipe.value(counted)) is not None
     }
     for level, ways in _BYTES.items():
-        for parts in ways if level not in found else ():
+        for parts in ways if level not in sums else ():
             if all(name in counted for name, _ in parts):
-                found[level] = sum(counted[name] * weight for name, weight in parts)
+                sums[level] = sum(counted[name] * weight for name, weight in parts)
                 break
     handed_out = {
         level: counted[name]
         for level, names in _HANDED_OUT.items()
         for name in names
-        if level not in found and name in counted
+        if level not in sums and name in counted
     }
-    found |= handed_out
+    sums |= handed_out
     if idle:
-        found.setdefault("flop_tensor", 0)
-    return found, bool(handed_out)
+        sums.setdefault("flop_tensor", 0)
+    return sums, bool(handed_out)
 
 
 def _tensor_cores_idle(values: Mapping[str, float], capability: str) -> bool | None:
@@ -182,7 +186,7 @@ def _tensor_cores_idle(values: Mapping[str, float], capability: str) -> bool | N
     pipe = [value for name, value in values.items() if _TENSOR_PIPE.fullmatch(name)]
     if pipe:
         return not all(pipe)
-    by_kind = [next((values[one] for one in names if one in values), None) for names in _MMA]
+    by_kind = [next((values[name] for name in names if name in values), None) for names in _MMA]
     if any(by_kind):
         return False
     return True if None not in by_kind else None
@@ -209,18 +213,22 @@ _SPELLED: Final = frozenset(
 @functools.lru_cache(maxsize=1024)
 def _recipes(names: frozenset[str], capability: str) -> tuple[spelling.Recipe, ...]:
     """How our counters are made of these metrics; sums over SMs and their parts are equal."""
-    found = []
+    recipes = []
     for counter in COUNTERS:
         for wanted in _spellings(counter.name, capability):
             terms = [
                 spelling.Term(term.weight, name)
                 for term in wanted
-                if (name := next((one for one in _alike(term.metric) if one in names), None))
+                if (
+                    name := next(
+                        (name_here for name_here in _alike(term.metric) if name_here in names), None
+                    )
+                )
             ]
             if len(terms) == len(wanted):
-                found.append(spelling.Recipe(counter.name, counter.unit, tuple(terms)))
+                recipes.append(spelling.Recipe(counter.name, counter.unit, tuple(terms)))
                 break
-    return tuple(found)
+    return tuple(recipes)
 
 
 def _spellings(name: str, capability: str) -> list[tuple[spelling.Term, ...]]:
@@ -253,7 +261,7 @@ def _with_sparsity(values: Mapping[str, float]) -> Mapping[str, float]:
 
 def _from_rates(values: Mapping[str, float], time_ns: float) -> dict[str, float]:
     """Sums of what the file gives as rates only, as NVIDIA's roofline sections do."""
-    found = {}
+    totals = {}
     for name, value in values.items():
         rate = _rate(name)
         if rate is None or rate.total in values:
@@ -261,10 +269,10 @@ def _from_rates(values: Mapping[str, float], time_ns: float) -> dict[str, float]
         if rate.per_cycle:
             hertz = _clock(values, rate.unit)
             if hertz is not None:
-                found[rate.total] = value * hertz * time_ns / 1e9
+                totals[rate.total] = value * hertz * time_ns / 1e9
         else:
-            found[rate.total] = value * time_ns / 1e9
-    return found
+            totals[rate.total] = value * time_ns / 1e9
+    return totals
 
 
 class _Rate(NamedTuple):
@@ -286,7 +294,7 @@ def _rate(name: str) -> _Rate | None:
 
 def _clock(values: Mapping[str, float], unit: str) -> float | None:
     units = (unit, "smsp" if unit == "sm" else "sm") if unit in ("sm", "smsp") else (unit,)
-    for one in units:
-        if f"{one}__cycles_elapsed.avg.per_second" in values:
-            return values[f"{one}__cycles_elapsed.avg.per_second"]
+    for clock in units:
+        if f"{clock}__cycles_elapsed.avg.per_second" in values:
+            return values[f"{clock}__cycles_elapsed.avg.per_second"]
     return None

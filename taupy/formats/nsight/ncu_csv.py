@@ -61,16 +61,16 @@ def _has_header(data: bytes) -> bool:
 
 def launches(path: Path, progress: Progress) -> Iterator[Counted]:
     """The launches one by one, in their order; what a summary sums up, as often as it was."""
-    for one in _Reader(path).launches(progress):
-        for _ in range(one.counted.count):
-            yield one.counted
+    for launch in _Reader(path).launches(progress):
+        for _ in range(launch.counted.count):
+            yield launch.counted
 
 
 def share_launches(path: Path, other: Path) -> bool:
     """Do two files hold sections of the same launches of one run?"""
     keys = [
-        {one.key for one in islice(_Reader(each).launches(SILENT), _ENOUGH_TO_KNOW)}
-        for each in (path, other)
+        {launch.key for launch in islice(_Reader(report).launches(SILENT), _ENOUGH_TO_KNOW)}
+        for report in (path, other)
     ]
     return bool(keys[0] & keys[1])
 
@@ -94,38 +94,38 @@ def read_together(paths: Sequence[Path], progress: Progress) -> Iterator[Profile
     readers = [_Reader(path) for path in paths]
     joined: dict[Key, _Launch] = {}
     for reader in readers:
-        for one in reader.launches(progress):
-            known = joined.setdefault(one.key, one)
-            if known is not one:
-                _join(known.counted, one.counted)
+        for launch in reader.launches(progress):
+            earlier = joined.setdefault(launch.key, launch)
+            if earlier is not launch:
+                _join(earlier.counted, launch.counted)
             if len(joined) > limits.NCU_JOINED:
                 reason = f"more than {limits.NCU_JOINED} launches: import it by itself"
                 raise refusal(reader.table.path, f"line {reader.table.number}", reason)
     yield _profile(readers, iter(joined.values()))
 
 
-def _join(known: Counted, other: Counted) -> None:
+def _join(earlier: Counted, other: Counted) -> None:
     """Add what another file says of a launch; what both say stays as it is."""
     for name, value in other.values.items():
-        known.values.setdefault(name, value)
+        earlier.values.setdefault(name, value)
     for name, unit in other.units.items():
-        known.units.setdefault(name, unit)
+        earlier.units.setdefault(name, unit)
     for name, text in other.texts.items():
-        known.texts.setdefault(name, text)
-    known.absent |= other.absent
-    known.failed = known.failed and other.failed
+        earlier.texts.setdefault(name, text)
+    earlier.absent |= other.absent
+    earlier.failed = earlier.failed and other.failed
 
 
-def _profile(readers: Sequence[_Reader], found: Iterator[_Launch]) -> Profile:
+def _profile(readers: Sequence[_Reader], launches: Iterator[_Launch]) -> Profile:
     path = readers[0].table.path
     counted = CountedLaunches()
     application = ""
-    for one in found:
+    for launch in launches:
         try:
-            counted.add(one.counted)
+            counted.add(launch.counted)
         except OverflowError as problem:
             raise refusal(path, f"line {readers[0].table.number}", str(problem)) from None
-        application = application or one.application
+        application = application or launch.application
     for reader in readers:
         reader.require_table()
     if not counted.count:
@@ -176,18 +176,18 @@ class _Reader:
             )
 
     def notes(self) -> list[str]:
-        found = self.table.notes()
+        notes = self.table.notes()
         if self.table.kind == "summary":
-            found.append(
+            notes.append(
                 "a summary has the mean, the least and the largest value of its launches: "
                 "standard deviations are the least that these allow"
             )
         if self._timed_by_pivot:
-            found.append(
+            notes.append(
                 "the column Time is taken as seconds of all launches of a row, as NERSC's scripts "
                 "write it"
             )
-        return found
+        return notes
 
     def launches(self, progress: Progress) -> Iterator[_Launch]:
         """Each launch when its last row was seen."""
@@ -235,34 +235,34 @@ class _Reader:
             count=min(count, 1 << 31),
         )
 
-    def _take_pivot(self, one: Counted, cells: Mapping[str, str]) -> None:
+    def _take_pivot(self, counted: Counted, cells: Mapping[str, str]) -> None:
         """A pivot table has sums over the launches of a row, and sometimes their time."""
-        if one.count > 1:
-            for name in one.values:
-                one.values[name] /= one.count
+        if counted.count > 1:
+            for name in counted.values:
+                counted.values[name] /= counted.count
         seconds = ncu_units.number(cells.get("Time", ""))
-        if seconds is not None and 0 < seconds < 1e6 and _DURATION not in one.values:
-            one.values[_DURATION] = seconds * 1e9 / one.count
+        if seconds is not None and 0 < seconds < 1e6 and _DURATION not in counted.values:
+            counted.values[_DURATION] = seconds * 1e9 / counted.count
             self._timed_by_pivot = True
 
 
 def _kernel(cells: Mapping[str, str], pivot: bool) -> str:
-    name = next((cells[one] for one in _KERNEL if one in cells), "")
+    name = next((cells[name] for name in _KERNEL if name in cells), "")
     if pivot and not name:
         first = next(iter(cells.values()), "").strip()
         name = f"row_{first}" if _NUMBER.fullmatch(first) else first
     return name[: limits.LONGEST_NAME] or "(unnamed kernel)"
 
 
-def _take(one: Counted, value: Value) -> None:
+def _take(counted: Counted, value: Value) -> None:
     """Add one metric's value; a value that is not numeric is a text, or missing."""
     name = value.name
     if value.number is None:
         text = value.text.strip()
         if text.lower() in _NO_VALUE:
-            one.absent.add(name)
+            counted.absent.add(name)
         else:
-            one.texts[name] = text[:1000]
+            counted.texts[name] = text[:1000]
         return
     if value.number < 0 and name.endswith(".sum"):
         return  # no counter runs backwards
@@ -271,11 +271,11 @@ def _take(one: Counted, value: Value) -> None:
     def scaled(number: float) -> float:
         return number if factor == 1 else number * factor
 
-    one.values[name] = scaled(value.number)
+    counted.values[name] = scaled(value.number)
     if base:
-        one.units[name] = base
+        counted.units[name] = base
     if value.least is not None and value.largest is not None:
-        one.ranges[name] = scaled(value.least), scaled(value.largest)
+        counted.ranges[name] = scaled(value.least), scaled(value.largest)
 
 
 def _whole(launch: _Launch) -> _Launch:

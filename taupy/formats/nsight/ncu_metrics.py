@@ -92,103 +92,114 @@ class CountedLaunches:
         self.tensor_unknown = 0
         self.left_out = 0
 
-    def add(self, one: Counted) -> None:
+    def add(self, launch: Counted) -> None:
         """Count one launch.
 
         Raises:
             OverflowError: there are more kernels and metrics than any program has.
         """
-        self.count += one.count
+        self.count += launch.count
         if len(self._groups) * len(self._units) > limits.NCU_CELLS:
             said = f"{len(self._groups)} groups of launches with {len(self._units)} metrics"
             raise OverflowError(f"{said}: more than any program has")
-        thread = self._thread(one)
-        timer = self._kernels.get(one.kernel)
+        thread = self._thread(launch)
+        timer = self._kernels.get(launch.kernel)
         if timer is None:
-            timer = self._kernels[one.kernel] = kernel_timer(one.kernel)
-        made = ncu_counters.counters(one.values, one.capability)
-        if one.failed:
-            self.failed += one.count
-        elif made.time_ns is None:
-            self.untimed += one.count
-        counted = self._counted(one, made) if one.values or one.sums else {}
+            timer = self._kernels[launch.kernel] = kernel_timer(launch.kernel)
+        counters = ncu_counters.counters(launch.values, launch.capability)
+        if launch.failed:
+            self.failed += launch.count
+        elif counters.time_ns is None:
+            self.untimed += launch.count
+        counted = self._counted(launch, counters) if launch.values or launch.sums else {}
         group = self._groups.group(
-            thread, timer, one.grid, one.block, made.time_ns, _work(counted, made.per_second)
+            thread,
+            timer,
+            launch.grid,
+            launch.block,
+            counters.time_ns,
+            _work(counted, counters.per_second),
         )
-        group.add(_launch(one, made.time_ns))
-        self._note_device(thread, one)
-        self._absent.update(one.absent - one.values.keys())
+        group.add(_launch(launch, counters.time_ns))
+        self._note_device(thread, launch)
+        self._absent.update(launch.absent - launch.values.keys())
         if not counted:
             return
-        group.add_values({name: _whole(name, one.count * counted[name]) for name in counted})
-        for name, value in one.values.items():
+        group.add_values({name: _whole(name, launch.count * counted[name]) for name in counted})
+        for name, value in launch.values.items():
             if not _is_sum(name) and not _is_fact(name):
-                unit = _unit(name, one.units)
-                group.add_sample(name, unit, value, one.count, one.ranges.get(name))
-        for name, value in made.per_second.items():
+                unit = _unit(name, launch.units)
+                group.add_sample(name, unit, value, launch.count, launch.ranges.get(name))
+        for name, value in counters.per_second.items():
             unit = f"{BY_NAME[name].unit}/s"
-            group.add_sample(f"{name}{PER_SECOND}", unit, value, one.count)
+            group.add_sample(f"{name}{PER_SECOND}", unit, value, launch.count)
 
-    def counts(self, one: Counted) -> LaunchCounts:
+    def counts(self, launch: Counted) -> LaunchCounts:
         """One launch by itself, for joining a trial; without values if it failed."""
-        found: dict[str, float] = {}
-        if (one.values or one.sums) and not one.failed:
-            made = ncu_counters.counters(one.values, one.capability)
-            counted = self._counted(one, made)
-            found = {name: _whole(name, counted[name]) for name in counted}
-        timer = kernel_timer(one.kernel)
-        node = self._nodes.setdefault(one.process, len(self._nodes))
+        values: dict[str, float] = {}
+        if (launch.values or launch.sums) and not launch.failed:
+            counters = ncu_counters.counters(launch.values, launch.capability)
+            counted = self._counted(launch, counters)
+            values = {name: _whole(name, counted[name]) for name in counted}
+        timer = kernel_timer(launch.kernel)
+        node = self._nodes.setdefault(launch.process, len(self._nodes))
         short = timer.short or timer.name
-        return LaunchCounts(timer.name, short, node, one.device, one.grid, one.block, found)
+        return LaunchCounts(
+            timer.name, short, node, launch.device, launch.grid, launch.block, values
+        )
 
     @property
     def units(self) -> dict[str, str]:
         """Of the metrics so far."""
         return self._units
 
-    def _counted(self, one: Counted, made: ncu_counters.Counters) -> dict[str, float]:
+    def _counted(self, launch: Counted, counters: ncu_counters.Counters) -> dict[str, float]:
         """taupy's counters, then all sums that do not merely repeat one of them."""
-        found: dict[str, float] = {**made.sums, COUNTED_LAUNCHES: 1}
-        self.by_rates += made.from_rates
-        self.rates_alone += bool(made.per_second)
-        self.handed_out += made.handed_out
-        self.tensor_unknown += made.tensor_unknown
-        ours = ncu_counters.of_ours_alone(frozenset(made.sums))
-        for name in made.sums:
+        values: dict[str, float] = {**counters.sums, COUNTED_LAUNCHES: 1}
+        self.by_rates += counters.from_rates
+        self.rates_alone += bool(counters.per_second)
+        self.handed_out += counters.handed_out
+        self.tensor_unknown += counters.tensor_unknown
+        ours = ncu_counters.of_ours_alone(frozenset(counters.sums))
+        for name in counters.sums:
             self._units[name] = BY_NAME[name].unit
         self._units[COUNTED_LAUNCHES] = "launch"
         others = {
-            **{name: one.values[name] for name in one.values if _is_sum(name) and name not in ours},
-            **one.sums,
+            **{
+                name: launch.values[name]
+                for name in launch.values
+                if _is_sum(name) and name not in ours
+            },
+            **launch.sums,
         }
         for name, value in others.items():
             if name not in self._units and len(self._units) >= limits.NCU_METRICS:
                 self.left_out += 1
                 continue
-            found[name] = value
-            known = BY_NAME.get(name)
-            self._units.setdefault(name, known.unit if known else _unit(name, one.units))
-        return found
+            values[name] = value
+            counter = BY_NAME.get(name)
+            self._units.setdefault(name, counter.unit if counter else _unit(name, launch.units))
+        return values
 
-    def _thread(self, one: Counted) -> Thread:
-        node = self._nodes.setdefault(one.process, len(self._nodes))
-        key = (node, one.device, one.context, one.stream)
+    def _thread(self, launch: Counted) -> Thread:
+        node = self._nodes.setdefault(launch.process, len(self._nodes))
+        key = (node, launch.device, launch.context, launch.stream)
         thread = self._streams.get(key)
         if thread is None:
             number = sum(1 for other in self._streams if other[:2] == key[:2])
-            name = f"stream {one.stream}"
-            if any(other[2] != one.context for other in self._streams if other[:2] == key[:2]):
-                name += f" (CUDA context {one.context})"
-            thread = Thread(node, 1 + one.device, number, "stream", name, one.stream)
+            name = f"stream {launch.stream}"
+            if any(other[2] != launch.context for other in self._streams if other[:2] == key[:2]):
+                name += f" (CUDA context {launch.context})"
+            thread = Thread(node, 1 + launch.device, number, "stream", name, launch.stream)
             self._streams[key] = thread
         return thread
 
-    def _note_device(self, thread: Thread, one: Counted) -> None:
-        name = one.device_name or one.texts.get("device__attribute_display_name", "")
+    def _note_device(self, thread: Thread, launch: Counted) -> None:
+        name = launch.device_name or launch.texts.get("device__attribute_display_name", "")
         key = (thread.node, thread.context - 1)
-        known = self._devices.get(key, ("", ""))
-        self._devices[key] = (known[0] or name, known[1] or one.capability)
-        self._peaks.setdefault(key, Peaks()).add(one.values)
+        earlier = self._devices.get(key, ("", ""))
+        self._devices[key] = (earlier[0] or name, earlier[1] or launch.capability)
+        self._peaks.setdefault(key, Peaks()).add(launch.values)
 
     def profile(self, application: str, metadata: dict[str, str], when: float) -> Profile:
         """All launches, summed up by kernel, and by configuration and duration where they differ.
@@ -206,7 +217,7 @@ class CountedLaunches:
             application=application,
             experiment="default",
             started_at=when,
-            duration_ns=sum(int(one.tree.inclusive["time"][0]) for one in threads),
+            duration_ns=sum(int(thread.tree.inclusive["time"][0]) for thread in threads),
             timers=self.timers,
             threads=threads,
             metrics=[TIME, *(Metric(name, unit) for name, unit in sorted(self._units.items()))],
@@ -225,62 +236,62 @@ class CountedLaunches:
 
     def notes(self) -> list[str]:
         """What was left out or made up."""
-        found = []
+        notes = []
         if self.failed:
-            found.append(
+            notes.append(
                 f"{self.failed} of {self.count} launches failed: nothing was counted there"
             )
         if self.left_out:
-            found.append(
+            notes.append(
                 f"{self.left_out} values of metrics beyond the first {limits.NCU_METRICS} left out"
             )
         if self.untimed:
-            found.append(
+            notes.append(
                 f"{self.untimed} of {self.count} launches have no duration: they are untimed"
             )
         if self.rates_alone:
-            found.append(
+            notes.append(
                 f"{self.rates_alone} launches have rates alone (flop/s, B/s): their intensity and "
                 "performance are known, their flop, bytes and share of the time are not; "
                 "sections of the same launches in other files join them when imported together"
             )
         if self.by_rates:
-            found.append(f"sums of {self.by_rates} launches were made of rates and the duration")
+            notes.append(f"sums of {self.by_rates} launches were made of rates and the duration")
         if self.handed_out:
-            found.append(
+            notes.append(
                 f"bytes_l1 and bytes_l2 of {self.handed_out} launches: what the caches handed out, "
                 "as in NVIDIA's rooflines, for lack of what was asked of them"
             )
         if self.tensor_unknown:
-            found.append(
+            notes.append(
                 f"flop_tensor of {self.tensor_unknown} launches is unknown: {_TENSOR_REMEDY}"
             )
         if self._absent:
             names = [name for name, _ in self._absent.most_common(6)]
             more = f" and {len(self._absent) - 6} more" if len(self._absent) > 6 else ""
-            found.append(f"not counted (n/a): {', '.join(names)}{more}")
-        return found
+            notes.append(f"not counted (n/a): {', '.join(names)}{more}")
+        return notes
 
 
-def _launch(one: Counted, time_ns: float | None) -> Launch:
+def _launch(counted: Counted, time_ns: float | None) -> Launch:
     """What is known of its durations in whole nanoseconds, and what it asks of an SM."""
     if time_ns is None:
-        untimed = Launch(0, one.count, 0, 0, 0, 0.0, one.count, one.grid, one.block)
-        return replace(untimed, **_resources(one.values))
-    shortest, longest = one.ranges.get(ncu_counters.DURATION, (time_ns, time_ns))
-    squares = one.squares_ns2
+        untimed = Launch(0, counted.count, 0, 0, 0, 0.0, counted.count, counted.grid, counted.block)
+        return replace(untimed, **_resources(counted.values))
+    shortest, longest = counted.ranges.get(ncu_counters.DURATION, (time_ns, time_ns))
+    squares = counted.squares_ns2
     if squares is None:
-        squares = least_squares(one.count, round(time_ns), round(shortest), round(longest))
+        squares = least_squares(counted.count, round(time_ns), round(shortest), round(longest))
     return Launch(
         row=0,
-        count=one.count,
-        time_ns=round(time_ns * one.count),
+        count=counted.count,
+        time_ns=round(time_ns * counted.count),
         minimum_ns=round(shortest),
         maximum_ns=round(longest),
         sum_squares_ns2=squares,
-        grid=one.grid,
-        block=one.block,
-        **_resources(one.values),
+        grid=counted.grid,
+        block=counted.block,
+        **_resources(counted.values),
     )
 
 

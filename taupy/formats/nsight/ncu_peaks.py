@@ -115,7 +115,7 @@ def _rate(values: Mapping[str, float], way: _Way) -> float | None:
 
 def _clock(values: Mapping[str, float], unit: str) -> float | None:
     """Cycles in a second."""
-    for one in _CLOCKS[unit]:
-        if f"{one}__cycles_elapsed.avg.per_second" in values:
-            return values[f"{one}__cycles_elapsed.avg.per_second"]
+    for clock in _CLOCKS[unit]:
+        if f"{clock}__cycles_elapsed.avg.per_second" in values:
+            return values[f"{clock}__cycles_elapsed.avg.per_second"]
     return None

@@ -46,9 +46,9 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     """
     launches = CountedLaunches()
     progress.begin(path.name, path.stat().st_size)
-    for one in NcuReport(path).launches(progress):
+    for launch in NcuReport(path).launches(progress):
         try:
-            launches.add(one)
+            launches.add(launch)
         except OverflowError as problem:
             raise refusal(path, f"result {launches.count}", str(problem)) from None
     if not launches.count:
@@ -121,11 +121,11 @@ class NcuReport:
 
     def _block(self, header: bytes, at: int) -> tuple[int, int, int]:
         """Sources, results, bytes of payload; its strings are taken in."""
-        found = {1: 0, 2: 0, 5: 0}
+        numbers = {1: 0, 2: 0, 5: 0}
         try:
             for number, _, value in protowire.fields(header):
-                if number in found and isinstance(value, int):
-                    found[number] = value
+                if number in numbers and isinstance(value, int):
+                    numbers[number] = value
                 elif number == 4 and isinstance(value, bytes):
                     self._strings += [
                         text.decode("utf-8", "replace")
@@ -138,72 +138,72 @@ class NcuReport:
             raise refusal(
                 self._path, f"byte {at}", f"more than {limits.NCU_STRINGS} names of metrics"
             )
-        return found[1], found[2], found[5]
+        return numbers[1], numbers[2], numbers[5]
 
     def _result(self, message: bytes, end: int) -> Counted:
-        one = Counted(kernel="(unnamed kernel)")
+        counted = Counted(kernel="(unnamed kernel)")
         names: dict[int, str] = {}
         try:
             for number, wire, value in protowire.fields(message):
                 if number in (5, 6, 7) and isinstance(value, bytes):
                     names[number] = value.decode("utf-8", "replace")[: limits.LONGEST_NAME]
                 elif number == 10 and wire == BYTES and isinstance(value, bytes):
-                    one.grid = _extent(value)
+                    counted.grid = _extent(value)
                 elif number == 11 and wire == BYTES and isinstance(value, bytes):
-                    one.block = _extent(value)
+                    counted.block = _extent(value)
                 elif number == 13 and isinstance(value, bytes):
-                    self._metric(one, value)
+                    self._metric(counted, value)
         except WireError as problem:
             place = f"byte {end - len(message) + problem.at}"
             raise refusal(self._path, place, f"damaged result: {problem}") from None
-        one.kernel = names.get(7) or names.get(6) or names.get(5) or one.kernel
-        return _complete(one)
+        counted.kernel = names.get(7) or names.get(6) or names.get(5) or counted.kernel
+        return _complete(counted)
 
-    def _metric(self, one: Counted, message: bytes) -> None:
-        name, found = -1, None
+    def _metric(self, counted: Counted, message: bytes) -> None:
+        name, content = -1, None
         for number, _, value in protowire.fields(message):
             if number == 1 and isinstance(value, int) and name < 0:
                 name = value
-            elif number == 2 and isinstance(value, bytes) and found is None:
-                found = _value(value)
-        if not 0 <= name < len(self._strings) or found is None:
+            elif number == 2 and isinstance(value, bytes) and content is None:
+                content = _value(value)
+        if not 0 <= name < len(self._strings) or content is None:
             return
-        _take(one, self._strings[name], found)
+        _take(counted, self._strings[name], content)
 
 
-def _take(one: Counted, name: str, value: Any) -> None:
+def _take(counted: Counted, name: str, value: Any) -> None:
     """Add one metric's value to a launch."""
     if isinstance(value, str):
-        one.texts[name] = value[:1000]
+        counted.texts[name] = value[:1000]
     elif isinstance(value, (int, float)) and value == value and abs(value) < limits.VALUE:
         if value < 0 and name.endswith(".sum"):
             return  # no counter runs backwards
-        one.values[name] = value
+        counted.values[name] = value
 
 
-def _complete(one: Counted) -> Counted:
+def _complete(counted: Counted) -> Counted:
     """Fill in what a report says as metrics: device, stream, compute capability."""
 
     def whole(name: str, largest: int) -> int:
-        value = one.values.get(name, 0)
+        value = counted.values.get(name, 0)
         return int(value) if 0 <= value <= largest else 0
 
-    major = one.values.get("device__attribute_compute_capability_major")
-    minor = one.values.get("device__attribute_compute_capability_minor")
+    major = counted.values.get("device__attribute_compute_capability_major")
+    minor = counted.values.get("device__attribute_compute_capability_minor")
     if major is not None and minor is not None and 0 <= major < 100 and 0 <= minor < 100:
-        one.capability = f"{int(major)}.{int(minor)}"
-    one.device = whole("launch__device_id", 1 << 16)
-    one.context = whole("launch__context_id", 1 << 32)
-    one.stream = whole("launch__stream_id", 1 << 32)
-    one.failed = not one.values
-    for name in [name for name in one.values if name.startswith("device__attribute_")]:
-        del one.values[name]  # facts of the chip, no measurements
-    return one
+        counted.capability = f"{int(major)}.{int(minor)}"
+    counted.device = whole("launch__device_id", 1 << 16)
+    counted.context = whole("launch__context_id", 1 << 32)
+    counted.stream = whole("launch__stream_id", 1 << 32)
+    counted.failed = not counted.values
+    for name in [name for name in counted.values if name.startswith("device__attribute_")]:
+        del counted.values[name]  # facts of the chip, no measurements
+    return counted
 
 
 def _extent(message: bytes) -> Extent | None:
-    found = [value for _, _, value in protowire.fields(message) if isinstance(value, int)]
-    return (found[0], found[1], found[2]) if len(found) == 3 and max(found) < 1 << 32 else None
+    sizes = [value for _, _, value in protowire.fields(message) if isinstance(value, int)]
+    return (sizes[0], sizes[1], sizes[2]) if len(sizes) == 3 and max(sizes) < 1 << 32 else None
 
 
 def _value(message: bytes) -> str | int | float | None:

@@ -139,22 +139,22 @@ class Table:
             yield Row(cells, list(self._values(row, cells)))
 
     def notes(self) -> list[str]:
-        found = []
+        notes = []
         if self._not_read:
-            found.append(
+            notes.append(
                 f"{self._not_read} lines that begin as rows do have other columns: left out"
             )
         if self._decimal == ",":
-            found.append(
+            notes.append(
                 "numbers are read as 1.234,5: points between thousands, comma before tenths"
             )
         if self.kind == "pivot":
-            found.append("a pivot table has no units: values are taken as ns, byte, hz and counts")
+            notes.append("a pivot table has no units: values are taken as ns, byte, hz and counts")
         if self._left_out:
             names = ", ".join(list(self._left_out)[:6])
             more = f" and {len(self._left_out) - 6} more" if len(self._left_out) > 6 else ""
-            found.append(f"columns that are no metric left out: {names}{more}")
-        return found
+            notes.append(f"columns that are no metric left out: {names}{more}")
+        return notes
 
     def _decimal_mark(self) -> str:
         """What the first values say that can be read in one way only; see `ncu_units.decimal`."""
@@ -185,7 +185,7 @@ class Table:
         if self.kind == "long":
             yield self._value(name, unit, cells.get("Metric Value", ""))
             return
-        least, largest = (self._number(cells.get(one, "")) for one in ("Minimum", "Maximum"))
+        least, largest = (self._number(cells.get(column, "")) for column in ("Minimum", "Maximum"))
         yield self._value(name, unit, cells["Average"])._replace(least=least, largest=largest)
 
     def _value(self, name: str, unit: str, text: str) -> Value:
@@ -208,13 +208,17 @@ class Table:
             line = raw.decode("utf-8", "replace")
             if pending:
                 pending.append(line)
-                if sum(one.count('"') for one in pending) % 2 and len(pending) < limits.NCU_LINES:
+                if sum(line.count('"') for line in pending) % 2 and len(pending) < limits.NCU_LINES:
                     continue
                 line, pending = "\n".join(pending), []
             else:
                 numbered = self._numbered and _ROW.match(line) is not None  # no header is
-                if not numbered and may_be_header(raw) and (found := header(line)) is not None:
-                    self._take_header(found)
+                if (
+                    not numbered
+                    and may_be_header(raw)
+                    and (header_here := header(line)) is not None
+                ):
+                    self._take_header(header_here)
                     continue
                 if not numbered and not self._may_be_row(line):
                     self._note(line)
@@ -224,7 +228,7 @@ class Table:
                     continue
             row = self._padded(split(line))
             if self._is_units(row):
-                self._units = [one.strip() for one in row]
+                self._units = [unit.strip() for unit in row]
             elif len(row) == len(self._columns) and self._is_row(row):
                 yield row
             elif self._numbered:
@@ -240,12 +244,12 @@ class Table:
         """Do rows begin with the number of their launch?"""
         return self._columns[:1] == ("ID",)
 
-    def _take_header(self, found: Header) -> None:
-        columns = found.columns
+    def _take_header(self, header_here: Header) -> None:
+        columns = header_here.columns
         if len(columns) > limits.NCU_COLUMNS or len(set(columns)) < len(columns):
             words = f"a header of {len(columns)} columns, {len(set(columns))} of them different"
             raise refusal(self.path, f"line {self.number}", words)
-        self.kind, self._columns = found
+        self.kind, self._columns = header_here
         self._units = [""] * len(columns)
 
     def _may_be_row(self, line: str) -> bool:

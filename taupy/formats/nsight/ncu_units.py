@@ -101,10 +101,10 @@ def base(unit: str) -> tuple[float, str]:
 
 def extent(text: str) -> Extent | None:
     """`(128, 1, 1)`; None where a launch failed or nothing is said."""
-    found = _EXTENT.fullmatch(text.strip())
-    if found is None or any(len(one) > 18 for one in found.groups()):
+    match = _EXTENT.fullmatch(text.strip())
+    if match is None or any(len(group) > 18 for group in match.groups()):
         return None
-    x, y, z = (int(one) for one in found.groups())
+    x, y, z = (int(group) for group in match.groups())
     return (x, y, z) if x and y and z else None
 
 
@@ -113,7 +113,7 @@ def _word(text: str) -> tuple[float, str]:
     lower = word.lower()
     if lower in _TIMES:
         return _TIMES[lower], "ns"
-    for known, name in _SCALED.items():
-        if lower.endswith(known) and lower[: -len(known)] in _PREFIXES:
-            return _PREFIXES[lower[: -len(known)]], name
+    for suffix, name in _SCALED.items():
+        if lower.endswith(suffix) and lower[: -len(suffix)] in _PREFIXES:
+            return _PREFIXES[lower[: -len(suffix)]], name
     return 1.0, word

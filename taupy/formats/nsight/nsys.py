@@ -52,11 +52,11 @@ def recognises(path: Path, first: bytes) -> bool:
         return True
     if not first.startswith(foreign_sqlite.MAGIC) or first[68:72] == b"TAUP":
         return False
-    found = foreign_sqlite.tables(path)
-    if not found:  # damaged: the schema's text may still say it
+    names = foreign_sqlite.tables(path)
+    if not names:  # damaged: the schema's text may still say it
         return b"CUPTI_ACTIVITY_KIND_" in first or b"META_DATA_EXPORT" in first
-    return "StringIds" in found and any(
-        name in found
+    return "StringIds" in names and any(
+        name in names
         for name in (*GPU_TABLES, "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "META_DATA_EXPORT",
                      "OSRT_API", "SAMPLING_CALLCHAINS")
     )  # fmt: skip
@@ -102,9 +102,9 @@ def _profile(
     if not threads:
         raise refusal(path, "", "nothing was recorded: no API calls, ranges, GPU work or samples")
     spans = [hosts.span, *(_span(stream) for stream in streams.values())]
-    known = [span for span in spans if span]
-    begin = min((span[0] for span in known), default=0)
-    end = max((span[1] for span in known), default=0)
+    present = [span for span in spans if span]
+    begin = min((span[0] for span in present), default=0)
+    end = max((span[1] for span in present), default=0)
     nodes = hosts.nodes
     if notes:
         metadata[IMPORT_NOTES] = "\n".join(notes)
@@ -115,7 +115,7 @@ def _profile(
         started_at=(path.stat().st_mtime if began_ns is None else (began_ns + begin) // 1000 / 1e6),
         duration_ns=end - begin,
         timers=hosts.timers,
-        threads=sorted(threads, key=lambda one: one.thread),
+        threads=sorted(threads, key=lambda thread: thread.thread),
         metrics=metrics,
         source="nsys",
         metadata=metadata,
@@ -206,15 +206,15 @@ def _numbered(
     tables: Tables, hosts: Hosts, base_ns: int
 ) -> dict[tuple[int, int, int, int], StreamRecords]:
     """Streams of a device, numbered by their ids; those of a second CUDA context after."""
-    found: set[tuple[int, int, int, int]] = set()
+    all_streams: set[tuple[int, int, int, int]] = set()
     for table in GPU_TABLES:
-        found |= tables.streams(table)
+        all_streams |= tables.streams(table)
     streams = {}
     numbers: dict[tuple[int, int], int] = {}
     contexts: dict[tuple[int, int], set[int]] = {}
-    for process, device, context, _ in found:
+    for process, device, context, _ in all_streams:
         contexts.setdefault((process, device), set()).add(context)
-    for process, device, context, stream in sorted(found):
+    for process, device, context, stream in sorted(all_streams):
         number = numbers.get((process, device), 0)
         numbers[process, device] = number + 1
         name = "all streams" if stream == _CONTEXT_WIDE else f"stream {stream}"

@@ -67,13 +67,13 @@ class Hosts:
 
     def tables(self) -> list[str]:
         """The tables with host slices: ranges first, then every table of API calls."""
-        found = [_NVTX] if self._tables.has(_NVTX, "start", "end", "globalTid") else []
+        tables = [_NVTX] if self._tables.has(_NVTX, "start", "end", "globalTid") else []
         for table in sorted(self._tables.columns):
             named = self._tables.has(table, "nameId") or self._tables.has(table, "textId")
             timed = self._tables.has(table, "start", "end", "globalTid")
             if named and timed and table not in _NO_CALLS:
-                found.append(table)
-        return found
+                tables.append(table)
+        return tables
 
     def node(self, process: int) -> int:
         """The node of a process, a new one for one that was not seen before."""
@@ -130,15 +130,16 @@ class Hosts:
 
     def threads(self) -> list[ThreadProfile]:
         """A thread for each host thread, the process's main thread first."""
-        found: list[ThreadProfile] = []
+        threads: list[ThreadProfile] = []
         by_main = sorted(
-            self._timelines, key=lambda one: (self.node(one[0] & ~0xFFFFFF), not _is_main(one[0]))
+            self._timelines,
+            key=lambda entry: (self.node(entry[0] & ~0xFFFFFF), not _is_main(entry[0])),
         )
         for thread, timeline in by_main:
-            made = ThreadProfile(self._thread(thread), timeline.tree)
-            self._made[id(timeline)] = made
-            found.append(made)
-        return found
+            profile = ThreadProfile(self._thread(thread), timeline.tree)
+            self._made[id(timeline)] = profile
+            threads.append(profile)
+        return threads
 
     def add_events(self, events: Iterator[tuple[int, UserEvent]]) -> None:
         """Give user events to the calls at their codes; `threads` has been asked before."""
@@ -170,11 +171,11 @@ class Hosts:
             if samples is None:
                 samples = trees[thread] = _Samples()
             samples.add([self._frames.timer(symbol, where) for _, _, symbol, where in chain])
-        found = []
+        threads = []
         for thread, samples in sorted(trees.items()):
             place = self._thread(thread, " (CPU samples)")
-            found.append(ThreadProfile(place, samples.tree()))
-        return found
+            threads.append(ThreadProfile(place, samples.tree()))
+        return threads
 
     def _thread(self, thread: int, what: str = "") -> Thread:
         node = self.node(thread & ~0xFFFFFF)
@@ -192,7 +193,7 @@ class Hosts:
                 " WHERE typeof(start) = 'integer' AND typeof(globalTid) = 'integer' GROUP BY 1"
             ):
                 began[process] = min(start, began.get(process, start))
-        for process in sorted(began, key=lambda one: (began[one], one)):
+        for process in sorted(began, key=lambda process: (began[process], process)):
             self.node(process)
 
     def _query(self, tables: Sequence[str]) -> str:
@@ -235,13 +236,13 @@ class Hosts:
 
     def _last(self, tables: Sequence[str]) -> int:
         """The last end of anything on the host."""
-        found = []
+        ends = []
         for table in tables:
             query = f"SELECT max({quoted('end')}) FROM {quoted(table)} WHERE"
             (last,) = next(self._tables.connection.execute(f"{query} {self._tables.sane(table)}"))
-            found.append(last or 0)
-        self._last = lambda tables: max(found)  # type: ignore[method-assign]  # asked once
-        return max(found)
+            ends.append(last or 0)
+        self._last = lambda tables: max(ends)  # type: ignore[method-assign]  # asked once
+        return max(ends)
 
     def _timer(self, table: str, name: Any) -> int:
         text = self._tables.text(name, "(unnamed)")
@@ -286,22 +287,22 @@ class _Frames:
         if self._resolved and chain is not None:
             path = self._resolved.get(correlation)
             if path is not None:
-                known = self._known.get(path)
-                if known is None:
-                    known = self._known[path] = tuple(
+                frames = self._known.get(path)
+                if frames is None:
+                    frames = self._known[path] = tuple(
                         self.timer(name, None) for name in _without_call(path.split("->"))
                     )
-                return known
+                return frames
         if not isinstance(chain, int) or not self._chains:
             return ()
         rows = tuple(
             self._tables.select(_CHAINS, "symbol", "module", "unresolved",
                                 more=f"WHERE id = {chain} ORDER BY stackDepth DESC LIMIT 1000")
         )  # fmt: skip
-        known = self._known.get(rows)
-        if known is None:
-            known = self._known[rows] = self._chain(rows)
-        return known
+        frames = self._known.get(rows)
+        if frames is None:
+            frames = self._known[rows] = self._chain(rows)
+        return frames
 
     def _chain(self, rows: Sequence[tuple[Any, ...]]) -> tuple[int, ...]:
         """Python's frames alone where there are some, else all that have a name."""
@@ -311,7 +312,7 @@ class _Frames:
             for symbol, module, unresolved in rows
             if not unresolved and not text(symbol, "0x").startswith("0x")
         ]
-        python = [one for one in named if _is_python(text(one[1], ""))]
+        python = [frame for frame in named if _is_python(text(frame[1], ""))]
         names = python or [(name, None) for name in _without_call([symbol for symbol, _ in named])]
         return tuple(self.timer(symbol, module) for symbol, module in names)
 

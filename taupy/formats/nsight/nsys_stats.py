@@ -97,13 +97,14 @@ class _Reader(TableReader):
 
     def _summed(self, cells: Mapping[str, str]) -> None:
         count = next(
-            (whole(cells[one]) for one in ("Instances", "Calls", "Count") if one in cells), None
+            (whole(cells[column]) for column in ("Instances", "Calls", "Count") if column in cells),
+            None,
         )
         total = self._ns(cells, "Total Time")
         if not count or total is None:
             self._not_read += 1
             return
-        least, largest = (self._ns(cells, one) for one in ("Minimum", "Maximum"))
+        least, largest = (self._ns(cells, column) for column in ("Minimum", "Maximum"))
         mean = total / count
         took = self._sound(
             times(
@@ -118,7 +119,7 @@ class _Reader(TableReader):
         if self._kind == "api":
             self.sums.add_api(name, took, None if _CUDA.match(name) else "OS_API")
         else:
-            grid, block = (_extent(cells.get(one)) for one in ("GridXYZ", "BlockXYZ"))
+            grid, block = (_extent(cells.get(column)) for column in ("GridXYZ", "BlockXYZ"))
             self.sums.add_gpu(name, took, 0, grid, block)
 
 

@@ -64,11 +64,11 @@ class Tables:
             return 0
         query = f"SELECT max(rowid) FROM {quoted(table)}"
         try:
-            found = self.connection.execute(query).fetchone()[0]
+            count = self.connection.execute(query).fetchone()[0]
         except sqlite3.OperationalError:  # a table without rowids
             query = f"SELECT count(*) FROM {quoted(table)}"
-            found = self.connection.execute(query).fetchone()[0]
-        return found if isinstance(found, int) and found > 0 else 0
+            count = self.connection.execute(query).fetchone()[0]
+        return count if isinstance(count, int) and count > 0 else 0
 
     def count(self, table: str) -> int:
         """How many rows it has."""
@@ -132,7 +132,7 @@ class Tables:
         work = []
         for name in _WORK[table]:
             if name == "name":
-                names = [self.column(table, one) for one in _KERNEL_NAMES]
+                names = [self.column(table, column) for column in _KERNEL_NAMES]
                 work.append(f"coalesce({', '.join(names)})")
             else:
                 work.append(self.integer(table, name))
@@ -149,22 +149,22 @@ class Tables:
             return value[: limits.LONGEST_NAME] or unknown
         if not isinstance(value, int):
             return unknown
-        found = self._texts.get(value)
-        if found is None:
+        text = self._texts.get(value)
+        if text is None:
             row = self.connection.execute(
                 "SELECT value FROM StringIds WHERE id = ?", (value,)
             ).fetchone()
-            found = str(row[0])[: limits.LONGEST_NAME] if row and row[0] is not None else ""
-            self._texts[value] = found
-        return found or unknown
+            text = str(row[0])[: limits.LONGEST_NAME] if row and row[0] is not None else ""
+            self._texts[value] = text
+        return text or unknown
 
     def enum(self, table: str, value: Any, column: str) -> str:
         """What a number means by one of the file's ENUM_ tables; empty where it is not said."""
-        known = self._enums.get((table, column))
-        if known is None:
-            known = {}
+        names = self._enums.get((table, column))
+        if names is None:
+            names = {}
             if self.has(table, "id"):
                 name = column if column in self.columns[table] else "name"
-                known = {key: str(text) for key, text in self.select(table, "id", name) if text}
-            self._enums[table, column] = known
-        return known.get(value, "")
+                names = {key: str(text) for key, text in self.select(table, "id", name) if text}
+            self._enums[table, column] = names
+        return names.get(value, "")

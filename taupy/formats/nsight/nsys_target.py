@@ -43,24 +43,24 @@ _FACTS: Final = {
 
 def metadata(tables: Tables) -> dict[str, str]:
     """Facts of the recording; names that nsys gives begin with `nsys.`."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE"):
         if tables.has(table, "name", "value"):
             for name, value in tables.select(
                 table, "name", "value", more=f"LIMIT {limits.NSYS_FACTS}"
             ):
-                found[f"nsys.{name}"] = str(value)[:10_000]
+                facts[f"nsys.{name}"] = str(value)[:10_000]
     if tables.has("TARGET_INFO_SYSTEM_ENV", "name", "value"):
         rows = tables.select(
             "TARGET_INFO_SYSTEM_ENV", "name", "value", more=f"LIMIT {limits.NSYS_FACTS}"
         )
         for name, value in rows:
-            found.setdefault(str(name), str(value)[:10_000])
+            facts.setdefault(str(name), str(value)[:10_000])
     overhead = _total(tables, "PROFILER_OVERHEAD")
     if overhead:
-        found["nsys.profiler_overhead_ns"] = str(overhead)
-    found["time source"] = "nsys"
-    return found
+        facts["nsys.profiler_overhead_ns"] = str(overhead)
+    facts["time source"] = "nsys"
+    return facts
 
 
 def start_ns(tables: Tables) -> int | None:
@@ -75,7 +75,7 @@ def start_ns(tables: Tables) -> int | None:
 def application(tables: Tables, nodes: Mapping[int, int]) -> str:
     """The program of the first process; empty where the file does not say it."""
     names = _process_names(tables)
-    for process in sorted(nodes, key=lambda one: nodes[one]):
+    for process in sorted(nodes, key=lambda node: nodes[node]):
         if names.get(process):
             return posixpath.basename(names[process].replace("\\", "/"))
     return ""
@@ -83,13 +83,13 @@ def application(tables: Tables, nodes: Mapping[int, int]) -> str:
 
 def node_metadata(tables: Tables, nodes: Mapping[int, int]) -> dict[int, dict[str, str]]:
     names = _process_names(tables)
-    found = {}
+    facts_of = {}
     for process, node in nodes.items():
         facts = {"PID": str((process >> 24) & 0xFFFFFF)}
         if names.get(process):
             facts["Process Name"] = names[process]
-        found[node] = facts
-    return found
+        facts_of[node] = facts
+    return facts_of
 
 
 def devices(tables: Tables, nodes: Mapping[int, int], streams: set[Thread]) -> list[Device]:
@@ -98,12 +98,12 @@ def devices(tables: Tables, nodes: Mapping[int, int], streams: set[Thread]) -> l
     by_ordinal = _by_ordinal(tables)
     if not used:
         used = {(0, ordinal) for ordinal in by_ordinal}
-    found = []
+    devices = []
     for node, ordinal in sorted(used):
         row = by_ordinal.get(ordinal)
         if row is not None:
-            found.append(_device(node, ordinal, row))
-    return found
+            devices.append(_device(node, ordinal, row))
+    return devices
 
 
 def _by_ordinal(tables: Tables) -> dict[int, dict[str, Any]]:
@@ -116,8 +116,8 @@ def _by_ordinal(tables: Tables) -> dict[int, dict[str, Any]]:
             for values in tables.select(table, *columns, more="LIMIT 1024"):
                 row = {name: value for name, value in zip(columns, values, strict=True)}
                 if isinstance(row[key], int):
-                    known = rows.setdefault(row[key], {})
-                    known.update({k: v for k, v in row.items() if _says_something(v)})
+                    merged = rows.setdefault(row[key], {})
+                    merged.update({k: v for k, v in row.items() if _says_something(v)})
     if tables.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId"):
         numbered: dict[int, dict[str, Any]] = {}
         more = "LIMIT 65536"
@@ -154,21 +154,21 @@ def _device(node: int, ordinal: int, row: Mapping[str, Any]) -> Device:
 
 
 def _process_names(tables: Tables) -> dict[int, str]:
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     if tables.has("PROCESSES", "globalPid", "name"):
         for process, name in tables.select("PROCESSES", "globalPid", "name"):
             if isinstance(process, int) and isinstance(name, str):
-                found[process] = name
+                names[process] = name
     for thread, name in tables.select("ThreadNames", "globalTid", "nameId"):
         if isinstance(thread, int) and (thread >> 24) & 0xFFFFFF == thread & 0xFFFFFF:
-            found.setdefault(thread & ~0xFFFFFF, tables.text(name, ""))
-    return found
+            names.setdefault(thread & ~0xFFFFFF, tables.text(name, ""))
+    return names
 
 
 def _total(tables: Tables, table: str) -> int:
     if not tables.has(table, "start", "end"):
         return 0
-    found = tables.connection.execute(
+    total = tables.connection.execute(
         f'SELECT sum("end" - start) FROM {table} WHERE {tables.sane(table)} AND "end" > start'
     ).fetchone()[0]
-    return int(found or 0)
+    return int(total or 0)

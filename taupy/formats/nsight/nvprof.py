@@ -104,16 +104,16 @@ class _Reader(TableReader):
         return (
             self._kind in (_SUMMARY, _TRACE)
             and not cells["Name"]
-            and any(cells.get(one) in NS for one in ("Time", "Duration"))
+            and any(cells.get(column) in NS for column in ("Time", "Duration"))
         )
 
     def _summed(self, cells: Mapping[str, str]) -> None:
         count = whole(cells["Calls"])
-        found = [self._ns(cells, column) for column in ("Time", "Min", "Max")]
-        if count is None or None in found:
+        numbers = [self._ns(cells, column) for column in ("Time", "Min", "Max")]
+        if count is None or None in numbers:
             self._not_read += 1
             return
-        total, least, largest = (value or 0.0 for value in found)
+        total, least, largest = (value or 0.0 for value in numbers)
         took = self._sound(times(count, total, least, largest))
         kind = cells.get("Type", "GPU activities")
         name = cells["Name"][: limits.LONGEST_NAME]
@@ -172,29 +172,29 @@ class _Metrics:
         if value is None:
             return
         number, unit = value
-        if not unit and all(_WHOLE.fullmatch(one.strip()) for one in (least, largest)):
+        if not unit and all(_WHOLE.fullmatch(limit.strip()) for limit in (least, largest)):
             self._found[name] = number * count
             return
-        limits = [_value(one) for one in (least, largest)]
-        low, high = (number if one is None else one[0] for one in limits)
+        limits = [_value(limit) for limit in (least, largest)]
+        low, high = (number if limit is None else limit[0] for limit in limits)
         squares = least_squares(count, number, low, high)
         self.samples.append(UserEvent(name, unit or "ratio", count, low, high, number, squares))
 
     def sums(self) -> dict[str, float]:
         """Our counters, then all others under nvprof's names."""
-        found: dict[str, float] = {COUNTED_LAUNCHES: self.count}
+        sums: dict[str, float] = {COUNTED_LAUNCHES: self.count}
         for name, value in self._found.items():
             ours, unit = _OURS.get(name, (name, "count"))
-            found[ours] = _plain(value)
+            sums[ours] = _plain(value)
             self.units[ours] = unit
         for level, parts, weight in _BYTES:
-            if level not in found and all(part in self._found for part in parts):
-                found[level] = _plain(sum(weight * self._found[part] for part in parts))
+            if level not in sums and all(part in self._found for part in parts):
+                sums[level] = _plain(sum(weight * self._found[part] for part in parts))
                 self.units[level] = "B"
-        if self._tensor_idle and any(name.startswith("flop") for name in found):
-            found["flop_tensor"] = 0
+        if self._tensor_idle and any(name.startswith("flop") for name in sums):
+            sums["flop_tensor"] = 0
             self.units["flop_tensor"] = "flop"
-        return found
+        return sums
 
 
 def _value(text: str) -> tuple[float, str] | None:

@@ -128,9 +128,9 @@ class SummedTables:
         if stream is None:
             return Thread(0, 1 + device, 0, "stream", "all streams")
         key = (device, context, stream)
-        known = self.records.get(key)
-        if known is not None:
-            return known.thread
+        records = self.records.get(key)
+        if records is not None:
+            return records.thread
         number = sum(1 for other in self.records if other[0] == device)
         thread = Thread(0, 1 + device, number, "stream", f"stream {stream}", stream)
         self.records[key] = StreamRecords(thread)
@@ -180,9 +180,9 @@ class SummedTables:
         self, name: str, values: Mapping[str, float], units: Mapping[str, str], device: int = 0
     ) -> None:
         """Add counted sums of a kernel; it must have been added."""
-        found = self._values.setdefault((self.stream(device), work_of(name).timer), {})
+        sums = self._values.setdefault((self.stream(device), work_of(name).timer), {})
         for metric, value in values.items():
-            found[metric] = found.get(metric, 0) + value
+            sums[metric] = sums.get(metric, 0) + value
         self._units.update(units)
 
     def add_sample(self, name: str, sample: UserEvent, device: int = 0) -> None:
@@ -199,14 +199,14 @@ class SummedTables:
     def add_api(self, name: str, took: Times, group: str | None = None) -> None:
         """Count calls of an API."""
         timer = api_timer(name) if group is None else Timer(name, groups=(group,))
-        known = self._api.get(timer)
-        if known is not None:
+        earlier = self._api.get(timer)
+        if earlier is not None:
             took = Times(
-                known.number + took.number,
-                known.total + took.total,
-                min(known.shortest, took.shortest),
-                max(known.longest, took.longest),
-                known.squares + took.squares,
+                earlier.number + took.number,
+                earlier.total + took.total,
+                min(earlier.shortest, took.shortest),
+                max(earlier.longest, took.longest),
+                earlier.squares + took.squares,
             )
         self._api[timer] = took
 
@@ -225,7 +225,9 @@ class SummedTables:
             application=path.name.partition(".")[0] or path.name,
             experiment="default",
             started_at=path.stat().st_mtime,
-            duration_ns=max((int(one.tree.inclusive["time"][0]) for one in threads), default=0),
+            duration_ns=max(
+                (int(thread.tree.inclusive["time"][0]) for thread in threads), default=0
+            ),
             timers=self.timers,
             threads=threads,
             metrics=[TIME, *(Metric(name, unit) for name, unit in sorted(self._units.items()))],
@@ -248,29 +250,29 @@ class SummedTables:
         for thread, timer, sample in self._samples:
             builder.add_user_events(thread, [replace(sample, row=rows[thread, timer])])
         stamps = {}
-        for one in self.records.values():
-            one.deliver(builder, _nobody)
-            stamps[one.thread] = one.stamps
+        for record in self.records.values():
+            record.deliver(builder, _nobody)
+            stamps[record.thread] = record.stamps
         threads = builder.threads()
-        for made in threads:
-            if made.thread in stamps:
-                made.activities = stamps[made.thread]
-            made.user_events = merged_events(made.user_events)
+        for measured in threads:
+            if measured.thread in stamps:
+                measured.activities = stamps[measured.thread]
+            measured.user_events = merged_events(measured.user_events)
         return threads
 
     def _host(self) -> ThreadProfile:
         first = len(self.timers)
         self.timers += self._api
         took = list(self._api.values())
-        total = sum(one.total for one in took)
-        count = sum(one.number for one in took)
+        total = sum(row.total for row in took)
+        count = sum(row.number for row in took)
         tree = CallTree(
             timer=array("q", [0, 1, *range(first, first + len(took))]),
             parent=array("q", [-1, 0, *[1] * len(took)]),
-            calls=array("q", [1, 0, *(one.number for one in took)]),
+            calls=array("q", [1, 0, *(row.number for row in took)]),
             subroutines=array("q", [0, count, *[0] * len(took)]),
-            inclusive={"time": array("q", [total, total, *(one.total for one in took)])},
-            exclusive={"time": array("q", [0, 0, *(one.total for one in took)])},
+            inclusive={"time": array("q", [total, total, *(row.total for row in took)])},
+            exclusive={"time": array("q", [0, 0, *(row.total for row in took)])},
         )
         return ThreadProfile(Thread(0, 0, 0), tree)
 

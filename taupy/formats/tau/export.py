@@ -25,7 +25,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     """Make the folder. Several metrics have a folder each."""
     lost = Lost()
     names = [tau_flat.one_line(timer.full_name, lost) for timer in profile.timers]
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     target.mkdir()
     metrics = tau_flat.metrics(profile)
     folders = {metric: target for metric in metrics}
@@ -46,7 +46,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             with open(folders[metric] / file, "w", encoding="utf-8", newline="\n") as out:
                 _write_thread(out, metric, flat, facts, events)
         progress.advance(len(measured.tree))
-    lost.no_metric = sum(not one.tree.inclusive for one in profile.threads)
+    lost.no_metric = sum(not thread.tree.inclusive for thread in profile.threads)
     return lost.lines()
 
 
@@ -92,15 +92,15 @@ def _write_thread(
 
 def _folders(metrics: list[Metric]) -> dict[Metric, str]:
     """A folder for each metric; names that TAU's rule makes equal get numbers."""
-    found: dict[Metric, str] = {}
+    folder_of: dict[Metric, str] = {}
     for metric in metrics:
         name = unhidden(tau_names.folder_name(tau_names.metric_name(metric)))
         number = 2
-        while name in found.values():
+        while name in folder_of.values():
             name = f"{name.rstrip('0123456789')}{number}"
             number += 1
-        found[metric] = name
-    return found
+        folder_of[metric] = name
+    return folder_of
 
 
 def _shown_in_microseconds(nanoseconds: float) -> str:

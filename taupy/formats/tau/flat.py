@@ -37,7 +37,7 @@ def metrics(profile: Profile) -> list[Metric]:
     return [
         metric
         for metric in profile.metrics
-        if any(metric.name in one.tree.inclusive for one in profile.threads)
+        if any(metric.name in thread.tree.inclusive for thread in profile.threads)
     ]
 
 
@@ -85,7 +85,9 @@ class Flat:
         self.names = names
         self.groups = [visible(tau_names.tau_groups(timer.groups)) for timer in timers]
         self.stream = stream
-        cuts = {n for n, one in enumerate(timers) if one.name == CUT.name and one.file is None}
+        cuts = {
+            n for n, timer in enumerate(timers) if timer.name == CUT.name and timer.file is None
+        }
         self.cuts = {n for n in cuts if timers[n].groups == CUT.groups}
         self.below_cut = bytearray(len(tree))
         for row, above in enumerate(tree.parent):
@@ -165,10 +167,17 @@ def events(measured: ThreadProfile, flat: Flat, lost: Lost) -> list[Event]:
     contexts: dict[str, Event] = {}
     plain: dict[str, Event] = {}
     with_path: set[str] = set()
-    for one in measured.user_events:
-        name = one_line(tau_names.event_name(one.name, one.unit), lost)
-        event = Event(name, one.count, one.maximum, one.minimum, one.mean, one.sum_squares)
-        path = None if one.row is None else flat.path(one.row)
+    for user_event in measured.user_events:
+        name = one_line(tau_names.event_name(user_event.name, user_event.unit), lost)
+        event = Event(
+            name,
+            user_event.count,
+            user_event.maximum,
+            user_event.minimum,
+            user_event.mean,
+            user_event.sum_squares,
+        )
+        path = None if user_event.row is None else flat.path(user_event.row)
         _add(totals, event)
         if path is None:
             _add(plain, event)
@@ -187,15 +196,15 @@ def _add(events: dict[str, Event], event: Event) -> None:
     events[event.name] = event if other is None else _together(other, event)
 
 
-def _together(one: Event, other: Event) -> Event:
-    count = one.count + other.count
+def _together(first: Event, other: Event) -> Event:
+    count = first.count + other.count
     return Event(
-        one.name,
+        first.name,
         count,
-        max(one.maximum, other.maximum),
-        min(one.minimum, other.minimum),
-        (one.mean * one.count + other.mean * other.count) / count if count else math.nan,
-        one.sum_squares + other.sum_squares,
+        max(first.maximum, other.maximum),
+        min(first.minimum, other.minimum),
+        (first.mean * first.count + other.mean * other.count) / count if count else math.nan,
+        first.sum_squares + other.sum_squares,
     )
 
 

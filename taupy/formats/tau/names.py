@@ -52,9 +52,9 @@ def timer(name: str, groups: str) -> Timer:
         return Timer(name, groups=ours, short=short if short != name else None)
     if match := _OUR_PLACE.fullmatch(name):
         routine, file, line = match.groups()
-        made = Timer(routine, file, int(line), ours)
-        if made.full_name == name:
-            return made
+        parsed = Timer(routine, file, int(line), ours)
+        if parsed.full_name == name:
+            return parsed
     if match := _ANY_PLACE.fullmatch(name):
         return Timer(name, groups=ours, path=match[2] or None, short=match[1])
     return Timer(name, groups=ours)
@@ -62,13 +62,15 @@ def timer(name: str, groups: str) -> Timer:
 
 def our_groups(groups: str) -> tuple[str, ...]:
     """`TAU_PYTHON|TAU_USER`, also with blanks, as our groups; at least one."""
-    found = [_OURS.get(one, one) for one in (part.strip() for part in groups.split("|")) if one]
-    return tuple(dict.fromkeys(found)) or ("TAU_DEFAULT",)
+    translated = [
+        _OURS.get(group, group) for group in (part.strip() for part in groups.split("|")) if group
+    ]
+    return tuple(dict.fromkeys(translated)) or ("TAU_DEFAULT",)
 
 
 def tau_groups(groups: tuple[str, ...]) -> str:
     """Our groups in TAU's words."""
-    return "|".join(dict.fromkeys(_TAUS.get(one, one) for one in groups)).replace('"', "'")
+    return "|".join(dict.fromkeys(_TAUS.get(group, group) for group in groups)).replace('"', "'")
 
 
 def metric(name: str) -> Metric:

@@ -68,16 +68,16 @@ class _Data:
 
     def _more(self, size: int) -> None:
         pieces = [self._buffer[self._at :]]
-        there = len(pieces[0])
+        available = len(pieces[0])
         self._before += self._at
         self._at = 0
         try:
-            while there < size:
+            while available < size:
                 piece = self._source.read(_CHUNK)
                 if not piece:
                     raise self.refusal("the file ends in the middle of a value")
                 pieces.append(piece)
-                there += len(piece)
+                available += len(piece)
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             raise self.refusal(reading.gzip_fault(self.path, problem)) from None
         self._buffer = b"".join(pieces)
@@ -107,13 +107,13 @@ class _Data:
         return int(number)
 
     def names(self, what: str) -> list[str]:
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for _ in range(self.count(what)):
             name = self.text()
-            if name in found:
+            if name in names:
                 raise self.refusal(f"the name '{name[:100]}' twice among the {what}")
-            found[name] = None
-        return list(found)
+            names[name] = None
+        return list(names)
 
     def refusal(self, reason: str) -> Exception:
         return refusal(self.path, f"unpacked byte {self._before + self._at}", reason)
@@ -207,25 +207,25 @@ def _metadata(data: _Data) -> tuple[dict[str, str], dict[Place, dict[str, str]]]
 def _metrics(names: list[str], ours: str) -> dict[str, Metric]:
     """By their names in the file; `ours`: names and units that our own export wrote."""
     lines = ours.split("\n")
-    if len(lines) != len(names) or not all(one.endswith("]") and " [" in one for one in lines):
+    if len(lines) != len(names) or not all(line.endswith("]") and " [" in line for line in lines):
         return {name: tau_names.metric(name) for name in names}
-    made = [Metric(*one[:-1].rsplit(" [", 1)) for one in lines]
-    return dict(zip(names, made, strict=True))
+    listed = [Metric(*line[:-1].rsplit(" [", 1)) for line in lines]
+    return dict(zip(names, listed, strict=True))
 
 
 def _functions(data: _Data, groups: list[str]) -> list[tuple[str, str]]:
     """Names and groups."""
-    found: dict[str, str] = {}
+    groups_of: dict[str, str] = {}
     count = data.count("functions")
     for _ in range(count):
         name = data.text()
-        if name in found:
+        if name in groups_of:
             raise data.refusal(f"the name '{name[:100]}' twice among the functions")
         of_this = [groups[data.index(len(groups), "group")] for _ in range(data.count("groups"))]
-        found[name] = "|".join(of_this) or "TAU_DEFAULT"
+        groups_of[name] = "|".join(of_this) or "TAU_DEFAULT"
         if tau_names.ARROW in name and "TAU_CALLPATH_DERIVED" in of_this:
-            found[name] = f"{tau_names.CALLPATH_GROUP}|{found[name]}"
-    return list(found.items())
+            groups_of[name] = f"{tau_names.CALLPATH_GROUP}|{groups_of[name]}"
+    return list(groups_of.items())
 
 
 def _function_rows(data: _Data, rows: Rows, functions: list[tuple[str, str]]) -> None:
@@ -249,13 +249,13 @@ def _function_rows(data: _Data, rows: Rows, functions: list[tuple[str, str]]) ->
 
 
 def _user_events(data: _Data, events: list[str]) -> list[Event]:
-    found = []
+    listed = []
     for _ in range(data.count("user events")):
         id, count, minimum, maximum, mean, squares = _EVENT.unpack(data.take(_EVENT.size))
         if not 0 <= id < len(events):
             raise data.refusal(f"user event {id} of {len(events)}")
-        found.append(Event(events[id], count, maximum, minimum, mean, squares))
-    return found
+        listed.append(Event(events[id], count, maximum, minimum, mean, squares))
+    return listed
 
 
 FORMAT = Format(

@@ -36,7 +36,7 @@ _ARROW = "=>"
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     """Write the file; return what it cannot carry."""
     lost = Lost()
-    progress.begin(target.name, sum(len(one.tree) for one in profile.threads))
+    progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     metrics = tau_flat.metrics(profile)
     functions, events = _Functions(lost), _Texts(lost)
     names = _routine_names(profile, lost)
@@ -57,15 +57,15 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             functions.write(out)
             out.write(_table(events.texts) + pack(">i", len(profile.threads)))
             shutil.copyfileobj(threads, out, 1 << 20)
-    lost.no_metric = sum(not one.tree.inclusive for one in profile.threads)
+    lost.no_metric = sum(not thread.tree.inclusive for thread in profile.threads)
     return lost.lines()
 
 
 def _in_order(profile: Profile) -> dict[Place, int]:
     """The threads by place: those of a node stand together."""
     places = {
-        (one.thread.node, one.thread.context, one.thread.thread): number
-        for number, one in enumerate(profile.threads)
+        (thread.thread.node, thread.thread.context, thread.thread.thread): number
+        for number, thread in enumerate(profile.threads)
     }
     return dict(sorted(places.items()))
 
@@ -75,7 +75,7 @@ def _routine_names(profile: Profile, lost: Lost) -> list[str]:
     whatever its group says, so the arrows of a routine's own name are written as ` -> `."""
     names = [timer.full_name for timer in profile.timers]
     others = {name for name in names if _ARROW not in name}
-    found: dict[str, str] = {}
+    spelled_names: dict[str, str] = {}
     for name in dict.fromkeys(names):
         if _ARROW in name:
             spelled = plain = name.replace(_ARROW, "->")
@@ -84,9 +84,9 @@ def _routine_names(profile: Profile, lost: Lost) -> list[str]:
                 spelled = f"{plain} ({number})"
                 number += 1
             others.add(spelled)
-            found[name] = spelled
-    lost.arrows = len(found)
-    return [found.get(name, name) for name in names]
+            spelled_names[name] = spelled
+    lost.arrows = len(spelled_names)
+    return [spelled_names.get(name, name) for name in names]
 
 
 class _Texts:
@@ -100,13 +100,13 @@ class _Texts:
 
     def id(self, text: str) -> int:
         """The number of a text."""
-        found = self._ids.get(text)
-        if found is None:
-            found = self._ids[text] = len(self.texts)
+        number = self._ids.get(text)
+        if number is None:
+            number = self._ids[text] = len(self.texts)
             data = self._free(text)
             self._taken.add(data)
             self.texts.append(data)
-        return found
+        return number
 
     def _free(self, text: str) -> bytes:
         """The text as the file has it; one that is there already gets a number."""
@@ -131,15 +131,15 @@ class _Functions:
 
     def id(self, name: str, groups: str) -> int:
         """The number of a routine or of a call path. It has the groups of all threads."""
-        found = self._names.id(name)
-        these = dict.fromkeys(self._groups.id(one) for one in groups.split("|"))
-        if found == len(self._of):
+        number = self._names.id(name)
+        these = dict.fromkeys(self._groups.id(group) for group in groups.split("|"))
+        if number == len(self._of):
             self._of.append(these)
-        elif these.keys() != self._of[found].keys():
-            self._mixed.add(found)
-            self._of[found] |= these
+        elif these.keys() != self._of[number].keys():
+            self._mixed.add(number)
+            self._of[number] |= these
         self._lost.mixed_groups = len(self._mixed)
-        return found
+        return number
 
     def write(self, out: gzip.GzipFile) -> None:
         out.write(_table(self._groups.texts))
@@ -164,9 +164,9 @@ def _write_thread(
     out.write(_PLACE.pack(thread.node, thread.context, thread.thread) + pack(">i", len(rows)))
     for id, values in rows.items():
         out.write(layout.pack(id, *values))
-    found = tau_flat.events(measured, flat, lost)
-    out.write(pack(">i", len(found)))
-    for event in found:
+    written = tau_flat.events(measured, flat, lost)
+    out.write(pack(">i", len(written)))
+    for event in written:
         lost.many_samples += event.count > limits.PACKED_SAMPLES
         count = min(event.count, limits.PACKED_SAMPLES)
         ordered = (event.minimum, event.maximum, event.mean, event.sum_squares)
@@ -199,11 +199,11 @@ def _by_function(
     flat: Flat, metric: str, functions: _Functions
 ) -> dict[int, tuple[int, int, float, float]]:
     """What one metric has: calls, subroutines, exclusive, inclusive of routines and paths."""
-    found: dict[int, tuple[int, int, float, float]] = {}
+    sums: dict[int, tuple[int, int, float, float]] = {}
     tree = flat.tree
     inclusive, exclusive = tree.inclusive[metric], tree.exclusive[metric]
     for name, values in flat.routines(metric).items():
-        found[functions.id(name, values[4])] = values[:4]
+        sums[functions.id(name, values[4])] = values[:4]
     for row in flat.paths:
         own, whole = exclusive[row], inclusive[row]
         if own != own or whole != whole:  # not measured
@@ -211,10 +211,10 @@ def _by_function(
         groups = f"{CALLPATH_GROUP}|{flat.groups[tree.timer[row]]}"
         id = functions.id(flat.path(row) or "", groups)
         # Timers of one name are one routine to TAU, so a path may come twice.
-        calls, subroutines, others, above = found.get(id, (0, 0, 0, 0))
+        calls, subroutines, others, above = sums.get(id, (0, 0, 0, 0))
         calls, subroutines = calls + tree.calls[row], subroutines + tree.subroutines[row]
-        found[id] = (calls, subroutines, others + own, above + whole)
-    return found
+        sums[id] = (calls, subroutines, others + own, above + whole)
+    return sums
 
 
 def _metadata(profile: Profile, metrics: Sequence[Metric], lost: Lost) -> bytes:
@@ -228,7 +228,7 @@ def _metadata(profile: Profile, metrics: Sequence[Metric], lost: Lost) -> bytes:
         common.pop(name, None)
     for of_thread in facts.values():
         common = {name: value for name, value in common.items() if of_thread.get(name) == value}
-    ours = "\n".join(f"{one.name} [{one.unit}]" for one in metrics)
+    ours = "\n".join(f"{metric.name} [{metric.unit}]" for metric in metrics)
     trial = {tau_thread.METRIC: ours, **common}
     out = [pack(">i", 0), _pairs(trial.items(), lost), pack(">i", len(facts))]
     for place, of_thread in facts.items():

@@ -81,8 +81,10 @@ def _profiles(
             rows = Rows([metrics[metric] for metric in order])
             events: list[Event] = []
             for number, metric in enumerate(order):
-                found = tau_text.read(measured[metric], progress, rows, number, one_of_many=True)
-                events = events or found
+                own_events = tau_text.read(
+                    measured[metric], progress, rows, number, one_of_many=True
+                )
+                events = events or own_events
             threads.append(tau_thread.thread_profile(place, rows, events, metadata[place], timers))
         yield tau_thread.profile(
             source, metrics.values(), timers, threads, common, {node: nodes[node]}
@@ -129,7 +131,7 @@ def _folders(folder: Path) -> list[Path]:
         )
     except OSError:
         return []
-    return [one for one in multi if _files(one)] or [folder]
+    return [folder for folder in multi if _files(folder)] or [folder]
 
 
 def _files(folder: Path) -> list[Path]:

@@ -119,10 +119,10 @@ class Rows:
             ValueError, OverflowError: it is no finite number, or a time of centuries.
         """
         is_time = self.metrics[metric].unit == "ns"
-        found = self._nanoseconds(measured) if is_time else self._number(measured)
-        if is_time and abs(found) > limits.INTEGER:
+        result = self._nanoseconds(measured) if is_time else self._number(measured)
+        if is_time and abs(result) > limits.INTEGER:
             raise OverflowError
-        return found
+        return result
 
     def _nanoseconds(self, measured: str | float) -> int:
         if isinstance(measured, str):
@@ -217,9 +217,9 @@ class Rows:
         if self._arrows_in_names:
             return 0
         row = 0
-        known, children = self.ids.get, self._children.get
+        id_of, children = self.ids.get, self._children.get
         for routine in name.split(ARROW):
-            id = known(routine)
+            id = id_of(routine)
             if id is None:
                 return 0
             row = children((row, id)) or self._below(row, id)
@@ -254,7 +254,7 @@ class Rows:
         pieces = path.split(ARROW)
         if not self._arrows_in_names:
             return pieces
-        found = []
+        paths = []
         place = 0
         while place < len(pieces):
             end = place + 1
@@ -262,9 +262,9 @@ class Rows:
                 if ARROW.join(pieces[place:longer]) in self.ids:
                     end = longer
                     break
-            found.append(ARROW.join(pieces[place:end]))
+            paths.append(ARROW.join(pieces[place:end]))
             place = end
-        return found
+        return paths
 
     def _below(self, row: int, id: int) -> int:
         below = self._children.get((row, id))

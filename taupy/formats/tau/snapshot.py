@@ -56,9 +56,9 @@ def _snapshots(folder: Path) -> list[Path]:
     return sorted(path for path in entries if _SNAPSHOT.fullmatch(path.name))
 
 
-def _together(one: Path, other: Path) -> bool:
-    """Snapshots of threads are parts of one trial; a merged file is a trial of its own."""
-    return all(_SNAPSHOT.fullmatch(path.name) for path in (one, other))
+def _together(first: Path, other: Path) -> bool:
+    """Snapshots of threads are parts of first trial; a merged file is a trial of its own."""
+    return all(_SNAPSHOT.fullmatch(path.name) for path in (first, other))
 
 
 def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile]:
@@ -140,10 +140,10 @@ class _Thread:
         return rows, [self._event(line.split()) for line in self.values.atomics]
 
     def _metric(self, number: int) -> str:
-        found = self.own.metrics.get(number, self.common.metrics.get(number))
-        if found is None:
+        metric = self.own.metrics.get(number, self.common.metrics.get(number))
+        if metric is None:
             raise self.refusal(f"metric {number} is not defined")
-        return found
+        return metric
 
     def _add(self, rows: Rows, words: list[str]) -> None:
         metrics = len(rows.metrics)

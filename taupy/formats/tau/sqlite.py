@@ -92,13 +92,15 @@ class _Reader:
         common[IMPORT_NOTES] = _NOTE if has_paths else f"{_NOTE}; {_NO_PATHS}"
         for node, rows_of_node in groupby(threads, key=lambda row: int(row[1])):
             timers = Timers()
-            made = []
+            profiles = []
             for row in rows_of_node:
                 place = self._place(row)
                 rows, events = self._thread(row[0], paths, metrics, meaning, progress)
-                made.append(tau_thread.thread_profile(place, rows, events, metadata[place], timers))
+                profiles.append(
+                    tau_thread.thread_profile(place, rows, events, metadata[place], timers)
+                )
             profile = tau_thread.profile(
-                self.path, metrics, timers, made, common, {node: nodes[node]}
+                self.path, metrics, timers, profiles, common, {node: nodes[node]}
             )
             profile.uuid = str(id)
             if "Starting Timestamp" not in {**common, **nodes[node]}:
@@ -109,7 +111,7 @@ class _Reader:
 
     def _place(self, row: tuple[Any, ...]) -> Place:
         place = row[1:4]
-        if not all(isinstance(one, int) and 0 <= one < 1 << 31 for one in place):
+        if not all(isinstance(number, int) and 0 <= number < 1 << 31 for number in place):
             raise refusal(self.path, f"thread {row[0]}", "its rank is not a number")
         return place[0], place[1], place[2]
 
@@ -142,7 +144,7 @@ class _Reader:
                 "SELECT id, parent, name FROM timer WHERE trial = ?", (trial,)
             )
         }
-        found: dict[Any, list[str]] = {}
+        paths: dict[Any, list[str]] = {}
         for id in rows:
             names: list[str] = []
             here = id
@@ -151,8 +153,8 @@ class _Reader:
                     raise refusal(self.path, f"timer {id}", "it is its own caller")
                 here, name = rows[here]
                 names.append(name)
-            found[id] = names[::-1]
-        return found
+            paths[id] = names[::-1]
+        return paths
 
     def _thread(
         self,
@@ -172,7 +174,7 @@ class _Reader:
             if names is None:
                 raise refusal(self.path, f"timer_value of thread {thread}", f"no timer {timer}")
             calls = 0
-            found: dict[str, list[Number]] = {
+            values_of: dict[str, list[Number]] = {
                 "inclusive": [0] * len(metrics), "exclusive": [0] * len(metrics)
             }  # fmt: skip
             for _, metric, value in of_timer:
@@ -180,15 +182,15 @@ class _Reader:
                 if kind == "calls":
                     calls = round(self._number(value, timer))
                 elif kind:
-                    found[kind][place] = rows.value(place, float(self._number(value, timer)))
+                    values_of[kind][place] = rows.value(place, float(self._number(value, timer)))
                 progress.advance()
-            listed.append((tuple(names), calls, found))
+            listed.append((tuple(names), calls, values_of))
             for caller in {tuple(names[:-1]), tuple(names[-2:-1])} - {()}:
                 entered[caller] = entered.get(caller, 0) + calls
-        for path, calls, found in listed:
+        for path, calls, values_of in listed:
             for place in range(len(metrics)):
                 subroutines = entered.get(path, 0)
-                exclusive, inclusive = found["exclusive"][place], found["inclusive"][place]
+                exclusive, inclusive = values_of["exclusive"][place], values_of["inclusive"][place]
                 row = (place, calls, subroutines, exclusive, inclusive)
                 if len(path) == 1:
                     rows.add_flat(path[0], "TAU_DEFAULT", row)
@@ -197,7 +199,7 @@ class _Reader:
         return rows, self._events(thread, paths)
 
     def _events(self, thread: Any, paths: dict[Any, list[str]]) -> list[Event]:
-        found = []
+        events = []
         for name, timer, count, *values in self.connection.execute(_EVENTS, (thread,)):
             if timer is not None and timer in paths:
                 name = f"{name}{CONTEXT}{ARROW.join(paths[timer])}"
@@ -205,8 +207,8 @@ class _Reader:
                 math.nan if value is None else float(self._number(value, name)) for value in values
             )
             number = round(self._number(count, name))
-            found.append(Event(str(name), number, maximum, minimum, mean, squares))
-        return found
+            events.append(Event(str(name), number, maximum, minimum, mean, squares))
+        return events
 
     def _number(self, value: Any, what: Any) -> Number:
         if not isinstance(value, int | float) or not math.isfinite(value):

@@ -150,15 +150,15 @@ def _header(lines: _Lines) -> Header:
 
 def metadata(text: str) -> dict[str, str]:
     """Names and values of a metadata block. It is no XML to us: nothing in it is expanded."""
-    found = {}
+    facts = {}
     place = text.find(_ATTRIBUTE)
     while place >= 0:
         name, place = _element(text, "name", place + len(_ATTRIBUTE))
         value, place = _element(text, "value", place)
         if name is not None and value is not None:
-            found[_plain(name)] = _plain(value)
+            facts[_plain(name)] = _plain(value)
         place = text.find(_ATTRIBUTE, place)
-    return found
+    return facts
 
 
 def _element(text: str, tag: str, start: int) -> tuple[str | None, int]:
@@ -270,13 +270,13 @@ def _events(lines: _Lines) -> list[Event]:
     heading = lines.next()
     if heading is not None and not heading.startswith("#"):
         lines.back(heading)
-    found = [_event(lines, f"user event {done + 1} of {count}") for done in range(count)]
+    events = [_event(lines, f"user event {done + 1} of {count}") for done in range(count)]
     line = lines.next()
     while line is not None:
         if line.strip():
             raise lines.refusal(f"more than the {count} user events announced")
         line = lines.next()
-    return found
+    return events
 
 
 def _event(lines: _Lines, what: str) -> Event:

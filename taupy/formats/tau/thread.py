@@ -130,9 +130,9 @@ def _context(name: str, events: dict[str, Event], places: Places) -> tuple[str, 
 
 def _added_up(events: Iterable[Event]) -> dict[str, Event]:
     """Each name once; what comes twice adds up, as in ParaProf."""
-    found: dict[str, Event] = {}
+    sums: dict[str, Event] = {}
     for event in events:
-        other = found.get(event.name)
+        other = sums.get(event.name)
         if other is not None:
             count = event.count + other.count
             mean = event.mean * event.count + other.mean * other.count
@@ -144,8 +144,8 @@ def _added_up(events: Iterable[Event]) -> dict[str, Event]:
                 mean / count if count else 0.0,
                 event.sum_squares + other.sum_squares,
             )
-        found[event.name] = event
-    return found
+        sums[event.name] = event
+    return sums
 
 
 def profile(
@@ -160,9 +160,9 @@ def profile(
     facts = {**next(iter(node_metadata.values()), {}), **metadata}
     duration = _whole(facts.get(DURATION, ""))
     largest = [
-        max(one.tree.inclusive[TIME.name], default=0)
-        for one in threads
-        if TIME.name in one.tree.inclusive
+        max(thread.tree.inclusive[TIME.name], default=0)
+        for thread in threads
+        if TIME.name in thread.tree.inclusive
     ]
     longest = max((int(value) for value in largest if value == value), default=0)
     return Profile(

@@ -142,8 +142,8 @@ class _Plan:
                     under = self._callers_again(trie_row)
                 row = self._below(under, id)
             self.row_of[trie_row] = row
-            if (found := rows.paths[trie_row]) is not None:
-                self.values[row] = found
+            if (values := rows.paths[trie_row]) is not None:
+                self.values[row] = values
         for id in rows.flat:
             if id not in self._called:
                 self._head_of(id)
@@ -253,7 +253,7 @@ class _Plan:
         slack = summed + 1 if self.rows.rounded else 0
         tolerance = self.rows.tolerance
         return [
-            _left(one, other, slack, tolerance) for one, other in zip(totals, seen, strict=True)
+            _left(total, other, slack, tolerance) for total, other in zip(totals, seen, strict=True)
         ]
 
     def add_launches_up(self) -> None:
@@ -263,8 +263,8 @@ class _Plan:
             if not self.values[above].calls:
                 self.values[above].subroutines += self.values[row].calls
                 totals = self.values[above].inclusive
-                for metric, one in enumerate(self.values[row].inclusive):
-                    totals[metric] = (totals[metric] or 0) + (one or 0)
+                for metric, value in enumerate(self.values[row].inclusive):
+                    totals[metric] = (totals[metric] or 0) + (value or 0)
 
     def call_tree(self, timers: Timers) -> CallTree:
         rows = self.rows
@@ -322,7 +322,7 @@ def _column(values: Sequence[Number | None]) -> array[int]:
     """Whole numbers stay whole; absent and real values make a column of type "d"."""
     if all(type(value) is int and abs(value) <= limits.INTEGER for value in values):
         return array("q", values)  # type: ignore[arg-type]
-    return array("d", [math.nan if one is None else one for one in values])  # type: ignore[return-value]
+    return array("d", [math.nan if value is None else value for value in values])  # type: ignore[return-value]
 
 
 def _zeros(metrics: int) -> Row:
@@ -336,9 +336,9 @@ def _sums(values: Iterable[tuple[int, list[Number | None]]]) -> dict[int, list[N
         if total is None:
             sums[id] = list(row)
         else:
-            for metric, one in enumerate(row):
-                if one is not None:
-                    total[metric] = (total[metric] or 0) + one
+            for metric, value in enumerate(row):
+                if value is not None:
+                    total[metric] = (total[metric] or 0) + value
     return sums
 
 

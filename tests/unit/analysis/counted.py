@@ -52,7 +52,8 @@ def _tree(rows, columns):
         for row in range(len(rows) - 1, 0, -1):
             whole[parent[row]] += whole[row]
         whole = [
-            one if one != one and own == 0 else own for one, own in zip(values, whole, strict=True)
+            value if value != value and own == 0 else own
+            for value, own in zip(values, whole, strict=True)
         ]
         kind = "q" if name == "time" else "d"
         tree.exclusive[name] = array(kind, values)

@@ -87,7 +87,7 @@ def test_what_varies_within_a_side_is_noise():
     second = [{**SAME, "CPU MHz": mhz} for mhz in ("3400", "3600")]
     assert differences([first, second]) == []
     apart = [{**SAME, "CPU MHz": mhz} for mhz in ("800", "900")]
-    assert [one.kind for one in differences([apart, second])] == ["clocks"]
+    assert [difference.kind for difference in differences([apart, second])] == ["clocks"]
 
 
 def test_a_result_of_the_program_is_no_input():
@@ -121,6 +121,8 @@ def test_a_sweep_within_a_side_is_told():
 def test_of_other_gpus_single_facts_are_left_out():
     first = {**SAME, "GPUs": "H200", "GPU 0 Core Clock": "1980", "GPU 0 Driver Version": "1"}
     second = {**SAME, "GPUs": "A100", "GPU 0 Core Clock": "1410", "GPU 0 Driver Version": "2"}
-    assert [one.name for one in differences([[first], [second]])] == ["GPUs"]
+    assert [difference.name for difference in differences([[first], [second]])] == ["GPUs"]
     slower = {**first, "GPU 0 Core Clock": "1410"}
-    assert [one.name for one in differences([[first], [slower]])] == ["GPU 0 Core Clock"]
+    assert [difference.name for difference in differences([[first], [slower]])] == [
+        "GPU 0 Core Clock"
+    ]

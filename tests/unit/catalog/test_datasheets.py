@@ -73,7 +73,10 @@ def test_ceilings_name_their_document_and_unit():
     assert "tensor bf16" not in by_name  # Volta has none
     assert all(each.reference and each.source == "datasheet" for each in found)
     assert {each.unit for each in found} == {"flop/s", "B/s"}
-    a100 = {each.name: each for each in datasheets.ceilings(datasheets.datasheet("A100-PCIE-40GB"))}
+    a100 = {
+        ceiling.name: ceiling
+        for ceiling in datasheets.ceilings(datasheets.datasheet("A100-PCIE-40GB"))
+    }
     assert a100["tensor int8"].unit == "op/s"
     assert a100["fp32"].value / a100["DRAM"].value == pytest.approx(12.5402, abs=5e-5)
 

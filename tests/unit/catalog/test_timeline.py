@@ -27,7 +27,10 @@ def test_names_and_sets_become_names_each_once():
 def test_what_adds_up_over_time_becomes_a_rate():
     found = plan(["dram_read_bytes", "sm__cycles_active.avg", "sm_active"], "AD102", everything)
     sampled = dict.fromkeys(found.metrics, 3.0)
-    assert [(one.name, one.unit, one.value(sampled, 2_000_000)) for one in found.channels] == [
+    assert [
+        (channel.name, channel.unit, channel.value(sampled, 2_000_000))
+        for channel in found.channels
+    ] == [
         ("dram_read_bytes", "B/s", 1500.0),
         ("sm__cycles_active.avg", "cycle/s", 1500.0),
         ("sm_active", "%", 3.0),

@@ -87,9 +87,9 @@ def path_of(profile: Profile, measured: ThreadProfile, row: int) -> str:
 
 def streams(profile: Profile) -> dict[tuple[int, int, int], ThreadProfile]:
     return {
-        (one.thread.node, one.thread.context, one.thread.thread): one
-        for one in profile.threads
-        if one.thread.kind == "stream"
+        (thread.thread.node, thread.thread.context, thread.thread.thread): thread
+        for thread in profile.threads
+        if thread.thread.kind == "stream"
     }
 
 
@@ -266,7 +266,7 @@ def test_kernels_of_autograds_threads_hang_under_the_backward_pass(gpu):
         f"{NO_OWNER} / other": 2,
     }
     # The calls are the threads' own: two threads, side by side with the waiting one.
-    bare = [one for one in profile.threads if one.thread.name == "native pt_autograd_0"]
+    bare = [thread for thread in profile.threads if thread.thread.name == "native pt_autograd_0"]
     assert [sum(one.tree.calls[1:]) for one in bare] == [6, 2]
     assert all(one.thread.native_id for one in bare)
 
@@ -294,7 +294,7 @@ def test_kernels_of_a_pool_hang_under_the_ranges_that_it_pushes(gpu):
     assert found[f"{NO_OWNER} / fusion_1"] == 2 + 5000 - len(others)
     groups = {timer.name: set(timer.groups) for timer in profile.timers}
     assert groups[step] == {"PHASE", "NVTX"}
-    assert sum(len(list(one.activities)) for one in streams(profile).values()) == 10023
+    assert sum(len(list(stream.activities)) for stream in streams(profile).values()) == 10023
 
 
 @SLOW
@@ -370,9 +370,9 @@ def test_memory_is_told_by_user_events(gpu):
         "cuda.fake_migrate(1, ctypes.c_uint64(65536)); cuda.fake_migrate(4, ctypes.c_uint64(3))\n"
     )
     events = {}
-    for one in profile.threads:
-        for event in one.user_events:
-            place = path_of(profile, one, event.row) if event.row else ""
+    for thread in profile.threads:
+        for event in thread.user_events:
+            place = path_of(profile, thread, event.row) if event.row else ""
             events[event.name, place] = (event.count, event.mean)
     assert events["GPU memory allocated, device", "<module> / alloc"] == (3, 1000)
     assert events["GPU memory freed, device", "<module>"] == (1, 1000)
@@ -386,14 +386,14 @@ def test_a_trace_keeps_every_activity_with_its_stamps(gpu):
     before = time.time_ns()
     profile = gpu.run(STEPS, "--trace")
     (stream,) = streams(profile).values()
-    found = sorted(stream.activities, key=lambda one: one.start_ns)
+    found = sorted(stream.activities, key=lambda activity: activity.start_ns)
     assert [one.kind for one in found].count("kernel") == 10
     assert [one.bytes for one in found if one.kind == "copy"] == [4096] * 10
     assert all(before < one.start_ns <= one.end_ns < time.time_ns() for one in found)
     assert all(path_of(profile, stream, one.row) for one in found)
-    calls = sorted(profile.threads[0].activities, key=lambda one: one.start_ns)
-    assert [one.kind for one in calls] == ["api"] * 20 + ["sync"]
-    assert {one.correlation for one in found} == {one.correlation for one in calls[:20]}
+    calls = sorted(profile.threads[0].activities, key=lambda activity: activity.start_ns)
+    assert [call.kind for call in calls] == ["api"] * 20 + ["sync"]
+    assert {one.correlation for one in found} == {call.correlation for call in calls[:20]}
 
 
 @pytest.mark.parametrize("options", [("--trace",), ("--metrics", "bytes_dram")])
@@ -413,7 +413,7 @@ def test_what_a_program_did_is_for_its_user_alone_to_read(gpu, options):
 @SLOW
 def test_without_a_trace_no_single_activity_is_kept(gpu):
     profile = gpu.run(STEPS)
-    assert not any(list(one.activities) for one in profile.threads)
+    assert not any(list(thread.activities) for thread in profile.threads)
 
 
 NVTX = """
@@ -627,7 +627,7 @@ def test_a_snapshot_holds_what_the_gpu_had_done_by_then(gpu):
     assert host_calls(found["warm"])["<module> / train / launch / cudaLaunchKernel"] == 3
     for profile in found.values():
         assert check(profile) == []
-        assert [one.name for one in profile.devices] == ["Fake H100"]
+        assert [device.name for device in profile.devices] == ["Fake H100"]
         assert not [name for name in profile.metadata if name.startswith("taupy.health.")]
     assert not list((gpu.folder / "state").rglob("*.gpucopy"))
 
@@ -719,7 +719,7 @@ def test_a_forked_child_neither_hangs_nor_counts_twice(gpu):
         "for i in range(10): launch('k')\n"
     )
     assert work(profile) == {"<module> / launch / k": 20}
-    assert {one.thread.node for one in streams(profile).values()} == {0}
+    assert {stream.thread.node for stream in streams(profile).values()} == {0}
 
 
 def test_forked_children_that_end_by_exit_do_not_damage_the_trace(gpu):

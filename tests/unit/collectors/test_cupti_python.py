@@ -66,27 +66,27 @@ def picture(profile: Profile) -> dict[str, Any]:
     """All that a trial says of CUDA, without what differs from run to run."""
     own = [timer for timer in profile.timers if timer.groups == ("TAUPY",)]
     seen: dict[str, Any] = {"devices": profile.devices, "calls": {}, "host": {}}
-    for one in profile.threads:
-        where = f"{one.thread.context}.{one.thread.thread} {one.thread.kind} {one.thread.name}"
+    for thread in profile.threads:
+        where = f"{thread.thread.context}.{thread.thread.thread} {thread.thread.kind} {thread.thread.name}"
         seen[where, "launches"] = sorted(
-            (path_of(profile, one, launch.row), repr(replace(launch, row=0)))
-            for launch in one.launches
+            (path_of(profile, thread, launch.row), repr(replace(launch, row=0)))
+            for launch in thread.launches
         )
         seen[where, "events"] = sorted(
             (event.name, event.count, event.minimum, event.maximum, event.mean)
-            for event in one.user_events
+            for event in thread.user_events
             if "GPU" in event.name or "Bytes" in event.name or "Unified" in event.name
         )
         seen[where, "activities"] = sorted(
-            (activity.kind, activity.bytes or 0, path_of(profile, one, activity.row))
-            for activity in one.activities
+            (activity.kind, activity.bytes or 0, path_of(profile, thread, activity.row))
+            for activity in thread.activities
         )
-        for row, timer in enumerate(one.tree.timer):
-            place = f"{where}: {path_of(profile, one, row)}"
+        for row, timer in enumerate(thread.tree.timer):
+            place = f"{where}: {path_of(profile, thread, row)}"
             if "CUDA_API" in profile.timers[timer].groups:
-                seen["calls"][place] = one.tree.calls[row]
-            elif one.thread.kind == "host" and profile.timers[timer] not in own:
-                seen["host"][place] = one.tree.calls[row]
+                seen["calls"][place] = thread.tree.calls[row]
+            elif thread.thread.kind == "host" and profile.timers[timer] not in own:
+                seen["host"][place] = thread.tree.calls[row]
     return seen
 
 

@@ -261,14 +261,14 @@ def test_from_records_to_the_database_and_back(collector, tmp_path):
     assert sorted(health) == ["gpu_lost", "gpu_untimed"]
     with ProfileDB.open(str(tmp_path / "t.db"), create=True, readonly=False) as db:
         stored = read_profile(db, add_profile(db, profile))
-    stream = next(one for one in stored.threads if one.thread.kind == "stream")
+    stream = next(thread for thread in stored.threads if thread.thread.kind == "stream")
     names = [stored.timers[timer].name for timer in stream.tree.timer]
     times = dict(zip(names, stream.tree.inclusive["time"], strict=True))
     assert times["step"] == 120 + 20 + 1 + 10 + 5
     assert times["gemm(float*)"] == 120
     assert times[NO_OWNER] == times["lost(float*)"] == 1
     assert len(list(stream.activities)) == 7  # the untimed one has no stamps
-    (untimed,) = [one for one in stream.launches if one.untimed]
+    (untimed,) = [launch for launch in stream.launches if launch.untimed]
     assert (untimed.count, untimed.time_ns) == (2, 5)
     assert [device.name for device in stored.devices] == ["GPU X"]
 

@@ -109,7 +109,9 @@ def gpu(points, channels, uuid="GPU-1", ordinal=0):
 def test_what_was_kept_has_the_programs_number_of_the_gpu(tmp_path):
     kept(tmp_path, gpu(filled(3, 8), [("sm_active", "%")], ordinal=2))
     (found,) = sampler.timelines(open_run(str(tmp_path)), {"GPU-1": 5})
-    assert [(one.name, one.count, one.mean) for one in found.events] == [("GPU[5] sm_active", 3, 1)]
+    assert [(event.name, event.count, event.mean) for event in found.events] == [
+        ("GPU[5] sm_active", 3, 1)
+    ]
     assert found.samples[0].name == "GPU[5] sm_active" and len(found.samples[0]) == 3
     assert sampler.timelines(open_run(str(tmp_path)), {}) == []
     assert sampler.timelines(open_run(str(tmp_path)), None)[0].events[0].name == "GPU[2] sm_active"

@@ -9,7 +9,7 @@ import pytest
 from taupy.analysis.match import Table
 from taupy.comparison import comparison
 from taupy.comparison.comparison import Question
-from taupy.comparison.sides import both_sided, circumstances, known, obstacles, sides
+from taupy.comparison.sides import both_sided, circumstances, facts_of, obstacles, sides
 from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
@@ -259,7 +259,7 @@ def test_a_metric_that_one_trial_lacks_is_an_error_that_names_it(gpus):
 def test_what_differs_between_the_trials_is_found(gpus):
     add_profile(gpus, program(3, metadata={"batch size": "64", "GPU Name": "NVIDIA A100"}))
     compared = sides(gpus, ["1", "3"])
-    apart, inside = obstacles(compared, known(gpus, compared))
+    apart, inside = obstacles(compared, facts_of(gpus, compared))
     assert [(one.kind, one.name) for one in apart] == [
         ("arguments", "Application"),
         ("input", "batch size"),

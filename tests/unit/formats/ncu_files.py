@@ -23,7 +23,7 @@ def place(id=0, kernel="k(float *)", process=7, stream=7, block="(128, 1, 1)", g
 
 def long_rows(metrics, **at):
     """One row for each (name, unit, value)."""
-    return [line([*place(**at), "Command line profiler metrics", *one]) for one in metrics]
+    return [line([*place(**at), "Command line profiler metrics", *metric]) for metric in metrics]
 
 
 def long_csv(path: Path, *launches, before=(), between=()) -> Path:
@@ -72,9 +72,9 @@ def result(name: str, grid, block, metrics: dict, strings: list[str]) -> bytes:
 def report(path: Path, launches, *, results: int | None = None) -> Path:
     """A report of (name, grid, block, metrics); `results`: a count that lies."""
     strings: list[str] = []
-    messages = [result(*one, strings) for one in launches]
+    messages = [result(*launch, strings) for launch in launches]
     payload = _sized(b"\x0a\x03src") + b"".join(map(_sized, messages))
-    table = b"".join(wire.put_text(1, one) for one in strings)
+    table = b"".join(wire.put_text(1, string) for string in strings)
     header = wire.put_number(1, 1)
     header += wire.put_number(2, len(messages) if results is None else results)
     header += wire.put_bytes(4, table) + wire.put_number(5, len(payload))
@@ -110,7 +110,7 @@ def section_csv(path: Path, section: str, rows, **at) -> Path:
     columns = [*PLACE, "Section Name", "Body Item Label", "Metric Name", "Metric Unit",
                "Metric Value", "Rule Name", "Rule Type", "Rule Description"]  # fmt: skip
     text = [line(columns)]
-    text += [line([*place(**at), section, *one]) + "," for one in rows]
+    text += [line([*place(**at), section, *row]) + "," for row in rows]
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
     return path
 
@@ -126,6 +126,6 @@ def summary_csv(path: Path, *kernels) -> Path:
     text = ["==PROF== Connected to process 7", line(SUMMARY)]
     for name, grid, count, rows in kernels:
         at = [7, "train", "127.0.0.1", name, "(128, 1, 1)", grid, 0, "8.0", count]
-        text += [line([*at, "Command line profiler metrics", *one]) for one in rows]
+        text += [line([*at, "Command line profiler metrics", *row]) for row in rows]
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
     return path

@@ -51,7 +51,7 @@ def test_a_note_says_which_formats_hold_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "format", [one for one in registry.writers() if one.read], ids=lambda one: one.name
+    "format", [writer for writer in registry.writers() if writer.read], ids=lambda one: one.name
 )
 @pytest.mark.parametrize("made", [small_profile, gpu_profile])
 def test_what_a_format_says_it_holds_comes_back(format, made, tmp_path):
@@ -75,5 +75,7 @@ _WRITTEN_FOR_OTHERS = {"perfetto": {"activities", "launches"}, "speedscope": {"a
 def test_the_docs_say_which_format_holds_what():
     pages = Path(__file__).parents[3] / "docs/formats.md"
     for part in get_args(Part):
-        names = ", ".join(f"`{one.name}`" for one in registry.writers() if part in one.holds)
+        names = ", ".join(
+            f"`{writer.name}`" for writer in registry.writers() if part in writer.holds
+        )
         assert f"| {part} | {names} |" in pages.read_text("utf-8")

@@ -55,13 +55,13 @@ def test_a_kernel_hangs_under_call_operator_and_python_frame(tmp_path):
     assert stream[copy] == (20, 10_000, 10_000)
     host = paths(profile, (0, 0, 0))
     assert host["ProfilerStep* > step > aten::linear_2"] == (20, 50_000, 38_000)
-    (streamed,) = [one for one in profile.threads if one.thread.kind == "stream"]
+    (streamed,) = [thread for thread in profile.threads if thread.thread.kind == "stream"]
     launch = next(one for one in streamed.launches if one.grid is not None)
     assert (launch.grid, launch.block, launch.registers) == ((8, 1, 1), (128, 1, 1), 32)
     assert (launch.shared_dynamic_bytes, launch.occupancy) == (1024, 0.5)
-    assert [one.name for one in streamed.user_events] == ["Bytes copied from Device to Host"]
+    assert [event.name for event in streamed.user_events] == ["Bytes copied from Device to Host"]
     assert profile.devices[0].compute_capability == "9.0"
-    assert min(one.start_ns for one in streamed.activities) == made.BASE_NS + 1100
+    assert min(activity.start_ns for activity in streamed.activities) == made.BASE_NS + 1100
     assert profile.state == "complete" and notes(profile) == ""
 
 
@@ -311,7 +311,7 @@ def test_a_value_without_an_end_is_refused(tmp_path, monkeypatch):
 def test_packed_traces_and_ranks(tmp_path):
     header = {**made.HEADER, "distributedInfo": {"rank": 3, "world_size": 8, "backend": "nccl"}}
     profile = read(made.written(tmp_path / "rank.json.gz", made.steps(3), header=header))
-    assert {one.thread.node for one in profile.threads} == {3}
+    assert {thread.thread.node for thread in profile.threads} == {3}
     assert profile.metadata["distributed world_size"] == "8"
     with gzip.open(tmp_path / "rank.json.gz") as file:
         assert chrome.recognises(Path("x"), file.read(65536))
@@ -325,10 +325,12 @@ def test_a_trial_with_activities_comes_back(tmp_path):
     back = read(path)
     stream = paths(back, (0, 1, 0))
     start = int(builders.STARTED_AT * 1e9)
-    original = next(one for one in profile.threads if one.thread.name == "stream 7")
-    returned = next(one for one in back.threads if one.thread.name == "stream 7")
-    assert [one[1:5] for one in original.activities] == [one[1:5] for one in returned.activities]
-    assert min(one.start_ns for one in returned.activities) == start
+    original = next(thread for thread in profile.threads if thread.thread.name == "stream 7")
+    returned = next(thread for thread in back.threads if thread.thread.name == "stream 7")
+    assert [activity[1:5] for activity in original.activities] == [
+        activity[1:5] for activity in returned.activities
+    ]
+    assert min(activity.start_ns for activity in returned.activities) == start
     assert "<module> > step > cudaLaunchKernel > relu(float*)" in stream
     assert back.devices[0].name == "NVIDIA H200"
 
@@ -342,7 +344,7 @@ def test_calls_with_moments_lead_to_what_they_launched(tmp_path):
     path = tmp_path / "out.trace.json"
     chrome.write(profile, path, SILENT)
     events = json.loads(path.read_text())["traceEvents"]
-    assert [sum(one["ph"] == kind for one in events) for kind in "sfX"] == [20, 20, 40]
+    assert [sum(event["ph"] == kind for event in events) for kind in "sfX"] == [20, 20, 40]
     back = read(path)
     host = paths(back, (0, 0, 0))
     assert host["<module> > step > cudaLaunchKernel"] == (20, 1600, 1600)
@@ -362,10 +364,10 @@ def test_a_trial_without_activities_is_laid_out_and_keeps_its_times(tmp_path_fac
         if event["ph"] == "X":
             found[event["name"]] = found.get(event["name"], 0) + round(event["dur"] * 1000)
     expected = {}
-    for one in profile.threads:
-        for row in range(len(one.tree)):
-            name = profile.timers[one.tree.timer[row]].full_name
-            expected[name] = expected.get(name, 0) + one.tree.inclusive["time"][row]
+    for thread in profile.threads:
+        for row in range(len(thread.tree)):
+            name = profile.timers[thread.tree.timer[row]].full_name
+            expected[name] = expected.get(name, 0) + thread.tree.inclusive["time"][row]
     assert found == expected
 
 

@@ -59,11 +59,11 @@ def test_what_was_counted_of_kernels_stands_under_the_calls_that_launched_them(t
     }
     stream = paths(profile, (0, 1, 0))
     assert stream["aten::mm > cudaLaunchKernel > gemm(float*)"] == (2, 0, 0)
-    (measured,) = [one for one in profile.threads if one.thread.kind == "stream"]
+    (measured,) = [thread for thread in profile.threads if thread.thread.kind == "stream"]
     assert {one.untimed for one in measured.launches} == {1, 2}  # the file's times are made up
     assert "have no times" in notes(profile)
     assert {metric.name: metric.unit for metric in profile.metrics}["flop_fp32"] == "flop"
-    (gemm, relu) = sorted(measured.user_events, key=lambda one: -one.mean)
+    (gemm, relu) = sorted(measured.user_events, key=lambda event: -event.mean)
     assert (gemm.name, gemm.count, gemm.mean, gemm.minimum) == (pct, 2, 50.0, 40.5)
     assert (relu.count, relu.mean) == (1, 5.0)
     assert profile.devices[0].name == "NVIDIA H200"
@@ -81,7 +81,9 @@ def test_counted_kernels_without_as_many_launches_have_an_unknown_place(tmp_path
 def test_a_trace_of_counters_alone_is_one(tmp_path):
     profile = trace(tmp_path, counted("a", 0, 5, device=3))
     assert values(profile, "flop_fp32") == {"(launched from an unknown place) > a": 21}
-    assert [one.thread.context for one in profile.threads if one.thread.kind == "stream"] == [4]
+    assert [
+        thread.thread.context for thread in profile.threads if thread.thread.kind == "stream"
+    ] == [4]
 
 
 def named(pid: int, label: str) -> dict:
@@ -106,19 +108,22 @@ def test_an_mtia_is_a_device_and_its_runtime_is_the_host(tmp_path):
         made.slice_("mtia_runtime", "synchronize", 1300, 1400, 3568, 17, correlation=6, device=17),
         named(17, "MTIA 17"),  # names may come after what they name
     )
-    assert {(one.thread.node, one.thread.context) for one in profile.threads} == {(0, 0), (0, 18)}
+    assert {(thread.thread.node, thread.thread.context) for thread in profile.threads} == {
+        (0, 0),
+        (0, 18),
+    }
     stream = paths(profile, (0, 18, 0))
     assert stream["aten::mm > runFunction > fc-dtype_Float"] == (1, 500, 500)
     assert stream["(launched from an unknown place) > Memcpy HtoD"] == (1, 200, 200)
     assert not [path for path in stream if "wait" in path]
-    (host,) = [one for one in profile.threads if one.thread.kind == "host"]
+    (host,) = [thread for thread in profile.threads if thread.thread.kind == "host"]
     assert paths(profile, (0, 0, 0))["aten::mm > runFunction"] == (1, 200, 200)
     waits = {event.name: event.mean for event in host.user_events}
     assert waits == {"Wait: event_wait": 1700, "Wait: synchronize": 100}
-    (measured,) = [one for one in profile.threads if one.thread.kind == "stream"]
+    (measured,) = [thread for thread in profile.threads if thread.thread.kind == "stream"]
     (moved,) = measured.user_events
     assert (moved.name, moved.mean) == ("Bytes copied from Host to Device", 4096)
-    assert [(one.ordinal, one.name) for one in profile.devices] == [(17, "MTIA 17")]
+    assert [(device.ordinal, device.name) for device in profile.devices] == [(17, "MTIA 17")]
 
 
 @pytest.mark.parametrize("label", ["XPU 1", "HPU 1", "NPU 1", "PrivateUseOne 1"])
@@ -130,7 +135,7 @@ def test_what_a_process_called_a_device_did_is_its_work(tmp_path, label):
         named(900, label),
     )
     assert paths(profile, (0, 2, 0))["aten::mm > MatMul"] == (1, 300, 300)
-    assert [one.name for one in profile.devices] == [label]
+    assert [device.name for device in profile.devices] == [label]
 
 
 def test_who_launched_a_kernel_is_told_where_no_routine_is(tmp_path, capsys):

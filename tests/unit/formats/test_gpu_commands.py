@@ -58,7 +58,7 @@ def test_a_file_is_recognised_by_content_and_becomes_a_trial(name, tmp_path, cap
         (trial,) = db.trials()
         assert trial.source == f"import {name}: {path}"
         assert metrics.flat_values(db, trial.id)
-        assert not any(list(one.activities) for one in read_profile(db, trial.id).threads)
+        assert not any(list(thread.activities) for thread in read_profile(db, trial.id).threads)
     with ProfileDB.open(database, readonly=False) as db:
         assert db.verify() == []
 
@@ -83,7 +83,7 @@ def test_single_launches_are_kept_on_request(tmp_path):
     database = tmp_path / "taupy.db"
     assert main(["import", str(nsys(tmp_path)), "--db", str(database), "--trace"]) == 0
     with ProfileDB.open(database) as db:
-        kept = sum(len(list(one.activities)) for one in read_profile(db, 1).threads)
+        kept = sum(len(list(thread.activities)) for thread in read_profile(db, 1).threads)
     assert kept == 200
 
 

@@ -38,8 +38,8 @@ def read(path):
 def counted(profile, kernel=""):
     """Values of the kernels whose name begins so, summed up."""
     found = {}
-    for one in profile.threads:
-        tree = one.tree
+    for thread in profile.threads:
+        tree = thread.tree
         for row in range(len(tree)):
             timer = profile.timers[tree.timer[row]]
             if "GPU_KERNEL" in timer.groups and timer.name.startswith(kernel):
@@ -51,7 +51,7 @@ def counted(profile, kernel=""):
 
 
 def events(profile):
-    return {one.name: one for measured in profile.threads for one in measured.user_events}
+    return {event.name: event for measured in profile.threads for event in measured.user_events}
 
 
 def test_our_counters_are_made_of_those_of_ncu(tmp_path):
@@ -106,14 +106,15 @@ def test_the_raw_page_has_a_column_for_each_metric(tmp_path):
     assert counted(profile, "k(")["inst_executed"] == 1234 + 6 + 1
     assert counted(profile, "k(")["time"] == 4_500_000
     assert [
-        (one.thread.node, one.thread.context, one.thread.native_id) for one in profile.threads
+        (thread.thread.node, thread.thread.context, thread.thread.native_id)
+        for thread in profile.threads
     ] == [
         (0, 1, 7),
         (0, 2, 9),
         (1, 1, 7),
     ]
     first = profile.threads[0]
-    assert {one.registers for one in first.launches} == {32, None}
+    assert {launch.registers for launch in first.launches} == {32, None}
     assert "1 of 4 launches have no duration" in profile.metadata[IMPORT_NOTES]
 
 
@@ -131,9 +132,9 @@ OPS = "sm__ops_path_tensor_src_{}.sum"
 def kernels(tmp_path, *metrics, cc="8.0"):
     """The counters of one launch of each kernel k0, k1 ..., and the notes of the import."""
     rows = [
-        made.long_rows([(name, "inst", value) for name, value in one.items()], id=n, kernel=f"k{n}",
+        made.long_rows([(name, "inst", value) for name, value in metric.items()], id=n, kernel=f"k{n}",
                        cc=cc)
-        for n, one in enumerate(metrics)
+        for n, metric in enumerate(metrics)
     ]  # fmt: skip
     profile = read(made.long_csv(tmp_path / "a.csv", *rows))
     values = [counted(profile, f"k{n}") for n in range(len(metrics))]
@@ -152,7 +153,7 @@ def test_no_tensor_flop_are_made_of_instructions(tmp_path):
         {**fp32, pipe: 0, hfma: 0},
         {pipe: 10, "sm__inst_executed_pipe_tensor_op_hmma.sum": 10},
     )
-    assert [one.get("flop_tensor") for one in values] == [None, 0, None]
+    assert [value.get("flop_tensor") for value in values] == [None, 0, None]
     assert values[0]["flop_fp32"] == 2_200_000_000
     assert "flop_tensor of 2 launches is unknown" in notes
     assert "sm__ops_path_tensor_src_" in notes
@@ -346,7 +347,7 @@ def test_a_report_is_read_without_software_of_nvidia(tmp_path):
     profile = read(made.report(tmp_path / "r.ncu-rep", launches))
     values = counted(profile, "void f")
     assert (values["time"], values["bytes_dram"], values["calls"]) == (1500, 4096, 1)
-    places = {(one.thread.context, one.thread.native_id) for one in profile.threads}
+    places = {(thread.thread.context, thread.thread.native_id) for thread in profile.threads}
     assert places == {(3, 13), (1, 0)}
     assert (profile.devices[-1].name, profile.devices[-1].compute_capability) == (
         "NVIDIA A100",
@@ -497,7 +498,7 @@ def test_every_number_is_that_of_nvidias_reader(name):
         [sys.executable, "-c", NVIDIAS, str(path)], capture_output=True, text=True, check=True
     ).stdout
     theirs = [json.loads(line) for line in said.splitlines()]
-    ours = [one.values for one in ncu_rep.launches(path, SILENT)]
-    assert len(ours) == len(theirs) and all(len(one) > 50 for one in ours)
+    ours = [launch.values for launch in ncu_rep.launches(path, SILENT)]
+    assert len(ours) == len(theirs) and all(len(text) > 50 for text in ours)
     for mine, all_of_them in zip(ours, theirs, strict=True):
         assert mine == {key: value for key, value in all_of_them.items() if key in mine}

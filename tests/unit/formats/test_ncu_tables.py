@@ -81,7 +81,9 @@ def test_a_summary_is_as_many_launches_as_it_sums_up(tmp_path):
     assert (values["bytes_dram"], values["counted_time"]) == (6000, 8000)
     load = events(profile)["sm__throughput.avg.pct_of_peak_sustained_elapsed"]
     assert (load.count, load.minimum, load.maximum, load.mean) == (4, 10, 30, 15)
-    (gemm,) = [one for measured in profile.threads for one in measured.launches if one.time_ns]
+    (gemm,) = [
+        launch for measured in profile.threads for launch in measured.launches if launch.time_ns
+    ]
     assert (gemm.count, gemm.minimum_ns, gemm.maximum_ns, gemm.grid) == (4, 1000, 3000, (8, 1, 1))
     assert counted(profile, "copy")["calls"] == 2
     assert "not counted (n/a): dram__bytes.sum" in profile.metadata[IMPORT_NOTES]
@@ -169,8 +171,8 @@ def test_a_pivot_that_is_cut_short_keeps_its_whole_rows_only(tmp_path):
 def paths(profile):
     """Call paths of kernels: the timers over them, with launches and time."""
     found = []
-    for one in profile.threads:
-        tree = one.tree
+    for thread in profile.threads:
+        tree = thread.tree
         for row in range(len(tree)):
             if "GPU_KERNEL" in profile.timers[tree.timer[row]].groups:
                 above = profile.timers[tree.timer[tree.parent[row]]]
@@ -216,5 +218,5 @@ def test_ever_new_configurations_end_in_one_group(tmp_path):
     found = paths(profile)
     assert len(found) == 65
     assert found[0] == ("launches of further configurations", 136, 136 * 5000)
-    grids = {one.grid for measured in profile.threads for one in measured.launches}
+    grids = {launch.grid for measured in profile.threads for launch in measured.launches}
     assert len(grids) == 200

@@ -100,7 +100,9 @@ def test_equal_correlation_ids_of_two_processes_are_two(small):
 
 def test_launches_devices_user_events_and_metadata_come_along(small):
     profile = read(small)
-    (stream,) = [one for one in profile.threads if one.thread.node == 0 and one.thread.context]
+    (stream,) = [
+        thread for thread in profile.threads if thread.thread.node == 0 and thread.thread.context
+    ]
     launch = next(one for one in stream.launches if one.grid == (8, 2, 1))
     assert (launch.block, launch.registers, launch.shared_dynamic_bytes) == ((128, 1, 1), 16, 1024)
     assert {(e.name, e.count, e.mean) for e in stream.user_events} == {
@@ -123,7 +125,7 @@ def test_launches_devices_user_events_and_metadata_come_along(small):
         "cudaStreamSynchronize_v3020",
         ("CUDA_API", "GPU_SYNC"),
     )
-    moments = sorted(stream.activities, key=lambda one: one.start_ns)
+    moments = sorted(stream.activities, key=lambda activity: activity.start_ns)
     assert (moments[0].start_ns, moments[0].end_ns) == (EPOCH_NS + 300, EPOCH_NS + 900)
     assert "1 records of GPU work have no API call" in profile.metadata[IMPORT_NOTES]
 
@@ -147,9 +149,9 @@ def test_totals_equal_sql_on_the_file(tmp_path):
         )
     )
     assert by_stream == {
-        one.thread.native_id: one.tree.inclusive["time"][0]
-        for one in profile.threads
-        if one.thread.kind == "stream"
+        thread.thread.native_id: thread.tree.inclusive["time"][0]
+        for thread in profile.threads
+        if thread.thread.kind == "stream"
     }
 
 

@@ -30,13 +30,13 @@ def parsed(path):
         parts = {which: value for which, _, value in wire.fields(packet)}
         for which, _, entry in wire.fields(parts.get(12, b"")):
             if which == 2:
-                entry = dict(one[::2] for one in wire.fields(entry))
+                entry = dict(field[::2] for field in wire.fields(entry))
                 names[entry[1]] = entry[2].decode()
         if 60 in parts:
-            described = dict(one[::2] for one in wire.fields(parts[60]))
+            described = dict(field[::2] for field in wire.fields(parts[60]))
             tracks[described[1]] = described.get(2, b"").decode()
         if 11 in parts:
-            event = dict(one[::2] for one in wire.fields(parts[11]))
+            event = dict(field[::2] for field in wire.fields(parts[11]))
             track, moment = event[11], parts[8]
             assert track in tracks and moment >= stamps.get(track, 0)
             stamps[track] = moment
@@ -74,7 +74,7 @@ def test_what_overlaps_on_a_stream_gets_a_further_track(tmp_path_factory, found)
     tracks, slices = parsed(path)
     assert all(depth == 0 for one in slices.values() for *_, depth in one)
     written = sorted((start, end) for one in slices.values() for _, start, end, _ in one)
-    assert written == sorted((one.start_ns, one.end_ns) for one in activities)
+    assert written == sorted((activity.start_ns, activity.end_ns) for activity in activities)
     assert all(tracks[track].startswith("stream 7") for track in slices)
 
 
@@ -87,7 +87,9 @@ def test_a_trial_without_activities_is_laid_out(tmp_path_factory, seed):
     _, slices = parsed(path)
     total = sum(end - start for one in slices.values() for _, start, end, _ in one)
     rows = [
-        one.tree.inclusive["time"][row] for one in profile.threads for row in range(len(one.tree))
+        thread.tree.inclusive["time"][row]
+        for thread in profile.threads
+        for row in range(len(thread.tree))
     ]
     assert (total, sum(map(len, slices.values()))) == (sum(rows), len(rows))
     assert any("laid out" in line for line in lost)
@@ -99,16 +101,16 @@ def counters(path):
     for _, _, packet in wire.fields(path.read_bytes()):
         parts = {which: value for which, _, value in wire.fields(packet)}
         if 60 in parts:
-            described = dict(one[::2] for one in wire.fields(parts[60]))
+            described = dict(field[::2] for field in wire.fields(parts[60]))
             if 3 in described:
-                process = dict(one[::2] for one in wire.fields(described[3]))
+                process = dict(field[::2] for field in wire.fields(described[3]))
                 processes[described[1]] = process[6].decode()
             if 8 in described:
-                unit = dict(one[::2] for one in wire.fields(described[8]))[6].decode()
+                unit = dict(field[::2] for field in wire.fields(described[8]))[6].decode()
                 name = described[2].decode()
                 tracks[described[1]] = (processes[described[5]], name, unit)
         if 11 in parts:
-            event = dict(one[::2] for one in wire.fields(parts[11]))
+            event = dict(field[::2] for field in wire.fields(parts[11]))
             if event[9] == 4:
                 (value,) = struct.unpack("<d", event[44])
                 values.setdefault(tracks[event[11]], []).append((parts[8], value))

@@ -36,8 +36,8 @@ def there_and_back(profile, folder):
 def essence(profile):
     """Threads with their call paths: calls, subroutines, values by metric."""
     found = {}
-    for one in profile.threads:
-        tree, paths = one.tree, {}
+    for thread in profile.threads:
+        tree, paths = thread.tree, {}
         for row in range(len(tree)):
             names, at = [], row
             while at >= 0:
@@ -50,7 +50,7 @@ def essence(profile):
                 if any(tree.exclusive[name])
             }
             paths[tuple(reversed(names))] = (tree.calls[row], tree.subroutines[row], values)
-        found[one.thread] = paths
+        found[thread.thread] = paths
     return found
 
 
@@ -68,7 +68,9 @@ def test_metrics_names_and_metadata_come_back(tmp_path):
     profile = builders.small_profile()
     back, lost = there_and_back(profile, tmp_path)
     assert essence(back) == essence(profile)
-    assert [one.thread for one in back.threads] == [one.thread for one in profile.threads]
+    assert [thread.thread for thread in back.threads] == [
+        thread.thread for thread in profile.threads
+    ]
     assert back.metadata == profile.metadata
     assert (back.application, back.started_at, back.duration_ns) == (
         "app",
@@ -123,8 +125,8 @@ def message(samples, types=(("samples", "count"), ("cpu", "nanoseconds")), locat
     for stack, values in samples:
         parts = b"".join(wire.put_number(1, one) for one in stack)  # not packed: also lawful
         out += wire.put_bytes(2, parts + wire.put_packed(2, values))
-    for one in strings:
-        out += wire.put_text(6, one)
+    for string in strings:
+        out += wire.put_text(6, string)
     return out + extra
 
 

@@ -24,8 +24,8 @@ def read(module, path, text):
 def rows(profile):
     """Timer -> calls and exclusive ns, of all threads."""
     found = {}
-    for one in profile.threads:
-        tree = one.tree
+    for thread in profile.threads:
+        tree = thread.tree
         for row in range(len(tree)):
             timer = profile.timers[tree.timer[row]]
             if tree.calls[row] and not timer.name.startswith("."):
@@ -34,7 +34,7 @@ def rows(profile):
 
 
 def launches(profile):
-    return [one for measured in profile.threads for one in measured.launches]
+    return [launch for measured in profile.threads for launch in measured.launches]
 
 
 # --- nvprof ------------------------------------------------------------------
@@ -80,15 +80,15 @@ def test_tensor_cores_of_a_v100_are_not_known_to_be_idle(tmp_path):
 def test_a_trace_of_nvprof_keeps_moments_and_configuration(tmp_path):
     profile = read(nvprof, tmp_path / "t.csv", made.TRACE)
     assert rows(profile)["saxpy(int)"][0] == 1  # one on each stream
-    found = {(one.thread.context, one.thread.native_id): one for one in profile.threads}
+    found = {(thread.thread.context, thread.thread.native_id): thread for thread in profile.threads}
     assert set(found) == {(2, 7), (2, 8)}
     launch = next(one for one in found[2, 7].launches if one.grid)
     assert (launch.time_ns, launch.grid, launch.block) == (30_000, (64, 1, 1), (256, 2, 1))
     assert (launch.registers, launch.shared_static_bytes) == (32, 1024)
-    assert [one.start_ns for one in found[2, 7].activities] == [100_000, 200_000]
+    assert [activity.start_ns for activity in found[2, 7].activities] == [100_000, 200_000]
     copy = next(one for one in found[2, 7].launches if one.bytes)
     assert copy.bytes == 2 << 20
-    assert {one.name for one in profile.devices} == {"Tesla V100"}
+    assert {device.name for device in profile.devices} == {"Tesla V100"}
 
 
 # --- nsys stats --------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_several_reports_make_one_trial_and_none_counts_twice(tmp_path):
         "cudaLaunchKernel": (4, 9000),
         "poll": (2, 1000),
     }
-    assert [one.bytes for one in launches(profile)] == [None, None, 3_000_000]
+    assert [launch.bytes for launch in launches(profile)] == [None, None, 3_000_000]
     groups = {timer.name: timer.groups for timer in profile.timers}
     assert (groups["cudaLaunchKernel"], groups["poll"]) == (("CUDA_API",), ("OS_API",))
     notes = profile.metadata[IMPORT_NOTES]

@@ -187,8 +187,8 @@ def test_hatchets_file_comes_back_with_units_and_threads(tmp_path, made):
         for path, (calls, metrics) in rows.items():
             assert found[thread][path][0] == calls
             assert metrics.items() <= found[thread][path][1].items()
-    assert {one.name: one.unit for one in again.metrics}.items() <= {
-        one.name: one.unit for one in profile.metrics
+    assert {metric.name: metric.unit for metric in again.metrics}.items() <= {
+        metric.name: metric.unit for metric in profile.metrics
     }.items()
 
 

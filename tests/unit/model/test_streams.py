@@ -37,8 +37,8 @@ def test_one_call_path_of_two_host_threads_is_one_on_the_stream():
     profile = two_threads()
     builder = StreamBuilder(profile.timers)
     rows = {
-        builder.add(STREAM, Owner(one.tree, 1), GEMM, launches(2, 200, grid=(4, 1, 1)))
-        for one in profile.threads
+        builder.add(STREAM, Owner(thread.tree, 1), GEMM, launches(2, 200, grid=(4, 1, 1)))
+        for thread in profile.threads
     }
     builder.add(STREAM, Owner(profile.threads[0].tree, 2), GEMM, launches(1, 50))
     builder.add(STREAM, None, RELU, launches(1, 7))
@@ -52,7 +52,7 @@ def test_one_call_path_of_two_host_threads_is_one_on_the_stream():
     ]  # fmt: skip
     assert list(tree.calls) == [0, 0, 4, 0, 1, 0, 1]
     assert list(tree.inclusive["time"]) == [457, 400, 400, 50, 50, 7, 7]
-    assert [(one.row, one.count, one.time_ns) for one in stream.launches] == [
+    assert [(launch.row, launch.count, launch.time_ns) for launch in stream.launches] == [
         (2, 4, 400), (4, 1, 50), (6, 1, 7),
     ]  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_another_grid_is_another_launch_of_the_same_kernel():
     builder.add(STREAM, owner, GEMM, launches(1, 30, grid=(2, 1, 1)))
     builder.add(STREAM, owner, GEMM, launches(1, 20, grid=(1, 1, 1)))
     (stream,) = builder.threads()
-    assert [(one.grid, one.count, one.minimum_ns, one.maximum_ns) for one in stream.launches] == [
+    assert [(launch.grid, launch.count, launch.minimum_ns, launch.maximum_ns) for launch in stream.launches] == [
         ((1, 1, 1), 2, 10, 20), ((2, 1, 1), 1, 30, 30),
     ]  # fmt: skip
 
@@ -99,6 +99,6 @@ def test_streams_come_by_place_each_with_its_own_rows():
     builder = StreamBuilder([])
     builder.add(Thread(0, 2, 0, "stream"), None, GEMM, launches(1, 10))
     builder.add(Thread(0, 1, 1, "stream"), None, GEMM, launches(1, 10))
-    places = [(one.thread.context, one.thread.thread) for one in builder.threads()]
+    places = [(thread.thread.context, thread.thread.thread) for thread in builder.threads()]
     assert places == [(1, 1), (2, 0)]
-    assert all(isinstance(one, ThreadProfile) for one in builder.threads())
+    assert all(isinstance(thread, ThreadProfile) for thread in builder.threads())

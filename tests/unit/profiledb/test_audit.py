@@ -136,7 +136,11 @@ FAULTS = [
 def test_a_planted_fault_is_found_and_named(sound, check, trial, statement, words):
     with sqlite3.connect(sound) as connection:
         assert connection.execute(statement).rowcount != 0
-    found = [one for one in findings(sound, "PROBLEM") if (one.check, one.trial) == (check, trial)]
+    found = [
+        finding
+        for finding in findings(sound, "PROBLEM")
+        if (finding.check, finding.trial) == (check, trial)
+    ]
     assert any(words in one.text for one in found), findings(sound)
 
 
@@ -158,7 +162,7 @@ def test_a_law_that_the_measurement_broke_is_a_note(tmp_path):
     assert "subroutines are not the children's calls" in note.text
     with sqlite3.connect(path) as connection:  # another law than the one that is told
         connection.execute("UPDATE interval_value SET exclusive = 9 WHERE exclusive = 10")
-    assert [one.check for one in findings(path, "PROBLEM")] == ["summary", "laws"]
+    assert [finding.check for finding in findings(path, "PROBLEM")] == ["summary", "laws"]
 
 
 def test_remarks_of_the_measurement_are_notes(tmp_path):
@@ -168,7 +172,7 @@ def test_remarks_of_the_measurement_are_notes(tmp_path):
             db,
             small_profile(1, state="incomplete", metadata={"taupy.health.cut_off": "one\ntwo"}),
         )
-    assert [one.text for one in findings(path)] == [
+    assert [finding.text for finding in findings(path)] == [
         "cut_off: one",
         "cut_off: two",
         "the trial is incomplete",

@@ -18,7 +18,7 @@ TABLES = ("callpath", "call", "interval_value", "timer_call", "timer_value", "th
 def tables(path, profile) -> dict[str, list[tuple]]:
     with ProfileDB.open(path, create=True) as db:
         add_profile(db, profile)
-        return {one: sorted(map(repr, db.rows(f"SELECT * FROM {one}"))) for one in TABLES}
+        return {table: sorted(map(repr, db.rows(f"SELECT * FROM {table}"))) for table in TABLES}
 
 
 @pytest.mark.parametrize("shape", ["distinct", "recursive", "deep"])

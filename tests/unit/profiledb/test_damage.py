@@ -15,7 +15,7 @@ from taupy.profiledb.writer import add_profile
 from tests.builders import deep_profile, small_profile
 
 QUESTIONS = [
-    lambda db: selector.one(db, "gpu=H200"),
+    lambda db: selector.trial(db, "gpu=H200"),
     lambda db: metrics.flat_values(db, 1),
     lambda db: metrics.tree_values(db, 1),
     lambda db: metrics.tree_values(db, 2),

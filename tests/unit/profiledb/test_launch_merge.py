@@ -63,7 +63,7 @@ def count(kernel, gld, grid=8, **more):
 def column(db, metric="gld"):
     """Call path -> (inclusive, exclusive) on the stream."""
     profile = read_profile(db, 1)
-    (one,) = [one for one in profile.threads if one.thread.kind == "stream"]
+    (one,) = [thread for thread in profile.threads if thread.thread.kind == "stream"]
     paths, found = [], {}
     for row in range(len(one.tree)):
         timer = profile.timers[one.tree.timer[row]]

@@ -99,7 +99,7 @@ def test_twice_is_once(make):
     before = dump(a)
     (result,) = merge(a, [b])
     assert dump(a) == before
-    assert (result.added, result.joined, result.there) == ([], [], [1, 2])
+    assert (result.added, result.joined, result.present) == ([], [], [1, 2])
     merge(b, [a])
     assert contents(a) == contents(b)
 
@@ -171,9 +171,9 @@ def test_shards_of_one_trial_become_one_trial(make):
 def test_what_another_copy_of_a_trial_has_more_is_added(make):
     small = small_profile(1)
     more = small_profile(1)
-    for one in more.threads:
-        one.tree.inclusive["cycles"] = one.tree.inclusive["time"]
-        one.tree.exclusive["cycles"] = one.tree.exclusive["time"]
+    for thread in more.threads:
+        thread.tree.inclusive["cycles"] = thread.tree.inclusive["time"]
+        thread.tree.exclusive["cycles"] = thread.tree.exclusive["time"]
     more.metrics = [*more.metrics, replace(more.metrics[0], name="cycles")]
     more.metadata["Color"] = "red"
     a, b = make("a.db", small), make("b.db", more)

@@ -283,10 +283,10 @@ def stream_values(db, trial, metric="gld"):
     """(stream, kernel) -> exclusive value."""
     profile = read_profile(db, trial)
     return {
-        (one.thread.thread, profile.timers[timer].short): one.tree.exclusive[metric][row]
-        for one in profile.threads
-        if one.thread.kind == "stream" and metric in one.tree.exclusive
-        for row, timer in enumerate(one.tree.timer)
+        (thread.thread.thread, profile.timers[timer].short): thread.tree.exclusive[metric][row]
+        for thread in profile.threads
+        if thread.thread.kind == "stream" and metric in thread.tree.exclusive
+        for row, timer in enumerate(thread.tree.timer)
         if "GPU_KERNEL" in profile.timers[timer].groups
     }
 
@@ -300,7 +300,9 @@ def test_kernels_are_found_by_the_routines_that_launched_them(db):
     assert stream_values(db, trial) == {(0, "gemm"): 30, (1, "relu"): 7}
     assert match.metrics == ("gld",) and match.kernels == () and match.share == 1.0
     profile = read_profile(db, trial)
-    (root,) = [one.tree.inclusive["gld"][0] for one in profile.threads if one.thread.thread == 1]
+    (root,) = [
+        thread.tree.inclusive["gld"][0] for thread in profile.threads if thread.thread.thread == 1
+    ]
     assert root == 7
 
 

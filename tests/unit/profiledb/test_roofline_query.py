@@ -34,7 +34,7 @@ def test_a_kernel_of_which_nothing_was_measured_was_launched_all_the_same(db):
         " timer ON timer.id = timer_id WHERE timer.short_name = 'relu')"
     )
     (work,) = trial_work(db, db.trials())
-    (relu,) = (one for one in work.kernels if work.timers[one.timer].short == "relu")
+    (relu,) = (kernel for kernel in work.kernels if work.timers[kernel.timer].short == "relu")
     assert (relu.calls, relu.values) == (3, {})
     assert relu.time_ns != relu.time_ns
 

@@ -80,7 +80,7 @@ def trials(db):
 )
 def test_a_text_names_trials(trials, text, expected):
     assert [trial.id for trial in selector.many(trials, [text])] == expected
-    assert selector.one(trials, text).id == expected[-1]
+    assert selector.trial(trials, text).id == expected[-1]
 
 
 @pytest.mark.parametrize("texts", [[""], ["1", ""], [","]])
@@ -116,7 +116,7 @@ LISTED = "1 mnist/lr/1, 2 mnist/lr/2, 3 mnist/batch/big, 4 a/b/resnet/x/1, 5 7/7
 )
 def test_a_miss_lists_what_there_is(trials, text, there):
     with pytest.raises(NoSuchTrial) as caught:
-        selector.one(trials, text)
+        selector.trial(trials, text)
     assert str(caught.value) == (
         f"no trial matches '{text}' in {trials.path} (5 trials: {there}); `taupy trials` lists them"
     )
@@ -136,7 +136,7 @@ def test_a_name_with_a_comma_is_itself_before_it_is_two_conditions(trials):
 
 def test_a_gpu_is_known_by_its_device_too(db):
     add_profile(db, gpu_profile(metadata={}))
-    assert selector.one(db, "gpu=h200").id == 1
+    assert selector.trial(db, "gpu=h200").id == 1
 
 
 def test_a_miss_among_many_lists_the_last(db):
@@ -145,18 +145,18 @@ def test_a_miss_among_many_lists_the_last(db):
     with pytest.raises(
         NoSuchTrial, match=r"\(8 trials: \.\.\., 4 app/default/4, .* 8 app/default/8\)"
     ):
-        selector.one(db, "x")
+        selector.trial(db, "x")
 
 
 @pytest.mark.parametrize("text", ["latest", "1", "x"])
 def test_an_empty_database_says_how_to_fill_it(db, text):
     with pytest.raises(NoSuchTrial, match="has no trials; `taupy run SCRIPT` adds one"):
-        selector.one(db, text)
+        selector.trial(db, text)
 
 
 def test_a_name_with_brackets_is_itself_before_it_is_a_pattern(db):
     add_profile(db, profile_of(host(call("main")), application="app[1]"))
-    assert selector.one(db, "app[1]").id == 1
+    assert selector.trial(db, "app[1]").id == 1
 
 
 def test_a_name_stands_for_its_repeated_runs_where_no_trial_is_called_so(db):
@@ -164,6 +164,6 @@ def test_a_name_stands_for_its_repeated_runs_where_no_trial_is_called_so(db):
         add_profile(db, profile_of(host(call("main")), number=number, name=name))
     for text in ("a", "trial=a", "app/default/a", "app,a"):
         assert [trial.id for trial in selector.many(db, [text])] == [1, 2]
-    assert selector.one(db, "latest,a").id == 2
+    assert selector.trial(db, "latest,a").id == 2
     add_profile(db, profile_of(host(call("main")), number=5, name="a"))
     assert [trial.id for trial in selector.many(db, ["a"])] == [5]

@@ -194,9 +194,9 @@ def test_a_sum_of_several_metrics_takes_what_there_is(db):
 def test_units_that_differ_between_trials_are_refused(db):
     for number, unit in ((1, "count"), (2, "line")):
         profile = profile_of(host(call("main", 1, {"time": 1, "misses": 2})), number=number)
-        profile.metrics = [one._replace(unit=unit) if hasattr(one, "_replace") else
-                           type(one)(one.name, unit if one.name == "misses" else one.unit)
-                           for one in profile.metrics]  # fmt: skip
+        profile.metrics = [metric._replace(unit=unit) if hasattr(metric, "_replace") else
+                           type(metric)(metric.name, unit if metric.name == "misses" else metric.unit)
+                           for metric in profile.metrics]  # fmt: skip
         add_profile(db, profile)
     with pytest.raises(UsageError, match="'misses' has the units count and line"):
         values(db, Question((1, 2), ("misses",)))
@@ -365,11 +365,11 @@ def test_the_parts_of_a_question_add_up_to_the_whole(fleet, question, parts):
     whole, added = told(values(fleet, question)), told(combine(tables))
     assert added.keys() == whole.keys()
     for key, numbers in whole.items():
-        for one, other in zip(numbers, added[key], strict=True):
-            if isinstance(one, float):
-                assert other == pytest.approx(one, rel=1e-12)
+        for number, other in zip(numbers, added[key], strict=True):
+            if isinstance(number, float):
+                assert other == pytest.approx(number, rel=1e-12)
             else:
-                assert other == one and type(other) is type(one)
+                assert other == number and type(other) is type(number)
 
 
 def fields(question):

@@ -212,7 +212,7 @@ def test_a_later_rank_joins_the_trial_of_its_uuid(db):
     assert (row.application, row.started_at) == ("app", "1970-01-01T00:01:40.000000Z")
     assert row.duration_ns == 11_500_000_000
     found = read_profile(db, trial)
-    assert [one.thread.node for one in found.threads] == [0, 1]
+    assert [thread.thread.node for thread in found.threads] == [0, 1]
     assert found.metadata == {"Rank": "1"}
     assert found.node_metadata == {1: {"PID": "12"}}
 
@@ -267,7 +267,7 @@ def test_a_profile_of_an_impossible_shape_is_stored_in_a_possible_one(db):
     trial = add_profile(db, profile)
     found = read_profile(db, trial)
     assert INVARIANTS in found.metadata
-    assert [one.thread.thread for one in found.threads] == [0, 1, 2]
+    assert [thread.thread.thread for thread in found.threads] == [0, 1, 2]
     assert len(found.threads[0].tree) == 5
     assert "(unknown timer)" in [timer.name for timer in found.timers]
 

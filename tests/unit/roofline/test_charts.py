@@ -75,11 +75,11 @@ def test_only_roofs_that_some_point_needs_are_drawn():
 def test_one_symbol_a_level_at_one_height():
     placed = [place(point({"fp32": 8e9}, {"L2": 4e9, "DRAM": 1e9}), roofs())]
     symbols = classic.hierarchical(placed).symbols
-    assert [(one.level, one.x, one.y) for one in symbols] == [
+    assert [(symbol.level, symbol.x, symbol.y) for symbol in symbols] == [
         ("L2", 2.0, 8e12),
         ("DRAM", 8.0, 8e12),
     ]
-    assert [one.color for one in symbols] == ["L2", "DRAM"]
+    assert [symbol.color for symbol in symbols] == ["L2", "DRAM"]
 
 
 def test_points_without_flop_are_marks_as_long_as_their_time():
@@ -91,7 +91,7 @@ def test_points_without_flop_are_marks_as_long_as_their_time():
     chart = classic.classic(placed, "DRAM")
     assert len(chart.symbols) == 1
     (strip,) = chart.strips
-    assert [(one.point, one.low, pytest.approx(one.high)) for one in strip.marks] == [
+    assert [(mark.point, mark.low, pytest.approx(mark.high)) for mark in strip.marks] == [
         (1, 0.0, 0.2),
         (2, 0.2, 0.3),
     ]
@@ -128,7 +128,7 @@ def test_the_other_axes_are_the_first_ones_over_the_roofs():
 def test_kernels_stand_for_one_launch_and_the_box_is_of_one_launch():
     placed = [place(point({"fp32": 8e9}, {"DRAM": 1e9}, 4e-3, launches=4), roofs())]
     chart = timebased.complexity(placed, "DRAM")
-    assert [(one.x, one.y) for one in chart.symbols] == [(0.25e9, 2e9)]
+    assert [(symbol.x, symbol.y) for symbol in chart.symbols] == [(0.25e9, 2e9)]
     (box,) = chart.boxes
     assert box.x == pytest.approx(3.48096e6)
     assert box.y == pytest.approx(15.16e12 * 4.2e-6)
@@ -138,7 +138,7 @@ def test_kernels_stand_for_one_launch_and_the_box_is_of_one_launch():
 def test_programs_stand_for_themselves_and_the_box_is_of_all_their_launches():
     made = point({"tensor fp16": 1e8}, {"DRAM": 1e7}, 2e-4, launches=36, of="program")
     chart = timebased.complexity([place(made, roofs())], "DRAM")
-    assert [(one.x, one.y) for one in chart.symbols] == [(1e7, 1e8)]
+    assert [(symbol.x, symbol.y) for symbol in chart.symbols] == [(1e7, 1e8)]
     assert chart.boxes[0].y == pytest.approx(16.2508e9, rel=1e-5)
     assert chart.boxes[0].label == "overhead of 36 launches: 151 us"
     in_time = timebased.time_plane([place(made, roofs())], "DRAM").boxes[0]
@@ -189,7 +189,7 @@ def test_two_machines_keep_their_own_roofs():
     chart = classic.classic(placed, "DRAM")
     assert {line.processor for line in lines(chart, "bandwidth")} == {"V100", "A100"}
     assert all(line.label.startswith(("V100: ", "A100: ")) for line in lines(chart, "compute"))
-    assert {one.color for one in chart.symbols} == {"c0", "c1"}
+    assert {symbol.color for symbol in chart.symbols} == {"c0", "c1"}
     assert timebased.combined(placed, "DRAM").x2 is None  # times have no common axis
 
 
@@ -201,7 +201,7 @@ def test_a_stray_point_without_time_does_not_press_the_others_together():
     ]
     for kind in ("classic", "complexity", "time", "combined"):
         chart = build(kind, placed)
-        assert {one.point for one in chart.symbols} == {0, 2}, kind
+        assert {symbol.point for symbol in chart.symbols} == {0, 2}, kind
         assert "1 far outside the chart, not drawn: 0.0 % of the time" in chart.notes
         assert len(chart.points) == 3
     placed[1] = place(replace(placed[1].point, share=0.01), roofs())
@@ -311,7 +311,7 @@ def test_any_chart_can_be_drawn_on_logarithmic_axes(kind, number):
     for line in chart.lines:
         assert all(x > 0 and y > 0 for x, y in line.points)
     marks = [mark for strip in chart.strips for mark in strip.marks]
-    assert all(0 <= one.low <= one.high <= 1 for one in marks)
+    assert all(0 <= mark.low <= mark.high <= 1 for mark in marks)
     assert len(chart.points) == number
     assert len(chart.legend) <= 16
     assert all(len(entry.label) < 90 for entry in chart.legend)

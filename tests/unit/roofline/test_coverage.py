@@ -46,7 +46,7 @@ def test_no_flop_of_one_precision_is_not_no_flop(work):
     (point,) = points(
         work(gpu_trial(Partly("k", 1, 1000, {"flop_tensor_bf16": 0, "bytes_dram": 1e6}))), "kernel"
     )
-    assert (point.flop_tier, point.known, point.idle) == ("unknown", False, False)
+    assert (point.flop_tier, point.is_known, point.idle) == ("unknown", False, False)
     assert point.uncounted == ("fp64", "fp32", "fp16", "other types of tensor cores")
     record = chart.record(place(point, roofs()), 1)
     assert (record["total_flop"], record["performance"]) == (None, None)

@@ -109,10 +109,10 @@ def test_a_file_that_holds_no_ceilings_is_refused_in_one_line(tmp_path, name, te
 )
 def test_real_files_of_ert_and_of_a_profiler():
     (ert,) = (SHARED / "gpu/ert_p100").glob("roofline*.json")
-    found = {one.name: one.value for one in read_ceilings(str(ert))}
+    found = {ceiling.name: ceiling.value for ceiling in read_ceilings(str(ert))}
     assert found == {"fp64": 1225.48e9, "L1": 559.14e9, "DRAM": 160.66e9}
     peaks = read_ceilings(str(SHARED / "gpu/rtx5070/peaks.csv"))
-    measured = [one.value for one in peaks if one.pattern == "measured"]
+    measured = [peak.value for peak in peaks if peak.pattern == "measured"]
     assert measured == [33739119771597.6, 590061393638.3]
 
 

@@ -100,7 +100,7 @@ def test_a_kernel_without_flop_is_kept_and_one_that_was_not_counted_is_unknown(w
     assert copy.intensity("DRAM") == 0
     assert copy.performance == 0
     assert copy.share == pytest.approx(0.6)
-    assert (missed.flop_tier, missed.bytes_tier, missed.known) == ("unknown", "unknown", False)
+    assert (missed.flop_tier, missed.bytes_tier, missed.is_known) == ("unknown", "unknown", False)
     assert missed.intensity("DRAM") is None
 
 
