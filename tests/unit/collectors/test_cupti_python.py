@@ -67,7 +67,8 @@ def picture(profile: Profile) -> dict[str, Any]:
     own = [timer for timer in profile.timers if timer.groups == ("TAUPY",)]
     seen: dict[str, Any] = {"devices": profile.devices, "calls": {}, "host": {}}
     for thread in profile.threads:
-        where = f"{thread.thread.context}.{thread.thread.thread} {thread.thread.kind} {thread.thread.name}"
+        line = thread.thread
+        where = f"{line.context}.{line.thread} {line.kind} {line.name}"
         seen[where, "launches"] = sorted(
             (path_of(profile, thread, launch.row), repr(replace(launch, row=0)))
             for launch in thread.launches

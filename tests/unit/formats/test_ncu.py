@@ -132,8 +132,8 @@ OPS = "sm__ops_path_tensor_src_{}.sum"
 def kernels(tmp_path, *metrics, cc="8.0"):
     """The counters of one launch of each kernel k0, k1 ..., and the notes of the import."""
     rows = [
-        made.long_rows([(name, "inst", value) for name, value in metric.items()], id=n, kernel=f"k{n}",
-                       cc=cc)
+        made.long_rows([(name, "inst", value) for name, value in metric.items()], id=n,
+                       kernel=f"k{n}", cc=cc)
         for n, metric in enumerate(metrics)
     ]  # fmt: skip
     profile = read(made.long_csv(tmp_path / "a.csv", *rows))

@@ -65,7 +65,10 @@ def test_another_grid_is_another_launch_of_the_same_kernel():
     builder.add(STREAM, owner, GEMM, launches(1, 30, grid=(2, 1, 1)))
     builder.add(STREAM, owner, GEMM, launches(1, 20, grid=(1, 1, 1)))
     (stream,) = builder.threads()
-    assert [(launch.grid, launch.count, launch.minimum_ns, launch.maximum_ns) for launch in stream.launches] == [
+    assert [
+        (launch.grid, launch.count, launch.minimum_ns, launch.maximum_ns)
+        for launch in stream.launches
+    ] == [
         ((1, 1, 1), 2, 10, 20), ((2, 1, 1), 1, 30, 30),
     ]  # fmt: skip
 

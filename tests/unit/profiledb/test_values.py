@@ -195,7 +195,8 @@ def test_units_that_differ_between_trials_are_refused(db):
     for number, unit in ((1, "count"), (2, "line")):
         profile = profile_of(host(call("main", 1, {"time": 1, "misses": 2})), number=number)
         profile.metrics = [metric._replace(unit=unit) if hasattr(metric, "_replace") else
-                           type(metric)(metric.name, unit if metric.name == "misses" else metric.unit)
+                           type(metric)(metric.name,
+                                        unit if metric.name == "misses" else metric.unit)
                            for metric in profile.metrics]  # fmt: skip
         add_profile(db, profile)
     with pytest.raises(UsageError, match="'misses' has the units count and line"):
