@@ -50,19 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.one(db, args.trial)
+        trial = selector.trial(db, args.trial)
         series = [row for row in query.timeline(db, trial.id) if row[3] == RESIDENT]
-        found = events_at_paths(db, trial.id, (GROWTH, DOUBT, BETWEEN, RELEASED, PEAK))
+        sampled_rows = events_at_paths(db, trial.id, (GROWTH, DOUBT, BETWEEN, RELEASED, PEAK))
     if args.series:
         if not series:
             raise UsageError(f"trial {trial.id} has no memory over time: {_WHY}")
         rows = [_moment(*row) for row in series]
         terminal.show(View("RESIDENT MEMORY", _SERIES, rows[: args.limit]), form=args.form)
         return 0
-    if not found and not series:
+    if not sampled_rows and not series:
         raise UsageError(f"trial {trial.id} has no samples of memory: {_WHY}")
-    notes = [*_peaks(series, found)]
-    grown = [row for row in found if row.name != PEAK]
+    notes = [*_peaks(series, sampled_rows)]
+    grown = [row for row in sampled_rows if row.name != PEAK]
     if not grown:
         notes.append("where it grew is not known: the plain engine cannot tell")
     view = sampled.growth(grown, args.by, notes)
@@ -83,7 +83,7 @@ def _moment(
     return (node, int(start_s * _NS), int(end_s * _NS), *values)
 
 
-def _peaks(series: list[tuple[float, ...]], found: list[AtPath]) -> Iterator[str]:
+def _peaks(series: list[tuple[float, ...]], sampled_rows: list[AtPath]) -> Iterator[str]:
     """When memory was largest, in each process, and what threads were in."""
     nodes = [(node, list(rows)) for node, rows in groupby(series, key=lambda row: int(row[0]))]
     for node, rows in nodes[:_NODES_AT_MOST]:
@@ -93,7 +93,7 @@ def _peaks(series: list[tuple[float, ...]], found: list[AtPath]) -> Iterator[str
         text = f"largest {size(most[9] * _KIB)}, {at} after the start"
         ends = f"{size(first[7] * _KIB)} at first, {size(last[7] * _KIB)} at last"
         yield f"process of node {node}: {text} ({ends})"
-        for row in found:
+        for row in sampled_rows:
             if row.name == PEAK and row.thread.node == node:
                 yield f"then thread {_within(row)}"
     if len(nodes) > _NODES_AT_MOST:
@@ -103,8 +103,8 @@ def _peaks(series: list[tuple[float, ...]], found: list[AtPath]) -> Iterator[str
 def _within(row: AtPath) -> str:
     thread, path = row.thread, row.path
     phase, layer = (sampled.labels(by, thread, path)[0] for by in ("phase", "layer"))
-    known = [name for name in (phase, layer) if not name.startswith("(no ")]
+    places = [name for name in (phase, layer) if not name.startswith("(no ")]
     where = " <= ".join(timer.short_name for timer in path[:4]) or sampled.NO_ROUTINE
     return f"{thread.thread} ({thread.name}) was in {where}" + (
-        f", {', '.join(known)}" if known else ""
+        f", {', '.join(places)}" if places else ""
     )

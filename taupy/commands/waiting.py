@@ -37,21 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.one(db, args.trial)
-        found = events_at_paths(db, trial.id, STATES)
+        trial = selector.trial(db, args.trial)
+        sampled_rows = events_at_paths(db, trial.id, STATES)
         gpu = times_at_paths(db, trial.id, _WAITS_FOR_GPU)
-    if not found:
+    if not sampled_rows:
         raise UsageError(
             f"trial {trial.id} does not say what its threads did: it was run without a watch "
             "(docs/watch.md), by the plain engine, with an older taupy, or is of another tool"
         )
-    looks, time_ns = sum(row.count for row in found), sum(row.total for row in found)
+    looks, time_ns = sum(row.count for row in sampled_rows), sum(row.total for row in sampled_rows)
     notes = [
         f"{count(looks)} looks, one each {duration(time_ns / looks)} of a thread; the error is the "
         "standard error of a row's time"
     ]
     gpu_ns = sampled.gpu_waits(gpu, args.by) if gpu else None
-    view = sampled.states(found, args.by, gpu_ns, notes)
+    view = sampled.states(sampled_rows, args.by, gpu_ns, notes)
     terminal.show(
         View(view.title, view.columns, view.rows[: args.limit], view.notes), form=args.form
     )

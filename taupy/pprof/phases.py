@@ -94,8 +94,8 @@ def _meant(kind: str | None, inside: frozenset[str]) -> str | None:
 def nearest(groups: Iterable[str]) -> str:
     """The phase that the timers of a call path are in, from their groups, the root's first."""
     phase, inside = NO_PHASE, frozenset[str]()
-    for one in groups:
-        if (kind := _meant(kind_of(one), inside)) is not None:
+    for group in groups:
+        if (kind := _meant(kind_of(group), inside)) is not None:
             phase, inside = kind, inside | {kind}
     return phase
 

@@ -69,17 +69,17 @@ def labels(by: By, thread: ThreadRow, path: Sequence[TimerRow]) -> list[str]:
 def _sums(samples: Iterable[Seen], by: By) -> dict[str, _Sums]:
     """The sums of each label. A sample belongs to the first one of its labels, apart from growth
     between looks: what is known is only that it lies within all of them."""
-    found: dict[str, _Sums] = {}
+    sums: dict[str, _Sums] = {}
     for seen in samples:
         above = labels(by, seen.thread, seen.path)
         own = BETWEEN_LOOKS if seen.name == BETWEEN else above[0]
-        row = found.setdefault(own, _Sums())
+        row = sums.setdefault(own, _Sums())
         row.count[seen.name] = row.count.get(seen.name, 0) + seen.count
         row.own[seen.name] = row.own.get(seen.name, 0) + seen.total
         for label in set(above):
-            outer = found.setdefault(label, _Sums()).within
+            outer = sums.setdefault(label, _Sums()).within
             outer[seen.name] = outer.get(seen.name, 0) + seen.total
-    return found
+    return sums
 
 
 _GROWTH = (
@@ -98,23 +98,23 @@ def growth(samples: Sequence[Seen], by: By, notes: Sequence[str]) -> View:
     Net is what was given back taken off.
     """
     sums = _sums(samples, by)
-    own = {label: sum(one.own.get(name, 0) for name in _ADDED) for label, one in sums.items()}
+    own = {label: sum(entry.own.get(name, 0) for name in _ADDED) for label, entry in sums.items()}
     net = {
-        label: sum(one.within.get(name, 0) for name in _ADDED) - one.within.get(RELEASED, 0)
-        for label, one in sums.items()
+        label: sum(entry.within.get(name, 0) for name in _ADDED) - entry.within.get(RELEASED, 0)
+        for label, entry in sums.items()
     }
     whole = sum(own.values())
     rows: list[tuple[Cell, ...]] = []
     for label in sorted(own, key=lambda label: (-own[label], -net[label], label)):
-        one = sums[label]
-        doubt = one.own.get(DOUBT)
+        entry = sums[label]
+        doubt = entry.own.get(DOUBT)
         rows.append(
             (
                 100 * own[label] / whole if whole else None,
                 int(own[label] * _KIB),
                 None if doubt is None else int(doubt * _KIB),
                 None if label == BETWEEN_LOOKS else int(net[label] * _KIB),
-                sum(one.count.get(name, 0) for name in _ADDED),
+                sum(entry.count.get(name, 0) for name in _ADDED),
                 label,
             )
         )
@@ -141,9 +141,9 @@ def states(
             there are none.
     """
     sums = _sums(samples, by)
-    looks = {label: sum(one.count.values()) for label, one in sums.items()}
+    looks = {label: sum(entry.count.values()) for label, entry in sums.items()}
     whole = sum(looks.values())
-    time_ns = {label: sum(one.own.values()) for label, one in sums.items()}
+    time_ns = {label: sum(entry.own.values()) for label, entry in sums.items()}
     all_ns = sum(time_ns.values())
     rows: list[tuple[Cell, ...]] = []
     for label in sorted(sums, key=lambda label: (-time_ns[label], label)):
@@ -161,11 +161,11 @@ def states(
 
 def gpu_waits(samples: Iterable[Seen], by: By) -> dict[str, float]:
     """The time of calls that wait for a GPU, by the row of the routine that called them."""
-    found: dict[str, float] = {}
+    time_of: dict[str, float] = {}
     for seen in samples:
         label = labels(by, seen.thread, seen.path[1:])[0]
-        found[label] = found.get(label, 0) + seen.total
-    return found
+        time_of[label] = time_of.get(label, 0) + seen.total
+    return time_of
 
 
 def _named(by: By) -> Column:

@@ -99,11 +99,13 @@ class Looks:
         state = stat[stat.rindex(b")") + 2 :][:1]
         cpu_ns, delay_ns, _ = map(int, _text(place + "schedstat").split())
         now = time.monotonic_ns()
-        if (known := self.threads.get(thread)) is None:
-            known = self.threads[thread] = _Thread(now)
+        if (earlier := self.threads.get(thread)) is None:
+            earlier = self.threads[thread] = _Thread(now)
         else:
-            self.note(part, address, _does(state, known, cpu_ns, delay_ns), now - known.looked_ns)
-        known.looked_ns, known.cpu_ns, known.delay_ns = now, cpu_ns, delay_ns
+            self.note(
+                part, address, _does(state, earlier, cpu_ns, delay_ns), now - earlier.looked_ns
+            )
+        earlier.looked_ns, earlier.cpu_ns, earlier.delay_ns = now, cpu_ns, delay_ns
 
     def note(self, part: PartThreads, address: int, does: int, time_ns: int) -> None:
         if len(self.paths) >= looks.THREADS_AT_MOST - 1:
@@ -120,16 +122,16 @@ class Looks:
         posix.pwrite(self.files[looks.THREADS], path.packed(), record * looks.THREAD_BYTES)
 
 
-def _does(state: bytes, known: _Thread, cpu_ns: int, delay_ns: int) -> int:
+def _does(state: bytes, earlier: _Thread, cpu_ns: int, delay_ns: int) -> int:
     """One of `looks.STATES`. Of looks at a runnable thread, as many find it waiting for a
     processor as that is of its time since the look before."""
     if state != b"R":
         return _DISK if state == b"D" else _SLEEPING
-    ran, waited = cpu_ns - known.cpu_ns, delay_ns - known.delay_ns
-    known.owed += waited / (ran + waited) if ran + waited > 0 else 0.0
-    if known.owed < 1:
+    ran, waited = cpu_ns - earlier.cpu_ns, delay_ns - earlier.delay_ns
+    earlier.owed += waited / (ran + waited) if ran + waited > 0 else 0.0
+    if earlier.owed < 1:
         return _CPU
-    known.owed -= 1
+    earlier.owed -= 1
     return _RUNNABLE
 
 
