@@ -154,8 +154,8 @@ class Watch:
                 posix.pwrite(self.found_file, descendant.packed(), at)
                 self.noted += 1
         for descendant in self.descendants.pending:
-            known = self.living.get(descendant.pid)
-            if known is None or known.start != descendant.start:
+            watched = self.living.get(descendant.pid)
+            if watched is None or watched.start != descendant.start:
                 self.add(descendant.pid, descendant.start)
 
     def look(self) -> None:
