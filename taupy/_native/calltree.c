@@ -9,6 +9,7 @@ __thread Thread *this_thread __attribute__((tls_model("initial-exec")));
 Node nowhere;
 uint64_t callpath_count, callpath_limit = 8u << 20;
 uint64_t node_stride = 1;
+pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int node_put(Thread *thread, Node *parent, const void *key, Node *node)
 {
@@ -30,12 +31,14 @@ static Thread *thread_of(Node *node)
 
 void node_rekey(Node *node, void *key)
 {
+    pthread_mutex_lock(&tree_lock);
     if (node->parent->flags & NODE_FORKS) {
         Table *nodes = &thread_of(node)->nodes;
         table_remove(nodes, node_hash(node->parent, node->key), node);
         table_put(nodes, node_hash(node->parent, key), node);
     }
     node->key = key;
+    pthread_mutex_unlock(&tree_lock);
 }
 
 Node *node_new(Thread *thread, Node *parent, void *key)

@@ -75,6 +75,9 @@ extern uint64_t thread_count;
 extern __thread Thread *this_thread __attribute__((tls_model("initial-exec")));
 extern Node nowhere; /* key NULL: no look-up matches; also the answer "do not record" */
 extern uint64_t callpath_count, callpath_limit;
+/* Held by a thread that enters and leaves its own nodes without the GIL (autograd.c); and with the
+ * GIL by whoever changes nodes of other threads. */
+extern pthread_mutex_t tree_lock;
 extern uint64_t node_stride; /* 2 if a node has further metrics beside it */
 
 static inline uint64_t *node_metrics(Node *node) { return (uint64_t *)(node + 1); }

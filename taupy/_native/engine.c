@@ -3,6 +3,7 @@
  * All state is the process's, in static variables: the program may import this module
  * again after boot has taken it out of sys.modules, and must find the same engine. */
 #include "api.h"
+#include "autograd.h"
 #include "codes.h"
 #include "counters.h"
 #include "counters_python.h"
@@ -126,6 +127,7 @@ static void start_routines(const Options *options)
     library_folders = options->library_folders;
     layer_codes = options->layers;
     plumbing_codes = options->plumbing;
+    autograd_library = options->autograd;
     routines_restart();
     imports_start();
     codes_watch();
@@ -136,7 +138,8 @@ static void start_listeners(void)
 {
     Listener *all[] = {&greenlets_listener,  &hooks_listener,   &natives_listener,
                        &memory_listener,     &gpu_listener,     &phases_listener,
-                       &layers_listener,     &operations_listener, &ranges_listener};
+                       &layers_listener,     &operations_listener, &ranges_listener,
+                       &autograd_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
     phases_start();
@@ -208,7 +211,9 @@ static PyObject *stop(PyObject *module, PyObject *unused)
         return NULL;
     close_all(clock_ticks());
     finish(0, 0, PART_ENDED);
+    pthread_mutex_lock(&tree_lock);
     active = 0;
+    pthread_mutex_unlock(&tree_lock);
     operations_stop();
     counters_stop();
     threads_release(); /* other threads' stay, but the hooks that use them are gone */

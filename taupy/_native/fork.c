@@ -49,7 +49,8 @@ void fork_child(void)
         return;
     Thread *thread = this_thread;
     path_keep(thread != NULL ? before.node : NULL);
-    pthread_mutex_init(&ended_lock, NULL); /* who held it is not here */
+    pthread_mutex_init(&ended_lock, NULL); /* who held them is not here */
+    pthread_mutex_init(&tree_lock, NULL);
     part_forget(part);
     TELL(on_fork, thread);
     part = NULL;

@@ -234,20 +234,22 @@ static const char *name_of(Layer *layer)
 }
 
 /* The key of a timer of this name and class. */
-static void *timer_of(const char *name, const PyTypeObject *type)
+static void *timer_of(const char *begin, const Layer *layer, const char *group)
 {
-    char *begin = joined(name, " [", class_of(type));
-    char *text = begin != NULL ? joined(begin, "]", "") : NULL;
-    void *timer = text != NULL ? timer_key(text, LAYER_GROUP) : NULL;
+    char *name = joined(begin, layer->name, " [");
+    char *text = name != NULL ? joined(name, class_of(layer->type), "]") : NULL;
+    void *timer = text != NULL ? timer_key(text, group) : NULL;
     free(text);
-    free(begin);
+    free(name);
     return timer;
 }
 
 static Layer *named(Layer *layer)
 {
-    if (layer != NULL && layer->timer == NULL && name_of(layer) != NULL)
-        layer->timer = timer_of(layer->name, layer->type);
+    if (layer != NULL && layer->timer == NULL && name_of(layer) != NULL) {
+        layer->timer = timer_of("", layer, LAYER_GROUP);
+        layer->backward = timer_of("backward of ", layer, BACKWARD_GROUP);
+    }
     return layer != NULL && layer->timer != NULL ? layer : NULL;
 }
 

@@ -26,6 +26,7 @@ typedef struct Layer {
     char *name;          /* qualified; NULL: not called yet */
     const char *prefix;  /* of a root: what names below it begin with */
     void *timer;         /* key of what is recorded; NULL: not called yet */
+    void *backward;      /* the same of its backward pass */
     int is_stray;        /* modules that stand in no `_modules`, of one class in one layer */
 } Layer;
 

@@ -1,5 +1,6 @@
 /* Calls of modules as nodes; see layers.h. */
 #include "layers.h"
+#include "autograd.h"
 #include "carry.h"
 #include "frames.h"
 #include "layer_names.h"
@@ -61,9 +62,11 @@ static void layer_begin(Thread *thread, const void *frame, PyObject *module)
     if (layer == NULL)
         return;
     enter(layer->timer, 0, Py_None, NULL, 1);
-    if (thread->cursor != &thread->hidden)
-        open.layers[open.count++] =
-            (OpenLayer){layer, Py_NewRef(module), frame, layer->timer, 0};
+    if (thread->cursor == &thread->hidden)
+        return;
+    open.layers[open.count++] = (OpenLayer){layer, Py_NewRef(module), frame, layer->timer, 0};
+    autograd_start();
+    autograd_owner(layer->backward);
 }
 
 void layer_called(Thread *thread, const void *frame, PyObject *module)
@@ -94,6 +97,7 @@ void layer_returns(Thread *thread, const void *frame)
     }
     OpenLayer ended = open.layers[at - 1];
     memmove(&open.layers[at - 1], &open.layers[at], (open.count-- - at) * sizeof ended);
+    autograd_owner(open.count > 0 ? open.layers[open.count - 1].layer->backward : NULL);
     leave(ended.timer, 1);
     Py_DECREF(ended.module);
 }

@@ -8,7 +8,8 @@
 /* What is absent is NULL or 0, or what options.c says. Texts and lists (ended by NULL) are the
  * engine's own from here on; objects are borrowed. */
 typedef struct Options {
-    char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *blas;
+    char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *blas,
+        *autograd;
     char **include, **exclude, **our_files, **storer_argv, **storer_env, **gpu_libraries;
     char **library_folders, **layers, **plumbing;
     PyObject *counters;

@@ -18,7 +18,8 @@ static NamedTimer *timer_new(const char *name, const char *group)
     else if (strcmp(group, NVTX_GROUP) == 0)
         timer->range = RANGE_NVTX;
     timer->import = strcmp(group, IMPORT_GROUP) == 0;
-    timer->is_routine = strcmp(group, LAYER_GROUP) == 0;
+    timer->is_routine = strcmp(group, LAYER_GROUP) == 0 || strcmp(group, BACKWARD_GROUP) == 0 ||
+                        strcmp(group, AUTOGRAD_GROUP) == 0;
     if (strcmp(group, "REGION") == 0)
         timer->region = REGION_COUNTED;
     else if (timer->range == RANGE_RECORD_FUNCTION || strcmp(group, "PHASE") == 0)

@@ -8,6 +8,8 @@
 #define NVTX_GROUP "PHASE|NVTX"
 #define IMPORT_GROUP "IMPORT"
 #define LAYER_GROUP "LAYER"
+#define BACKWARD_GROUP "LAYER|PHASE_BACKWARD" /* of a layer */
+#define AUTOGRAD_GROUP "AUTOGRAD"
 
 /* The key by which it is entered and left; NULL, and a Python error, if there is no memory. */
 void *timer_key(const char *name, const char *group);

@@ -98,6 +98,7 @@ void close_down_to(Thread *thread, Node *node, uint64_t now)
 
 void close_all(uint64_t now)
 {
+    pthread_mutex_lock(&tree_lock);
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
         Node *outermost = visible(thread);
         if (outermost->parent == NULL)
@@ -109,6 +110,7 @@ void close_all(uint64_t now)
         part->repairs = repairs;
         phase_watch->closed(thread);
     }
+    pthread_mutex_unlock(&tree_lock);
 }
 
 void exchange(Thread *thread, Node *from, Node *to, uint64_t now)

@@ -99,6 +99,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also store the metric time_compensated: time minus measurement cost",
     )
     what.add_argument(
+        "--autograd",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="divide the backward passes of PyTorch by layer, for which a small library is "
+        "compiled once (default: if layers are recorded)",
+    )
+    what.add_argument(
         "--cpu-time", action="store_true", help="also store the metric cpu_time for every routine"
     )
     what.add_argument(
@@ -262,6 +269,7 @@ def run(args: argparse.Namespace) -> int:
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
         _watch(args, folder, settings)
+        _autograd(args, settings, os.path.dirname(folder.path))
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
@@ -284,6 +292,29 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
         why = start.begin(folder, settings.root_pid, package_folder())
     if why:
         settings.metadata["taupy.watch"] = f"none: {why}"
+
+
+def _autograd(args: argparse.Namespace, settings: Any, state: str) -> None:
+    """Have backward passes divided by layer, where PyTorch is installed and nobody objects."""
+    wanted = options.project_settings().get("autograd", True)
+    if not isinstance(wanted, bool):
+        raise UsageError(
+            f"`autograd` of [tool.taupy] in pyproject.toml is true or false, not {wanted!r}"
+        )
+    wanted = wanted if args.autograd is None else args.autograd
+    if settings.engine != "native" or not settings.engine_options.get("layers") or not wanted:
+        return
+    from taupy.instrument import autograd
+
+    torch = autograd.installed(sys.path)
+    if torch is None:
+        return
+    tell = (lambda line: None) if args.quiet else say
+    try:
+        settings.engine_options["autograd"] = autograd.library(torch, state, tell)
+        settings.metadata[layers.AUTOGRAD] = f"by layer: PyTorch {torch.version}"
+    except autograd.Unusable as problem:
+        settings.metadata[layers.AUTOGRAD] = f"{layers.ONE_PHASE}{problem}"
 
 
 def _has_input() -> bool:

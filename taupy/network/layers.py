@@ -6,12 +6,22 @@ from taupy.network import torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the launcher imports this
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from taupy.model.profile import Timer
 
 GROUP = "LAYER"
-"""Of the timers that are layers."""
+"""Of the timers that are layers, and of their backward passes."""
+
+BACKWARD = "backward of "
+"""What the names of the latter begin with."""
+
+_BACKWARD_GROUP = "PHASE_BACKWARD"
+
+AUTOGRAD = "taupy.autograd"
+"""The fact that says how backward passes are divided: `by layer: ...` or `one phase: WHY`."""
+
+ONE_PHASE = "one phase: "
 
 _FRAMEWORKS = (torch,)
 _FILES = tuple(code.partition(":")[0] for framework in _FRAMEWORKS for code in framework.LAYERS)
@@ -30,16 +40,45 @@ def qualified_name(timer: str) -> str:
     return timer.rpartition(" [")[0]
 
 
+def layer_of(name: str) -> str:
+    """`encoder.layers.3` of `backward of encoder.layers.3`: the layer that the time is of."""
+    return name.removeprefix(BACKWARD)
+
+
 def layer_type(timer: str) -> str:
     """`Linear` of `encoder.layers.3 [Linear]`, a layer's timer."""
     return timer.rpartition(" [")[2].removesuffix("]")
+
+
+def is_layer(groups: str) -> bool:
+    """Do a timer's stored groups, joined by `|`, tell a call or a backward pass of a layer?"""
+    return GROUP in groups.split("|")
+
+
+def is_call(groups: str) -> bool:
+    """Do they tell a call?"""
+    return is_layer(groups) and not is_backward(groups)
+
+
+def is_backward(groups: str) -> bool:
+    """Do they tell a layer's backward pass?"""
+    return {GROUP, _BACKWARD_GROUP} <= {*groups.split("|")}
+
+
+def undivided(timers: Iterable[Timer], facts: Mapping[str, str]) -> str | None:
+    """Why backward passes of layers are one phase; None: they are not, or there are none."""
+    way = facts.get(AUTOGRAD, "")
+    groups = {group for timer in timers for group in timer.groups}
+    if not way.startswith(ONE_PHASE) or not {GROUP, _BACKWARD_GROUP} <= groups:
+        return None
+    return f"backward passes are not divided by layer: {way.removeprefix(ONE_PHASE)}"
 
 
 def doubt(timers: Iterable[Timer]) -> str | None:
     """Why layers are not told apart, or not all of them; None: they are, or there are none."""
     layers, calls = [], []
     for timer in timers:
-        if GROUP in timer.groups:
+        if is_call("|".join(timer.groups)):
             layers.append(timer.name)
         elif (timer.file or "").endswith(_FILES) and "_call" in timer.name:
             calls.append(timer.name)

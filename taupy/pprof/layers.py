@@ -1,8 +1,8 @@
 """Layers of a network: where the time of each thread goes, module by module.
 
-A moment belongs to the innermost layer that is at work: `own` times of all rows add up to the
-thread's whole time, and what no layer owns has a row of its own. `time` counts the layers
-within, too.
+A moment belongs to the innermost layer that is at work, or whose backward pass is: `own` times of
+all rows add up to the thread's whole time, and what no layer owns has rows by phase. Forward,
+backward and recompute time count the layers within, too.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from taupy.model import callpaths
+from taupy.model.forest import preorder
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
+from taupy.network.layers import is_backward, is_call, is_layer
+from taupy.network.phases import kind_of
 from taupy.pprof.view import Cell, Column, View
 
 NO_LAYER = "(no layer)"
@@ -28,7 +31,8 @@ _COLUMNS = (
     Column("thread", "int", audience="machines"),
     Column("share_percent", "percent", "%Own", width=5),
     Column("own_ns", "time_ns", "Own", width=9),
-    Column("time_ns", "time_ns", "Time", width=9),
+    Column("forward_ns", "time_ns", "Forward", width=9),
+    Column("backward_ns", "time_ns", "Backward", width=9),
     Column("recompute_ns", "time_ns", "Recompute", width=9),
     Column("gpu_ns", "time_ns", "GPU time", width=9),
     Column("calls", "int", "Calls"),
@@ -79,24 +83,79 @@ class _Layers:
 
     def __init__(self, table: Table, choice: Choice) -> None:
         self.table = table
-        labels = [_label(name, kind, choice) for name, kind in _names(table)]
+        self._parent = callpaths.parents(table)
+        self._timers: Sequence[TimerRow] = [*table.row_labels("timer")]
+        self._order = preorder(self._parent)
+        self._labels = self._labelled(choice)
         self.numbers: dict[str, int] = {}
-        groups = [[self.numbers.setdefault(label, len(self.numbers))] for label in labels]
-        parent = callpaths.parents(table)
-        self.sums = callpaths.grouped(table, parent, groups, len(self.numbers))
+        groups = [[self.numbers.setdefault(label, len(self.numbers))] for label in self._labels]
+        self._count(table)
+        passes, again = self._passes()
+        first = [not any(either) for either in zip(passes, again, strict=True)]
+        self.sums = self._grouped(groups, [True] * table.size)
+        self.forward = self._grouped(groups, first)
+        self.backward = self._grouped(groups, passes)
+        self.recomputed = self._grouped(groups, again)
+        self.within = self._nested_in()
+        self.whole = sum(self.value(label, "exclusive") for label in self.numbers)
+
+    def _labelled(self, choice: Choice) -> list[str]:
+        """Each row's layer; or, without one, the kind of the nearest phase."""
+        labels = [_label(name, kind, choice) for name, kind in _names(self.table)]
+        phases = [NO_LAYER] * len(labels)
+        for row in self._order:
+            kind = kind_of(self._timers[row].groups)
+            above = self._parent[row]
+            if kind is not None:
+                phases[row] = f"({kind})"
+            elif above >= 0:
+                phases[row] = phases[above]
+            if labels[row] == NO_LAYER:
+                labels[row] = phases[row]
+        return labels
+
+    def _count(self, table: Table) -> None:
         self.calls: dict[str, int] = {}
         self.types: dict[str, str] = {}
-        calls = table.column("calls")
-        types = table.row_labels("layer_type")
-        for row, (timer, label) in enumerate(zip(table.row_labels("timer"), labels, strict=True)):
-            if is_layer(timer) and label in (timer.short_name, types[row]):
+        calls, types = table.column("calls"), table.row_labels("layer_type")
+        for row, (timer, label) in enumerate(zip(self._timers, self._labels, strict=True)):
+            if is_call(timer.groups) and label in (timer.short_name, types[row]):
                 self.calls[label] = self.calls.get(label, 0) + int(calls[row] or 0)
                 self.types[label] = types[row]
-        self._labels, self._parent = labels, parent
-        again = _below_backward(table, parent)
-        recomputed = [mine if here else [] for mine, here in zip(groups, again, strict=True)]
-        self.recomputed = callpaths.grouped(table, parent, recomputed, len(self.numbers))
-        self.whole = sum(self.value(label, "exclusive") for label in self.numbers)
+
+    def _passes(self) -> tuple[list[bool], list[bool]]:
+        """Which rows are of layers' backward passes, and which of calls that such a pass makes."""
+        passes, again = [False] * self.table.size, [False] * self.table.size
+        inside = [False] * self.table.size
+        for row in self._order:
+            timer, above = self._timers[row], self._parent[row]
+            if above >= 0:
+                passes[row], again[row], inside[row] = passes[above], again[above], inside[above]
+            inside[row] |= timer.short_name in _BACKWARD or is_backward(timer.groups)
+            if is_layer(timer.groups):
+                passes[row] = is_backward(timer.groups)
+                again[row] = not passes[row] and inside[row]
+        return passes, again
+
+    def _grouped(self, groups: list[list[int]], wanted: Sequence[bool]) -> Any:
+        chosen = [mine if here else [] for mine, here in zip(groups, wanted, strict=True)]
+        return callpaths.grouped(self.table, self._parent, chosen, len(self.numbers))
+
+    def _nested_in(self) -> dict[str, set[str]]:
+        """The labels of the layers that each layer has called, and its own."""
+        around: list[frozenset[str]] = [frozenset()] * self.table.size
+        inside: dict[str, set[str]] = {label: {label} for label in self.numbers}
+        for row in self._order:
+            above, label = self._parent[row], self._labels[row]
+            outer = around[above] if above >= 0 else frozenset()
+            if is_backward(self._timers[row].groups):
+                outer = frozenset()
+            elif is_call(self._timers[row].groups):
+                for layer in outer:
+                    inside[layer].add(label)
+                outer = outer | {label}
+            around[row] = outer
+        return inside
 
     def value(self, label: str, name: str, sums: Any = None) -> float:
         """A sum of time [ns], 0 where there is none."""
@@ -110,18 +169,24 @@ class _Layers:
     def nested(self) -> dict[str, int]:
         """Labels in the order of the call tree, and how many layers are around each."""
         inclusive = [value or 0 for value in self.table.column("inclusive", "time")]
-        depth_of = {NO_LAYER: 0}
-        for row in callpaths.in_order(self.table, inclusive):
+        depth_of: dict[str, int] = {}
+        rows = callpaths.in_order(self.table, inclusive)
+        for row in (row for row in rows if is_call(self._timers[row].groups)):
             above = self._parent[row]
-            outer = self._labels[above] if above >= 0 else NO_LAYER
-            around = 0 if outer == NO_LAYER else depth_of[outer] + 1
-            depth_of.setdefault(self._labels[row], around)
-        return depth_of
+            around = depth_of.get(self._labels[above], -1) if above >= 0 else -1
+            depth_of.setdefault(self._labels[row], around + 1)
+        rest = {label: 0 for label in self.numbers if label not in depth_of}
+        return {**rest, **depth_of}
 
     @property
     def owned(self) -> float:
         """Time in layers [ns]."""
-        return sum(self.value(label, "exclusive") for label in self.numbers if label != NO_LAYER)
+        return sum(self.value(label, "exclusive") for label in self.numbers if is_of_layers(label))
+
+
+def is_of_layers(label: str) -> bool:
+    """Is a label that of layers, not of time which none owns? (`(other Linear)` is.)"""
+    return not label.startswith("(") or label.startswith("(other ")
 
 
 def _names(table: Table) -> list[tuple[str | None, str]]:
@@ -139,27 +204,6 @@ def _label(name: str | None, kind: str, choice: Choice) -> str:
     if choice.by == "type":
         return kind
     return name if choice.depth is None else ".".join(name.split(".")[: choice.depth])
-
-
-def is_layer(timer: TimerRow) -> bool:
-    return "LAYER" in timer.groups.split("|")
-
-
-def _below_backward(table: Table, parent: Sequence[int]) -> list[bool]:
-    """Was it called by a backward pass? Parents may stand after their children."""
-    names = [timer.short_name in _BACKWARD for timer in table.labels["timer"]]
-    is_below: list[bool | None] = [None] * table.size
-    for start in range(table.size):
-        path, row = [], start
-        while row >= 0 and is_below[row] is None and not names[table.codes["timer"][row]]:
-            path.append(row)
-            row = parent[row]
-        below = row >= 0 and (is_below[row] is not False)
-        for ancestor in path:
-            is_below[ancestor] = below
-        if row >= 0 and is_below[row] is None:
-            is_below[row] = True
-    return [bool(below_backward) for below_backward in is_below]
 
 
 def _view(thread: ThreadRow, layers: _Layers, on_gpu: Sequence[_Layers], choice: Choice) -> View:
@@ -185,10 +229,12 @@ def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell
     """From the share on; what no layer owns has own times alone."""
     own = layers.value(label, "exclusive")
     share = 100 * own / layers.whole if layers.whole else None
-    if label == NO_LAYER:
-        return share, own, None, None, None, None, None
-    recomputed = layers.value(label, "inclusive", layers.recomputed)
+    if not is_of_layers(label):
+        return share, own, None, None, None, None, None, None
+    recompute = layers.value(label, "inclusive", layers.recomputed)
+    within = layers.within[label]
+    backward = sum(layers.value(inner, "exclusive", layers.backward) for inner in within)
+    forward = layers.value(label, "inclusive", layers.forward)
     gpu = sum(launches.value(label, "inclusive") for launches in on_gpu) if on_gpu else None
-    time = layers.value(label, "inclusive")
     calls, kind = layers.calls.get(label), layers.types.get(label)
-    return share, own, time, recomputed or None, gpu, calls, kind
+    return share, own, forward, backward or None, recompute or None, gpu, calls, kind

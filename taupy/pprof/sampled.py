@@ -14,7 +14,8 @@ from typing import Literal, Protocol, get_args
 
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, RELEASED, STATES
-from taupy.pprof.layers import NO_LAYER, is_layer
+from taupy.network.layers import is_layer, layer_of
+from taupy.pprof.layers import NO_LAYER
 from taupy.pprof.phases import nearest
 from taupy.pprof.view import Cell, Column, View
 
@@ -60,7 +61,9 @@ def labels(by: By, thread: ThreadRow, path: Sequence[TimerRow]) -> list[str]:
     if by == "phase":
         return [nearest(timer.groups for timer in reversed(path))]
     if by == "layer":
-        return [timer.short_name for timer in path if is_layer(timer)] or [NO_LAYER]
+        return [layer_of(timer.short_name) for timer in path if is_layer(timer.groups)] or [
+            NO_LAYER
+        ]
     if by == "callpath":
         return [" => ".join(timer.timer for timer in reversed(path)) or NO_ROUTINE]
     return [" ".join((".".join(map(str, thread[:3])), thread.name)).strip()]

@@ -16,7 +16,7 @@ from taupy.errors import UsageError
 from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
 from taupy.model.rows import Configuration, Event, ThreadRow, TimerRow
-from taupy.network.layers import layer_type
+from taupy.network.layers import layer_of, layer_type
 from taupy.profiledb.database import ProfileDB
 
 Id = Literal["trial", "thread", "timer", "callpath", "launch", "event"]
@@ -216,7 +216,9 @@ DIMENSIONS: dict[str, Dimension] = {
     "module": Dimension("timer", _FILE, module_of),
     "group": Dimension("timer", _GROUP, spelling=_upper, several=True),
     "kernel": Dimension("timer", _KERNEL, across="equal short names; match.py finds more"),
-    "layer": Dimension("callpath", _LAYER.replace("{name}", "short_name")),
+    "layer": Dimension(
+        "callpath", _LAYER.replace("{name}", "short_name"), lambda name: name and layer_of(name)
+    ),
     "layer_type": Dimension(
         "callpath",
         _LAYER.replace("{name}", "name"),

@@ -237,6 +237,8 @@ def profile_of(
         )
     if settings.engine_options.get("layers") and (doubt := layers.doubt(timers.timers)):
         health["taupy.health.layers"] = doubt
+    if undivided := layers.undivided(timers.timers, settings.metadata):
+        health["taupy.health.autograd"] = undivided
     if settings.engine_options.get("cpu_time"):
         metrics.append(CPU_TIME)
     if settings.compensate and settings.overhead:

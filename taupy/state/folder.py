@@ -21,6 +21,7 @@ _FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | _SAFELY
 _READ = posix.O_RDONLY | _SAFELY
 _NEW = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | _SAFELY
 _LOCK = posix.O_RDWR | posix.O_CREAT | _SAFELY
+_OURS = ("run-", "autograd-")
 _KINDS = {
     0o010000: "a named pipe",
     0o020000: "a device",
@@ -339,7 +340,7 @@ def _own_folder(path: str, name: str, inside: int | None) -> int:
 
 def _tighten(path: str, descriptor: int) -> None:
     """Close a state folder to others, if all that is in it is taupy's."""
-    foreign = [name for name in posix.listdir(descriptor) if not name.startswith("run-")]
+    foreign = [name for name in posix.listdir(descriptor) if not name.startswith(_OURS)]
     if foreign:
         raise Untrusted(
             f"{path} is open to other users and holds more than runs of taupy (such as "

@@ -22,17 +22,24 @@ def layer(name: str, kind: str) -> Timer:
     return Timer(f"{name} [{kind}]", groups=("LAYER",), short=name)
 
 
-def network():
+def backward_of(name: str, kind: str) -> Timer:
+    groups = ("LAYER", "PHASE_BACKWARD")
+    return Timer(f"backward of {name} [{kind}]", groups=groups, short=f"backward of {name}")
+
+
+def network(*passes, number: int = 1):
     """Two steps: 20 ns data, Net of 100 ns with two linear layers, 50 ns backward that runs one
-    again; a thread without layers."""
+    again, and what else `passes` are; a thread without layers."""
     first = call(layer("body.0", "Linear"), 2, 30, [call("forward", 2, 10)])
     second = call(layer("body.1", "Linear"), 2, 20)
     body = call(layer("body", "Sequential"), 2, 15, [first, second])
     net = call(layer("Net", "Net"), 2, 5, [call("Net.forward", 2, 20, [body])])
     again = call(layer("body.0", "Linear"), 2, 7)
-    backward = call("_engine_run_backward", 2, 43, [again])
+    backward = call("_engine_run_backward", 2, 43, [again, *passes])
     main = call("main", 1, 10, [call("data", 2, 20), net, backward])
-    return profile_of(host(main, name="MainThread"), host(call("other", 1, 99), thread=1))
+    return profile_of(
+        host(main, name="MainThread"), host(call("other", 1, 99), thread=1), number=number
+    )
 
 
 def by(db, *names, **more):
@@ -62,6 +69,21 @@ def test_conditions_on_layers_and_parts_of_the_whole(db):
     assert everything == 180 + 99
 
 
+def divided():
+    """As `network`, with a pass of 14 ns of `body.1`, in which `body.0` runs again, and of 5 ns of
+    Net; and an optimizer of 3 ns."""
+    again = call(layer("body.0", "Linear"), 2, 4)
+    hook = call("unpack_hook", 2, 1, [again])
+    second = call(backward_of("body.1", "Linear"), 2, 2, [
+        call(Timer("AddmmBackward0", groups=("AUTOGRAD",)), 2, 7, [hook]),
+    ])  # fmt: skip
+    net = call(backward_of("Net", "Net"), 2, 0, [
+        call(Timer("MeanBackward0", groups=("AUTOGRAD",)), 2, 5)
+    ])  # fmt: skip
+    step = call(Timer("step", groups=("PHASE_OPTIMIZER",)), 2, 3)
+    return network(second, net, step, number=3)
+
+
 @pytest.fixture
 def layers(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TAUPY_DB", str(tmp_path / "layers.db"))
@@ -69,9 +91,10 @@ def layers(tmp_path, monkeypatch, capsys):
     with ProfileDB.open(str(tmp_path / "layers.db"), create=True) as db:
         add_profile(db, network())
         add_profile(db, small_profile(2))
+        add_profile(db, divided())
 
-    def layers(*options: str) -> list[dict[str, str]]:
-        assert main(["layers", "1", "--csv", *options]) == 0
+    def layers(*options: str, trial: str = "1") -> list[dict[str, str]]:
+        assert main(["layers", trial, "--csv", *options]) == 0
         return [*csv.DictReader(io.StringIO(capsys.readouterr().out))]
 
     return layers
@@ -88,7 +111,14 @@ def test_own_times_add_up_to_the_thread(layers):
     ]
     assert [float(row["own_ns"]) for row in rows] == [73, 47, 25, 20, 15]
     assert sum(float(row["share_percent"]) for row in rows) == pytest.approx(100)
-    assert {row["layer"]: row["time_ns"] for row in rows}["Net"] == "100.0"
+    assert {row["layer"]: row["forward_ns"] for row in rows} == {
+        "(no layer)": "",
+        "body.0": "40.0",
+        "Net": "100.0",
+        "body.1": "20.0",
+        "body": "75.0",
+    }
+    assert {row["backward_ns"] for row in rows} == {""}
     assert {row["layer"]: row["recompute_ns"] for row in rows if row["recompute_ns"]} == {
         "body.0": "7.0"
     }
@@ -100,7 +130,7 @@ def test_by_class_by_depth_and_as_a_tree(layers):
     linear = {row["type"]: row for row in layers("--by", "type")}["Linear"]
     assert (linear["own_ns"], linear["calls"]) == ("67.0", "6")
     body = {row["layer"]: row for row in layers("--depth", "1")}["body"]
-    assert (body["own_ns"], body["time_ns"], body["calls"]) == ("82.0", "82.0", "2")
+    assert (body["own_ns"], body["forward_ns"], body["calls"]) == ("82.0", "75.0", "2")
     assert [row["layer"] for row in layers("--tree")] == [
         "(no layer)", "Net", "  body", "    body.0", "    body.1",
     ]  # fmt: skip
@@ -110,3 +140,33 @@ def test_by_class_by_depth_and_as_a_tree(layers):
 def test_a_trial_without_layers_says_why(layers, capsys):
     assert main(["layers", "2"]) != 0
     assert "trial 2 has no layers" in capsys.readouterr().err
+
+
+def test_backward_passes_belong_to_their_layers(db, layers):
+    add_profile(db, divided())
+    assert by(db, "layer")[("body.1",)][0] == 20 + 2 + 7 + 1
+    assert by(db, "layer_type")[("Linear",)][0] == 67 + 10 + 4
+    rows = {row["layer"]: row for row in layers(trial="3")}
+    assert {name: float(row["own_ns"]) for name, row in rows.items()} == {
+        "(no layer)": 73,
+        "(optimizer)": 3,
+        "Net": 25 + 5,
+        "body": 15,
+        "body.0": 40 + 7 + 4,
+        "body.1": 20 + 2 + 7 + 1,
+    }
+    columns = ("forward_ns", "backward_ns", "recompute_ns", "calls")
+    assert {name: tuple(row[column] for column in columns) for name, row in rows.items()} == {
+        "(no layer)": ("", "", "", ""),
+        "(optimizer)": ("", "", "", ""),
+        "Net": ("100.0", "15.0", "", "2"),
+        "body": ("75.0", "10.0", "", "2"),
+        "body.0": ("40.0", "", "11.0", "6"),
+        "body.1": ("20.0", "10.0", "", "2"),
+    }
+    assert [row["layer"] for row in layers("--tree", trial="3")][-4:] == [
+        "Net", "  body", "    body.0", "    body.1",
+    ]  # fmt: skip
+    assert {row["type"] for row in layers("--by", "type", trial="3")} == {
+        "(no layer)", "(optimizer)", "Net", "Sequential", "Linear",
+    }  # fmt: skip

@@ -1,0 +1,306 @@
+/* Nodes of autograd's graph as they begin and end; see autograd.h. */
+#define _GNU_SOURCE
+#include "autograd.h"
+#include "autograd_host.h"
+#include "carry.h"
+#include "owners.h"
+#include "process.h"
+#include "timers.h"
+#include "timing.h"
+#include <dlfcn.h>
+#include <stdio.h>
+
+#define OPEN_AT_MOST 64 /* autograd itself goes on on another thread before that */
+
+#define NAMESPACE "torch::autograd::" /* of PyTorch's own classes of nodes */
+
+char *autograd_library;
+
+typedef struct Operator {
+    char *name;
+    void *timer;
+} Operator;
+
+/* A node that runs. All NULL: nothing is recorded of it. */
+typedef struct OpenNode {
+    Node *layer, *node;
+} OpenNode;
+
+/* Of one thread. */
+typedef struct Running {
+    OpenNode open[OPEN_AT_MOST];
+    unsigned count;
+    uint64_t generation; /* that the open ones are of */
+    void *owner;         /* of the node before */
+    const Node *layer;   /* that it was under */
+    uint64_t pass;       /* when the pass of that had begun */
+} Running;
+
+static AutogradHost host;
+static int is_tried;
+static Table operators; /* of Operator, by name; under tree_lock */
+static uint64_t numbered, owned, forgotten;
+static __thread Running *running;
+
+/* ---------------------------------------------------------------- names */
+
+static int has_name(const void *entry, const void *name)
+{
+    return strcmp(((const Operator *)entry)->name, name) == 0;
+}
+
+static void *operator_known(const char *name)
+{
+    const Operator *known =
+        table_find(&operators, table_hash_text(0, name), has_name, name);
+    return known != NULL ? known->timer : NULL;
+}
+
+/* Under the GIL. */
+static void *operator_new(const char *name)
+{
+    static unsigned names;
+    pthread_mutex_lock(&tree_lock);
+    void *timer = operator_known(name);
+    pthread_mutex_unlock(&tree_lock);
+    if (timer != NULL)
+        return timer;
+    Operator *more = calloc(1, sizeof *more);
+    const char *shown = strncmp(name, NAMESPACE, sizeof NAMESPACE - 1) == 0 ? name + sizeof NAMESPACE - 1
+                                                                             : name;
+    timer = timer_key_among(&names, shown, "(other nodes)", AUTOGRAD_GROUP);
+    if (more == NULL || timer == NULL || (more->name = strdup(name)) == NULL) {
+        free(more);
+        return timer;
+    }
+    more->timer = timer;
+    pthread_mutex_lock(&tree_lock);
+    table_put(&operators, table_hash_text(0, name), more);
+    pthread_mutex_unlock(&tree_lock);
+    return timer;
+}
+
+/* ---------------------------------------------------------------- a node begins */
+
+static OpenNode *open_push(void)
+{
+    if (running == NULL && (running = calloc(1, sizeof *running)) == NULL)
+        return NULL;
+    if (running->generation != generation)
+        *running = (Running){.generation = generation};
+    unsigned at = running->count++;
+    if (at >= OPEN_AT_MOST)
+        return NULL;
+    running->open[at] = (OpenNode){NULL, NULL};
+    return &running->open[at];
+}
+
+/* Under tree_lock. */
+static void *owner_here(int64_t sequence, uint64_t thread)
+{
+    int is_forgotten = 0;
+    if (sequence < 0)
+        return running->owner;
+    running->owner = owner_of(thread, (uint64_t)sequence, &is_forgotten);
+    numbered++;
+    owned += running->owner != NULL;
+    forgotten += (uint64_t)is_forgotten;
+    return running->owner;
+}
+
+/* Does the layer's pass go on: was the node before of it, too? */
+static int is_again(const Node *layer, uint64_t pass)
+{
+    int again = running->layer == layer && running->pass == pass;
+    running->layer = layer;
+    running->pass = pass;
+    return again;
+}
+
+/* Enter call paths that are there; without the GIL, under tree_lock. 0: they are not there. */
+static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *name)
+{
+    Node *caller = thread->cursor;
+    Node *layer = owner != NULL ? node_find(thread, caller, owner) : NULL;
+    void *timer = operator_known(name);
+    if ((owner != NULL && layer == NULL) || timer == NULL)
+        return 0;
+    Node *node = node_find(thread, layer != NULL ? layer : caller, timer);
+    if (node == NULL)
+        return 0;
+    int again = is_again(layer, caller->t0);
+    if (layer != NULL)
+        node_enter(thread, layer, again, 1);
+    node_enter(thread, node, 0, 1);
+    *open = (OpenNode){layer, node};
+    return 1;
+}
+
+static int is_recordable(const Thread *thread)
+{
+    return thread->cursor != &thread->hidden &&
+           (depth_limit == 0 || thread->cursor->depth < depth_limit) &&
+           callpath_count < callpath_limit;
+}
+
+static int python_is_there(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsInitialized() && !Py_IsFinalizing();
+#else
+    return Py_IsInitialized() && !_Py_IsFinalizing();
+#endif
+}
+
+/* The first time on a call path. */
+static void enter_new(OpenNode *open, void *owner, const char *name)
+{
+    PyObject *type, *value, *trace;
+    if (!python_is_there())
+        return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyErr_Fetch(&type, &value, &trace);
+    Thread *thread = thread_here();
+    void *timer = thread != NULL && is_recordable(thread) ? operator_new(name) : NULL;
+    if (timer != NULL) {
+        uint64_t pass = thread->cursor->t0;
+        if (owner != NULL && timer_begin(thread, owner))
+            open->layer = thread->cursor;
+        if (is_again(open->layer, pass) && open->layer != NULL) {
+            open->layer->calls--;
+            open->layer->resumes++;
+        }
+        if (timer_begin(thread, timer))
+            open->node = thread->cursor;
+    }
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+}
+
+static void node_begins(const char *name, int64_t sequence, uint64_t forward)
+{
+    OpenNode *open = open_push();
+    if (open == NULL)
+        return;
+    int saved = errno, is_done = 1;
+    void *owner = NULL;
+    pthread_mutex_lock(&tree_lock);
+    Thread *thread = this_thread;
+    if (active && !waiting) {
+        owner = owner_here(sequence, forward);
+        is_done = thread != NULL &&
+                  (!is_recordable(thread) || enter_known(thread, open, owner, name));
+    }
+    pthread_mutex_unlock(&tree_lock);
+    if (!is_done)
+        enter_new(open, owner, name);
+    errno = saved;
+}
+
+/* ---------------------------------------------------------------- it ends */
+
+/* Something was left open below it. */
+static void leave_open(Node *outer, uint64_t now)
+{
+    if (!python_is_there())
+        return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    Thread *thread = active ? this_thread : NULL;
+    const Node *node = thread != NULL ? visible(thread) : NULL;
+    while (node != NULL && node != outer)
+        node = node->parent;
+    if (node != NULL)
+        close_down_to(thread, outer, now);
+    PyGILState_Release(state);
+}
+
+static void node_ends(void)
+{
+    uint64_t now = clock_ticks();
+    if (running == NULL || running->count == 0 || --running->count >= OPEN_AT_MOST ||
+        running->generation != generation)
+        return;
+    OpenNode open = running->open[running->count];
+    Node *inner = open.node != NULL ? open.node : open.layer;
+    Node *outer = open.layer != NULL ? open.layer : open.node;
+    if (inner == NULL)
+        return;
+    int saved = errno;
+    pthread_mutex_lock(&tree_lock);
+    Thread *thread = active ? this_thread : NULL;
+    int is_innermost = thread != NULL && thread->cursor == inner;
+    if (is_innermost) {
+        for (Node *node = inner; node != outer->parent; node = node->parent)
+            node_stop(thread, node, now);
+        thread->cursor = outer->parent;
+    }
+    pthread_mutex_unlock(&tree_lock);
+    if (thread != NULL && !is_innermost)
+        leave_open(outer, now);
+    errno = saved;
+}
+
+/* ---------------------------------------------------------------- PyTorch */
+
+void autograd_owner(void *backward)
+{
+    if (host.sequence != NULL)
+        owner_note(host.thread(), host.sequence(), backward);
+}
+
+static const char *library_begin(void)
+{
+    void *library = dlopen(autograd_library, RTLD_NOW | RTLD_LOCAL);
+    AutogradEntry *begin = library != NULL ? (AutogradEntry *)dlsym(library, AUTOGRAD_ENTRY) : NULL;
+    if (begin == NULL)
+        return dlerror();
+    host = (AutogradHost){AUTOGRAD_HOST_VERSION, node_begins, node_ends, NULL, NULL};
+    return begin(&host);
+}
+
+static void problem_write(const char *problem)
+{
+    char text[512];
+    snprintf(text, sizeof text, "backward passes are not divided by layer: %s", problem);
+    metadata_write("taupy.health.autograd", text);
+}
+
+void autograd_start(void)
+{
+    if (is_tried || autograd_library == NULL)
+        return;
+    is_tried = 1;
+    const char *problem = library_begin();
+    if (problem != NULL)
+        problem_write(problem);
+}
+
+static void on_finish(int ends)
+{
+    char text[128];
+    (void)ends;
+    if (numbered == 0)
+        return;
+    snprintf(text, sizeof text, "%llu numbered, %llu of a layer, %llu too old to tell",
+             (unsigned long long)numbered, (unsigned long long)owned,
+             (unsigned long long)forgotten);
+    metadata_write("Autograd Nodes", text);
+}
+
+static void on_thread_end(Thread *thread)
+{
+    (void)thread;
+    free(running);
+    running = NULL;
+    owners_end();
+}
+
+static void on_fork(const Thread *thread)
+{
+    (void)thread;
+    numbered = owned = forgotten = 0;
+    owners_forked();
+}
+
+Listener autograd_listener = {
+    .on_thread_end = on_thread_end, .on_finish = on_finish, .on_fork = on_fork};

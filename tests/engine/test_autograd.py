@@ -1,0 +1,397 @@
+"""Backward passes are divided by layer, as far as the nodes of the graph say where they come from.
+
+Here with a library that plays PyTorch's; the one that hears of nodes is the real one, compiled
+against it. Against PyTorch itself at the end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import has_native
+from tests.engine.test_layers import HEAD as LAYERS
+from tests.engine.test_layers import STAND_IN
+
+PLAYED = Path(__file__).with_name("played_torch")
+HEAD = (
+    LAYERS
+    + """
+from torch import Node, run
+class Makes(Module):  # a module of one node, or of several
+    def __init__(self, *names):
+        super().__init__()
+        self.__dict__["names"] = names
+    def forward(self):
+        made.extend(Node(name) for name in self.names)
+made = []
+def backward(inside=None):
+    run(made[::-1], inside)
+    made.clear()
+"""
+)
+compiler = shutil.which("c++") or shutil.which("g++")
+pytestmark = [
+    pytest.mark.skipif(not has_native, reason="the compiled engine is not built"),
+    pytest.mark.skipif(compiler is None, reason="no C++ compiler"),
+]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> Path:
+    """The library that plays libtorch_cpu, and libc10."""
+    library = tmp_path_factory.mktemp("played") / "libtorch_cpu.so"
+    command = [compiler, "-std=c++17", "-shared", "-fPIC", "-I", PLAYED, PLAYED / "played_torch.cc"]
+    subprocess.run([*command, "-Wl,-soname,libtorch_cpu.so", "-o", library], check=True)
+    return library
+
+
+def put_torch(folder: Path, library: Path) -> Path:
+    """A package that plays PyTorch, in a folder."""
+    modules = folder / "torch" / "nn" / "modules"
+    modules.mkdir(parents=True)
+    for package in (modules, modules.parent):
+        (package / "__init__.py").write_text("")
+    (modules / "module.py").write_text(STAND_IN)
+    torch = folder / "torch"
+    shutil.copy(PLAYED / "__init__.py", torch)
+    (torch / "version.py").write_text("__version__ = '2.99.0'\n")
+    shutil.copytree(PLAYED / "ATen", torch / "include" / "ATen")
+    (torch / "lib").mkdir()
+    for name in ("libtorch_cpu.so", "libc10.so"):
+        shutil.copy2(library, torch / "lib" / name)
+    return torch
+
+
+@pytest.fixture(scope="module")
+def shared(played, tmp_path_factory) -> Path:
+    """Where PyTorch is, and a state folder in which taupy's library is kept."""
+    folder = tmp_path_factory.mktemp("shared")
+    put_torch(folder, played)
+    return folder
+
+
+@pytest.fixture
+def run(runner, shared):
+    runner.environment["PYTHONPATH"] = str(shared)
+    runner.environment["TAUPY_STATE_DIR"] = str(shared / "state")
+
+    def run(source: str, *options: str, engine: str = "native"):
+        return runner.run(HEAD + source, engine, *options)
+
+    return run
+
+
+@pytest.fixture
+def torch(runner, played) -> Path:
+    """A PyTorch of the program's own, for which there is no library yet."""
+    return put_torch(runner.folder, played)
+
+
+@pytest.fixture
+def run_alone(runner, torch):
+    return lambda source: runner.run(HEAD + source, "native")
+
+
+def passes(trial) -> dict[str, int]:
+    """Layers' passes and the nodes in them, from the outermost in -> calls."""
+    found: dict[str, int] = {}
+    for path in trial.paths():
+        if path.groups in (("LAYER", "PHASE_BACKWARD"), ("AUTOGRAD",)) and path.calls:
+            steps = zip(path.names, path.files, strict=True)
+            text = " > ".join(name for name, file in [*steps][1:] if file is None)
+            found[text] = found.get(text, 0) + path.calls
+    return found
+
+
+def test_each_node_runs_in_the_pass_of_its_layer(run):
+    trial = run(
+        """
+class Net(Module):
+    def __init__(self):
+        super().__init__()
+        self.first = Makes("MulBackward0", "AddBackward0")
+        self.second = Makes("ExpBackward0")
+    def forward(self):
+        self.first()
+        made.append(Node("ReluBackward0"))
+        self.second()
+net = Net()
+for _ in range(3):
+    net()
+    made.append(Node("LossBackward0"))
+    made.insert(1, Node("torch::autograd::AccumulateGrad", numbered=False))
+    backward()
+"""
+    )
+    assert passes(trial) == {
+        "LossBackward0": 3,
+        "backward of second": 3,
+        "backward of second > ExpBackward0": 3,
+        "backward of Net": 3,
+        "backward of Net > ReluBackward0": 3,
+        "backward of first": 3,
+        "backward of first > AddBackward0": 3,
+        "backward of first > MulBackward0": 3,
+        "backward of first > AccumulateGrad": 3,
+    }
+    assert trial.metadata()["Autograd Nodes"] == "15 numbered, 12 of a layer, 0 too old to tell"
+    assert trial.metadata()["taupy.autograd"] == "by layer: PyTorch 2.99.0"
+    total = trial.under("backward", "run", "backward of first")
+    inner = [p for p in trial.paths() if p.names[-2:-1] == ("backward of first",)]
+    assert total.inclusive == pytest.approx(total.exclusive + sum(p.inclusive for p in inner))
+
+
+def test_python_in_a_node_hangs_below_it_and_so_do_layers(run):
+    trial = run(
+        """
+net = Sequential(Makes("MulBackward0"))
+net()
+def hook():
+    work()
+    net()
+backward(hook)
+"""
+    )
+    hook = ("backward of 0", "MulBackward0", "hook")
+    assert trial.under(*hook, "work").calls == 1
+    assert trial.under(*hook, "Sequential", "Sequential.forward", "0", "Makes.forward").calls == 1
+    assert passes(trial)["backward of 0"] == 1
+
+
+def test_a_graph_that_was_made_again_in_a_pass(run):
+    trial = run(
+        """
+net = Sequential(Makes("MulBackward0"))
+net()
+def again():
+    before = [*made]
+    made.clear()
+    net()
+    backward()
+    made.extend(before)
+backward(again)
+"""
+    )
+    assert trial.under("backward of 0", "MulBackward0", "again", "backward", "run",
+                       "backward of 0", "MulBackward0").calls == 1  # fmt: skip
+
+
+def test_threads_make_and_run_nodes(run):
+    trial = run(
+        """
+def task(net):
+    net()
+    nodes = [*made]
+    made.clear()
+    return nodes
+nets = Sequential(Makes("MulBackward0")), Sequential(Makes("ExpBackward0"))
+found = []
+for net in nets:
+    thread = threading.Thread(target=lambda: found.append(task(net)))
+    thread.start()
+    thread.join()
+def all_of_them():
+    for nodes in found:
+        for node in nodes:
+            node.run()
+thread = threading.Thread(target=all_of_them)
+thread.start()
+thread.join()
+"""
+    )
+    assert passes(trial) == {
+        "backward of 0": 1,
+        "backward of 0 > MulBackward0": 1,
+        "backward of Sequential (2).0": 1,
+        "backward of Sequential (2).0 > ExpBackward0": 1,
+    }
+
+
+def test_code_is_freed_and_made_anew_while_nodes_run_without_the_gil(run):
+    trial = run(
+        """
+import torch, ctypes
+net = Sequential(*[Makes("MulBackward0") for _ in range(5)])
+net()
+over = False
+def churn():
+    names = {}
+    while not over:
+        exec("def a(): pass\\ndef b(): a()\\nb(); [(lambda: a())() for _ in range(3)]", names)
+thread = threading.Thread(target=churn)
+thread.start()
+sys.setswitchinterval(1e-5)
+for _ in range(4000):
+    for node in made:
+        node.run()
+over = True
+thread.join()
+"""
+    )
+    found = passes(trial)
+    assert [found[f"backward of {i}"] for i in range(5)] == [4000] * 5
+    assert [found[f"backward of {i} > MulBackward0"] for i in range(5)] == [4000] * 5
+
+
+@pytest.mark.parametrize("what", ["throws", "deep", "unknown thread", "forgotten", "anew"])
+def test_odd_nodes_break_nothing(run, what):
+    programs = {
+        "throws": ("backward(lambda: 1 / 0)", {"backward of 0": 1}),
+        "deep": (
+            """
+node = made[0]
+depth = 0
+def deeper():
+    global depth
+    depth += 1
+    if depth < 100:
+        node.run(deeper)
+sys.setrecursionlimit(5000)
+node.run(deeper)
+""",
+            None,
+        ),
+        "unknown thread": ("made[0].thread = 99; backward()", {}),
+        "forgotten": ("for _ in range(140_000): net()\nmade[0].run()", {}),
+        "anew": (
+            "import torch\nfor _ in range(9): net()\ntorch._C.played_number(0); made.clear()\n"
+            "net()\nbackward()",
+            {"backward of 0": 1},
+        ),
+    }
+    program, wanted = programs[what]
+    trial = run("net = Sequential(Makes('MulBackward0'))\nnet()\n" + program + "\nprint('over')")
+    assert trial.stdout == "over\n"
+    found = passes(trial)
+    if wanted is not None:
+        assert {name: n for name, n in found.items() if ">" not in name and "of" in name} == wanted
+        assert found
+    if what == "forgotten":
+        assert trial.metadata()["Autograd Nodes"] == "1 numbered, 0 of a layer, 1 too old to tell"
+
+
+def test_groups_depth_and_limits(run):
+    source = """
+net = Sequential(Makes("MulBackward0"))
+net()
+backward()
+"""
+    assert passes(run(source, "--depth", "3")) == {}
+    assert passes(run(source, "--cpu-time"))["backward of 0 > MulBackward0"] == 1
+    off = run(source, "--no-autograd")
+    assert passes(off) == {}
+    assert "taupy.autograd" not in off.metadata()
+    assert passes(run(source, "--no-layers")) == {}
+    assert passes(run(source, engine="python")) == {}
+
+
+def test_a_child_process_has_its_own_passes(run):
+    trial = run(
+        """
+net = Sequential(Makes("MulBackward0"))
+net()
+if os.fork() == 0:
+    backward()
+    os._exit(0)
+os.wait()
+backward()
+backward()
+"""
+    )
+    assert passes(trial)["backward of 0 > MulBackward0"] == 2
+
+
+PROGRAM = "net = Sequential(Makes('MulBackward0'))\nnet()\nbackward()"
+
+
+def kept_files(runner) -> list[Path]:
+    state = Path(runner.environment["TAUPY_STATE_DIR"])
+    return sorted(state.glob("autograd-*"))
+
+
+def test_the_library_is_compiled_once_and_lies_in_the_state_folder(run_alone, runner):
+    first = run_alone(PROGRAM)
+    assert "once for PyTorch 2.99.0" in first.stderr
+    (library,) = kept_files(runner)
+    assert re.fullmatch(r"autograd-2\.99\.0-[0-9a-f]{8}\.so", library.name)
+    before = library.stat()
+    assert before.st_mode & 0o077 == 0
+    assert "compiling" not in run_alone(PROGRAM).stderr
+    assert library.stat().st_mtime_ns == before.st_mtime_ns
+    other = library.with_name("other")
+    library.rename(other)
+    library.symlink_to(other)
+    trial = run_alone(PROGRAM)
+    assert passes(trial) == {}
+    assert "is a symbolic link" in trial.metadata()["taupy.autograd"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ("names", "the library failed its trial: it heard of"),
+        ("headers", "the headers of PyTorch are not there"),
+        ("abi", "the ABI of PyTorch's libraries is not known"),
+        ("another", "the library does not compile"),
+    ],
+)
+def test_without_a_library_backward_is_one_phase_and_the_trial_says_so(
+    run_alone, torch, broken, why
+):
+    header = torch / "include" / "ATen" / "record_function.h"
+    libc10 = torch / "lib" / "libc10.so"
+    if broken == "names":
+        with (torch / "__init__.py").open("a") as file:
+            file.write("\nNAMES['ExpBackward0'] = 'LogBackward0'\n")
+    elif broken == "headers":
+        header.unlink()
+    elif broken == "abi":
+        libc10.write_bytes(libc10.read_bytes().replace(b"__cxx11", b"__other"))
+    else:
+        header.write_text(header.read_text().replace("scopes", "of_scopes"))
+    for is_first in (True, False):
+        trial = run_alone(PROGRAM)
+        assert trial.metadata()["taupy.autograd"].startswith(f"one phase: {why}")
+        assert passes(trial) == {}
+        # What would fail again is not tried again.
+        assert ("compiling" in trial.stderr) == (is_first or broken == "headers")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_pytorchs_own_nodes(runner):
+    trial = runner.run(
+        """
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)
+        self.head = nn.Linear(8, 3)
+    def forward(self, x):
+        x = checkpoint(self.body.layers[0], x, use_reentrant=True)
+        x = checkpoint(self.body.layers[1], x, use_reentrant=False)
+        return self.head(x)
+net = Net()
+for _ in range(2):
+    x = torch.rand(3, 1, 8, requires_grad=True)
+    nn.CrossEntropyLoss()(net(x)[:, 0], torch.zeros(3, dtype=torch.long)).backward()
+""",
+        "native",
+    )
+    assert trial.metadata()["taupy.autograd"].startswith("by layer: PyTorch ")
+    numbered, owned, old = map(int, re.findall(r"\d+", trial.metadata()["Autograd Nodes"]))
+    assert owned >= 0.9 * numbered > 0
+    assert old == 0
+    found = passes(trial)
+    assert found["backward of head > AddmmBackward0"] == 2
+    for i in range(2):
+        linear = f"backward of body.layers.{i}.linear1 > AddmmBackward0"
+        assert sum(count for name, count in found.items() if name.endswith(linear)) == 2
