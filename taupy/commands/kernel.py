@@ -5,6 +5,8 @@
     taupy kernel                      all kernels (as `taupy pprof --kernels`)
     taupy kernel NAME --by configuration
 
+Code that `taupy static --store` kept of a kernel is shown beside what was measured.
+
 NAME is a kernel's short or full name, a part of it, a pattern with * and ?, or /REGEX/.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 
 from taupy.commands import options
+from taupy.comparison import kernel_beside
 from taupy.errors import UsageError
 from taupy.pprof import kernels, selection, terminal
 from taupy.pprof.view import View
@@ -35,26 +38,37 @@ def run(args: argparse.Namespace) -> int:
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.trial(db, args.trial)
         launches = gpu_query.launched(db, trial.id, more=[args.by] if args.by else [])
-    chosen = launches
-    if args.name is not None:
-        chosen = launches.of_kernels(selection.name_test(args.name))
-        if not chosen.table:
-            largest = [row.short_name for row in gpu_query.kernels(launches)[:8]]
-            raise UsageError(
-                f"no kernel of trial {trial.id} matches {args.name!r}; the largest are "
-                + ", ".join(dict.fromkeys(largest))
-            )
-    if args.by or args.name is None:
-        by = args.by or "kernel"
-        rows = gpu_query.kernels(chosen, "timer" if by == "kernel" else by)
-        terminal.show_all(kernels.table(rows, by=by), args.form)
-    else:
-        terminal.show_all(_sites(chosen), args.form)
+        chosen = _chosen(launches, trial.id, args.name)
+        if args.by or args.name is None:
+            by = args.by or "kernel"
+            rows = gpu_query.kernels(chosen, "timer" if by == "kernel" else by)
+            views = kernels.table(rows, by=by)
+        else:
+            views = _views(db, trial.id, chosen)
+    terminal.show_all(views, args.form)
     return 0
 
 
-def _sites(launches: gpu_query.Launched) -> list[View]:
-    """The launch sites of each kernel."""
+def _chosen(
+    launches: gpu_query.Launched, trial_id: int, name: str | None
+) -> gpu_query.Launched:  # fmt: skip
+    if name is None:
+        return launches
+    chosen = launches.of_kernels(selection.name_test(name))
+    if not chosen.table:
+        largest = [row.short_name for row in gpu_query.kernels(launches)[:8]]
+        raise UsageError(
+            f"no kernel of trial {trial_id} matches {name!r}; the largest are "
+            + ", ".join(dict.fromkeys(largest))
+        )
+    return chosen
+
+
+def _views(db: ProfileDB, trial_id: int, launches: gpu_query.Launched) -> list[View]:
+    """The launch sites of each kernel, and its code, where `taupy static --store` kept it."""
     sites = gpu_query.sites(launches)
-    names = dict.fromkeys(row.timer for row in gpu_query.kernels(launches))
-    return [kernels.sites([site for site in sites if site.timer == name], name) for name in names]
+    views = []
+    for name in dict.fromkeys(row.timer for row in gpu_query.kernels(launches)):
+        own = [site for site in sites if site.timer == name]
+        views += [kernels.sites(own, name), *kernel_beside.views(db, trial_id, name, own)]
+    return views

@@ -5,6 +5,7 @@
     taupy static ~/.triton/cache --kernel '*matmul*'
     taupy static kernels.cubin --kernel saxpy  mix, memory, control flow, occupancy
     taupy static kernels.cubin --kernel saxpy --gpu H100 --threads 1000000 --trips 100
+    taupy static kernels.cubin --store         keep it for `taupy kernel` and `taupy candidates`
 
 FILE is a .cubin, a .fatbin, a library or program with embedded code, PTX, or a folder of such
 files (the caches of Triton and of Inductor). NVIDIA's nvdisasm and cuobjdump read them:
@@ -68,6 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source", action="store_true", help="instructions by source line, with --kernel"
     )
+    parser.add_argument(
+        "--store", action="store_true", help="keep the records in the database, all or none"
+    )
+    options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
@@ -86,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
     with bar.shown() as progress:
         progress.begin("reading kernels")
         codes, remarks = read(args.files, args.chip, args.kernel, args.source, progress)
+        if args.store:
+            codes = _stored(args, codes)
         if args.kernel is None:
             rows = ((code, _fitting(code, args)) for code in codes)
             views = [code_views.table(rows, remarks)]
@@ -195,3 +202,12 @@ def _occupancies(
         told = None if fit.occupancy is None else (fit.occupancy.share, fit.occupancy.limiter)
         found.setdefault(fit.block, {})[fit.chip] = told
     return found
+
+
+def _stored(args: argparse.Namespace, codes: Iterable[KernelCode]) -> Iterator[KernelCode]:
+    """The same kernels, each written to the database as it passes: all of them, or none."""
+    from taupy.profiledb import kernel_codes
+    from taupy.profiledb.database import ProfileDB
+
+    with ProfileDB.open(options.database_path(args), create=True) as db:
+        yield from kernel_codes.storing(db, codes)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from taupy.errors import DatabaseError
-from taupy.profiledb.schema import APPLICATION_ID, SAMPLES, TABLES, VIEWS
+from taupy.profiledb.schema import APPLICATION_ID, KERNEL_CODES, SAMPLES, TABLES, VIEWS
 
 Step = Callable[[Any], None]
 """Takes a `sqlite_utils.Database` from one version to the next."""
@@ -32,7 +32,13 @@ def add_samples(database: Any) -> None:
         database.execute(statement)
 
 
-STEPS: tuple[Step, ...] = (make_tables, add_samples)
+def add_kernel_codes(database: Any) -> None:
+    """Version 3: what the machine code of kernels says."""
+    for statement in KERNEL_CODES:
+        database.execute(statement)
+
+
+STEPS: tuple[Step, ...] = (make_tables, add_samples, add_kernel_codes)
 """Step n leads from version n to version n + 1. Released steps must not change."""
 
 SCHEMA_VERSION = len(STEPS)

@@ -239,6 +239,10 @@ TABLES = {
     "activity": "Single launches, copies, waits and API calls of traced trials.",
     "derived_metric": "Metrics computed from others on demand.",
     "ceiling": "Limits of a processor, measured or from datasheets.",
+    "kernel_code": "Machine code of GPU kernels: registers, memory, control flow.",
+    "kernel_code_count": "Instructions of a kernel's code by kind and depth of loops.",
+    "kernel_code_access": "Memory accesses of a kernel's code by space, width and pattern.",
+    "kernel_code_loop": "Loops of a kernel's code.",
 }
 
 COLUMNS = {

@@ -257,6 +257,68 @@ SAMPLES = (
 )
 """Additions of version 2."""
 
+KERNEL_CODES = (
+    # What a kernel's machine code says; it belongs to no trial, and is found by name.
+    """CREATE TABLE kernel_code (
+        module TEXT NOT NULL,
+        name TEXT NOT NULL,
+        full_name TEXT NOT NULL,
+        chip TEXT NOT NULL,
+        file TEXT NOT NULL,
+        compiler TEXT NOT NULL,
+        registers INTEGER,
+        shared_bytes INTEGER,
+        stack_bytes INTEGER,
+        local_bytes INTEGER,
+        constants TEXT NOT NULL,
+        peak_live INTEGER,
+        peak_at INTEGER,
+        instructions INTEGER NOT NULL,
+        blocks INTEGER NOT NULL,
+        branches INTEGER NOT NULL,
+        divergent INTEGER,
+        calls TEXT NOT NULL,
+        indirect INTEGER NOT NULL,
+        irreducible INTEGER NOT NULL,
+        PRIMARY KEY (module, name)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE kernel_code_count (
+        module TEXT NOT NULL,
+        name TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        detail TEXT NOT NULL,
+        pipe TEXT NOT NULL,
+        depth INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (module, name, kind, detail, pipe, depth)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE kernel_code_access (
+        module TEXT NOT NULL,
+        name TEXT NOT NULL,
+        what TEXT NOT NULL,
+        space TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        pattern TEXT NOT NULL,
+        stride INTEGER,
+        depth INTEGER NOT NULL,
+        spill INTEGER NOT NULL,
+        number INTEGER NOT NULL
+    ) STRICT""",
+    """CREATE UNIQUE INDEX kernel_code_access_identity ON kernel_code_access
+        (module, name, what, space, bytes, pattern, ifnull(stride, 0), depth, spill)""",
+    """CREATE TABLE kernel_code_loop (
+        module TEXT NOT NULL,
+        name TEXT NOT NULL,
+        start INTEGER NOT NULL,
+        depth INTEGER NOT NULL,
+        instructions INTEGER NOT NULL,
+        barriers INTEGER NOT NULL,
+        line TEXT,
+        PRIMARY KEY (module, name, start)
+    ) STRICT, WITHOUT ROWID""",
+)
+"""Additions of version 3."""
+
 _NAMES = """
            trial.id AS trial_id, application.name AS application,
            experiment.name AS experiment, trial.name AS trial"""

@@ -83,3 +83,32 @@ def test_what_is_not_there_is_said_in_one_line(database, arguments, code, says):
     assert done.returncode == code
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_stored_code_stands_beside_what_was_measured(database, tmp_path):
+    """The kernel's launches had 64 registers; the code that is stored has 40."""
+    import shutil
+
+    from taupy.profiledb import gpu_query, kernel_codes
+    from tests.kernel_codes import code
+
+    copy = tmp_path / "copy.db"
+    shutil.copy(database, copy)
+    with ProfileDB.open(copy, readonly=False) as db:
+        chip = gpu_query.devices(db, 1)[0].compute_capability
+        gemm = code("_Z4gemmIfLi128EEvPfi", chip=chip, registers=40)
+        other = code("_Z4gemmIdLi128EEvPdi", chip=chip)
+        elsewhere = code("_Z4gemmIfLi128EEvPfi", chip="12.1", module="1" * 64)
+        list(kernel_codes.storing(db, [gemm, other, elsewhere]))
+    done = taupy(copy, "kernel", "gemm", "--trial", "1", "--json")
+    sites, beside = json.loads(done.stdout)
+    assert beside["title"] == (
+        f"CODE AND MEASUREMENT of void gemm<float, 128>(float*, int) on {chip}:"
+    )
+    registers = next(row for row in beside["rows"] if row["what"] == "registers")
+    assert (registers["code"], registers["measured"]) == (40, 64)
+    assert any("another module or compiler" in note for note in beside["notes"])
+    assert (
+        sites["rows"]
+        == json.loads(taupy(database, "kernel", "gemm", "--trial", "1", "--json").stdout)[0]["rows"]
+    )

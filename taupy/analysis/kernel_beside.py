@@ -1,0 +1,169 @@
+"""A kernel's code beside what was measured of it, and where the two disagree.
+
+The code's counts are scaled by what was executed: its share of a kind times all executed
+instructions. That is exact without loops and branches, and an expectation with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from taupy.analysis import kernel_bound, kernel_occupancy
+from taupy.catalog.datasheets import Datasheet
+from taupy.model.kernel_code import KernelCode
+
+WARP_THREADS = 32
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A kernel's launches of one configuration; None for what was not measured.
+
+    Attributes:
+        threads, grid: of a block; blocks of the grid.
+        occupancy: theoretical, as the launch had it; 0 to 1.
+        counters: sums over the kernel's launches, by taupy's names.
+        reached: the counted occupancy, 0 to 1.
+    """
+
+    threads: int | None
+    grid: int | None
+    registers: int | None
+    shared_static: int | None
+    shared_dynamic: int | None
+    local: int | None
+    occupancy: float | None
+    mean_ns: float | None
+    counters: Mapping[str, float]
+    reached: float | None = None
+    gpu: Datasheet | None = None
+
+
+class Beside(NamedTuple):
+    """One quantity.
+
+    Attributes:
+        expected: of the code, scaled by what was executed.
+        disagrees: why code and measurement cannot both be right, or of the same code.
+    """
+
+    what: str
+    unit: str
+    code: float | None
+    expected: float | None
+    measured: float | None
+    disagrees: str = ""
+
+
+# What counters count of each kind: kind, memory, counters that are added up.
+_COUNTED = (
+    ("fp64", "", ("flop_fp64",)),
+    ("fp32", "", ("flop_fp32",)),
+    ("fp16", "", ("flop_fp16",)),
+    ("tensor", "", ("inst_tensor", "flop_tensor")),
+    ("load", "global", ("gld",)),
+    ("store", "global", ("gst",)),
+    ("atomic", "global", ("gred", "gatom")),
+)
+_IN_INSTRUCTIONS = {"gld", "gst", "gred", "gatom", "inst_tensor"}
+
+
+def beside(code: KernelCode, measured: Measured) -> list[Beside]:
+    """Every quantity that code or measurement tell."""
+    rows = [*_resources(code, measured), *_occupancies(code, measured)]
+    rows += _executed(code, measured)
+    if (time := _time(code, measured)) is not None:
+        rows.append(time)
+    return [row for row in rows if (row.code, row.measured) != (None, None)]
+
+
+def _resources(code: KernelCode, measured: Measured) -> list[Beside]:
+    found = []
+    for what, unit, own, there in (
+        ("registers", "", code.registers, measured.registers),
+        ("shared memory, static", "B", code.block_shared_bytes, measured.shared_static),
+    ):
+        other = own is not None and there is not None and own != there
+        why = "another module or compiler made the code that ran" if other else ""
+        found.append(Beside(what, unit, own, None, there, why))
+    stack = code.stack_bytes
+    why = "the code has no stack" if stack == 0 and measured.local else ""
+    found.append(Beside("local memory of a thread", "B", stack, None, measured.local, why))
+    found.append(Beside("bytes spilled by a thread", "B", code.spill_bytes, None, None))
+    return found
+
+
+def _occupancies(code: KernelCode, measured: Measured) -> list[Beside]:
+    if not measured.threads:
+        return []
+    fit = kernel_occupancy.at(code, measured.threads, dynamic=measured.shared_dynamic or 0)
+    share = fit.share if fit else None
+    why = ""
+    if share is not None and measured.reached is not None and measured.reached > share + 0.01:
+        why = "more than fits"
+    return [
+        Beside("occupancy, theoretical", "ratio", share, None, measured.occupancy),
+        Beside("occupancy, counted", "ratio", share, None, measured.reached, why),
+    ]
+
+
+def _executed(code: KernelCode, measured: Measured) -> list[Beside]:
+    counters = measured.counters
+    executed, warps = counters.get("inst_executed"), counters.get("warps_launched")
+    rows = []
+    if executed is not None and warps:
+        of_warp = executed / warps
+        straight = not (code.loops or code.calls or code.indirect or code.irreducible)
+        why = ""
+        if straight and of_warp > code.instructions * 1.001:
+            why = "the code has fewer, and no loop"
+        rows.append(Beside("instructions of a warp", "inst", code.instructions, None, of_warp, why))
+    for kind, space, names in _COUNTED:
+        for name in names:
+            if name in counters:
+                rows.append(_of_kind(code, kind, space, name, counters))
+                break
+    if "divergent_branch" in counters and code.divergent is not None:
+        split = counters["divergent_branch"]
+        why = "the code has no branch that could" if split and not code.divergent else ""
+        rows.append(Beside("branches that split a warp", "", code.divergent, None, split, why))
+    return rows
+
+
+def _of_kind(
+    code: KernelCode, kind: str, space: str, name: str, counters: Mapping[str, float]
+) -> Beside:
+    own = sum(
+        one.number for one in code.counts if one.kind == kind and one.detail.startswith(space)
+    )
+    counted = counters[name]
+    expected = None
+    if name in _IN_INSTRUCTIONS and (executed := counters.get("inst_executed")):
+        expected = own / code.instructions * executed
+    why = ""
+    if counted and not own and not (code.calls or code.number("unknown")):
+        why = "the code has none"
+    elif own and not counted and not code.branches:
+        why = "the code has them on every path"
+    return Beside(f"{kind} {space}".strip(), name, own, expected, counted, why)
+
+
+def _time(code: KernelCode, measured: Measured) -> Beside | None:
+    """The least time with every loop run once, beside the mean time."""
+    if not (measured.gpu and measured.grid and measured.threads and measured.mean_ns):
+        return None
+    found = kernel_bound.estimate(code, measured.gpu, measured.grid * measured.threads)
+    if found is None or not found.by:
+        return None
+    # What is cached needs no DRAM, so the bound is that of the pipes.
+    least = max((time for name, time in found.by if not name.startswith("dram")), default=0.0)
+    why = "less than its code needs" if measured.mean_ns < least else ""
+    what = "time of a launch, each loop run once: an estimate"
+    return Beside(what, "ns", least, None, measured.mean_ns, why)
+
+
+def disagreements(rows: Sequence[Beside]) -> list[str]:
+    """What cannot be, one line each."""
+    return [f"{row.what}: {row.disagrees}" for row in rows if row.disagrees]

@@ -1,0 +1,100 @@
+"""Kernels of a trial beside their stored code, joined by kernel name and chip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taupy.analysis.kernel_beside import Beside, Measured, beside, disagreements
+from taupy.analysis.kernel_cuts import one_spelling
+from taupy.catalog.datasheets import datasheet
+from taupy.errors import MissingMetric
+from taupy.model.gpu_rows import SiteRow
+from taupy.model.kernel_code import KernelCode
+from taupy.model.kernel_names import demangled, short_name
+from taupy.pprof.view import Cell, Column, View
+from taupy.profiledb import gpu_query, kernel_codes, metrics
+from taupy.profiledb.database import ProfileDB
+
+_COUNTERS = ("inst_executed", "warps_launched", "flop_fp64", "flop_fp32", "flop_fp16",
+             "inst_tensor", "flop_tensor", "gld", "gst", "gred", "gatom",
+             "divergent_branch")  # fmt: skip
+
+
+def codes_of(db: ProfileDB, trial_id: int, timer: str) -> list[KernelCode]:
+    """The stored code of a kernel, for the chips of the trial's GPUs."""
+    chips = {device.compute_capability for device in gpu_query.devices(db, trial_id)}
+    name = one_spelling(demangled(timer))
+    short = short_name(name)
+
+    def meant(full: str, chip: str) -> bool:
+        if chips and chip not in chips:
+            return False
+        # A kernel of C has no parameters in its name; some tools give short names only.
+        return one_spelling(full) in (name, short) or (name == short == short_name(full))
+
+    return kernel_codes.stored(db, meant)
+
+
+def views(db: ProfileDB, trial_id: int, timer: str, sites: Sequence[SiteRow]) -> list[View]:
+    """A table for each stored code of a kernel; none where there is no code."""
+    found = codes_of(db, trial_id, timer)
+    if not found:
+        return []
+    measured = _measured(db, trial_id, timer, max(sites, key=lambda site: site.time_ns))
+    return [_view(code, beside(code, measured)) for code in found]
+
+
+def _measured(db: ProfileDB, trial_id: int, timer: str, site: SiteRow) -> Measured:
+    timed = site.calls - site.untimed
+    device = next(
+        (one for one in gpu_query.devices(db, trial_id) if one.ordinal == site.context - 1), None
+    )
+    reached = _counted(db, trial_id, timer, "occupancy")
+    return Measured(
+        threads=_product(site.block),
+        grid=_product(site.grid),
+        registers=site.registers,
+        shared_static=site.shared_static_bytes,
+        shared_dynamic=site.shared_dynamic_bytes,
+        local=site.local_bytes,
+        occupancy=site.occupancy,
+        mean_ns=site.time_ns / timed if timed else None,
+        counters={
+            name: value
+            for name in _COUNTERS
+            if (value := _counted(db, trial_id, timer, name)) is not None
+        },
+        reached=reached,
+        gpu=datasheet(device.name) if device else None,
+    )
+
+
+def _product(extent: tuple[int, int, int] | None) -> int | None:
+    return None if extent is None else extent[0] * extent[1] * extent[2]
+
+
+def _counted(db: ProfileDB, trial_id: int, timer: str, name: str) -> float | None:
+    """A metric of one kernel; None where it was not measured."""
+    try:
+        answer = metrics.answer(db, trial_id, name, ("timer",))
+    except MissingMetric:
+        return None
+    pairs = zip(answer.timers, answer.values("exclusive"), strict=True)
+    return next((value for one, value in pairs if one.timer == timer and value == value), None)
+
+
+def _view(code: KernelCode, rows: Sequence[Beside]) -> View:
+    columns = (
+        Column("what", heading="What"),
+        Column("unit", heading="Unit"),
+        Column("code", "any", "In the code"),
+        Column("expected", "tau_count", "Code x\nexecuted"),
+        Column("measured", "any", "Measured"),
+        Column("disagrees", heading="Disagrees"),
+    )
+    cells: list[tuple[Cell, ...]] = [tuple(row) for row in rows]
+    notes = [
+        f"code at rest of {code.file}, module {code.module[:12]}, {code.compiler}".rstrip(", ")
+    ]
+    notes += [f"disagrees: {text}" for text in disagreements(rows)]
+    return View(f"CODE AND MEASUREMENT of {code.full_name} on {code.chip}:", columns, cells, notes)

@@ -1,0 +1,95 @@
+"""Machine code of kernels in the database: all records of a reading are stored, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from taupy.model.kernel_code import Access, Count, KernelCode, Loop
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.text import storable
+
+_COLUMNS = ("module", "name", "full_name", "chip", "file", "compiler", "registers", "shared_bytes",
+            "stack_bytes", "local_bytes", "constants", "peak_live", "peak_at", "instructions",
+            "blocks", "branches", "divergent", "calls", "indirect", "irreducible")  # fmt: skip
+
+_INSERT = f"""
+    INSERT INTO kernel_code ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})
+"""
+
+_PARTS = {
+    "kernel_code_count": "INSERT INTO kernel_code_count VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "kernel_code_access": "INSERT INTO kernel_code_access VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "kernel_code_loop": "INSERT INTO kernel_code_loop VALUES (?, ?, ?, ?, ?, ?, ?)",
+}
+
+_KNOWN = "SELECT module, name, full_name, chip FROM kernel_code ORDER BY full_name, chip, module"
+
+_ONE = f"SELECT {', '.join(_COLUMNS)} FROM kernel_code WHERE module = ? AND name = ?"
+
+_COUNTS = """
+    SELECT kind, detail, pipe, depth, number FROM kernel_code_count WHERE module = ? AND name = ?
+"""
+_ACCESSES = """
+    SELECT what, space, bytes, pattern, stride, depth, spill, number
+      FROM kernel_code_access WHERE module = ? AND name = ?
+"""
+_LOOPS = """
+    SELECT start, depth, instructions, barriers, line
+      FROM kernel_code_loop WHERE module = ? AND name = ? ORDER BY start
+"""
+
+
+def storing(db: ProfileDB, codes: Iterable[KernelCode]) -> Iterator[KernelCode]:
+    """The same kernels, each stored as it passes, in one transaction: if reading fails, or the
+    caller stops early, none is. What is stored of a kernel of the same module is replaced."""
+    with db.transaction() as connection:
+        for code in codes:
+            _store(connection, code)
+            yield code
+
+
+def _store(connection: Any, code: KernelCode) -> None:
+    key = (code.module, storable(code.name))
+    for table in ("kernel_code", *_PARTS):
+        connection.execute(f"DELETE FROM {table} WHERE module = ? AND name = ?", key)
+    connection.execute(
+        _INSERT,
+        (
+            *key, storable(code.full_name), code.chip, storable(code.file), code.compiler,
+            code.registers, code.shared_bytes, code.stack_bytes, code.local_bytes,
+            " ".join(f"{bank}:{size}" for bank, size in code.constants),
+            code.peak_live, code.peak_at, code.instructions, code.blocks, code.branches,
+            code.divergent, storable("\n".join(code.calls)), int(code.indirect), code.irreducible,
+        ),
+    )  # fmt: skip
+    rows = (code.counts, code.accesses, code.loops)
+    for statement, parts in zip(_PARTS.values(), rows, strict=True):
+        connection.executemany(statement, [(*key, *part) for part in parts])
+
+
+@of_a_sound_file
+def stored(db: ProfileDB, meant: Callable[[str, str], bool]) -> list[KernelCode]:
+    """The kernels whose full name and chip are meant."""
+    found = db.rows(_KNOWN)
+    return [_read(db, module, name) for module, name, full, chip in found if meant(full, chip)]
+
+
+def _read(db: ProfileDB, module: str, name: str) -> KernelCode:
+    key = (module, name)
+    (row,) = db.rows(_ONE, key)
+    facts = dict(zip(_COLUMNS, row, strict=True))
+    del facts["full_name"]
+    pairs = [part.split(":") for part in facts.pop("constants").split()]
+    calls = facts.pop("calls")
+    return KernelCode(
+        **{**facts, "indirect": bool(facts["indirect"])},
+        constants=tuple((int(bank), int(size)) for bank, size in pairs),
+        calls=tuple(calls.split("\n")) if calls else (),
+        counts=tuple(map(Count._make, db.rows(_COUNTS, key))),
+        accesses=tuple(
+            Access._make((*access[:6], bool(access[6]), access[7]))
+            for access in db.rows(_ACCESSES, key)
+        ),
+        loops=tuple(map(Loop._make, db.rows(_LOOPS, key))),
+    )
