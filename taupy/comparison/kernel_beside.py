@@ -37,17 +37,17 @@ def codes_of(db: ProfileDB, trial_id: int, timer: str) -> list[KernelCode]:
 
 def views(db: ProfileDB, trial_id: int, timer: str, sites: Sequence[SiteRow]) -> list[View]:
     """A table for each stored code of a kernel; none where there is no code."""
-    found = codes_of(db, trial_id, timer)
-    if not found:
+    codes = codes_of(db, trial_id, timer)
+    if not codes:
         return []
     measured = _measured(db, trial_id, timer, max(sites, key=lambda site: site.time_ns))
-    return [_view(code, beside(code, measured)) for code in found]
+    return [_view(code, beside(code, measured)) for code in codes]
 
 
 def _measured(db: ProfileDB, trial_id: int, timer: str, site: SiteRow) -> Measured:
     timed = site.calls - site.untimed
     device = next(
-        (one for one in gpu_query.devices(db, trial_id) if one.ordinal == site.context - 1), None
+        (gpu for gpu in gpu_query.devices(db, trial_id) if gpu.ordinal == site.context - 1), None
     )
     reached = _counted(db, trial_id, timer, "occupancy")
     return Measured(
@@ -80,7 +80,7 @@ def _counted(db: ProfileDB, trial_id: int, timer: str, name: str) -> float | Non
     except MissingMetric:
         return None
     pairs = zip(answer.timers, answer.values("exclusive"), strict=True)
-    return next((value for one, value in pairs if one.timer == timer and value == value), None)
+    return next((value for row, value in pairs if row.timer == timer and value == value), None)
 
 
 def _view(code: KernelCode, rows: Sequence[Beside]) -> View:

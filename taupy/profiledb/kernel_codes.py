@@ -23,7 +23,7 @@ _PARTS = {
     "kernel_code_loop": "INSERT INTO kernel_code_loop VALUES (?, ?, ?, ?, ?, ?, ?)",
 }
 
-_KNOWN = "SELECT module, name, full_name, chip FROM kernel_code ORDER BY full_name, chip, module"
+_NAMES = "SELECT module, name, full_name, chip FROM kernel_code ORDER BY full_name, chip, module"
 
 _ONE = f"SELECT {', '.join(_COLUMNS)} FROM kernel_code WHERE module = ? AND name = ?"
 
@@ -71,8 +71,8 @@ def _store(connection: Any, code: KernelCode) -> None:
 @of_a_sound_file
 def stored(db: ProfileDB, meant: Callable[[str, str], bool]) -> list[KernelCode]:
     """The kernels whose full name and chip are meant."""
-    found = db.rows(_KNOWN)
-    return [_read(db, module, name) for module, name, full, chip in found if meant(full, chip)]
+    rows = db.rows(_NAMES)
+    return [_read(db, module, name) for module, name, full, chip in rows if meant(full, chip)]
 
 
 def _read(db: ProfileDB, module: str, name: str) -> KernelCode:
