@@ -58,9 +58,9 @@ def small_copies() -> Profile:
             api("cudaMemcpyAsync", 600, us(9),
                 copy("HtoD", 600, us(2), 64, "from pinned to device"))]),
         part("step", FORWARD, own=us(500), calls=[
-            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(60)))]),
+            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(35)))]),
         part("step", BACKWARD, own=us(300), calls=[
-            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(70)))]),
+            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(35)))]),
     )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def half_without_tensor_cores() -> Profile:
             api(LAUNCH, 40, us(5), kernel("ampere_fp16_sgemm_fp16_64x64_sliced1x2_tn", 40, us(260)))]),
         part("step", BACKWARD, own=us(400), calls=[
             api(LAUNCH, 40, us(5), kernel("ampere_fp16_sgemm_fp16_128x64_nt", 40, us(240)))]),
-        part("step", "end", calls=[api(SYNC, 1, us(18_500))]),
+        part("step", "end", calls=[api(SYNC, 1, us(19_500))]),
         gpu="NVIDIA A100-SXM4-80GB", capability="8.0",
     )  # fmt: skip
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from taupy.model.profile import Profile
 from tests.findings.gpu_faults import (
-    BACKWARD, DATA, FORWARD, IMPORT, LAUNCH, REDUCE, SYNC, TENSOR, WORKERS,
+    BACKWARD,
+    DATA,
+    FORWARD,
+    IMPORT,
+    LAUNCH,
+    REDUCE,
+    SYNC,
+    TENSOR,
+    WORKERS,
 )  # fmt: skip
 from tests.findings.trainings import api, copy, kernel, ms, part, training, us
 
@@ -27,12 +35,14 @@ def well_fed() -> Profile:
 
 def even_ranks() -> Profile:
     """Four ranks with a jitter of a percent; collectives take what the network needs."""
+
     def rank(extra: float):
         return [
             part("step", FORWARD, own=ms(10 + extra)),
             part("step", BACKWARD, own=ms(20)),
             part("step", REDUCE, own=ms(2.3 - extra)),
         ]  # fmt: skip
+
     nodes = {number: {"Rank": str(number), "RANK": str(number)} for number in range(4)}
     return training(ranks=[rank(0.1 * n) for n in range(4)], node_metadata=nodes)
 

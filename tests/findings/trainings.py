@@ -141,7 +141,7 @@ def _stream(parts: Sequence[Part], number: int, counted: bool) -> tuple[MadeThre
                 here.calls += STEPS * work.count
                 here.own["time"] += STEPS * work.count * work.ns
                 if counted and work.flop is not None:
-                    here.own["flop_fp32"] = STEPS * work.count * work.flop
+                    here.own["flop"] = STEPS * work.count * work.flop
                 rows.append((tuple(path), work))
     return MadeThread(Thread(number, 1, 0, "stream", "stream 7", 7), root.made()), rows
 

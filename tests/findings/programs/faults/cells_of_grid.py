@@ -10,8 +10,10 @@ def relax(grid):
     for row in range(1, grid.shape[0] - 1):
         for column in range(1, grid.shape[1] - 1):
             new[row, column] = 0.25 * (
-                grid[row - 1, column] + grid[row + 1, column]
-                + grid[row, column - 1] + grid[row, column + 1]
+                grid[row - 1, column]
+                + grid[row + 1, column]
+                + grid[row, column - 1]
+                + grid[row, column + 1]
             )
     return new
 

@@ -17,8 +17,11 @@ def step(places, speeds, log, number):
 
 def main():
     with tempfile.NamedTemporaryFile("w", suffix=".log") as file:
-        logging.basicConfig(filename=file.name, level=logging.DEBUG,
-                            format="%(asctime)s %(name)s %(levelname)s %(message)s")
+        logging.basicConfig(
+            filename=file.name,
+            level=logging.DEBUG,
+            format="%(asctime)s %(name)s %(levelname)s %(message)s",
+        )
         log = logging.getLogger("simulation")
         random = np.random.default_rng(7)
         places, speeds = random.normal(size=(2, PARTICLES))

@@ -2,8 +2,6 @@
 
 import sys
 
-import sklearn.ensemble
-
 
 def count(text):
     words = {}

@@ -6,10 +6,18 @@ def place(row, columns, rising, falling, size):
         return 1
     found = 0
     for column in range(size):
-        if not (columns >> column & 1 or rising >> (row + column) & 1
-                or falling >> (row - column + size) & 1):
-            found += place(row + 1, columns | 1 << column, rising | 1 << (row + column),
-                           falling | 1 << (row - column + size), size)
+        if not (
+            columns >> column & 1
+            or rising >> (row + column) & 1
+            or falling >> (row - column + size) & 1
+        ):
+            found += place(
+                row + 1,
+                columns | 1 << column,
+                rising | 1 << (row + column),
+                falling | 1 << (row - column + size),
+                size,
+            )
     return found
 
 
