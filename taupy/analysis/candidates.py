@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from taupy.model.answer import Answer
+from taupy.model.finding import amdahl
 
 Way = Literal["product", "shortfall", "value"]
 
@@ -157,18 +158,6 @@ def _candidate(
     saved = None if routine.longest_ns is None else routine.longest_ns * lost
     if saved is not None and wall_ns > 0:
         saved = min(saved, wall_ns)
-    share, speedup = bound(saved, wall_ns)
+    share, speedup = amdahl(saved, wall_ns)
     own = routine.time_ns / total if routine.time_ns is not None and total > 0 else None
     return Candidate(routine, score, own, saved, share, speedup)
-
-
-def bound(saved_ns: float | None, wall_ns: float) -> tuple[float | None, float | None]:
-    """The share of a program's time that is saved, and the speed-up.
-
-    Source:
-        Amdahl, AFIPS 1967: 1 / (1 - p) if a part p is eliminated.
-    """
-    if saved_ns is None or not wall_ns > 0:
-        return None, None
-    share = min(saved_ns / wall_ns, 1.0)
-    return share, None if share >= 1 else 1 / (1 - share)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # `taupy run` is on its way to the program: it imports what i
 
 COMMANDS = {
     "run": "run a program and store its profile as a trial",
+    "report": "say what to do: findings by the seconds that could be saved, on one screen",
     "pprof": "show where a trial spent its time",
     "phases": "show the phases of a training: data, forward, backward, optimizer",
     "layers": "show where the time of a network goes, layer by layer",

@@ -1,10 +1,13 @@
-"""Names of modules and packages, made of the files that routines stand in."""
+"""What the files that routines are in tell: names of modules, packages, and whose code it is."""
 
 from __future__ import annotations
 
 import re
 
 NO_FILE = "(no file)"
+
+# The standard library is in .../lib/python3.11, whoever installed it.
+_LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib(64)?/python\d+(\.\d+t?)?)[/\\]")
 
 
 def module_of(file: str | None) -> str:
@@ -24,3 +27,8 @@ def in_packages(path: str) -> str | None:
     """The part of a path below the last site-packages or dist-packages, None outside of these."""
     folders = re.split(r"/(?:site|dist)-packages/", path)
     return folders[-1] if len(folders) > 1 else None
+
+
+def is_library(path: str) -> bool:
+    """Is this file part of the standard library or of an installed package?"""
+    return path.startswith("<frozen") or _LIBRARY.search(path) is not None

@@ -6,21 +6,13 @@ it. User code that a library calls back becomes a child of that row.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from taupy.model import callpaths
 from taupy.model.answer import Answer
+from taupy.model.names import is_library
 from taupy.model.rows import TimerRow
 from taupy.pprof import paths
-
-# The standard library is in .../lib/python3.11, whoever installed it.
-_LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib(64)?/python\d+(\.\d+t?)?)[/\\]")
-
-
-def is_library(path: str) -> bool:
-    """Is this file part of the standard library or of an installed package?"""
-    return path.startswith("<frozen") or _LIBRARY.search(path) is not None
 
 
 def libraries_folded(answer: Answer, path_of: Mapping[str, str | None]) -> Answer:

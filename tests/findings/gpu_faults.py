@@ -139,7 +139,7 @@ def half_without_tensor_cores() -> Profile:
     """Half precision with a width that is no multiple of 8: kernels without tensor cores."""
     return training(
         part("step", FORWARD, own=us(500), calls=[
-            api(LAUNCH, 40, us(5), kernel("ampere_fp16_sgemm_fp16_64x64_sliced1x2_tn", 40, us(260)))]),
+            api(LAUNCH, 40, us(5), kernel("ampere_fp16_sgemm_fp16_64x64_tn", 40, us(260)))]),
         part("step", BACKWARD, own=us(400), calls=[
             api(LAUNCH, 40, us(5), kernel("ampere_fp16_sgemm_fp16_128x64_nt", 40, us(240)))]),
         part("step", "end", calls=[api(SYNC, 1, us(19_500))]),

@@ -10,6 +10,7 @@ from taupy.analysis import candidates
 from taupy.analysis.candidates import Routine
 from taupy.commands import main
 from taupy.comparison.candidates import program
+from taupy.model.finding import amdahl
 from taupy.model.machine import Ceiling
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
@@ -66,10 +67,10 @@ def test_roofs_rank_by_the_time_above_them():
 
 
 def test_the_bound_is_amdahls():
-    assert candidates.bound(250, 1000) == (0.25, 1 / 0.75)
-    assert candidates.bound(1500, 1000) == (1.0, None)  # everything: no bound
-    assert candidates.bound(None, 1000) == (None, None)
-    assert candidates.bound(10, 0) == (None, None)
+    assert amdahl(250, 1000) == (0.25, 1 / 0.75)
+    assert amdahl(1500, 1000) == (1.0, None)  # everything: no bound
+    assert amdahl(None, 1000) == (None, None)
+    assert amdahl(10, 0) == (None, None)
 
 
 def test_nodes_run_beside_each_other(tmp_path):

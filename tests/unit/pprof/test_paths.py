@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from taupy.model import callpaths
 from taupy.model.answer import flat_rows, tree_rows
+from taupy.model.names import is_library
 from taupy.model.rows import TreeRow
 from taupy.pprof import fold, paths
 from tests.unit.pprof.build import answer, tree
@@ -229,4 +230,4 @@ def test_folding_nothing_changes_nothing(rows):
     ],
 )
 def test_library_code_is_known_by_where_it_lies(path, expected):
-    assert fold.is_library(path) is expected
+    assert is_library(path) is expected

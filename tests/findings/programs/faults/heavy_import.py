@@ -2,6 +2,8 @@
 
 import sys
 
+import sklearn.ensemble
+
 
 def count(text):
     words = {}

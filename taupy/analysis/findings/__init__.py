@@ -1,0 +1,73 @@
+"""Findings: what a trial's profile says should be done. One module per rule.
+
+A rule is a module with `KIND`, `NEEDS` (the evidence that must be whole) and `find(trial)`, which
+yields findings and abstentions. It knows neither databases nor screens. To add one, write the
+module and put it into `RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from taupy.analysis.findings import (
+    copies,
+    data_wait,
+    element_loops,
+    host_bound,
+    imbalance,
+    imports,
+    one_busy,
+    recompilation,
+    regression,
+    stalls,
+    synchronisation,
+    tensor_cores,
+    tiny_kernels,
+    without_flop,
+)
+from taupy.analysis.findings.health import partial
+from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
+from taupy.analysis.findings.trial import Trial
+from taupy.model.finding import Abstention, Finding
+
+
+class Rule(Protocol):
+    """A module of this package."""
+
+    @property
+    def KIND(self) -> str: ...
+    @property
+    def NEEDS(self) -> Sequence[str]: ...
+    def find(self, trial: Trial) -> Iterable[Finding | Abstention]: ...
+
+
+RULES: tuple[Rule, ...] = (
+    *(data_wait, host_bound, synchronisation, copies, tiny_kernels, without_flop, tensor_cores),
+    *(imbalance, one_busy, element_loops, recompilation, stalls, imports, regression),
+)
+
+
+class Judgement(NamedTuple):
+    """All that the rules say of a trial; findings by seconds, the most first."""
+
+    findings: list[Finding]
+    abstentions: list[Abstention]
+
+
+def judged(trial: Trial) -> Judgement:
+    """Ask every rule; what saves too little is left out."""
+    findings: list[Finding] = []
+    abstentions: list[Abstention] = []
+    for rule in RULES:
+        reason = partial(trial, rule.NEEDS)
+        if reason:
+            abstentions.append(Abstention(rule.KIND, reason))
+            continue
+        for said in rule.find(trial):
+            if isinstance(said, Abstention):
+                abstentions.append(said)
+            elif said.saved_ns >= max(LEAST_NS, LEAST_SHARE * trial.wall_ns):
+                findings.append(said)
+    findings.sort(key=lambda finding: (-finding.saved_ns, finding.kind, finding.sentence))
+    return Judgement(findings, abstentions)

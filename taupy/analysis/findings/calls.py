@@ -1,0 +1,156 @@
+"""The call tree of a trial's host threads, as rules look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from taupy.model import callpaths
+from taupy.model.forest import outermost
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.table import Table
+from taupy.network.phases import kind_of
+
+TREE = ("thread", "callpath", "parent", "timer")
+
+Meant = Callable[[TimerRow], bool]
+
+
+class Sum(NamedTuple):
+    """Some call paths of one thread: the time in which any of them was open, and entries."""
+
+    ns: float = 0
+    calls: int = 0
+    rows: tuple[int, ...] = ()
+
+
+@dataclass
+class Calls:
+    """Call paths; columns have one entry for each.
+
+    Attributes:
+        parent: the row above, -1 for a root.
+    """
+
+    parent: list[int]
+    timer: list[TimerRow]
+    thread: list[ThreadRow]
+    calls: Sequence[float]
+    inclusive: Sequence[float]
+    exclusive: Sequence[float]
+    table: Table
+    _children: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, table: Table) -> Calls:
+        """Of an answer by `TREE`; what was not measured counts as nothing."""
+        columns = (
+            table.column("calls"), table.column("inclusive", "time"),
+            table.column("exclusive", "time"),
+        )  # fmt: skip
+        calls, inclusive, exclusive = ([value or 0 for value in column] for column in columns)
+        parent = callpaths.parents(table)
+        return cls(
+            parent,
+            table.row_labels("timer"),
+            table.row_labels("thread"),
+            calls,
+            inclusive,
+            exclusive,
+            table,
+        )
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @property
+    def threads(self) -> list[ThreadRow]:
+        return list(dict.fromkeys(self.thread))
+
+    @property
+    def timers(self) -> Sequence[TimerRow]:
+        """Each one once."""
+        return self.table.labels["timer"]
+
+    def life_ns(self) -> dict[ThreadRow, float]:
+        """How long each thread was measured."""
+        return {
+            self.thread[row]: self.inclusive[row]
+            for row, above in enumerate(self.parent)
+            if above < 0
+        }
+
+    def children(self, row: int) -> list[int]:
+        if not self._children:
+            self._children = [[] for _ in self.parent]
+            for at, above in enumerate(self.parent):
+                if above >= 0:
+                    self._children[above].append(at)
+        return self._children[row]
+
+    def below(self, row: int) -> Iterator[int]:
+        """The row and all rows below it."""
+        stack = [row]
+        while stack:
+            row = stack.pop()
+            yield row
+            stack += self.children(row)
+
+    def rows(self, meant: Meant) -> list[int]:
+        """The rows of these timers."""
+        chosen = [meant(timer) for timer in self.timers]
+        return [row for row, code in enumerate(self.table.codes["timer"]) if chosen[code]]
+
+    def outermost(self, meant: Meant) -> list[int]:
+        """Those of these rows that lie in no other one."""
+        chosen = [0 if meant(timer) else -1 for timer in self.timers]
+        return list(outermost(self.parent, [chosen[code] for code in self.table.codes["timer"]]))
+
+    def by_thread(self, rows: Iterable[int]) -> dict[ThreadRow, Sum]:
+        """These rows, none of which lies in another, by thread."""
+        sums: dict[ThreadRow, Sum] = {}
+        for row in rows:
+            ns, calls, more = sums.get(self.thread[row], Sum())
+            sums[self.thread[row]] = Sum(
+                ns + self.inclusive[row], calls + int(self.calls[row]), (*more, row)
+            )
+        return sums
+
+    def longest(self, meant: Meant) -> Sum:
+        """Of the thread in which these timers were open longest: what it could save at most."""
+        return max(self.by_thread(self.outermost(meant)).values(), default=Sum())
+
+    def largest(self, rows: Iterable[int]) -> int:
+        """The row with the largest inclusive time."""
+        return max(rows, key=self.inclusive.__getitem__)
+
+
+def phase(kind: str) -> Meant:
+    """Timers that are a phase of this kind."""
+    return lambda timer: kind_of(timer.groups) == kind
+
+
+def among(places: Iterable[str]) -> Meant:
+    """Timers of these routines, each as FILE:NAME with the last parts of the file's path."""
+    names: dict[str, list[str]] = {}
+    for place in places:
+        file, _, name = place.rpartition(":")
+        names.setdefault(name, []).append(file)
+
+    def meant(timer: TimerRow) -> bool:
+        file = timer.file or ""
+        return any(
+            file == end or file.endswith(f"/{end}") for end in names.get(timer.short_name, ())
+        )
+
+    return meant
+
+
+def place(timer: TimerRow | None) -> str:
+    """`smooth (filter.py:8)`: a routine in a sentence."""
+    if timer is None:
+        return "the program"
+    if timer.file is None or timer.line is None:
+        return timer.short_name
+    return f"{timer.short_name} ({timer.file}:{timer.line})"

@@ -1,0 +1,139 @@
+"""Copies between host and GPU that could be faster, or fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_copy
+from taupy.analysis.findings.trial import Trial
+from taupy.model.finding import Evidence, Finding
+from taupy.model.question import EVENTS, Condition, Question
+from taupy.units import count, duration, size
+
+KIND = "copies"
+NEEDS = ("host", "gpu")
+
+SMALL_BYTES = 64 * 1024
+"""A copy of 64 KiB takes some 5 us at 12 GB/s, as long as the call that starts it: of a smaller
+one the call is the larger part."""
+
+LEAST_SMALL = 1000
+"""Copies: at some 10 us each they cost 10 ms, less than what is a finding at all."""
+
+
+class _Copy(NamedTuple):
+    """Copies from one call path, in one direction."""
+
+    callpath: int
+    name: str
+    number: int
+    gpu_ns: float
+    bytes: int
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    clock = gpu_clock(trial)
+    if clock is None:
+        return
+    copies = _copies(clock)
+    pageable = _pageable(trial)
+    large = [copy for copy in copies if copy.bytes >= SMALL_BYTES * copy.number]
+    yield from _from_pageable(clock, [copy for copy in large if copy.callpath in pageable])
+    yield from _small(clock, [copy for copy in copies if copy.bytes < SMALL_BYTES * copy.number])
+
+
+def _from_pageable(clock: GpuClock, copies: Sequence[_Copy]) -> Iterator[Finding]:
+    gpu = sum(copy.gpu_ns for copy in copies)
+    moved = sum(copy.bytes for copy in copies)
+    if not gpu:
+        return
+    trial = clock.trial
+    yield Finding(
+        KIND,
+        f"{size(moved)} are copied from or to pageable memory in {duration(gpu)} "
+        f"({size(moved / gpu * 1e9)}/s), {_where(clock, copies)}; the host waits meanwhile",
+        clock.saved_ns(gpu=gpu, waits=clock.blocking_copies.ns),
+        trial.wall_ns,
+        (_evidence(trial, copies),),
+        "high",
+        "copy from and to pinned memory: pin_memory=True and .to(device, non_blocking=True)",
+        "the same copies are as slow from pinned memory",
+    )
+
+
+def _small(clock: GpuClock, copies: Sequence[_Copy]) -> Iterator[Finding]:
+    number = sum(copy.number for copy in copies)
+    if number < LEAST_SMALL:
+        return
+    trial, host = clock.trial, _host_ns(clock, copies)
+    gpu = sum(copy.gpu_ns for copy in copies)
+    mean = sum(copy.bytes for copy in copies) / number
+    yield Finding(
+        KIND,
+        f"{count(number)} copies of {size(mean)} on average take the host "
+        f"{duration(host)}, {_where(clock, copies)}",
+        clock.saved_ns(host=host, gpu=gpu),
+        trial.wall_ns,
+        (_evidence(trial, copies),),
+        "high",
+        "put what belongs together into one buffer, and copy that",
+        "what is copied is only known piece by piece",
+    )
+
+
+def _copies(clock: GpuClock) -> list[_Copy]:
+    table = clock.launches
+    rows = zip(
+        *(table.row_labels("device"), table.row_labels("callpath"), table.row_labels("timer")),
+        *map(table.column, ("launch.count", "launch.time", "launch.bytes")),
+        strict=True,
+    )
+    return [
+        _Copy(callpath, timer.short_name, number, ns or 0, moved)
+        for device, callpath, timer, number, ns, moved in rows
+        if device == clock.device and timer.short_name.startswith("Memcpy") and moved is not None
+    ]
+
+
+def _pageable(trial: Trial) -> set[int]:
+    """Call paths of copies from or to pageable memory."""
+    table = trial.ask(Question((trial.id,), (), ("callpath", "event"), values=EVENTS))
+    pairs = zip(table.row_labels("callpath"), table.row_labels("event"), strict=True)
+    return {path for path, event in pairs if "pageable" in event.name and "copied" in event.name}
+
+
+def _host_ns(clock: GpuClock, copies: Sequence[_Copy]) -> float:
+    """The main thread's time in the calls that made these copies.
+
+    A call stands above its copies: in the call path of a copy it is the parent.
+    """
+    wanted = {copy.callpath for copy in copies}
+    parents = _parents(clock.trial, wanted)
+    calls = clock.trial.calls
+    paths = calls.table.row_labels("callpath")
+    rows = [row for row in calls.rows(is_copy) if paths[row] in parents]
+    return sum(calls.inclusive[row] for row in rows if calls.thread[row] == clock.main)
+
+
+def _parents(trial: Trial, callpaths: set[int]) -> set[int]:
+    where = (Condition("callpath", tuple(callpaths)),)
+    table = trial.ask(Question((trial.id,), by=("callpath", "parent"), where=where))
+    return {above for above in table.row_labels("parent") if above is not None}
+
+
+def _where(clock: GpuClock, copies: Sequence[_Copy]) -> str:
+    largest = max(copies, key=lambda copy: copy.gpu_ns)
+    above = _parents(clock.trial, {largest.callpath})
+    calls = clock.trial.calls
+    paths = calls.table.row_labels("callpath")
+    rows = [row for row in calls.rows(is_copy) if paths[row] in above]
+    return f"most of it in {place(clock.trial.caller(rows[0]) if rows else None)}"
+
+
+def _evidence(trial: Trial, copies: Sequence[_Copy]) -> Evidence:
+    where = (Condition("callpath", tuple(sorted({copy.callpath for copy in copies}))),)
+    return trial.evidence(
+        ("timer", "callpath"), where, ("launch.time", "launch.count", "launch.bytes"), ()
+    )

@@ -1,0 +1,37 @@
+"""Which evidence of a trial is whole: rules give no verdict on a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from taupy.analysis.findings.trial import Trial
+
+HEALTH = "taupy.health."
+
+_HOST = ("lost", "running", "callpaths", "include", "throttled", "children_unmeasured",
+         "profile_hook", "timers")  # fmt: skip
+"""Remarks after which the host's times are those of a part of the program, or uncertain."""
+
+_GPU = ("gpu",)
+_NO_LOSS = ("gpu_backend",)
+
+
+def partial(trial: Trial, needs: Sequence[str]) -> str:
+    """Why this evidence is not whole; "" if it is, or if there is none of it at all."""
+    if "host" in needs and not len(trial.calls):
+        return "the trial has no call tree of a host thread"
+    for name, remark in remarks(trial.metadata).items():
+        if "host" in needs and name in _HOST:
+            return f"{name}: {remark}"
+        if "gpu" in needs and name.startswith(_GPU) and name not in _NO_LOSS:
+            return f"{name}: {remark}"
+    return ""
+
+
+def remarks(metadata: Mapping[str, str]) -> dict[str, str]:
+    """What the trial says of its own measurement, by name."""
+    return {
+        name.removeprefix(HEALTH): text
+        for name, text in metadata.items()
+        if name.startswith(HEALTH)
+    }

@@ -1,0 +1,79 @@
+"""The host does not keep up with the GPU: Python between launches leaves it idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taupy.analysis.findings.calls import Sum, phase, place
+from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_call
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.model.finding import Finding
+from taupy.model.question import Condition
+from taupy.model.rows import TimerRow
+from taupy.units import duration, percent
+
+KIND = "host slower than GPU"
+NEEDS = ("host", "gpu")
+
+LEAST_IDLE = 0.1
+"""Of the time outside imports. A GPU that is fed well is idle for a few percent, at the beginning
+and at the end and between dependent kernels."""
+
+_OTHERS = ("data", "checkpoint", "compile", "import")
+"""Phases whose time other rules judge."""
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    clock = gpu_clock(trial)
+    if clock is None or clock.idle_ns < LEAST_IDLE * clock.wall_ns:
+        return
+    python, others = _python(clock)
+    launching = clock.of_host(is_call).ns - clock.waits_ns
+    if python + launching <= clock.busy_ns:
+        return  # without data, checkpoints and waits the host would keep up
+    saved = clock.saved_ns(host=python)
+    timer = _largest(trial, clock, others)
+    yield Finding(
+        KIND,
+        f"the GPU is idle for at least {duration(clock.idle_ns)}, "
+        f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of the run outside imports, while the "
+        f"host runs Python for {duration(python)}, most of it in {place(timer)}",
+        saved,
+        trial.wall_ns,
+        (trial.evidence(("timer",), (Condition("thread", (_text(clock),)), HOST)),),
+        "high",
+        "do less in Python between launches: batch it, move it to the GPU, or capture the step in "
+        "a CUDA graph or with torch.compile",
+        "the GPU's busy time in a trace (taupy run --trace) is longer than the sum of its kernels",
+    )
+
+
+def _python(clock: GpuClock) -> tuple[float, set[int]]:
+    """The main thread's time outside CUDA and other rules' phases, and the rows of those."""
+    calls = clock.trial.calls
+    others: set[int] = set()
+    taken = 0.0
+    for kind in _OTHERS:
+        inside = clock.of_host(phase(kind))
+        fresh = [row for row in inside.rows if row not in others]
+        taken += sum(calls.inclusive[row] for row in fresh)
+        for row in fresh:
+            others.update(calls.below(row))
+    outside = [row for row in calls.rows(is_call) if row not in others]
+    api = calls.by_thread(outside).get(clock.main, Sum()).ns
+    return calls.life_ns()[clock.main] - taken - api, others
+
+
+def _largest(trial: Trial, clock: GpuClock, others: set[int]) -> TimerRow | None:
+    """The routine with the most time of its own there."""
+    calls = trial.calls
+    own: dict[TimerRow, float] = {}
+    for row, timer in enumerate(calls.timer):
+        mine = calls.thread[row] == clock.main and row not in others
+        if mine and calls.parent[row] >= 0 and not is_call(timer):
+            own[timer] = own.get(timer, 0) + calls.exclusive[row]
+    return max(own, key=lambda timer: own[timer], default=None)
+
+
+def _text(clock: GpuClock) -> str:
+    return ".".join(map(str, clock.main[:3]))

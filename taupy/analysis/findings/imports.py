@@ -1,0 +1,151 @@
+"""Imports that are made again and again, do work, or bring what is not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.model.finding import Abstention, Confidence, Evidence, Finding
+from taupy.model.question import Condition
+from taupy.model.rows import TimerRow
+from taupy.units import count, duration
+
+KIND = "imports and start-up"
+NEEDS = ("host",)
+
+LEAST_REPEATED = 20
+"""Loads of one module: reloading by hand, or a module per plug-in, stays below."""
+
+LEAST_WORK = 0.1
+"""Of the wall clock, in the program's own modules below an import: defining a module's functions
+and classes takes a few milliseconds."""
+
+_PYTHON_APIS = (
+    *("sklearn", "pandas", "matplotlib", "torch", "tensorflow", "keras", "transformers", "jax"),
+    *("sympy", "networkx", "seaborn", "plotly", "statsmodels", "xarray", "dask", "requests"),
+    *("IPython", "nltk", "skimage", "lightning", "boto3", "sqlalchemy", "pydantic"),
+)
+"""Packages that cannot be used without running a routine of theirs that is written in Python, so
+that a profile without any shows that they were not used. NumPy, SciPy's ufuncs and their like are
+C and leave no trace."""
+
+
+def find(trial: Trial) -> Iterator[Finding | Abstention]:
+    if not trial.calls.rows(is_import):
+        return
+    yield from _repeated(trial)
+    yield from _working(trial)
+    yield from _unused(trial)
+
+
+def is_import(timer: TimerRow) -> bool:
+    return "IMPORT" in timer.groups.split("|")
+
+
+def _repeated(trial: Trial) -> Iterator[Finding]:
+    calls = trial.calls
+    for timer in calls.timers:
+        if not is_import(timer):
+            continue
+        loads = calls.longest(timer.__eq__)
+        if loads.calls < LEAST_REPEATED:
+            continue
+        caller = trial.caller(calls.largest(loads.rows))
+        yield _finding(
+            trial,
+            f"{timer.short_name} is tried {count(loads.calls)} times in {duration(loads.ns)} by "
+            f"{place(caller)}: it fails, or the module does not stay loaded",
+            loads.ns * (1 - 1 / loads.calls),
+            "high",
+            [timer],
+            "try it once, at the top of the module, and keep the result",
+            "each attempt may succeed when earlier ones have failed",
+        )
+
+
+def _working(trial: Trial) -> Iterator[Finding]:
+    calls = trial.calls
+    own_ns: dict[TimerRow, float] = {}
+    for top in calls.outermost(is_import):
+        for row in calls.below(top):
+            if trial.is_own(calls.timer[row]):
+                own_ns[calls.timer[row]] = own_ns.get(calls.timer[row], 0) + calls.exclusive[row]
+    ns = sum(own_ns.values())
+    if not own_ns or ns < LEAST_WORK * trial.wall_ns:
+        return
+    largest = max(own_ns, key=own_ns.__getitem__)
+    yield _finding(
+        trial,
+        f"the program's own modules work for {duration(ns)} while they are imported, most of it "
+        f"in {place(largest)}",
+        ns,
+        "medium",
+        [largest],
+        "compute it when it is first asked for (functools.cache), or store the result",
+        "the program needs all of it in every run",
+    )
+
+
+def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
+    calls = trial.calls
+    costs: dict[str, float] = {}
+    for row in calls.outermost(is_import):
+        package = _package(calls.timer[row])
+        costs[package] = costs.get(package, 0) + calls.inclusive[row]
+    costs = {name: ns for name, ns in costs.items() if name in _PYTHON_APIS}
+    if costs and (hidden := _hidden(trial)):
+        yield Abstention(KIND, f"{hidden} hides whether imported packages are used")
+        return
+    used = _used(trial)
+    for package, ns in costs.items():
+        if package in used:
+            continue
+        timers = [timer for timer in calls.timers
+                  if is_import(timer) and _package(timer) == package]  # fmt: skip
+        yield _finding(
+            trial,
+            f"import {package} takes {duration(ns)}, and none of its routines ran afterwards",
+            ns,
+            "medium",
+            timers,
+            "import it in the routine that needs it, or leave it out",
+            "the program uses its constants or classes without calling a routine of it",
+        )
+
+
+def _used(trial: Trial) -> set[str]:
+    """Packages of which a routine ran that is no part of an import."""
+    calls = trial.calls
+    inside = {row for top in calls.outermost(is_import) for row in calls.below(top)}
+    outside = {calls.timer[row] for row in range(len(calls)) if row not in inside}
+    return {(timer.file or "").split("/")[0] for timer in outside}
+
+
+def _hidden(trial: Trial) -> str:
+    """The option with which routines of libraries are not recorded, if there is one."""
+    options = ("include", "exclude", "depth", "fold_libraries")
+    given = (f"taupy.option.{name}" for name in options)
+    return next((name for name in given if trial.metadata.get(name) not in (None, "", "False")), "")
+
+
+def _package(timer: TimerRow) -> str:
+    return timer.short_name.removeprefix("import ").split(".")[0]
+
+
+def _finding(
+    trial: Trial,
+    sentence: str,
+    saved_ns: float,
+    confidence: Confidence,
+    timers: Sequence[TimerRow],
+    *advice: str,
+) -> Finding:
+    return Finding(
+        KIND, sentence, saved_ns, trial.wall_ns, (_evidence(trial, timers),), confidence, *advice
+    )
+
+
+def _evidence(trial: Trial, timers: Sequence[TimerRow]) -> Evidence:
+    where = (Condition("timer", tuple(timer.timer for timer in timers)), HOST)
+    return trial.evidence(("timer",), where, ("inclusive", "calls"))

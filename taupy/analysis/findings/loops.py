@@ -1,0 +1,181 @@
+"""Loops over elements, found in a routine's source.
+
+A loop counts if one vector call could do it: arithmetic on elements and nothing else, and no
+element needs the result of the one before, except sums, products and counts.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from taupy.analysis.findings.source import Function, called
+
+_OF_ELEMENTS = frozenset(
+    {"abs", "min", "max", "int", "float", "bool", "round", "pow", "divmod",
+     "sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan",
+     "atan2", "hypot", "floor", "ceil", "erf", "isnan", "fabs", "arctan", "arctan2", "sign"}
+)  # fmt: skip
+"""Functions of one number, which have a vector form."""
+
+_AROUND = frozenset(
+    {"len", "range", "enumerate", "zip", "zeros", "ones", "empty", "full", "zeros_like",
+     "ones_like", "empty_like", "full_like", "copy", "print", "isinstance", "int", "float"}
+)  # fmt: skip
+"""What a routine may call outside its loop and still spend its time in the loop."""
+
+_ITERATED = frozenset({"range", "enumerate", "zip", "len", "reversed"})
+
+_STATEMENTS = (ast.Assign, ast.AugAssign, ast.If, ast.For, ast.Expr, ast.Continue, ast.Break,
+               ast.Pass)  # fmt: skip
+
+
+class Loop(NamedTuple):
+    """A loop over elements.
+
+    Attributes:
+        calls: names of the program's own functions that it calls for each element.
+    """
+
+    line: int
+    calls: frozenset[str]
+
+
+def element_loop(function: Function) -> Loop | None:
+    """The loop in which this routine spends its time, if a vector call could do it.
+
+    None also where it calls something outside the loop that may take the time.
+    """
+    outer = [node for node in _own(function.body) if isinstance(node, ast.For)]
+    if not outer:
+        return None
+    inside = {id(part) for loop in outer for part in ast.walk(loop)}
+    around = {called(node) for node in ast.walk(function)
+              if isinstance(node, ast.Call) and id(node) not in inside}  # fmt: skip
+    if not around <= _AROUND:
+        return None
+    judged = [_judged(loop) for loop in outer]
+    if any(loop is None for loop in judged):
+        return None
+    return Loop(outer[0].lineno, frozenset().union(*(loop.calls for loop in judged if loop)))
+
+
+def is_arithmetic(function: Function) -> bool:
+    """Does it compute on its arguments and call nothing but functions of one number?"""
+    parts = list(ast.walk(function))
+    if any(isinstance(part, ast.For | ast.While | ast.With | ast.Try | ast.Yield | ast.Await)
+           for part in parts):  # fmt: skip
+        return False
+    names = {called(part) for part in parts if isinstance(part, ast.Call)}
+    return names <= _OF_ELEMENTS and any(isinstance(part, ast.BinOp) for part in parts)
+
+
+def _own(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements, with those of `if` and `with`, but not within loops."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If):
+            yield from _own([*statement.body, *statement.orelse])
+        elif isinstance(statement, ast.With):
+            yield from _own(statement.body)
+
+
+def _judged(loop: ast.For) -> Loop | None:
+    parts = list(ast.walk(loop))
+    if not all(isinstance(part, _STATEMENTS) for part in parts if isinstance(part, ast.stmt)):
+        return None
+    indices = _targets(loop)
+    arithmetic = [part for part in parts if isinstance(part, ast.BinOp)]
+    arithmetic_on_text = any(isinstance(part, ast.Constant) and isinstance(part.value, str | bytes)
+                             for part in parts)  # fmt: skip
+    touched = any(
+        isinstance(part, ast.Subscript) and indices & _names(part.slice) for part in parts
+    ) or any(indices & _names(part) for part in arithmetic)
+    if arithmetic_on_text or not touched or _carries(loop, parts):
+        return None
+    names = {called(part) for part in parts if isinstance(part, ast.Call)} - _ITERATED
+    own = {called(part) for part in parts
+           if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)}  # fmt: skip
+    strange = frozenset(names - _OF_ELEMENTS)
+    computes = arithmetic or strange  # in the loop, or in a function that it calls
+    return Loop(loop.lineno, strange) if computes and strange <= own else None
+
+
+def _targets(loop: ast.For) -> set[str]:
+    """The variables of the loop and of the loops in it."""
+    return {
+        name for part in ast.walk(loop) if isinstance(part, ast.For) for name in _names(part.target)
+    }
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _carries(loop: ast.For, parts: Sequence[ast.AST]) -> bool:
+    """Does a turn need what the turn before has computed?
+
+    A variable carries if it is read before it is set in the same turn; a sum or a product does
+    not. An array carries if it is written at one place and read at another.
+    """
+    return _carries_variable(loop) or _carries_array(parts)
+
+
+def _carries_variable(loop: ast.For) -> bool:
+    assigned = {
+        name.id
+        for part in ast.walk(loop)
+        if isinstance(part, ast.Assign | ast.AugAssign)
+        for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
+        for name in [target]
+        if isinstance(name, ast.Name)
+    }
+    ready: set[str] = set()
+    return any(_reads_old(statement, assigned, ready) for statement in loop.body)
+
+
+def _reads_old(statement: ast.stmt, assigned: set[str], ready: set[str]) -> bool:
+    """Does it read a variable of the turn before? Adds to `known` what it sets."""
+    if isinstance(statement, ast.AugAssign):
+        target = statement.target
+        adds = isinstance(target, ast.Name) and isinstance(
+            statement.op, ast.Add | ast.Sub | ast.Mult
+        )
+        old = (_names(statement.value) & assigned) - ready
+        if isinstance(target, ast.Name) and not adds:
+            old |= {target.id} - ready
+        return bool(old)
+    if isinstance(statement, ast.Assign):
+        old = ((_names(statement.value) | _read_in_targets(statement)) & assigned) - ready
+        ready |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+        return bool(old)
+    if isinstance(statement, ast.For):
+        inner = ready | _names(statement.target)
+        return bool((_names(statement.iter) & assigned) - ready) or any(
+            _reads_old(inner_statement, assigned, inner) for inner_statement in statement.body
+        )
+    if isinstance(statement, ast.If):
+        sides = (statement.body, statement.orelse)
+        return bool((_names(statement.test) & assigned) - ready) or any(
+            _reads_old(inner_statement, assigned, side)
+            for body, side in zip(sides, (set(ready), set(ready)), strict=True)
+            for inner_statement in body
+        )
+    return bool((_names(statement) & assigned) - ready)
+
+
+def _read_in_targets(statement: ast.Assign) -> set[str]:
+    """What subscripts of targets read: `i` of `a[i] = 1`."""
+    return {name for target in statement.targets if not isinstance(target, ast.Name)
+            for name in _names(target)}  # fmt: skip
+
+
+def _carries_array(parts: Sequence[ast.AST]) -> bool:
+    written: dict[str, set[str]] = {}
+    read: dict[str, set[str]] = {}
+    for part in parts:
+        if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name):
+            places = written if isinstance(part.ctx, ast.Store) else read
+            places.setdefault(part.value.id, set()).add(ast.dump(part.slice))
+    return any(read[name] - places for name, places in written.items() if name in read)

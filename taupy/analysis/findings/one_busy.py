@@ -1,0 +1,176 @@
+"""One thread is busy while others wait: for its data, for the GIL, or for a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from taupy.analysis.findings import source, waiting
+from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.waiting import Life
+from taupy.model.finding import Evidence, Finding
+from taupy.model.question import Condition
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.units import duration, percent, several
+
+KIND = "one thread busy while others wait"
+NEEDS = ("host",)
+
+LEAST_TAKEN = 0.1
+"""Of the wall clock, that the main thread waits for what another one hands over."""
+
+BUSY = 0.8
+"""Of a thread's life, not in a wait: less, and it waits for something else itself."""
+
+LEAST_PYTHON = 0.5
+"""Of a thread's life, in routines that hold the GIL all the time."""
+
+LEAST_OVERLAP = 1.5
+"""Lives of such threads together, in lives of the program: as many were there at a time, on
+average at least, so that threads that were started one after the other do not count."""
+
+_HOLDING = frozenset(
+    {"abs", "len", "range", "enumerate", "zip", "min", "max", "sum", "int", "float", "str", "bool",
+     "divmod", "pow", "round", "isinstance", "list", "dict", "set", "tuple", "append", "pop",
+     "extend", "add", "get", "items", "keys", "values", "split", "strip", "startswith", "sorted"}
+)  # fmt: skip
+"""Functions of C that are short or keep the GIL."""
+
+LEAST_LOCKED = 0.2
+"""Of the workers' time, in a routine that takes a lock and without using the CPU."""
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    lives = waiting.lives(trial)
+    if len(lives) < 2:
+        return
+    yield from _taking(trial, lives)
+    yield from _interpreter(trial, lives)
+    yield from _locked(trial, lives)
+
+
+def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
+    """The main thread waits for what one other thread makes."""
+    calls = trial.calls
+    main, *others = lives
+    taken = calls.by_thread(calls.outermost(waiting.is_take)).get(main.thread)
+    if taken is None or taken.ns < LEAST_TAKEN * trial.wall_ns:
+        return
+    busy = [life for life in others
+            if life.working_ns >= max(BUSY * life.whole_ns, BUSY * taken.ns)]  # fmt: skip
+    if len(busy) != 1:
+        return
+    (maker,) = busy
+    timer = trial.caller(calls.largest(taken.rows))
+    yield Finding(
+        KIND,
+        f"{place(timer)} waits {duration(taken.ns)}, {percent(100 * taken.ns / trial.wall_ns)} % "
+        f"of the run, for what {maker.thread.name or 'another thread'} hands over, which never "
+        "waits itself",
+        taken.ns,
+        trial.wall_ns,
+        (_of_threads(trial),),
+        "high",
+        "let several processes make it, or make it cheaper",
+        "the maker itself waits for something that cannot be divided, such as a network",
+    )
+
+
+def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
+    """Threads that run Python take turns."""
+    main, *others = lives
+    python = _holding_gil(trial)
+    workers = [life for life in others if life.thread.node == main.thread.node
+               and python.get(life.thread, 0.0) >= LEAST_PYTHON * life.whole_ns]  # fmt: skip
+    together = sum(life.whole_ns for life in workers)
+    if len(workers) < 2 or together < LEAST_OVERLAP * main.whole_ns:
+        return
+    cores = min(len(workers), trial.cores or 1)
+    longest = max(life.whole_ns for life in workers)
+    yield Finding(
+        KIND,
+        f"{several(len(workers), 'thread')} run Python code that never releases the GIL, for "
+        f"{duration(together)} in {duration(longest)}: one runs while the others wait",
+        longest * (1 - 1 / cores),
+        trial.wall_ns,
+        (_of_threads(trial),),
+        "medium",
+        "use processes, a free-threaded Python, or calls that release the GIL (NumPy, zlib)",
+        "the same threads take as long in a free-threaded Python",
+    )
+
+
+def _holding_gil(trial: Trial) -> dict[ThreadRow, float]:
+    """Each thread's own time in routines whose source calls nothing that releases the GIL."""
+    calls = trial.calls
+    own_ns: dict[ThreadRow, float] = {}
+    for timer in calls.timers:
+        if not trial.is_own(timer):
+            continue
+        function = source.function(trial, timer)
+        rows = calls.rows(timer.__eq__)
+        below = {calls.timer[child].short_name for row in rows for child in calls.children(row)}
+        if function is None or source.enters(function):
+            continue
+        if source.calls(function) <= _last_parts(below) | _HOLDING:
+            for row in rows:
+                own_ns[calls.thread[row]] = own_ns.get(calls.thread[row], 0) + calls.exclusive[row]
+    return own_ns
+
+
+def _last_parts(names: Iterable[str]) -> set[str]:
+    return {name.split(".")[-1] for name in names}
+
+
+def _of_threads(trial: Trial) -> Evidence:
+    where = (Condition("event", ("Thread CPU Time",)),)
+    return trial.evidence(("thread", "event"), where, ("event.total",), ())
+
+
+# --- locks -----------------------------------------------------------------------
+
+
+def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
+    """Threads that wait in a routine which takes a lock, and the work done under it."""
+    calls = trial.calls
+    workers = {life.thread: life for life in lives[1:] if life.cpu_ns is not None}
+    whole = sum(life.whole_ns for life in workers.values())
+    for timer in calls.timers:
+        if not trial.is_own(timer):
+            continue
+        rows = [row for row in calls.rows(timer.__eq__) if calls.thread[row] in workers]
+        threads = {calls.thread[row] for row in rows}
+        own = sum(calls.exclusive[row] for row in rows)
+        cpu = sum(workers[thread].cpu_ns or 0 for thread in threads)
+        waited = own - cpu
+        if len(threads) < 2 or waited < LEAST_LOCKED * whole:
+            continue
+        below = [child for row in rows for child in calls.children(row)]
+        if not _takes_lock(trial, timer, {calls.timer[child].short_name for child in below}):
+            continue
+        yield Finding(
+            KIND,
+            f"{several(len(threads), 'thread')} wait {duration(waited)} in all for the lock that "
+            f"{place(timer)} takes, while one of them works",
+            waited / len(threads),
+            trial.wall_ns,
+            (trial.evidence(("thread",), (Condition("timer", (timer.timer,)), HOST)),),
+            "medium",
+            "do the slow part outside the lock, or take a lock for each key",
+            "what is done under the lock must not happen twice at a time",
+        )
+
+
+def _takes_lock(trial: Trial, timer: TimerRow, recorded: set[str]) -> bool:
+    """Does the routine take a lock, and call nothing but recorded routines?
+
+    Then it can wait for nothing else: whatever they wait for is their own time.
+    """
+    function = source.function(trial, timer)
+    if function is None:
+        return False
+    words = " ".join(
+        name.lower() for lock in source.enters(function) for name in source.names(lock)
+    )
+    others = source.calls(function) - _last_parts(recorded) - {"acquire", "release"}
+    return not others and any(word in words for word in ("lock", "mutex", "semaphore"))

@@ -1,0 +1,70 @@
+"""Code or patterns that are compiled again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taupy.analysis.findings.calls import Meant, among, phase, place
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.model.finding import Finding
+from taupy.model.question import Condition
+from taupy.units import count, duration
+
+KIND = "recompilation"
+NEEDS = ("host",)
+
+GRAPHS = 8
+"""torch.compile gives up on a function after 8 recompilations (`recompile_limit`): more entries
+than that are several functions, or one that is compiled for every input."""
+
+PATTERNS = 512
+"""Patterns that `re` remembers (`re._MAXCACHE`): beyond, the oldest are compiled again."""
+
+_PATTERNS = ("re/_compiler.py:compile", "sre_compile.py:compile")
+_CODE = (
+    "numba/core/dispatcher.py:Dispatcher.compile",
+    "jax/_src/compiler.py:compile_or_get_cached",
+    "jinja2/environment.py:Environment.compile",
+)
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    yield from _of_kind(
+        trial, phase("compile"), GRAPHS, "a model is compiled",
+        "let shapes vary: torch.compile(dynamic=True), mark_dynamic, or pad to a few lengths; "
+        "TORCH_LOGS=recompiles says why",
+        "each of the graphs is used many times",
+    )  # fmt: skip
+    yield from _of_kind(
+        trial, among(_CODE), GRAPHS, "code is compiled",
+        "compile once and keep the result; give it arguments of the same types and shapes",
+        "each compiled function is used many times",
+    )  # fmt: skip
+    yield from _of_kind(
+        trial, among(_PATTERNS), PATTERNS, "a regular expression is compiled",
+        "compile each pattern once with re.compile and keep it, or join them into one pattern",
+        "all patterns are different, and each is used once",
+    )  # fmt: skip
+
+
+def _of_kind(
+    trial: Trial, meant: Meant, most: int, what: str, attempt: str, refuted_by: str
+) -> Iterator[Finding]:
+    calls = trial.calls
+    compiled = calls.longest(meant)
+    if compiled.calls <= most:
+        return
+    timer = trial.caller(calls.largest(compiled.rows))
+    names = tuple(dict.fromkeys(calls.timer[row].timer for row in compiled.rows))
+    yield Finding(
+        KIND,
+        f"{what} {count(compiled.calls)} times in {duration(compiled.ns)}, most of it for "
+        f"{place(timer)}",
+        compiled.ns * (1 - 1 / compiled.calls),
+        trial.wall_ns,
+        (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
+                        ("inclusive", "calls")),),
+        "medium",
+        attempt,
+        refuted_by,
+    )  # fmt: skip

@@ -1,0 +1,56 @@
+"""The source of a routine, if it is still there as it was when the trial ran."""
+
+from __future__ import annotations
+
+import ast
+
+from taupy.analysis.findings.trial import Trial
+from taupy.model.rows import TimerRow
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def function(trial: Trial, timer: TimerRow) -> Function | None:
+    """The routine's definition; None if the file is gone, has changed, or is no Python."""
+    text = trial.source(timer)
+    if text is None or timer.line is None:
+        return None
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    name = timer.short_name.split(".")[-1]
+    for node in ast.walk(tree):
+        if isinstance(node, Function) and node.name == name and timer.line == _first_line(node):
+            return node
+    return None
+
+
+def _first_line(node: Function) -> int:
+    """The line of a code object: that of the first decorator."""
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def called(call: ast.Call) -> str:
+    """The last part of what is called: `zeros` of `np.zeros(8)`."""
+    target = call.func
+    if isinstance(target, ast.Attribute):
+        return target.attr
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def calls(function: Function) -> set[str]:
+    """The last parts of all that it calls."""
+    return {called(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
+
+
+def enters(function: Function) -> list[ast.expr]:
+    """What its `with` statements enter."""
+    blocks = (node for node in ast.walk(function) if isinstance(node, ast.With | ast.AsyncWith))
+    return [item.context_expr for block in blocks for item in block.items]
+
+
+def names(node: ast.AST) -> set[str]:
+    """All names and attributes in an expression."""
+    plain = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return plain | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}

@@ -1,0 +1,61 @@
+"""Places where the host waits for the GPU while the GPU then waits for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_allocation, is_wait
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.model.finding import Finding
+from taupy.model.question import Condition
+from taupy.model.rows import TimerRow
+from taupy.units import count, duration, several
+
+KIND = "synchronisation"
+NEEDS = ("host", "gpu")
+
+LEAST = 0.05
+"""Of the time outside imports: what a wait costs beyond the GPU's own work. One wait at the end of
+each step costs a launch's latency, less than a percent of a step of some milliseconds."""
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    clock = gpu_clock(trial)
+    if clock is None:
+        return
+    for meant, what, attempt in (
+        (is_wait, "waits for the GPU",
+         "read results (.item(), .cpu(), prints) once in many steps, or a step later; use events "
+         "for stopwatches"),
+        (is_allocation, "allocates and frees GPU memory, which waits for the GPU,",
+         "keep the memory and use it again, or allocate from a pool (cudaMallocAsync)"),
+    ):  # fmt: skip
+        waits = clock.of_host(meant)
+        saved = clock.saved_ns(waits=waits.ns)
+        if saved < LEAST * clock.wall_ns:
+            continue
+        places = _places(clock, waits.rows)
+        most = max(places, key=lambda timer: places[timer])
+        names = tuple(dict.fromkeys(trial.calls.timer[row].timer for row in waits.rows))
+        yield Finding(
+            KIND,
+            f"the host {what} {count(waits.calls)} times for {duration(waits.ns)}, from "
+            f"{several(len(places), 'place')}, most of it in {place(most)}; after it the GPU is "
+            f"idle: {duration(clock.idle_ns)} in all",
+            saved,
+            trial.wall_ns,
+            (trial.evidence(("callpath", "timer"), (Condition("timer", names), HOST)),),
+            "high" if len(places) == 1 else "medium",
+            attempt,
+            "the results are needed by the host before it can launch anything else",
+        )
+
+
+def _places(clock: GpuClock, rows: tuple[int, ...]) -> dict[TimerRow | None, float]:
+    """The program's routines that wait, and how long."""
+    waited_ns: dict[TimerRow | None, float] = {}
+    for row in rows:
+        timer = clock.trial.caller(row)
+        waited_ns[timer] = waited_ns.get(timer, 0) + clock.trial.calls.inclusive[row]
+    return waited_ns

@@ -1,0 +1,98 @@
+"""Matrix products without tensor cores, although their types would allow them.
+
+Told by the names of NVIDIA's kernels: `ampere_sgemm_128x64_tn` computes in FP32 units,
+`ampere_fp16_s16816gemm_fp16_...` by matrix instructions of 16 x 8 x 16.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taupy.analysis.findings import kernels
+from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock
+from taupy.analysis.findings.trial import Trial
+from taupy.catalog.datasheets import datasheet
+from taupy.model.finding import Finding
+from taupy.units import duration, percent
+
+KIND = "tensor cores unused"
+NEEDS = ("host", "gpu")
+
+_GEMM = re.compile(r"gemm|implicit_convolve|scudnn|_conv", re.IGNORECASE)
+_BY_MATRICES = re.compile(
+    r"[sdhi]\d{3,}|tensorop|xmma|wgmma|tf32|hmma|imma|bf16|sm(90|100|120)", re.IGNORECASE
+)
+_HALF = re.compile(r"fp16|f16|half|hgemm", re.IGNORECASE)
+_SINGLE = re.compile(r"sgemm|fp32|f32|simt|scudnn", re.IGNORECASE)
+
+
+class _Type(NamedTuple):
+    """A type of numbers: the units that were used, and those that it may use."""
+
+    name: str
+    used: str
+    allowed: str
+    since: float
+    attempt: str
+
+
+_TYPES = {
+    "half": _Type("half precision", "fp16", "tensor fp16", 7.0,
+                  "make widths, heads and batches multiples of 8, and let cuBLAS choose"),
+    "single": _Type("FP32", "fp32", "tensor tf32", 8.0,
+                    "torch.set_float32_matmul_precision('high') allows TF32; torch.autocast "
+                    "allows bfloat16"),
+}  # fmt: skip
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    clock = gpu_clock(trial)
+    if clock is None:
+        return
+    capability = _capability(clock)
+    for name, kind in _TYPES.items():
+        plain = [kernel for kernel in kernels.kernels(clock)
+                 if type_without(kernel.timer.timer) == name]  # fmt: skip
+        if not plain or capability < kind.since:
+            continue
+        gpu = sum(kernel.ns for kernel in plain)
+        gone = gpu * (1 - _ratio(clock, kind))
+        yield Finding(
+            KIND,
+            f"products in {kind.name} take {duration(gpu)} of the GPU, "
+            f"{percent(100 * gpu / clock.busy_ns)} % of its time, without tensor cores, most of it "
+            f"in {plain[0].timer.short_name}",
+            clock.saved_ns(gpu=gone),
+            trial.wall_ns,
+            (kernels.evidence(trial, plain),),
+            "medium",
+            kind.attempt,
+            "the products need all of FP32's bits, or are limited by memory and not by arithmetic",
+        )
+
+
+def type_without(name: str) -> str | None:
+    """The type of a product that used no tensor cores; None for any other kernel."""
+    if not _GEMM.search(name) or _BY_MATRICES.search(name):
+        return None
+    if _HALF.search(name):
+        return "half"
+    return "single" if _SINGLE.search(name) else None
+
+
+def _capability(clock: GpuClock) -> float:
+    for device in clock.trial.devices:
+        if (device.node, device.ordinal + 1) == clock.device and device.compute_capability:
+            return float(device.compute_capability)
+    return 0.0
+
+
+def _ratio(clock: GpuClock, kind: _Type) -> float:
+    """What remains of the time at the peak of tensor cores; 0 where the peaks are not known."""
+    for device in clock.trial.devices:
+        sheet = datasheet(device.name)
+        if sheet and kind.used in sheet.peaks and kind.allowed in sheet.peaks:
+            return sheet.peaks[kind.used] / sheet.peaks[kind.allowed]
+    return 0.0

@@ -1,0 +1,48 @@
+"""Kernels that take the GPU less time than launching them takes the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taupy.analysis.findings import kernels
+from taupy.analysis.findings.gpu_clock import gpu_clock, is_launch
+from taupy.analysis.findings.trial import Trial
+from taupy.model.finding import Finding
+from taupy.units import count, duration
+
+KIND = "tiny kernels"
+NEEDS = ("host", "gpu")
+
+LEAST_IDLE = 0.1
+"""Of the time outside imports, as in `host_bound`: launches that run ahead of the GPU cost
+nothing."""
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    clock = gpu_clock(trial)
+    if clock is None or clock.idle_ns < LEAST_IDLE * clock.wall_ns:
+        return
+    launching = clock.of_host(is_launch)
+    every = kernels.kernels(clock)
+    number = sum(kernel.launches for kernel in every)
+    if not number or not launching.calls:
+        return
+    # A graph's launch starts many kernels: what one kernel costs the host is what counts.
+    each_ns = launching.ns / number
+    tiny = [kernel for kernel in every if kernel.mean_ns < each_ns]
+    launches = sum(kernel.launches for kernel in tiny)
+    if not launches:
+        return
+    busy = sum(kernel.ns for kernel in tiny)
+    yield Finding(
+        KIND,
+        f"{count(launches)} of {count(number)} kernels run for {duration(busy / launches)} on "
+        f"average and take the host {duration(each_ns)} each to launch: {duration(busy)} of work "
+        f"for {duration(each_ns * launches)} of launches, most of it {tiny[0].timer.short_name}",
+        clock.saved_ns(host=each_ns * launches, gpu=busy),
+        trial.wall_ns,
+        (kernels.evidence(trial, tiny),),
+        "high",
+        "fuse them: torch.compile, a fused optimizer (fused=True), CUDA graphs, or larger batches",
+        "the GPU is not idle between these kernels in a trace (taupy run --trace)",
+    )

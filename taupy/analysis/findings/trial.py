@@ -1,0 +1,130 @@
+"""What a rule is given: a trial's facts, its call tree, and a way to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from taupy.analysis.findings.calls import TREE, Calls
+from taupy.model.finding import Cell, Evidence
+from taupy.model.gpu import Device
+from taupy.model.names import is_library
+from taupy.model.question import EVENTS, Condition, Question, Value
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.table import Table
+
+_ROWS_KEPT = 5
+"""Rows of an answer that a finding holds; the question gives the others."""
+
+_CPU_TIME = ("Thread CPU Time", "ns")
+
+
+@dataclass
+class Trial:
+    """One trial.
+
+    Attributes:
+        wall_ns: from its start to its end.
+        metadata: of the trial; `nodes` holds that of each node.
+        earlier: ids of the experiment's earlier trials of the same program, the oldest first.
+        ask: answers a question.
+        paths: a routine's full name -> its file, as the interpreter knew it.
+        source: the text of the file that a routine stands in, if it is still as it was when the
+            trial ran; else None.
+    """
+
+    id: int
+    wall_ns: float
+    ask: Callable[[Question], Table]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    devices: Sequence[Device] = ()
+    metrics: Sequence[str] = ()
+    earlier: Sequence[int] = ()
+    paths: Mapping[str, str | None] = field(default_factory=dict)
+    source: Callable[[TimerRow], str | None] = lambda timer: None
+
+    @cached_property
+    def calls(self) -> Calls:
+        """The call tree of the host's threads."""
+        question = Question(
+            (self.id,), by=TREE, where=(HOST,), values=("calls", "inclusive", "exclusive")
+        )
+        return Calls.of(self.ask(question))
+
+    @cached_property
+    def cpu_ns(self) -> dict[ThreadRow, float]:
+        """CPU time of each thread that had ended when it was read."""
+        table = self.ask(Question((self.id,), (), ("thread", "event"), values=EVENTS))
+        rows = zip(
+            *(table.row_labels("thread"), table.row_labels("event"), table.column("event.total")),
+            strict=True,
+        )
+        return {thread: total or 0 for thread, event, total in rows if tuple(event) == _CPU_TIME}
+
+    @property
+    def cores(self) -> int | None:
+        """How many the program was allowed to use; None if that is unknown."""
+        text = self.metadata.get("CPU Cores Allowed") or self.metadata.get("CPU Cores") or ""
+        return int(text) if text.isascii() and text.isdigit() else None
+
+    def is_own(self, timer: TimerRow) -> bool:
+        """Is it a routine of the program, and no library's?"""
+        file = self.paths.get(timer.timer) or timer.file
+        return file is not None and not file.startswith("<") and not is_library(file)
+
+    def caller(self, row: int) -> TimerRow | None:
+        """The nearest routine of the program above a call path, if there is one."""
+        calls = self.calls
+        row = calls.parent[row]
+        while row >= 0 and not self.is_own(calls.timer[row]):
+            row = calls.parent[row]
+        return calls.timer[row] if row >= 0 else None
+
+    def evidence(
+        self,
+        by: Sequence[str],
+        where: Sequence[Condition] = (),
+        values: Sequence[Value] = ("exclusive", "calls"),
+        metrics: Sequence[str] = ("time",),
+        trials: Sequence[int] = (),
+    ) -> Evidence:
+        """Ask, and keep the first rows of the answer."""
+        question = Question(
+            tuple(trials) or (self.id,), tuple(metrics), tuple(by), tuple(where),
+            values=tuple(values),
+        )  # fmt: skip
+        return kept(question, self.ask(question))
+
+
+HOST = Condition("kind", ("host",))
+
+
+def kept(question: Question, table: Table) -> Evidence:
+    """The first rows of an answer, the largest first."""
+    columns = list(table.columns)
+    first = columns.index(table.named(question.values[0], (*question.metrics, "")[0]))
+    labels = [list(map(_text, table.row_labels(name))) for name in question.by]
+    numbers = [table.columns[column] for column in columns]
+    rows = sorted(zip(*labels, *numbers, strict=True), key=_descending(len(labels) + first))
+    headings = (*question.by, *(" ".join(filter(None, column[:2])) for column in columns))
+    return Evidence(question, headings, tuple(rows[:_ROWS_KEPT]), len(rows))
+
+
+def _descending(position: int) -> Callable[[tuple[Cell, ...]], tuple[float, str]]:
+    def key(row: tuple[Cell, ...]) -> tuple[float, str]:
+        value = row[position]
+        return (-value if isinstance(value, int | float) else 0.0), str(row)
+
+    return key
+
+
+def _text(label: object) -> Cell:
+    if isinstance(label, TimerRow):
+        return label.timer
+    if isinstance(label, ThreadRow):
+        return ".".join(map(str, label[:3]))
+    if label is None or isinstance(label, str | int | float):
+        return label
+    return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)

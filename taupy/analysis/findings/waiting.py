@@ -1,0 +1,82 @@
+"""Routines of the standard library that wait, and threads' time without it.
+
+Their time is a wait whatever the Python version: of nested ones the outermost counts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from taupy.analysis.findings.calls import Sum, among
+from taupy.analysis.findings.trial import Trial
+from taupy.model.rows import ThreadRow
+
+JOINS = (
+    "threading.py:Thread.join",
+    "multiprocessing/process.py:BaseProcess.join",
+    "multiprocessing/popen_fork.py:Popen.wait",
+    "multiprocessing/pool.py:ApplyResult.get",
+    "multiprocessing/pool.py:ApplyResult.wait",
+    "multiprocessing/pool.py:IMapIterator.next",
+    "multiprocessing/pool.py:Pool.join",
+    "concurrent/futures/_base.py:Future.result",
+    "concurrent/futures/_base.py:wait",
+    "concurrent/futures/_base.py:as_completed",
+    "concurrent/futures/thread.py:ThreadPoolExecutor.shutdown",
+    "concurrent/futures/process.py:ProcessPoolExecutor.shutdown",
+)
+"""For the end of something."""
+
+TAKES = (
+    "queue.py:Queue.get",
+    "multiprocessing/queues.py:Queue.get",
+    "multiprocessing/queues.py:SimpleQueue.get",
+    "multiprocessing/connection.py:_ConnectionBase.recv",
+)
+"""For what another thread or process hands over."""
+
+_OTHERS = (
+    "queue.py:Queue.put",
+    "threading.py:Event.wait",
+    "threading.py:Condition.wait",
+    "threading.py:Condition.wait_for",
+    "threading.py:Barrier.wait",
+    "threading.py:Semaphore.acquire",
+    "threading.py:_shutdown",
+    "multiprocessing/connection.py:_ConnectionBase.poll",
+    "multiprocessing/connection.py:wait",
+    "multiprocessing/util.py:_exit_function",
+    "multiprocessing/synchronize.py:Condition.wait",
+    "multiprocessing/synchronize.py:SemLock.__enter__",
+    "selectors.py:EpollSelector.select",
+    "selectors.py:PollSelector.select",
+    "subprocess.py:Popen.wait",
+    "subprocess.py:Popen.communicate",
+)
+
+is_join = among(JOINS)
+is_take = among(TAKES)
+is_wait = among((*JOINS, *TAKES, *_OTHERS))
+
+
+class Life(NamedTuple):
+    """One thread: how long it was there, how long it did not wait, and its CPU time.
+
+    Attributes:
+        cpu_ns: None where it is not known.
+    """
+
+    thread: ThreadRow
+    whole_ns: float
+    working_ns: float
+    cpu_ns: float | None
+
+
+def lives(trial: Trial) -> list[Life]:
+    """The host's threads; the main thread of node 0 first."""
+    calls = trial.calls
+    waits = calls.by_thread(calls.outermost(is_wait))
+    return sorted(
+        Life(thread, whole, whole - waits.get(thread, Sum()).ns, trial.cpu_ns.get(thread))
+        for thread, whole in calls.life_ns().items()
+    )

@@ -1,0 +1,74 @@
+"""The GPU's time in kernels that compute nothing: they move data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taupy.analysis.findings import kernels
+from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock
+from taupy.analysis.findings.trial import Trial
+from taupy.model.finding import Abstention, Finding
+from taupy.model.question import Condition, Question
+from taupy.units import duration, percent
+
+KIND = "kernels without flop"
+NEEDS = ("host", "gpu")
+
+LEAST = 0.25
+"""Of the GPU's time. Even fused transformers spend a tenth to a fifth of it in copies, layouts and
+embeddings, which do not compute."""
+
+COUNTED = 0.95
+"""Of the GPU's time in kernels: so much of it must have been counted."""
+
+_ALL_FLOP = ({"flop"}, {"flop_fp32", "flop_tensor"})
+"""Metrics of which one set must be there: without those of tensor cores a matrix product looks
+as if it computed nothing."""
+
+
+def find(trial: Trial) -> Iterator[Finding | Abstention]:
+    clock = gpu_clock(trial)
+    if clock is None:
+        return
+    if not any(names <= set(trial.metrics) for names in _ALL_FLOP):
+        yield Abstention(
+            KIND, "no flop were counted on the GPU: taupy run --metrics flop_fp32,flop_tensor"
+        )
+        return
+    flop = _flop(clock)
+    every = kernels.kernels(clock)
+    whole = sum(kernel.ns for kernel in every)
+    counted = [kernel for kernel in every if flop.get(kernel.timer.timer) is not None]
+    if sum(kernel.ns for kernel in counted) < COUNTED * whole:
+        yield Abstention(KIND, "flop were counted in a part of the kernels only")
+        return
+    idle = [kernel for kernel in counted if not flop[kernel.timer.timer]]
+    gpu = sum(kernel.ns for kernel in idle)
+    if gpu < LEAST * whole:
+        return
+    yield Finding(
+        KIND,
+        f"{percent(100 * gpu / whole)} % of the GPU's time, {duration(gpu)}, is in kernels that "
+        f"compute nothing, most of it in {idle[0].timer.short_name}",
+        clock.saved_ns(gpu=gpu),
+        trial.wall_ns,
+        (kernels.evidence(trial, idle),),
+        "medium",
+        "keep one layout of memory (channels_last, contiguous), fuse conversions into the kernels "
+        "that use them (torch.compile)",
+        "the kernels move data that has to be moved: gathers, embeddings, sorting",
+    )
+
+
+def _flop(clock: GpuClock) -> dict[str, float | None]:
+    """Each kernel's flop; None where they were not counted."""
+    trial = clock.trial
+    names = tuple(name for name in trial.metrics if name.startswith("flop"))
+    where = (Condition("kind", ("gpu",)), Condition("group", ("GPU_KERNEL",)))
+    table = trial.ask(Question((trial.id,), names, ("timer",), where))
+    columns = [table.column("exclusive", name) for name in names]
+    flop: dict[str, float | None] = {}
+    for timer, *values in zip(table.row_labels("timer"), *columns, strict=True):
+        counted = [value for value in values if value is not None]
+        flop[timer.timer] = sum(counted) if counted else None
+    return flop

@@ -1,0 +1,68 @@
+"""A report as a document for programs: the objects behind the screen, unrounded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from taupy.escaping import json_visible
+from taupy.model.finding import Evidence, Finding
+from taupy.report.report import Report
+
+
+def text(report: Report) -> str:
+    """As JSON."""
+    return json_visible(json.dumps(document(report), ensure_ascii=False, indent=1)) + "\n"
+
+
+def document(report: Report) -> dict[str, Any]:
+    trial = report.trial
+    return {
+        "trial": {
+            "id": trial.id,
+            "name": f"{trial.application}/{trial.experiment}/{trial.name}",
+            "command": report.command,
+            "started_at": trial.started_at,
+            "duration_ns": trial.duration_ns,
+            "exit_code": trial.exit_code,
+            "state": trial.state,
+            "gpus": list(report.gpus),
+            "threads": report.threads,
+            "processes": report.processes,
+        },
+        "health": dict(report.remarks),
+        "unmeasured": list(report.unmeasured),
+        "steps": report.steps,
+        "phases": [
+            {"phase": phase.kind, "time_ns": phase.ns, "share": phase.share}
+            for phase in report.phases
+        ],
+        "findings": [_finding(finding) for finding in report.judgement.findings],
+        "abstentions": [
+            {"kind": abstention.kind, "reason": abstention.reason}
+            for abstention in report.judgement.abstentions
+        ],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "sentence": finding.sentence,
+        "saved_ns": finding.saved_ns,
+        "saved_share": finding.saved_share,
+        "speedup": finding.speedup,
+        "confidence": finding.confidence,
+        "attempt": finding.attempt,
+        "refuted_by": finding.refuted_by,
+        "evidence": [_evidence(evidence) for evidence in finding.evidence],
+    }
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "question": json.loads(evidence.question.text()),
+        "in_words": str(evidence.question),
+        "rows": [dict(zip(evidence.headings, row, strict=True)) for row in evidence.rows],
+        "row_count": evidence.count,
+    }

@@ -1,0 +1,103 @@
+"""What rules ask a trial, answered by the database: `analysis` and `profiledb` meet here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+
+from taupy.analysis.findings.trial import Trial
+from taupy.model.question import Question
+from taupy.model.rows import TimerRow, TrialRow
+from taupy.model.table import Table
+from taupy.profiledb import gpu_query, query, trial_facts
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sources import timer_paths
+from taupy.profiledb.values import values
+
+_LARGEST_SOURCE = 1 << 20
+"""Bytes: nobody writes a larger module by hand."""
+
+_COMMAND = "Command Line"
+
+
+def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
+    """The trial as rules are given it."""
+    metadata: dict[str, str] = {}
+    nodes: dict[int, dict[str, str]] = {}
+    for node, name, value in query.trial_metadata(db, trial.id):
+        (metadata if node is None else nodes.setdefault(node, {}))[name] = value
+    paths = timer_paths(db, trial.id)
+
+    @cache
+    def ask(question: Question) -> Table:
+        return values(db, question)
+
+    return Trial(
+        trial.id,
+        trial.duration_ns,
+        ask,
+        metadata,
+        nodes,
+        gpu_query.devices(db, trial.id),
+        [metric.name for metric in query.metrics(db, trial.id)],
+        _earlier(db, trial),
+        paths,
+        _sources(trial, metadata, paths),
+    )
+
+
+def _earlier(db: ProfileDB, trial: TrialRow) -> list[int]:
+    """Complete trials of the same command and experiment, stored before this one."""
+    commands = trial_facts.metadata_values(db, _COMMAND)
+    mine = _arguments(commands, trial.id)
+    if not mine:
+        return []
+    return [
+        other.id
+        for other in db.trials()
+        if other.id < trial.id
+        and (other.application, other.experiment) == (trial.application, trial.experiment)
+        and (other.state, other.exit_code) == ("complete", trial.exit_code)
+        and _arguments(commands, other.id) == mine
+    ]
+
+
+def _arguments(commands: Mapping[int, str], trial_id: int) -> str:
+    """The command line without the interpreter's path."""
+    return commands.get(trial_id, "").partition(" ")[2]
+
+
+def _sources(
+    trial: TrialRow, metadata: Mapping[str, str], paths: Mapping[str, str | None]
+) -> Callable[[TimerRow], str | None]:
+    """Reads source files that are as they were when the trial ran, on this machine."""
+    here = trial.source == "taupy run" and metadata.get("Hostname") == platform.node()
+    started = datetime.fromisoformat(trial.started_at).timestamp()
+
+    @cache
+    def read(path: str) -> str | None:
+        return _unchanged(path, started)
+
+    def source(timer: TimerRow) -> str | None:
+        path = paths.get(timer.timer)
+        return read(path) if here and path and os.path.isabs(path) else None
+
+    return source
+
+
+def _unchanged(path: str, since: float) -> str | None:
+    """A regular file's text, if nobody has written to it since then."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    with open(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_mtime > since:
+            return None
+        text = file.read(_LARGEST_SOURCE + 1)
+    return text.decode("utf-8", "replace") if len(text) <= _LARGEST_SOURCE else None

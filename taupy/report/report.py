@@ -1,0 +1,103 @@
+"""The answer of `taupy report`: what ran, how well it was measured, its phases, what to do.
+
+Terminals (`screen.py`), programs (`document.py`) and pages show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from taupy.analysis.findings import Judgement, judged
+from taupy.analysis.findings.health import remarks
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.model.question import Condition, Question
+from taupy.model.rows import ThreadRow, TrialRow
+from taupy.network.phases import KINDS
+from taupy.pprof import phases
+from taupy.profiledb.database import ProfileDB
+from taupy.report.evidence import trial_of
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One kind of phase on the thread that is shown; times add up to that of the thread."""
+
+    kind: str
+    ns: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is to be said of one trial.
+
+    Attributes:
+        command: without the interpreter's path; "" where it is not known.
+        remarks: what the trial says of its own measurement, by name.
+        unmeasured: what was not measured, with the option that measures it.
+        thread: whose phases are shown: the main thread of the first process.
+        steps: of the training; 0 where none is known.
+    """
+
+    trial: TrialRow
+    command: str
+    gpus: tuple[str, ...]
+    threads: int
+    processes: int
+    remarks: Mapping[str, str]
+    unmeasured: tuple[str, ...]
+    thread: ThreadRow | None
+    phases: tuple[Phase, ...]
+    steps: int
+    judgement: Judgement
+
+
+def report(db: ProfileDB, trial: TrialRow) -> Report:
+    """Of one trial."""
+    asked = trial_of(db, trial)
+    threads = asked.calls.threads
+    first = min(threads, default=None)
+    kinds, steps = _phases(asked, first)
+    return Report(
+        trial,
+        asked.metadata.get("Command Line", "").partition(" ")[2],
+        tuple(device.name for device in asked.devices),
+        len(threads),
+        len({thread.node for thread in threads}),
+        remarks(asked.metadata),
+        tuple(_unmeasured(asked)),
+        first,
+        kinds,
+        steps,
+        judged(asked),
+    )
+
+
+def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], int]:
+    if thread is None:
+        return (), 0
+    where = (Condition("thread", (".".join(map(str, thread[:3])),)), HOST)
+    question = Question(
+        (trial.id,), by=phases.DIMENSIONS, where=where, values=("calls", "exclusive")
+    )
+    sums, steps = phases.by_kind(trial.ask(question))
+    whole = sum(kind_sum.time for kind_sum in sums.values())
+    shown = [
+        Phase(kind, sums[kind].time, sums[kind].time / whole if whole else 0.0)
+        for kind in (*KINDS, phases.NO_PHASE)
+        if kind in sums
+    ]
+    return tuple(shown), steps
+
+
+def _unmeasured(trial: Trial) -> list[str]:
+    """What was not measured, each with the option that would."""
+    unmeasured = []
+    if not trial.devices:
+        unmeasured.append("GPU (none was used, or see taupy doctor)")
+    if set(trial.metrics) <= {"time"}:
+        unmeasured.append("counters (--metrics)")
+    if trial.metadata.get("taupy.option.c_calls") != "True":
+        unmeasured.append("C functions (--c-calls)")
+    return unmeasured

@@ -1,0 +1,51 @@
+"""What `taupy report` is expected to say first: the kind of finding, and what it names."""
+
+from __future__ import annotations
+
+LOOP, BUSY = "loop over elements", "one thread busy while others wait"
+STALL = "checkpoints and logging"
+IMPORTS, IMBALANCE, AGAIN = "imports and start-up", "imbalance", "recompilation"
+SYNC, COPIES, TINY, DATA = "synchronisation", "copies", "tiny kernels", "data wait"
+
+PROGRAMS = {
+    "cells_of_grid": (LOOP, "relax"),
+    "chatty_log": (STALL, "step"),
+    "checkpoint_each_step": (STALL, "main"),
+    "heavy_import": (IMPORTS, "sklearn"),
+    "histogram_by_hand": (LOOP, "histogram"),
+    "many_patterns": (AGAIN, "mentions"),
+    "one_lock": (BUSY, "lookup"),
+    "one_long_task": (IMBALANCE, "simulate"),
+    "optional_import": (IMPORTS, "an_accelerated_parser"),
+    "pairwise": (LOOP, "distances"),
+    "rows_of_table": (LOOP, "norm"),
+    "running_mean": (LOOP, "smooth"),
+    "scale_pixels": (LOOP, "adjust"),
+    "slow_producer": (BUSY, "train"),
+    "state_as_json": (STALL, "save"),
+    "table_row_by_row": (LOOP, "total"),
+    "tables_at_import": (IMPORTS, "primes"),
+    "threads_for_python": (BUSY, "GIL"),
+    "uneven_processes": (IMBALANCE, "count"),
+    "uneven_threads": (IMBALANCE, "compress"),
+    "vectorized_in_name": (LOOP, "price"),
+}
+
+TRAININGS = {
+    "tiny_kernels": (TINY, "vectorized_elementwise_kernel"),
+    "pageable_copies": (COPIES, "to_device"),
+    "small_copies": (COPIES, "collate"),
+    "item_each_step": (SYNC, "running_loss"),
+    "synchronize_each_layer": (SYNC, "Stopwatch.layer"),
+    "python_between_launches": ("host slower than GPU", "Beam.extend"),
+    "loader_without_workers": (DATA, "_BaseDataLoaderIter"),
+    "loader_with_few_workers": (DATA, "_BaseDataLoaderIter"),
+    "single_precision": ("tensor cores unused", "FP32"),
+    "half_without_tensor_cores": ("tensor cores unused", "half precision"),
+    "kernels_without_flop": ("kernels without flop", "direct_copy_kernel"),
+    "allocation_each_step": (SYNC, "Workspace.__exit__"),
+    "results_to_host": (COPIES, "collect_outputs"),
+    "one_slow_rank": (IMBALANCE, "rank 2"),
+    "compiled_again": (AGAIN, "step"),
+    "saved_each_step": (STALL, "keep"),
+}

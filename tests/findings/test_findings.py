@@ -1,0 +1,190 @@
+"""Programs with one fault each, whose fault comes first, and healthy ones, in which none is found.
+
+Programs are run by `taupy run`; trainings on a GPU are profiles (`trainings.py`), since no machine
+of ours has one. All of them were written before the rules that judge them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taupy.model.profile import Profile, Timer
+from taupy.model.question import Question
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
+from taupy.report.report import Report, report
+from tests.builders import call, host, profile_of
+from tests.findings import gpu_faults, gpu_healthy
+from tests.findings.cases import PROGRAMS, TRAININGS
+
+HERE = Path(__file__).parent / "programs"
+HEALTHY = sorted(path.stem for path in (HERE / "healthy").glob("*.py"))
+QUICK = {"histogram_by_hand", "many_patterns", "optional_import", "one_lock", "tables_at_import"}
+QUICK |= {"queens", "recurrence", "word_counts"}
+"""Some of each kind; all of them take minutes."""
+
+PUBLIC = {
+    "tokenize": ("-m", "tokenize", "argparse.py"),
+    "tree": ("-m", "ast", "argparse.py"),
+    "compile": ("-m", "compileall", "-q", "-f", "argparse.py"),
+}
+"""Programs of the standard library, as they are."""
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+
+
+def _marked(names):
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=() if name in QUICK else slow) for name in names]
+
+
+def _run(folder: Path, *command: str) -> Report:
+    """What is reported of a program that `taupy run` runs in this folder."""
+    pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TAU")}
+    done = subprocess.run(
+        [sys.executable, "-m", "taupy", "run", "--db", "t.db", *command],
+        cwd=folder,
+        env={**kept, **_ONE_THREAD, "TAUPY_STATE_DIR": str(folder / "state")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    with ProfileDB.open(str(folder / "t.db")) as db:
+        return report(db, db.latest())
+
+
+def _run_copy(folder: Path, kind: str, name: str) -> Report:
+    for path in (HERE / kind).glob("*.py"):
+        shutil.copy2(path, folder)
+    return _run(folder, f"{name}.py")
+
+
+def _stored(folder: Path, *profiles: Profile) -> Report:
+    """What is reported of the last of these profiles."""
+    with ProfileDB.open(str(folder / "t.db"), create=True) as db:
+        for profile in profiles:
+            add_profile(db, profile)
+        return report(db, db.latest())
+
+
+def _first(found: Report):
+    findings = found.judgement.findings
+    assert findings, found.judgement.abstentions
+    return findings[0]
+
+
+def _sentences(found: Report) -> list[str]:
+    return [finding.sentence for finding in found.judgement.findings]
+
+
+# --- faults ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", _marked(PROGRAMS))
+def test_the_fault_of_a_program_comes_first(name, tmp_path):
+    first = _first(_run_copy(tmp_path, "faults", name))
+    kind, where = PROGRAMS[name]
+    assert first.kind == kind
+    assert where in first.sentence
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_the_fault_of_a_training_comes_first(name, tmp_path):
+    first = _first(_stored(tmp_path, getattr(gpu_faults, name)()))
+    kind, where = TRAININGS[name]
+    assert first.kind == kind
+    assert where in first.sentence
+
+
+def test_all_faults_are_expected_somewhere():
+    assert {fault.__name__ for fault in gpu_faults.FAULTS} == {*TRAININGS}
+
+
+# --- healthy -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", _marked(HEALTHY))
+def test_nothing_is_found_in_a_healthy_program(name, tmp_path):
+    assert _sentences(_run_copy(tmp_path, "healthy", name)) == []
+
+
+@pytest.mark.parametrize("training", gpu_healthy.HEALTHY, ids=lambda made: made.__name__)
+def test_nothing_is_found_in_a_healthy_training(training, tmp_path):
+    assert _sentences(_stored(tmp_path, training())) == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_nothing_is_found_in_programs_of_the_standard_library(name, tmp_path):
+    shutil.copy2(os.__file__.replace("os.py", "argparse.py"), tmp_path)
+    assert _sentences(_run(tmp_path, *PUBLIC[name])) == []
+
+
+# --- evidence and bounds -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_evidence_can_be_asked_again(name, tmp_path):
+    found = _stored(tmp_path, getattr(gpu_faults, name)())
+    with ProfileDB.open(str(tmp_path / "t.db")) as db:
+        for finding in found.judgement.findings:
+            for evidence in finding.evidence:
+                again = Question.of_text(evidence.question.text())
+                assert again == evidence.question
+                assert len(values(db, again)) == evidence.count > 0
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_no_finding_saves_more_than_the_wall_clock_has(name, tmp_path):
+    found = _stored(tmp_path, getattr(gpu_faults, name)())
+    saved = [finding.saved_ns for finding in found.judgement.findings]
+    assert saved == sorted(saved, reverse=True)
+    assert all(0 < one <= found.trial.duration_ns for one in saved)
+
+
+# --- an experiment's earlier trials --------------------------------------------------
+
+
+def _trial(number: int, parse_ms: float) -> Profile:
+    main = call(
+        Timer(".taupy application", groups=("TAUPY",)),
+        1,
+        0,
+        [
+            call(Timer("load", "app.py", 3), 1, 200_000_000),
+            call(Timer("parse", "app.py", 9), 50, int(parse_ms * 1e6)),
+        ],
+    )
+    return profile_of(host(main), number=number, metadata={"Command Line": "python app.py"},
+                      duration_ns=int(200_000_000 + parse_ms * 1e6))  # fmt: skip
+
+
+def test_a_trial_that_takes_longer_than_all_earlier_ones_is_a_regression(tmp_path):
+    times = [100, 103, 98, 101, 99, 102, 160]
+    first = _first(_stored(tmp_path, *(_trial(n, ms) for n, ms in enumerate(times, 1))))
+    assert first.kind == "regression"
+    assert "parse (app.py:9)" in first.sentence
+    assert first.saved_ns == pytest.approx(59.5e6)
+
+
+@pytest.mark.parametrize("last", [104, 120])
+def test_a_trial_within_the_spread_of_earlier_ones_is_none(last, tmp_path):
+    """Earlier ones differ by 15 ms: what is beyond them by less may be noise."""
+    times = [100, 110, 98, 101, 95, 102, last]
+    found = _stored(tmp_path, *(_trial(n, ms) for n, ms in enumerate(times, 1)))
+    assert _sentences(found) == []
+
+
+def test_too_few_earlier_trials_give_no_verdict(tmp_path):
+    found = _stored(tmp_path, *(_trial(n, ms) for n, ms in enumerate([100, 160], 1)))
+    assert _sentences(found) == []
+    (abstention,) = found.judgement.abstentions
+    assert "5 are needed" in abstention.reason
