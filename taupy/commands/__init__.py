@@ -27,7 +27,7 @@ COMMANDS = {
     "waiting": "show what threads did: compute, wait for a processor, or wait",
     "kernel": "show one GPU kernel with its launch sites",
     "static": "show what the machine code of GPU kernels says, without a GPU",
-    "top": "show the runs that are under way: their processes and hottest routines",
+    "top": "show the runs that are under way: their processes, hottest routines, phases and layers",
     "trials": "list, show, rename, tag and delete trials",
     "compare": "compare trials; a gate for CI",
     "gate": "run a baseline and a candidate alternately until it is clear which is slower",

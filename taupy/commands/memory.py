@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Iterator
 from itertools import groupby
 
-from taupy.commands import options
+from taupy.commands import options, running
 from taupy.errors import UsageError
 from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, PEAK, RELEASED, RESIDENT
 from taupy.pprof import sampled, terminal
@@ -37,8 +37,9 @@ _NODES_AT_MOST = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
-    )
+        "selector", nargs="?", default=selector.LATEST, metavar="TRIAL",
+        help="default: latest; `running`: a program that is still running, so far",
+    )  # fmt: skip
     parser.add_argument(
         "--by", choices=sampled.BY, default="routine", help="one row for each (default: routine)"
     )
@@ -49,8 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.trial(db, args.trial)
+    database = options.database_path(args)
+    if args.selector == running.RUNNING and (runs := running.here(database)):
+        return running.show(args, runs, run)
+    with ProfileDB.open(database) as db:
+        trial = selector.trial(db, args.selector)
         series = [row for row in query.timeline(db, trial.id) if row[3] == RESIDENT]
         sampled_rows = events_at_paths(db, trial.id, (GROWTH, DOUBT, BETWEEN, RELEASED, PEAK))
     if args.series:

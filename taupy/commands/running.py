@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from taupy.units import several
 
 if TYPE_CHECKING:
     from taupy.live import LiveRun
+    from taupy.model.profile import Profile
 
 RUNNING = "running"
 """Stands for the run that began last among those that are under way."""
@@ -34,9 +36,6 @@ def here(database: str) -> list[LiveRun]:
 
 def show(args: argparse.Namespace, runs: list[LiveRun], command: Callable[..., int]) -> int:
     """Have a command show the newest of these runs as if it were the latest trial."""
-    import tempfile
-
-    from taupy.profiledb.writer import add_profile
     from taupy.record.so_far import so_far
 
     run, *others = runs
@@ -45,11 +44,22 @@ def show(args: argparse.Namespace, runs: list[LiveRun], command: Callable[..., i
         raise TaupyError(f"{run.name} (process {run.settings.root_pid}) has measured nothing yet")
     if others:
         say(f"showing {run.name}, the newest; {several(len(others), 'more run')} under way")
+    with stored(now.profile) as database:
+        return command(argparse.Namespace(**{**vars(args), "db": database, "selector": "latest"}))
+
+
+@contextmanager
+def stored(profile: Profile) -> Iterator[str]:
+    """A database with nothing but a profile, for a while: its path."""
+    import tempfile
+
+    from taupy.profiledb.writer import add_profile
+
     with tempfile.TemporaryDirectory(prefix="taupy-") as folder:
         database = str(Path(folder) / "running.db")
         with ProfileDB.open(database, create=True, readonly=False) as db:
-            add_profile(db, now.profile)
-        return command(argparse.Namespace(**{**vars(args), "db": database, "selector": "latest"}))
+            add_profile(db, profile)
+        yield database
 
 
 def row(run: LiveRun) -> tuple[Cell, ...]:

@@ -1,4 +1,4 @@
-"""Show the runs that are under way: their processes and hottest routines.
+"""Show the runs that are under way: their processes, hottest routines, phases and layers.
 
     taupy top                 every 2 s, until the last run has ended, or Ctrl-C
     taupy top --once          once, for a script or a pipe
@@ -13,6 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,14 @@ from taupy.live import LiveRun, live_runs
 from taupy.model.flat import flat_sums
 from taupy.model.processes import resident_bytes
 from taupy.model.profile import TIME, Profile
+from taupy.network.phases import kind_of
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 
 if TYPE_CHECKING:
     from taupy.record.so_far import SoFar
 
-HELP = "show the runs that are under way: their processes and hottest routines"
+HELP = "show the runs that are under way: their processes, hottest routines, phases and layers"
 
 _EVERY_S = 2.0
 _ROUTINES = 10
@@ -91,7 +93,7 @@ def _once(args: argparse.Namespace) -> int:
 
 
 def _views(run: LiveRun, limit: int) -> Iterator[View]:
-    """Two tables of one run."""
+    """The tables of one run."""
     from taupy.record.so_far import so_far
 
     now = so_far(str(run.path), run.settings)
@@ -108,6 +110,25 @@ def _views(run: LiveRun, limit: int) -> Iterator[View]:
         notes if len(processes) > _PROCESSES_AT_MOST else (),
     )
     yield View("", _ROUTINE, [(run.name, *row) for row in _hottest(now.profile, limit)])
+    yield from _training(now.profile, limit)
+
+
+def _training(profile: Profile, limit: int) -> Iterator[View]:
+    """Phases and layers of the thread that trained longest; nothing where there are none."""
+    kinds = {kind_of("|".join(timer.groups)) for timer in profile.timers}
+    if kinds <= {None, "import"}:
+        return
+    from taupy.commands.running import stored
+    from taupy.model.question import VALUES, Question
+    from taupy.pprof import layers, phases
+    from taupy.profiledb.database import ProfileDB
+    from taupy.profiledb.values import values
+
+    with stored(profile) as path, ProfileDB.open(path) as db:
+        table = values(db, Question((1,), by=layers.DIMENSIONS, values=VALUES))
+    views = [*phases.views(table)[:1], *layers.views(table, layers.Choice())[:1]]
+    for view in views:
+        yield replace(view, rows=view.rows[:limit])
 
 
 def _processes(run: LiveRun, now: SoFar) -> Iterator[tuple[Cell, ...]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from taupy.commands import options
+from taupy.commands import options, running
 from taupy.errors import UsageError
 from taupy.model.sampled import STATES
 from taupy.pprof import sampled, terminal
@@ -25,8 +25,9 @@ _WAITS_FOR_GPU = "GPU_SYNC"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
-    )
+        "selector", nargs="?", default=selector.LATEST, metavar="TRIAL",
+        help="default: latest; `running`: a program that is still running, so far",
+    )  # fmt: skip
     parser.add_argument(
         "--by", choices=sampled.BY, default="routine", help="one row for each (default: routine)"
     )
@@ -36,8 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.trial(db, args.trial)
+    database = options.database_path(args)
+    if args.selector == running.RUNNING and (runs := running.here(database)):
+        return running.show(args, runs, run)
+    with ProfileDB.open(database) as db:
+        trial = selector.trial(db, args.selector)
         sampled_rows = events_at_paths(db, trial.id, STATES)
         gpu = times_at_paths(db, trial.id, _WAITS_FOR_GPU)
     if not sampled_rows:

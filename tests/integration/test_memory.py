@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+import time
 
 GROWTH = """SELECT timer.short_name, sum(value.count * value.mean) / 1024
               FROM user_event_value value JOIN user_event ON user_event.id = value.user_event_id
@@ -193,3 +196,27 @@ def test_a_trial_without_looks_says_so(runs, engine):
     runs.run("pass", "--engine", engine, "--no-watch")
     refused = runs.taupy("waiting")
     assert refused.returncode != 0 and "does not say what its threads did" in refused.stderr
+
+
+def test_a_program_that_still_runs_is_shown_so_far(runs, native):
+    source = """
+import pathlib, time
+kept = []
+def fill():
+    kept.append(bytearray(b"1" * (32 << 20)))
+def nap():
+    pathlib.Path("asleep").touch()
+    time.sleep(60)
+fill(); nap()
+"""
+    (runs.folder / "prog.py").write_text(source)
+    command = [sys.executable, "-m", "taupy", "run", "--db", str(runs.database), "prog.py"]
+    program = subprocess.Popen(command, cwd=runs.folder, env=runs.environ())
+    until = time.monotonic() + 60
+    while not (shown := runs.taupy("waiting", "running", "--json").stdout) or "nap" not in shown:
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.2)
+    rows = table(runs, "memory", "running")["rows"]
+    program.kill()
+    program.wait()
+    assert sum(row["growth_bytes"] for row in rows if row["routine"].startswith("fill ")) > 30 << 20

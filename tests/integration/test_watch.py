@@ -324,6 +324,20 @@ def test_top_shows_processes_threads_and_routines(runs, native):
     assert "no run is under way" in top(runs).stderr
 
 
+def test_top_shows_the_phases_of_a_training(runs, native):
+    package = runs.folder / "torch"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "serialization.py").write_text("import time\ndef save(): time.sleep(60)\n")
+    source = "import pathlib\nfrom torch.serialization import save\n"
+    program = began(runs, source + "pathlib.Path('asleep').touch()\nsave()")
+    time.sleep(0.5)
+    _, _, phases = json.loads(top(runs, "--json").stdout)
+    assert {"checkpoint", "import"} <= {row["phase"] for row in phases["rows"]}
+    program.kill()
+    program.wait()
+
+
 def test_running_runs_stand_before_stored_ones_and_become_them(runs, native):
     runs.run("pass")
     program = began(runs, SLEEPER)
