@@ -1,13 +1,16 @@
-/* The floor: the cheapest callbacks a profiler can have, which do nothing or read a clock.
+/* The floor: the cheapest callbacks a profiler can have, one thing after another added.
  *
- *     floor.start(hook, clock, c_calls)   floor.stop()
+ *     floor.start(hook, step, c_calls)   floor.stop()
  *
  * hook: "profile"    PyEval_SetProfile (this thread only)
  *       "monitoring" sys.monitoring, callables with a vectorcall of their own (3.12 on)
  *       "evaluation" the frame-evaluation hook of PEP 523 (3.11)
- * clock: read the clock once an event; c_calls: C functions, too (not "evaluation").
+ * step: 0 nothing; 1 read the clock once an event; 2 find the call path, and no clock; 3 count
+ *       its calls, too; 4 read the clock, too, and add up the times. 2 to 4 not with "profile".
+ * c_calls: C functions, too (not "evaluation").
  *
- * What a tool costs above this is its own; what it costs below is the hook's. */
+ * What a tool costs above this is its own; what it costs below is the hook's. Step 4 is the
+ * least that a profiler of call paths does: no names, no limits, no file, no forks, no metrics. */
 #define Py_BUILD_CORE_MODULE 1
 #include <Python.h>
 #if PY_VERSION_HEX < 0x030C0000
@@ -20,15 +23,84 @@ static volatile unsigned long long last_reading;
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
-static inline void read_clock(void) { last_reading = __rdtsc(); }
+static inline unsigned long long ticks(void) { return __rdtsc(); }
 #else
-static inline void read_clock(void)
+static inline unsigned long long ticks(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    last_reading = (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec;
+    return (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec;
 }
 #endif
+
+static inline void read_clock(void) { last_reading = ticks(); }
+
+enum Step { NOTHING, CLOCK, PATH, COUNT, TIME };
+
+/* ------------------------------------------------------------------ call paths */
+
+typedef struct Node {
+    void *key;
+    struct Node *parent, *last; /* its child entered most recently, never NULL */
+    unsigned long long t0, inclusive, calls;
+    struct Node *next, *first; /* siblings, children; the one entered last comes first */
+} Node;
+
+static Node nowhere = {.last = &nowhere};
+static __thread Node *cursor __attribute__((tls_model("initial-exec")));
+
+static Node *node_new(Node *parent, void *key)
+{
+    Node *node = aligned_alloc(64, sizeof(Node));
+    if (node == NULL)
+        abort();
+    *node = (Node){.key = key, .parent = parent, .last = &nowhere};
+    if (parent != NULL) {
+        node->next = parent->first;
+        parent->first = node;
+    }
+    return node;
+}
+
+static __attribute__((noinline)) Node *child_slow(Node *parent, void *key)
+{
+    Node **place = &parent->first;
+    while (*place != NULL && (*place)->key != key)
+        place = &(*place)->next;
+    Node *node = *place;
+    if (node == NULL)
+        return parent->last = node_new(parent, key);
+    *place = node->next;
+    node->next = parent->first;
+    parent->first = node;
+    return parent->last = node;
+}
+
+static inline __attribute__((always_inline)) void entered(void *key, enum Step step)
+{
+    Node *parent = cursor;
+    if (__builtin_expect(parent == NULL, 0))
+        parent = node_new(NULL, NULL);
+    Node *node = parent->last;
+    if (__builtin_expect(node->key != key, 0))
+        node = child_slow(parent, key);
+    cursor = node;
+    if (step >= COUNT)
+        node->calls++;
+    if (step >= TIME)
+        node->t0 = ticks();
+}
+
+static inline __attribute__((always_inline)) void left(void *key, enum Step step)
+{
+    unsigned long long now = step >= TIME ? ticks() : 0;
+    Node *node = cursor;
+    if (__builtin_expect(node == NULL || node->key != key, 0))
+        return; /* it was open before we began */
+    if (step >= TIME)
+        node->inclusive += now - node->t0;
+    cursor = node->parent;
+}
 
 static void remove_nothing(void) {}
 static void (*remove_hook)(void) = remove_nothing;
@@ -50,9 +122,9 @@ static int profile_clock(PyObject *self, PyFrameObject *frame, int what, PyObjec
 
 static void profile_remove(void) { PyEval_SetProfile(NULL, NULL); }
 
-static int profile_install(int clock)
+static int profile_install(int step)
 {
-    PyEval_SetProfile(clock ? profile_clock : profile_idle, NULL);
+    PyEval_SetProfile(step ? profile_clock : profile_idle, NULL);
     remove_hook = profile_remove;
     return 0;
 }
@@ -74,19 +146,34 @@ static PyObject *evaluate_clock(PyThreadState *state, struct _PyInterpreterFrame
     return result;
 }
 
+#define EVALUATE(name, step)                                                                       \
+    static PyObject *name(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)   \
+    {                                                                                              \
+        void *key = frame->f_code;                                                                 \
+        entered(key, step);                                                                        \
+        PyObject *result = _PyEval_EvalFrameDefault(state, frame, throwing);                       \
+        left(key, step);                                                                           \
+        return result;                                                                             \
+    }
+
+EVALUATE(evaluate_path, PATH)
+EVALUATE(evaluate_count, COUNT)
+EVALUATE(evaluate_time, TIME)
+
 static void evaluation_remove(void)
 {
     _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), _PyEval_EvalFrameDefault);
 }
 
-static int own_hook_install(const char *hook, int clock, int c_calls)
+static int own_hook_install(const char *hook, int step, int c_calls)
 {
+    static const _PyFrameEvalFunction evaluate[] = {evaluate_idle, evaluate_clock, evaluate_path,
+                                                    evaluate_count, evaluate_time};
     if (strcmp(hook, "evaluation") != 0 || c_calls) {
         PyErr_SetString(PyExc_ValueError, "3.11 has the hooks 'profile' and 'evaluation'");
         return -1;
     }
-    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(),
-                                         clock ? evaluate_clock : evaluate_idle);
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), evaluate[step]);
     remove_hook = evaluation_remove;
     return 0;
 }
@@ -95,6 +182,7 @@ static int own_hook_install(const char *hook, int clock, int c_calls)
 /* ------------------------------------------------------------------ sys.monitoring */
 
 #define TOOL 3
+#define FIRST_LEFT 3 /* of the events below: those before it begin something */
 
 typedef struct Callback {
     PyObject_HEAD
@@ -122,6 +210,44 @@ static PyObject *callback_clock(PyObject *self, PyObject *const *args, size_t n,
     Py_RETURN_NONE;
 }
 
+#define CALLBACKS(suffix, step)                                                                    \
+    static PyObject *callback_entered##suffix(PyObject *self, PyObject *const *args, size_t n,     \
+                                              PyObject *names)                                     \
+    {                                                                                              \
+        (void)self, (void)n, (void)names;                                                          \
+        entered(args[0], step);                                                                    \
+        Py_RETURN_NONE;                                                                            \
+    }                                                                                              \
+    static PyObject *callback_left##suffix(PyObject *self, PyObject *const *args, size_t n,        \
+                                           PyObject *names)                                        \
+    {                                                                                              \
+        (void)self, (void)n, (void)names;                                                          \
+        left(args[0], step);                                                                       \
+        Py_RETURN_NONE;                                                                            \
+    }
+
+CALLBACKS(_path, PATH)
+CALLBACKS(_count, COUNT)
+CALLBACKS(_time, TIME)
+
+static const struct {
+    vectorcallfunc entered, left;
+} callbacks[] = {
+    {callback_idle, callback_idle},
+    {callback_clock, callback_clock},
+    {callback_entered_path, callback_left_path},
+    {callback_entered_count, callback_left_count},
+    {callback_entered_time, callback_left_time},
+};
+
+static PyObject *callback_new(vectorcallfunc call)
+{
+    Callback *callback = PyObject_New(Callback, &callback_type);
+    if (callback != NULL)
+        callback->call = call;
+    return (PyObject *)callback;
+}
+
 static void monitoring_remove(void)
 {
     PyObject *monitoring = PySys_GetObject("monitoring");
@@ -129,7 +255,7 @@ static void monitoring_remove(void)
     Py_XDECREF(PyObject_CallMethod(monitoring, "free_tool_id", "i", TOOL));
 }
 
-static int own_hook_install(const char *hook, int clock, int c_calls)
+static int own_hook_install(const char *hook, int step, int c_calls)
 {
     /* C_RETURN and C_RAISE come along with CALL and cannot be asked for. */
     static const char *const names[] = {"PY_START",  "PY_RESUME", "PY_THROW",
@@ -142,11 +268,11 @@ static int own_hook_install(const char *hook, int clock, int c_calls)
     }
     PyObject *monitoring = PySys_GetObject("monitoring");
     PyObject *events = PyObject_GetAttrString(monitoring, "events");
-    Callback *callback = PyObject_New(Callback, &callback_type);
+    PyObject *on_entered = callback_new(callbacks[step].entered);
+    PyObject *on_left = callback_new(callbacks[step].left);
     PyObject *result = PyObject_CallMethod(monitoring, "use_tool_id", "is", TOOL, "floor");
-    if (events == NULL || callback == NULL || result == NULL)
+    if (events == NULL || on_entered == NULL || on_left == NULL || result == NULL)
         return -1;
-    callback->call = clock ? callback_clock : callback_idle;
     for (int i = 0; i < (c_calls ? 9 : 6); i++) {
         PyObject *event = PyObject_GetAttrString(events, names[i]);
         if (event == NULL)
@@ -154,7 +280,7 @@ static int own_hook_install(const char *hook, int clock, int c_calls)
         if (i < 7)
             set |= PyLong_AsLong(event);
         Py_XSETREF(result, PyObject_CallMethod(monitoring, "register_callback", "iOO", TOOL, event,
-                                               callback));
+                                               i < FIRST_LEFT ? on_entered : on_left));
         Py_DECREF(event);
         if (result == NULL)
             return -1;
@@ -163,7 +289,8 @@ static int own_hook_install(const char *hook, int clock, int c_calls)
     if (result == NULL)
         return -1;
     Py_DECREF(result);
-    Py_DECREF(callback);
+    Py_DECREF(on_entered);
+    Py_DECREF(on_left);
     Py_DECREF(events);
     remove_hook = monitoring_remove;
     return 0;
@@ -176,11 +303,15 @@ static PyObject *start(PyObject *module, PyObject *args)
 {
     (void)module;
     const char *hook;
-    int clock, c_calls;
-    if (!PyArg_ParseTuple(args, "spp", &hook, &clock, &c_calls))
+    int step, c_calls;
+    if (!PyArg_ParseTuple(args, "sip", &hook, &step, &c_calls))
         return NULL;
-    if (strcmp(hook, "profile") == 0 ? profile_install(clock)
-                                     : own_hook_install(hook, clock, c_calls))
+    if (step < NOTHING || step > (strcmp(hook, "profile") == 0 || c_calls ? CLOCK : TIME)) {
+        PyErr_SetString(PyExc_ValueError, "there is no such step");
+        return NULL;
+    }
+    if (strcmp(hook, "profile") == 0 ? profile_install(step)
+                                     : own_hook_install(hook, step, c_calls))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -196,7 +327,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"start", start, METH_VARARGS, "start(hook, clock, c_calls)"},
+    {"start", start, METH_VARARGS, "start(hook, step, c_calls)"},
     {"stop", stop, METH_NOARGS, "stop()"},
     {NULL, NULL, 0, NULL},
 };

@@ -3,6 +3,7 @@
     python benchmarks/overhead.py                a table, about ten minutes
     python benchmarks/overhead.py --quick        fewer tools and rounds, about one
     python benchmarks/overhead.py --workloads recursion,objects --tools native,taupy
+    python benchmarks/overhead.py --steps        what an event's time goes into
 
 All tools run the same workloads in turns, in one session after another, each session in
 fresh processes. A cell is the median over all rounds of CPU time / native CPU time of the
@@ -22,6 +23,7 @@ from tools import Session, Tool
 from workloads import Workload
 
 QUICK = ["native", "taupy", "taupy-c-calls", "cprofile", "hook", "hook-clock"]
+STEPS = ["native", "hook", "hook-clock", "hook-path", "hook-count", "hook-time", "taupy"]
 
 Ratios = dict[tuple[str, str], float]
 """(workload, tool) -> CPU time over native"""
@@ -103,6 +105,25 @@ def goals(chosen: list[Tool], programs: list[Workload], ratios: Ratios) -> None:
             print(f"| {text} | {ratio:.3f} | <= {limit}{met} |")
 
 
+def steps(programs: list[Workload], ratios: Ratios) -> None:
+    """What each step adds to the one before, as a part of the hook with one clock reading."""
+    costs = {name: added(ratios, programs, name) for name in STEPS}
+    whole = costs["hook-clock"]
+    print("\n| what an event does | added time | of the hook with one clock reading |")
+    print("| --- | ---: | ---: |")
+    for text, cost in (
+        ("the interpreter calls the hook", costs["hook"]),
+        ("read the clock", whole - costs["hook"]),
+        ("find the call path, move there and back", costs["hook-path"] - costs["hook"]),
+        ("count the call", costs["hook-count"] - costs["hook-path"]),
+        ("read the clock, keep it, add the time up", costs["hook-time"] - costs["hook-count"]),
+        ("**a bare profiler of call paths**", costs["hook-time"]),
+        ("what else taupy does", costs["taupy"] - costs["hook-time"]),
+        ("**taupy**", costs["taupy"]),
+    ):
+        print(f"| {text} | {cost:.3f} | {cost / whole:.2f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What measuring costs, beside other tools.")
     parser.add_argument("--quick", action="store_true", help="fewer tools and rounds")
@@ -110,7 +131,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of each workload in a session")
     parser.add_argument("--workloads", help="names, separated by commas")
     parser.add_argument("--tools", help="names, separated by commas")
+    parser.add_argument("--steps", action="store_true", help="what an event's time goes into")
     arguments = parser.parse_args()
+    if arguments.steps:
+        arguments.tools = ",".join(STEPS)
     names = arguments.tools.split(",") if arguments.tools else QUICK if arguments.quick else None
     chosen = tools.available(names)
     if "native" not in {tool.name for tool in chosen}:
@@ -124,6 +148,8 @@ def main() -> None:
     table(chosen, programs, ratios, native)
     if any(program.call_dense for program in programs):
         goals(chosen, programs, ratios)
+    if arguments.steps:
+        steps(programs, ratios)
 
 
 if __name__ == "__main__":

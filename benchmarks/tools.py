@@ -33,8 +33,13 @@ class Tool(NamedTuple):
     title: str
     taupy_options: tuple[str, ...] | None = None
     """Of `taupy run`; None: not taupy."""
-    floor: tuple[str, bool, bool] | None = None
-    """hook, clock, C calls"""
+    floor: tuple[str, int, bool] | None = None
+    """hook, step (see floor.c), C calls"""
+
+    @property
+    def is_step(self) -> bool:
+        """Is it one of those that take apart what a call costs?"""
+        return self.floor is not None and self.floor[1] > 1
 
 
 TOOLS = (
@@ -44,13 +49,16 @@ TOOLS = (
     Tool("cprofile", "cProfile"),
     Tool("viztracer", "viztracer"),
     Tool("viztracer-minimal", "viztracer, no C calls"),
-    Tool("profile", "SetProfile, no-op", floor=("profile", False, False)),
-    Tool("hook", "own hook, no-op", floor=(OWN_HOOK, False, False)),
-    Tool("hook-clock", "own hook, clock", floor=(OWN_HOOK, True, False)),
+    Tool("profile", "SetProfile, no-op", floor=("profile", 0, False)),
+    Tool("hook", "own hook, no-op", floor=(OWN_HOOK, 0, False)),
+    Tool("hook-clock", "own hook, clock", floor=(OWN_HOOK, 1, False)),
+    Tool("hook-path", "own hook, call paths", floor=(OWN_HOOK, 2, False)),
+    Tool("hook-count", "the same, counted", floor=(OWN_HOOK, 3, False)),
+    Tool("hook-time", "the same, timed", floor=(OWN_HOOK, 4, False)),
     Tool(
         "hook-c-calls",
         "own hook, C calls, clock",
-        floor=("profile" if OWN_HOOK == "evaluation" else OWN_HOOK, True, True),
+        floor=("profile" if OWN_HOOK == "evaluation" else OWN_HOOK, 1, True),
     ),
 )
 
@@ -60,8 +68,8 @@ def by_name(name: str) -> Tool:
 
 
 def available(names: list[str] | None = None) -> list[Tool]:
-    """Those asked for, or all; without viztracer where it is not installed."""
-    found = [by_name(name) for name in names] if names else list(TOOLS)
+    """Those asked for, or all but single steps; without viztracer where it is not installed."""
+    found = [by_name(name) for name in names or [tool.name for tool in TOOLS if not tool.is_step]]
     if importlib.util.find_spec("viztracer") is None:
         found = [tool for tool in found if not tool.name.startswith("viztracer")]
     return found

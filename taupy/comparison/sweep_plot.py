@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from taupy import units
 from taupy.analysis.sweep import as_number
-from taupy.comparison.sweep import Sweep
 from taupy.comparison.swept_values import Where
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import content_security_policy, html, visible
@@ -22,6 +21,8 @@ from taupy.escaping import content_security_policy, html, visible
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from taupy.comparison.sweep import Sweep
 
 # Distinguishable with colour-vision deficiency, on white and on black (after Okabe and Ito).
 _COLORS = (

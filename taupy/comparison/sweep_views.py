@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from taupy.analysis.sweep import as_number
-from taupy.comparison.sweep import PARTS, Part, Sweep, TimerRow
 from taupy.pprof.view import Cell, Column, Kind, View
+
+if TYPE_CHECKING:
+    from taupy.comparison.sweep import Part, Sweep, TimerRow
 
 SIDE_BY_SIDE = 10
 """Maximum number of values side by side in a table for people."""
@@ -19,7 +22,6 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
         limit: number of routines (per value, for top and imbalance); None for all.
         people: for text and Markdown, otherwise for CSV and JSON.
     """
-    assert part in PARTS
     views: View = {
         "totals": _totals,
         "routines": _routines,

@@ -1,0 +1,69 @@
+"""Nothing imports, or includes, what imports it in turn: neither at its top nor in a function."""
+
+import ast
+import re
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import taupy
+
+ROOT = Path(taupy.__file__).parent
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+
+def modules():
+    """Name -> syntax tree of each module of taupy."""
+    paths = {path.relative_to(ROOT.parent).with_suffix(""): path for path in ROOT.rglob("*.py")}
+    return {
+        ".".join(name.parts).removesuffix(".__init__"): ast.parse(path.read_text("utf-8"))
+        for name, path in paths.items()
+    }
+
+
+def statements(node):
+    """All that runs: imports for the type checker alone do not."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from statements(child)
+
+
+def imported(tree, names):
+    """The modules of taupy that a module imports: of `from package import module` the latter."""
+    for node in statements(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            paths = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (path if path in names else node.module for path in paths)
+
+
+def circle(graph):
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as problem:
+        return problem.args[1]
+    return None
+
+
+def test_no_module_imports_what_imports_it():
+    trees = modules()
+    graph = {
+        name: {other for other in imported(tree, trees) if other in trees and other != name}
+        for name, tree in trees.items()
+    }
+    assert len(graph) > 300
+    assert sum(map(len, graph.values())) > 1000
+    assert circle(graph) is None
+
+
+def test_no_header_includes_what_includes_it():
+    headers = {path.name: path.read_text("utf-8") for path in (ROOT / "_native").glob("*.h")}
+    graph = {name: set(INCLUDE.findall(text)) & headers.keys() for name, text in headers.items()}
+    assert sum(map(len, graph.values())) > 20
+    assert circle(graph) is None
+
+
+def test_a_circle_is_found():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
