@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import resource
 import signal
@@ -19,6 +20,7 @@ def store(folder: str) -> None:
     """Deliver the run and report it in one line on stderr. Never raises."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    gc.disable()  # as in other commands: many rows, and soon over
     # The program's resource limits should not apply to the storer.
     for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
         try:

@@ -21,12 +21,12 @@ _POSITIVE = (1 << 63) - 1
 
 def timer_id(timer: Timer) -> int:
     """The timer's id, independent of where its file is on this machine."""
-    return _text_id([storable(timer.full_name), *groups_of(timer)])
+    return _id(_framed(storable(timer.full_name)) + _framed_groups(timer.groups))
 
 
 def user_event_id(name: str, unit: str) -> int:
     """The id of a user event."""
-    return _text_id([storable(name), storable(unit)])
+    return _id(_framed(storable(name)) + _framed(storable(unit)))
 
 
 def groups_of(timer: Timer) -> tuple[str, ...]:
@@ -37,6 +37,11 @@ def groups_of(timer: Timer) -> tuple[str, ...]:
 @lru_cache(maxsize=1000)  # a trial has thousands of timers, and a handful of groups
 def _groups(groups: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({storable(group) for group in groups}))
+
+
+@lru_cache(maxsize=1000)
+def _framed_groups(groups: tuple[str, ...]) -> bytes:
+    return b"".join(map(_framed, _groups(groups)))
 
 
 def callpath_ids(parent: Sequence[int], timers: Iterable[int]) -> array[int]:
@@ -58,14 +63,13 @@ def callpath_ids(parent: Sequence[int], timers: Iterable[int]) -> array[int]:
 
 def callpath_id(parent: int, timer: int) -> int:
     """The id of one call path: its timer under the call path `parent`, 0 for a root."""
-    digest = blake2b(Struct("<qq").pack(parent, timer), digest_size=8).digest()
-    return int.from_bytes(digest, "little") & _POSITIVE
+    return _id(Struct("<qq").pack(parent, timer))
 
 
-def _text_id(texts: Iterable[str]) -> int:
-    parts = []
-    for text in texts:
-        data = text.encode("utf-8")
-        parts += [len(data).to_bytes(8, "little"), data]
-    digest = blake2b(b"".join(parts), digest_size=8).digest()
-    return int.from_bytes(digest, "little") & _POSITIVE
+def _framed(text: str) -> bytes:
+    data = text.encode("utf-8")
+    return len(data).to_bytes(8, "little") + data
+
+
+def _id(identity: bytes) -> int:
+    return int.from_bytes(blake2b(identity, digest_size=8).digest(), "little") & _POSITIVE

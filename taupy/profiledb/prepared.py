@@ -15,11 +15,12 @@ from typing import Any
 from taupy.model.flat import FlatSums, flat_sums
 from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import CallTree, Samples, Thread, ThreadProfile, UserEvent
-from taupy.profiledb import columns
+from taupy.profiledb import bulk, columns
 from taupy.profiledb.identity import callpath_ids, user_event_id
 from taupy.profiledb.text import storable
 
-_ROWS_A_STATEMENT = 50
+_ROWS_A_LEVEL = 50
+"""Mean number of rows of a tree's levels from which whole levels pay."""
 
 
 @dataclass(slots=True)
@@ -95,9 +96,10 @@ class PreparedThread:
             self.tree.calls,
             self.tree.subroutines,
         )
-        connection.executemany(
-            "INSERT INTO timer_call (trial_id, thread_id, timer_id, calls, subroutines)"
-            f" VALUES ({trial}, {thread}, ?, ?, ?)",
+        bulk.insert(
+            connection,
+            "INSERT INTO timer_call (trial_id, thread_id, timer_id, calls, subroutines)",
+            f"({trial}, {thread}, ?, ?, ?)",
             ((timer, sums.calls, sums.subroutines) for timer, sums in sorted(self.flat.items())),
         )
         self.add_values(connection, trial, thread, metrics)
@@ -121,10 +123,11 @@ class PreparedThread:
                 inclusive,
                 self.tree.exclusive[name],
             )
-            connection.executemany(
+            bulk.insert(
+                connection,
                 "INSERT INTO timer_value"
-                " (trial_id, metric_id, thread_id, timer_id, inclusive, exclusive)"
-                f" VALUES ({trial}, {metric}, {thread}, ?, ?, ?)",
+                " (trial_id, metric_id, thread_id, timer_id, inclusive, exclusive)",
+                f"({trial}, {metric}, {thread}, ?, ?, ?)",
                 (
                     (timer, sums.inclusive[name], sums.exclusive.get(name))
                     for timer, sums in flat
@@ -138,7 +141,7 @@ class PreparedThread:
             )
 
     def _add_callpaths(self, connection: sqlite3.Connection) -> None:
-        insert = "INSERT INTO callpath (id, timer_id, parent_id, depth) VALUES "
+        insert = "INSERT INTO callpath (id, timer_id, parent_id, depth)"
         row, ending = "(?, ?, ?, ?)", " ON CONFLICT DO NOTHING"
         if not self.is_wide:
             cells = zip(
@@ -148,20 +151,18 @@ class PreparedThread:
                 self._sorted(self.depth),
                 strict=True,
             )
-            connection.executemany(insert + row + ending, cells)
+            bulk.insert(connection, insert, row, cells, ending)
             return
         ids, parent = columns.whole(self.callpaths), columns.whole(self.tree.parent)
         order = columns.whole(self.order)
         is_root = parent[order] < 0
-        connection.executemany(
-            insert + row + ending,
-            [
-                (self.callpaths[at], self.timers[at], None, self.depth[at])
-                for at in order[is_root].tolist()
-            ],
+        roots = (
+            (self.callpaths[at], self.timers[at], None, self.depth[at])
+            for at in order[is_root].tolist()
         )
+        bulk.insert(connection, insert, row, roots, ending)
         table = (ids, columns.whole(self.timers), ids[parent], columns.whole(self.depth))
-        _insert_columns(connection, insert, row, table, order[~is_root], ending)
+        bulk.insert_columns(connection, insert, row, table, order[~is_root], ending)
 
     def _insert(
         self,
@@ -175,9 +176,9 @@ class PreparedThread:
         if self.is_wide:
             table = tuple(map(columns.whole, (self.callpaths, first, second)))
             order = columns.whole(self.order)
-            _insert_columns(connection, f"{insert} VALUES ", row, table, order)
+            bulk.insert_columns(connection, insert, row, table, order)
         else:
-            connection.executemany(f"{insert} VALUES {row}", self._measured_cells(first, second))
+            bulk.insert(connection, insert, row, self._measured_cells(first, second))
 
     def _measured_cells(
         self, inclusive: array[int], exclusive: array[int]
@@ -336,7 +337,7 @@ def _order(callpaths: array[int], is_wide: bool) -> array[int]:
 def _callpaths(
     parent: array[int], timers: array[int], depth: array[int], is_wide: bool
 ) -> array[int]:
-    if is_wide and max(depth) * _ROWS_A_STATEMENT < len(depth):
+    if is_wide and max(depth) * _ROWS_A_LEVEL < len(depth):
         ids = columns.callpath_ids(*map(columns.whole, (parent, timers, depth)))
         return array("q", ids.tobytes())
     return callpath_ids(parent, timers)
@@ -354,24 +355,6 @@ def _depth(parent: array[int], is_wide: bool) -> array[int]:
     for above in parent:
         depth.append(depth[above] + 1 if above >= 0 else 0)
     return depth
-
-
-def _insert_columns(
-    connection: sqlite3.Connection,
-    insert: str,
-    row: str,
-    table: tuple[columns.Column, ...],
-    order: columns.Column,
-    ending: str = "",
-) -> None:
-    """Insert rows of whole numbers, many with one statement."""
-    import numpy as np
-
-    cells = np.stack(table, 1)[order]
-    whole = len(cells) // _ROWS_A_STATEMENT * _ROWS_A_STATEMENT
-    many = insert + ", ".join([row] * _ROWS_A_STATEMENT) + ending
-    connection.executemany(many, columns.statements(cells[:whole], _ROWS_A_STATEMENT))
-    connection.executemany(insert + row + ending, cells[whole:].tolist())
 
 
 def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTree, dict[int, int]]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from taupy.model import invariants
 from taupy.model.gpu import Device
 from taupy.model.profile import Profile, Timer
-from taupy.profiledb import columns
+from taupy.profiledb import bulk, columns
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import groups_of, timer_id
 from taupy.profiledb.prepared import PreparedThread
@@ -47,6 +47,8 @@ _REMARK = """
        SET value = value || char(10) || excluded.value
      WHERE value <> excluded.value
 """
+
+_IF_NEW = " ON CONFLICT DO NOTHING"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -281,9 +283,10 @@ def add_timers(
     connection: sqlite3.Connection, trial: int, timers: list[Timer], ids: list[int]
 ) -> None:
     by_id = sorted(dict(zip(ids, timers, strict=True)).items(), key=lambda pair: pair[0])
-    connection.executemany(
-        "INSERT INTO timer (id, name, short_name, file, line) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
+    bulk.insert(
+        connection,
+        "INSERT INTO timer (id, name, short_name, file, line)",
+        "(?, ?, ?, ?, ?)",
         (
             (
                 id,
@@ -294,15 +297,21 @@ def add_timers(
             )
             for id, timer in by_id
         ),
+        _IF_NEW,
     )
-    connection.executemany(
-        "INSERT INTO timer_group (timer_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
+    bulk.insert(
+        connection,
+        "INSERT INTO timer_group (timer_id, name)",
+        "(?, ?)",
         ((id, group) for id, timer in by_id for group in groups_of(timer)),
+        _IF_NEW,
     )
-    connection.executemany(
-        "INSERT INTO trial_timer (trial_id, timer_id, path) VALUES (?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
-        ((trial, id, _stored(timer.path)) for id, timer in by_id),
+    bulk.insert(
+        connection,
+        "INSERT INTO trial_timer (trial_id, timer_id, path)",
+        f"({trial}, ?, ?)",
+        ((id, _stored(timer.path)) for id, timer in by_id),
+        _IF_NEW,
     )
 
 

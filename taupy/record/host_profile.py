@@ -12,6 +12,7 @@ import os
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,11 @@ class FileNames:
         return self._library[file]
 
 
+@cache
+def _groups(joined: str) -> tuple[str, ...]:
+    return tuple(part for part in joined.split("|") if part) or ("PYTHON",)
+
+
 class Timers:
     """All timers of the profile, each once."""
 
@@ -120,7 +126,7 @@ class Timers:
 
     def of(self, routine: Routine) -> int:
         """Position of the timer of a routine."""
-        groups = tuple(part for part in routine.group.split("|") if part) or ("PYTHON",)
+        groups = _groups(routine.group)
         if routine.throttled:
             groups = (*groups, "THROTTLED")
         if phase := group_of(routine.name, routine.file, groups):
