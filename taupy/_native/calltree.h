@@ -108,6 +108,16 @@ static inline Node *node_find(const Thread *thread, const Node *parent, const vo
     return table_find(&thread->nodes, node_hash(parent, key), node_is, &path);
 }
 
+/* A child may be added: if it is the second one, both go into the table. Else it has been looked
+ * for there just now. */
+static inline void nodes_prefetch(const Thread *thread, const Node *parent, const void *key)
+{
+    if (parent->flags & NODE_FORKS || parent->last == &nowhere || thread->nodes.slots == NULL)
+        return;
+    table_prefetch(&thread->nodes, node_hash(parent, key));
+    table_prefetch(&thread->nodes, node_hash(parent, parent->last->key));
+}
+
 /* Has it ended? Threads end without the GIL. */
 static inline int thread_is_over(const Thread *thread)
 {

@@ -10,11 +10,14 @@
 #ifndef TAUPY_TABLE_H
 #define TAUPY_TABLE_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define TABLE_FIRST_BITS 6
+#define LARGE_PAGE (2u << 20)
 
 typedef struct TableSlot {
     uint64_t hash; /* 0: the slot is free */
@@ -58,6 +61,12 @@ static inline __attribute__((always_inline)) void *table_find(const Table *table
     }
 }
 
+/* Fetch the slot of an entry that will be put: large tables are not in the cache. */
+static inline void table_prefetch(const Table *table, uint64_t hash)
+{
+    __builtin_prefetch(&table->slots[hash >> table->shift], 1);
+}
+
 static inline void table_fill(TableSlot *slots, uint64_t mask, unsigned shift, TableSlot slot)
 {
     uint64_t i = slot.hash >> shift;
@@ -66,10 +75,27 @@ static inline void table_fill(TableSlot *slots, uint64_t mask, unsigned shift, T
     slots[i] = slot;
 }
 
+/* Free slots. Each look-up in a large table touches a page of its own, which costs less where
+ * pages are large. */
+static inline TableSlot *slots_new(uint64_t count)
+{
+    uint64_t size = count * sizeof(TableSlot);
+    if (size < LARGE_PAGE)
+        return calloc(count, sizeof(TableSlot));
+    TableSlot *slots = aligned_alloc(LARGE_PAGE, size);
+    if (slots != NULL) {
+        int saved = errno;
+        madvise(slots, size, MADV_HUGEPAGE);
+        memset(slots, 0, size);
+        errno = saved;
+    }
+    return slots;
+}
+
 static __attribute__((unused, noinline)) int table_grow(Table *table)
 {
     unsigned bits = table->slots == NULL ? TABLE_FIRST_BITS : 64 - table->shift + 1;
-    TableSlot *slots = calloc(1ull << bits, sizeof *slots);
+    TableSlot *slots = slots_new(1ull << bits);
     if (slots == NULL)
         return -1;
     for (uint64_t i = 0; table->slots != NULL && i <= table->mask; i++)
