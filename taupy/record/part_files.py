@@ -133,7 +133,7 @@ def spilled(settings: RunSettings, *suffixes: str) -> dict[str, File]:
     """The files of this run beside its database, by the names that they have in the run folder."""
     folder, _, prefix = spill_prefix(settings).rpartition("/")
     spills: dict[str, File] = {}
-    with suppress(OSError):
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
         beside = open_any(folder or "/")
         beside.is_ours = True  # others may have put files there, and those are not ours
         for file in beside.files(*suffixes):
