@@ -6,6 +6,7 @@
     taupy candidates --metric ipc --target 2    time lost against 2
     taupy candidates --metric gld --order value by the metric itself
     taupy candidates --metric roofline          time lost against the roofs of the machine
+    taupy candidates --metric code              what the kernels' stored code proposes
     taupy candidates --metric time --by file
 
 Any metric can rank, measured or derived (`taupy derive` lists derived ones). Each candidate comes
@@ -23,6 +24,7 @@ from taupy.analysis import candidates
 from taupy.analysis.candidates import Candidate, Way
 from taupy.commands import options
 from taupy.commands.messages import say
+from taupy.comparison import kernel_proposals
 from taupy.comparison.candidates import (
     DIMENSIONS,
     chosen_groups,
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "selector", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
     )
     parser.add_argument(
-        "--metric", metavar="NAME", help="rank by a metric, by `time` or by `roofline`"
+        "--metric", metavar="NAME", help="rank by a metric, by `time`, `roofline` or `code`"
     )
     parser.add_argument(
         "--by",
@@ -115,6 +117,9 @@ def run(args: argparse.Namespace) -> int:
             if args.by != "routine":
                 raise UsageError("--by cannot be combined with --metric roofline: name a --metric")
             view = _by_roofline(db, trial, args)
+        elif metric == "code":
+            _, wall, _ = program(db, trial.id, ["GPU_KERNEL"])
+            view = kernel_proposals.view(db, trial.id, wall, args.limit)
         else:
             view = _by_metric(db, trial, metric, args)
     terminal.show(view, form=args.form)

@@ -18,7 +18,7 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from taupy.analysis import kernel_bound, kernel_occupancy
+from taupy.analysis import kernel_advice, kernel_bound, kernel_occupancy
 from taupy.catalog import datasheets
 from taupy.catalog.architectures import chip as chip_of
 from taupy.catalog.datasheets import Datasheet
@@ -180,6 +180,7 @@ def _views(
     yield code_views.memory(code)
     yield code_views.loops(code)
     yield code_views.occupancies(_occupancies(code, args), code.chip)
+    yield code_views.advice(kernel_advice.advice(code, args.block, args.dynamic_shared))
     if sheet is not None:
         found = kernel_bound.estimate(code, sheet, args.threads, args.trips)
         if found is None:

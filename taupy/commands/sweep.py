@@ -5,6 +5,7 @@
     taupy sweep --by batch_size
     taupy sweep --by threads --scaling strong --show all
     taupy sweep --by batch_size meta.gpu=H200 --plot sweep.html
+    taupy sweep --block 64,128,256 --kernel gemm     block sizes, ranked by the kernel's stored code
 
 The parameter is metadata of the trials, or `threads`, `nodes` or `gpus`, which are counted.
 Select trials as for `taupy trials`.
@@ -18,8 +19,9 @@ from taupy.analysis.sweep import SCALINGS
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.comparison.sweep import ACROSS, PARTS, Part, Sweep
-from taupy.errors import UsageError
+from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
+from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import METADATA
 from taupy.profiledb.sweeps import last_parameter
@@ -79,11 +81,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also write a picture: .png, .svg, or a self-contained .html page; may be repeated",
     )
+    parser.add_argument(
+        "--block", type=_blocks, metavar="N,N,...",
+        help="rank block sizes of stored kernels (`taupy static --store`) by their occupancy, "
+        "beside times measured in these trials",
+    )  # fmt: skip
+    parser.add_argument("--kernel", metavar="NAME", help="with --block: only these kernels")
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
+def _blocks(text: str) -> list[int]:
+    sizes = [int(part) for part in text.split(",") if part.isascii() and part.isdigit()]
+    if not sizes or len(sizes) != len(text.split(",")) or not 1 <= min(sizes) <= max(sizes) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of block sizes such as 64,128")
+    return sizes
+
+
+def _rank_blocks(args: argparse.Namespace) -> int:
+    from taupy.comparison.kernel_proposals import blocks_view
+
+    with ProfileDB.open(options.database_path(args)) as db:
+        chosen = args.selector or [f"{METADATA}block=*"]
+        try:
+            trials = [trial.id for trial in selector.many(db, chosen)]
+        except NoSuchTrial:
+            if args.selector:
+                raise
+            trials = []
+        view = blocks_view(db, args.block, args.kernel, trials)
+    terminal.show(view, form=args.form)
+    return 0
+
+
 def run(args: argparse.Namespace) -> int:
+    if args.block:
+        return _rank_blocks(args)
+    if args.kernel:
+        raise UsageError("--kernel needs --block, such as --block 64,128,256")
     parts = _parts(args.show)
     if args.limit < 1:
         raise UsageError(f"--limit must be at least 1, got {args.limit}")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from taupy.analysis import candidates
 from taupy.analysis.candidates import Routine, Way
 from taupy.catalog.ratios import RATIOS
+from taupy.comparison import kernel_proposals
 from taupy.errors import MissingMetric, TaupyError, UsageError
 from taupy.model.answer import Answer
 from taupy.model.gpu import NO_OWNER
@@ -172,7 +173,8 @@ def _wall(times: Answer | None) -> tuple[float, str]:
 
 
 def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> None:
-    """Launching routines of the kernels, and the occupancy that their launches allow."""
+    """Launching routines of the kernels, the occupancy that their launches allow, and what their
+    stored code proposes."""
     try:
         launches = gpu_query.launched(db, trial_id)
     except TaupyError:  # a trial can have counters without launches
@@ -188,5 +190,7 @@ def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> 
         if row.occupancy is not None:
             why = f", by {row.limiter}" if row.limiter else ""
             texts.append(f"occupancy limited to {row.occupancy:.2g}{why}")
+    proposed = kernel_proposals.remarks(db, trial_id)
     for routine in routines:
         routine.remarks += remarks.get(routine.name, [])
+        routine.remarks += proposed.get(routine.name, [])

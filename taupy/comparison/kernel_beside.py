@@ -51,8 +51,8 @@ def _measured(db: ProfileDB, trial_id: int, timer: str, site: SiteRow) -> Measur
     )
     reached = _counted(db, trial_id, timer, "occupancy")
     return Measured(
-        threads=_product(site.block),
-        grid=_product(site.grid),
+        threads=extent(site.block),
+        grid=extent(site.grid),
         registers=site.registers,
         shared_static=site.shared_static_bytes,
         shared_dynamic=site.shared_dynamic_bytes,
@@ -69,8 +69,9 @@ def _measured(db: ProfileDB, trial_id: int, timer: str, site: SiteRow) -> Measur
     )
 
 
-def _product(extent: tuple[int, int, int] | None) -> int | None:
-    return None if extent is None else extent[0] * extent[1] * extent[2]
+def extent(sides: tuple[int, int, int] | None) -> int | None:
+    """Threads of a block, or blocks of a grid."""
+    return None if sides is None else sides[0] * sides[1] * sides[2]
 
 
 def _counted(db: ProfileDB, trial_id: int, timer: str, name: str) -> float | None:

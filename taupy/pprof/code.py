@@ -164,6 +164,19 @@ def estimate(found: Estimate, threads: int, trips: Sequence[float]) -> View:
     return View(f"ESTIMATED TIME BOUND on {found.gpu}:", columns, list(found.by), notes)
 
 
+def advice(rows: Sequence[tuple[str, str, str, float | None]]) -> View:
+    """Rule, finding, change, and the share of the kernel's time that can be saved at most."""
+    columns = (
+        Column("rule", heading="Rule"),
+        Column("finding", heading="The code has"),
+        Column("change", heading="What to change"),
+        Column("saved_percent", "percent", "Saved at\nmost %"),
+    )
+    cells = [(*row[:3], None if row[3] is None else 100 * row[3]) for row in rows]
+    notes = [] if rows else ["nothing stands out; --block THREADS adds occupancy"]
+    return View("WHAT TO TUNE:", columns, cells, notes)
+
+
 def lines(code: KernelCode) -> View:
     """Instructions by source line."""
     columns = (

@@ -69,6 +69,12 @@ def _store(connection: Any, code: KernelCode) -> None:
 
 
 @of_a_sound_file
+def has_any(db: ProfileDB) -> bool:
+    """Is code of any kernel stored?"""
+    return bool(db.rows("SELECT 1 FROM kernel_code LIMIT 1"))
+
+
+@of_a_sound_file
 def stored(db: ProfileDB, meant: Callable[[str, str], bool]) -> list[KernelCode]:
     """The kernels whose full name and chip are meant."""
     rows = db.rows(_NAMES)

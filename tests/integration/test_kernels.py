@@ -112,3 +112,56 @@ def test_stored_code_stands_beside_what_was_measured(database, tmp_path):
         sites["rows"]
         == json.loads(taupy(database, "kernel", "gemm", "--trial", "1", "--json").stdout)[0]["rows"]
     )
+
+
+@pytest.fixture
+def with_code(database, tmp_path):
+    """A copy with the code of gemm: on 9.0, 64 registers, a strided load."""
+    import shutil
+
+    from taupy.profiledb import kernel_codes
+    from tests.kernel_codes import access, code
+
+    copy = tmp_path / "copy.db"
+    shutil.copy(database, copy)
+    strided = access(pattern="strided", stride=8)
+    gemm = code("_Z4gemmIfLi128EEvPfi", chip="9.0", registers=64, accesses=(strided,))
+    with ProfileDB.open(copy, readonly=False) as db:
+        list(kernel_codes.storing(db, [gemm]))
+    return copy
+
+
+def test_candidates_propose_what_the_code_says(with_code, database):
+    done = taupy(with_code, "candidates", "1", "--metric", "code", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["rule"]: row for row in json.loads(done.stdout)["rows"]}
+    # Half of the traffic is used: at most half of gemm's 5000 ns.
+    assert rows["access"]["saved_ns"] == 2500
+    # 48 KiB of shared memory leave room for 4 blocks of 8 warps, half of 64; with 64 registers
+    # no other block size has more.
+    assert set(rows) == {"access"}
+    usual = taupy(with_code, "candidates", "1", "--metric", "time", "--group", "gpu_kernel")
+    assert "code: " in usual.stdout
+    assert "code: " not in taupy(
+        database, "candidates", "1", "--metric", "time", "--group", "gpu_kernel"
+    ).stdout  # fmt: skip
+    without = taupy(database, "candidates", "1", "--metric", "code")
+    assert without.returncode == 1 and "`taupy static FILE --store` keeps" in without.stderr
+
+
+def test_block_sizes_are_ranked_without_a_gpu_and_beside_measured_times(with_code):
+    done = taupy(with_code, "sweep", "--block", "64,256,1024", "--kernel", "gemm", "--json")
+    (view,) = [json.loads(done.stdout)]
+    assert [row["block"] for row in view["rows"]] == [64, 256, 1024]
+    assert {row["mean_ns"] for row in view["rows"]} == {None}
+    assert any("taupy run --sweep block=64,256,1024" in note for note in view["notes"])
+    done = taupy(with_code, "sweep", "1", "--block", "64,256", "--kernel", "gemm", "--json")
+    times = {row["block"]: row["mean_ns"] for row in json.loads(done.stdout)["rows"]}
+    assert times == {64: None, 256: 500.0}  # 5000 ns of 10 launches
+    for arguments, says in (
+        (["--kernel", "gemm"], "--kernel needs --block"),
+        (["--block", "64,zero"], "is not a list of block sizes"),
+        (["--block", "64", "--kernel", "nothing"], "no stored code of a kernel matches"),
+    ):
+        done = taupy(with_code, "sweep", *arguments)
+        assert done.returncode != 0 and says in done.stderr and done.stderr.count("\n") == 1

@@ -1,0 +1,238 @@
+"""What could be changed in a kernel, from its code: each proposal with a bound of the gain.
+
+A bound is the share of the kernel's time that the proposal can save at most; None where code alone
+cannot bound it. Bounds are reached only if the kernel waits for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from taupy.analysis import kernel_occupancy
+from taupy.analysis.kernel_occupancy import Fit
+from taupy.catalog.datasheets import DATASHEETS
+from taupy.model.kernel_code import Access, KernelCode
+
+LEAST_GAIN = 0.1
+"""Smaller gains of occupancy are not proposed."""
+
+BARRIER_INSTRUCTIONS = 60
+"""Loops with a barrier for fewer instructions than this are named."""
+
+_WARP, _SECTOR, _BANKS, _BANK_BYTES = 32, 32, 32, 4
+_WIDEST = 16
+_REGISTER_STEP = 8
+
+
+class Advice(NamedTuple):
+    """A proposal.
+
+    Attributes:
+        rule: occupancy, spills, access, barriers or tensor.
+        saved: share of the kernel's time, at most; None where it is not bounded.
+    """
+
+    rule: str
+    finding: str
+    change: str
+    saved: float | None
+
+
+def advice(
+    code: KernelCode, block: int | None = None, dynamic: int = 0, chip: str | None = None
+) -> list[Advice]:
+    """Proposals, those with the largest bound first.
+
+    Args:
+        block: threads of a block, where the launch is known.
+        dynamic: shared memory in bytes that the launch adds.
+        chip: for which occupancy is meant; the code's own if None.
+    """
+    proposals = [*_spills(code), *_accesses(code), *_barriers(code), *_tensor(code)]
+    if block:
+        proposals += _occupancy(code, block, dynamic, chip or code.chip)
+    return sorted(proposals, key=lambda proposal: -(proposal.saved or 0))
+
+
+# --- occupancy ---------------------------------------------------------------
+
+
+def _occupancy(code: KernelCode, block: int, dynamic: int, chip: str) -> Iterator[Advice]:
+    now = kernel_occupancy.at(code, block, chip, dynamic)
+    if now is None:
+        return
+    best = kernel_occupancy.best(code, chip, dynamic)
+    if best and best.occupancy and best.occupancy.share >= now.share + LEAST_GAIN:
+        yield _lifted(now.share, best.occupancy.share, chip, f"{best.block} threads per block")
+    fewer = _registers(code, block, dynamic, chip, now.share)
+    if fewer:
+        registers, share = fewer
+        yield _lifted(
+            now.share, share, chip,
+            f"at most {registers} registers instead of {code.registers} "
+            f"(__launch_bounds__({block}, ...) or -maxrregcount {registers})",
+        )  # fmt: skip
+
+
+def _lifted(now: float, then: float, chip: str, change: str) -> Advice:
+    finding = f"occupancy {now:.2f} could be {then:.2f} on {chip}"
+    return Advice("occupancy", finding, change, 1 - now / then)
+
+
+def _registers(
+    code: KernelCode, block: int, dynamic: int, chip: str, share: float
+) -> tuple[int, float] | None:
+    """The most registers with which more warps fit, and the occupancy then."""
+    start = (code.registers or 0) // _REGISTER_STEP * _REGISTER_STEP
+    for registers in range(start, _REGISTER_STEP, -_REGISTER_STEP):
+        fit = kernel_occupancy.at(code, block, chip, dynamic, registers)
+        if fit and fit.share >= share + LEAST_GAIN and registers < (code.registers or 0):
+            return registers, fit.share
+    return None
+
+
+def ranked(
+    code: KernelCode, blocks: Sequence[int], chip: str | None = None, dynamic: int = 0
+) -> list[Fit]:
+    """Block sizes by occupancy, the highest first, of equals the smaller; those that do not fit
+    last."""
+    fits = kernel_occupancy.fits(code, [chip or code.chip], blocks, dynamic)
+    return sorted(
+        fits, key=lambda fit: (-(fit.occupancy.share if fit.occupancy else -1), fit.block)
+    )
+
+
+# --- memory ------------------------------------------------------------------
+
+
+def _spills(code: KernelCode) -> Iterator[Advice]:
+    if not code.spills:
+        return
+    by_depth = {
+        depth: sum(access.number for access in code.accesses
+                   if access.spill and access.depth == depth)
+        for depth in {access.depth for access in code.accesses if access.spill}
+    }  # fmt: skip
+    deepest = max(by_depth)
+    where = f", {by_depth[deepest]} of them in {deepest} loops" if deepest else ""
+    yield Advice(
+        "spills",
+        f"{code.spills} instructions spill {code.spill_bytes} bytes per thread{where}",
+        "more registers (a smaller block, looser __launch_bounds__) or fewer live values",
+        max(number / _at_depth(code, depth) for depth, number in by_depth.items()),
+    )
+
+
+def _at_depth(code: KernelCode, depth: int) -> int:
+    return sum(count.number for count in code.counts if count.depth == depth) or 1
+
+
+def _accesses(code: KernelCode) -> Iterator[Advice]:
+    """Accesses of the deepest loops that have any: those run most often."""
+    for space in ("global", "shared"):
+        chosen = [
+            access
+            for access in code.accesses
+            if access.space == space and not access.spill and access.what != "atomic"
+        ]
+        deepest = max((access.depth for access in chosen), default=0)
+        for access in chosen:
+            if access.depth == deepest:
+                yield from _access(access)
+
+
+def _access(access: Access) -> Iterator[Advice]:
+    what = f"{access.number} {access.what}s of {access.bytes} bytes from {access.space} memory"
+    if access.what == "store":
+        what = what.replace(" from ", " to ")
+    if access.pattern == "strided" and access.stride is not None:
+        if access.space == "shared":
+            ways = conflicts(access.stride, access.bytes)
+            if ways > 1:
+                yield Advice("access", f"{what}: {ways} threads share a bank",
+                             "pad rows of the tile by one element", 1 - 1 / ways)  # fmt: skip
+            return
+        used = efficiency(access.stride, access.bytes)
+        if used < 1:
+            yield Advice(
+                "access", f"{what}, {access.stride} bytes apart: {used:.0%} of the traffic is used",
+                "let neighbouring threads reach neighbouring elements (or go through a tile in "
+                "shared memory)", 1 - used,
+            )  # fmt: skip
+    elif access.pattern == "launch" and access.space == "global":
+        yield Advice("access", f"{what} with a stride that the launch decides",
+                     "check that it is 1 element where threadIdx.x grows", None)  # fmt: skip
+    elif access.pattern == "contiguous" and access.bytes < 4 and access.space == "global":
+        yield Advice("access", f"{what}: narrow", "4 to 16 bytes per thread (vector types)",
+                     1 - access.bytes / _WIDEST)  # fmt: skip
+
+
+def conflicts(stride: int, width: int) -> int:
+    """How many threads of one request reach different words of one bank of shared memory.
+
+    Wider accesses than 4 bytes are served in parts of a warp that move 128 bytes each.
+    """
+    threads = min(_WARP, _WARP * _BANK_BYTES // width) if width > _BANK_BYTES else _WARP
+    words: dict[int, set[int]] = {}
+    for thread in range(threads):
+        for byte in range(0, max(width, 1), _BANK_BYTES):
+            word = (thread * stride + byte) // _BANK_BYTES
+            words.setdefault(word % _BANKS, set()).add(word)
+    return max(map(len, words.values()))
+
+
+def efficiency(stride: int, width: int) -> float:
+    """The share of the bytes moved that a warp's threads ask for: memory moves sectors of 32."""
+    sectors = {
+        (thread * stride + byte) // _SECTOR for thread in range(_WARP) for byte in range(width)
+    }
+    return min(1.0, _WARP * width / (len(sectors) * _SECTOR))
+
+
+# --- barriers and tensor cores -------------------------------------------------
+
+
+def _barriers(code: KernelCode) -> Iterator[Advice]:
+    for loop in code.loops:
+        if loop.barriers and loop.instructions / loop.barriers < BARRIER_INSTRUCTIONS:
+            inner = [other for other in code.loops if other.depth > loop.depth and other.barriers]
+            if not any(loop.start <= other.start for other in inner):
+                yield Advice(
+                    "barriers",
+                    f"{loop.barriers} barriers for {loop.instructions} instructions of a loop"
+                    + (f" ({loop.line})" if loop.line else ""),
+                    "larger tiles, two tiles in turn, or exchange within a warp",
+                    None,
+                )
+
+
+def _tensor(code: KernelCode) -> Iterator[Advice]:
+    """Products of matrices: multiply-adds fed from shared memory, in a loop."""
+    if code.number("tensor"):
+        return
+    deepest = max((loop.depth for loop in code.loops), default=0)
+    fed = any(access.space == "shared" and access.what == "load" and access.depth == deepest
+              for access in code.accesses)  # fmt: skip
+    for kind, tensor in (("fp16", "fp16"), ("fp32", "tf32"), ("fp64", "fp64")):
+        number = sum(count.number for count in code.counts
+                     if count.kind == kind and count.depth == deepest)  # fmt: skip
+        ratio = _tensor_ratio(code.chip, kind, tensor)
+        if deepest and fed and ratio and number >= _at_depth(code, deepest) / 4:
+            yield Advice(
+                "tensor",
+                f"{number} multiply-adds of {kind} in a loop fed from shared memory, no tensor "
+                "instruction",
+                f"tensor cores multiply {tensor} {ratio:.0f} times as fast on {code.chip}, if its "
+                "rounding is acceptable (mma, wmma, cuBLAS, CUTLASS)",
+                1 - 1 / ratio,
+            )
+
+
+def _tensor_ratio(chip: str, kind: str, tensor: str) -> float | None:
+    """How much faster tensor cores are, by the data sheets of the chip's GPUs."""
+    for sheet in DATASHEETS:
+        plain, fast = sheet.peaks.get(kind), sheet.peaks.get(f"tensor {tensor}")
+        if sheet.compute_capability == chip and plain and fast and fast > plain:
+            return fast / plain
+    return None
