@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from taupy.analysis import candidates, kernel_advice
+from taupy.analysis import kernel_advice
 from taupy.analysis.kernel_advice import Advice
 from taupy.comparison.kernel_beside import codes_of, extent
 from taupy.errors import TaupyError, UsageError
+from taupy.model.finding import amdahl
 from taupy.model.gpu_rows import SiteRow
 from taupy.model.kernel_code import KernelCode
 from taupy.pprof.selection import name_test
@@ -90,7 +91,7 @@ def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
     )
     cells: list[tuple[Cell, ...]] = []
     for rank, row in enumerate(rows[:limit], 1):
-        speedup = candidates.bound(row.saved_ns, wall_ns)[1]
+        speedup = amdahl(row.saved_ns, wall_ns)[1]
         advice = row.advice
         cells.append((rank, row.short_name, row.timer, row.time_ns, advice.rule, advice.finding,
                       advice.change, row.saved_ns, speedup))  # fmt: skip
