@@ -376,3 +376,71 @@ while time.monotonic() < end:
     assert len(calls) > 3 and calls == sorted(calls)
     program.wait()
     assert runs.one("SELECT state FROM trial") == "complete"
+
+
+# --- containers, batch jobs, limits
+
+
+def control_group():
+    """A new control group of version 2; None where this user may not make one."""
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    for words in map(str.split, mounts):
+        group = Path(words[1]) / f"taupy-test-{os.getpid()}"
+        if words[2] == "cgroup2" and os.access(group.parent, os.W_OK):
+            try:
+                group.mkdir()
+            except OSError:
+                continue
+            if (group / "cgroup.kill").exists():
+                return group
+            group.rmdir()
+    return None
+
+
+@pytest.fixture
+def cgroup():
+    if (group := control_group()) is None:
+        pytest.skip("no control group (version 2, Linux 5.14) can be made here")
+    yield group
+    wait_for(lambda: "populated 0" in (group / "cgroup.events").read_text())
+    group.rmdir()
+
+
+def test_a_control_group_that_is_killed_ends_with_its_last_heartbeat(runs, native, cgroup):
+    program = began(
+        runs, SLEEPER, preexec_fn=lambda: (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+    )
+    watch = watch_of(runs)
+    assert str(watch) in (cgroup / "cgroup.procs").read_text().split()
+    at = time.monotonic()
+    time.sleep(1.5)
+    (cgroup / "cgroup.kill").write_text("1")
+    program.wait()
+    ran = time.monotonic() - at
+    wait_for(lambda: not process_start(watch))
+    time.sleep(1)  # the end is the last heartbeat, not when somebody looked
+    runs.taupy("trials")
+    assert 1 < slept(runs) < ran + 1
+    said = runs.metadata("taupy.health.cut_off")
+    assert "together with what watched it" in said or "ended by SIGKILL after" in said
+
+
+def test_process_1_of_a_container_has_no_watch_and_says_so(runs, native):
+    (runs.folder / "prog.py").write_text("import os; print(os.getpid())")
+    inside = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("unshare may not make a process namespace here")
+    command = [*inside, sys.executable, "-m", "taupy", "run", "--quiet", "prog.py"]
+    done = subprocess.run(
+        command, cwd=runs.folder, env=runs.environ(), capture_output=True, text=True
+    )
+    assert done.stdout == "1\n"
+    runs.taupy("trials")
+    assert "taupy was process 1" in runs.metadata("taupy.watch")
+
+
+def test_where_processes_are_limited_there_is_no_watch(runs, native):
+    (runs.folder / "prog.py").write_text("pass")
+    line = f"ulimit -u 500; exec {sys.executable} -m taupy run --quiet prog.py"
+    subprocess.run(["bash", "-c", line], cwd=runs.folder, env=runs.environ(), check=True)
+    assert "ulimit -u" in runs.metadata("taupy.watch")
