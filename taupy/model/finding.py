@@ -45,6 +45,7 @@ class Finding:
         wall_ns: the trial's duration.
         attempt: what to try.
         refuted_by: what would show that the finding is wrong.
+        saved_bytes: memory that would not be held; such a finding may save no time.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Finding:
     confidence: Confidence
     attempt: str
     refuted_by: str
+    saved_bytes: int = 0
 
     @property
     def saved_share(self) -> float:

@@ -50,6 +50,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "kind": finding.kind,
         "sentence": finding.sentence,
         "saved_ns": finding.saved_ns,
+        "saved_bytes": finding.saved_bytes,
         "saved_share": finding.saved_share,
         "speedup": finding.speedup,
         "confidence": finding.confidence,

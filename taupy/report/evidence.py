@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
 
-from taupy.analysis.findings.trial import Trial
+from taupy.analysis.findings.trial import Moment, Trial
 from taupy.model.question import Question
 from taupy.model.rows import TimerRow, TrialRow
+from taupy.model.sampled import RESIDENT
 from taupy.model.table import Table
 from taupy.profiledb import gpu_query, query, trial_facts
 from taupy.profiledb.database import ProfileDB
@@ -22,6 +23,7 @@ _LARGEST_SOURCE = 1 << 20
 """Bytes: nobody writes a larger module by hand."""
 
 _COMMAND = "Command Line"
+_KIB = 1024
 
 
 def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
@@ -45,9 +47,20 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         gpu_query.devices(db, trial.id),
         [metric.name for metric in query.metrics(db, trial.id)],
         _earlier(db, trial),
+        _memory(db, trial),
         paths,
         _sources(trial, metadata, paths),
     )
+
+
+def _memory(db: ProfileDB, trial: TrialRow) -> list[Moment]:
+    """Of the process that was launched."""
+    moments = []
+    for row in query.timeline(db, trial.id):
+        at = dict(zip(query.TIMELINE_COLUMNS, row, strict=True))
+        if at["event"] == RESIDENT and at["node"] == 0:
+            moments.append(Moment(at["end_s"] * 1e9, at["mean"] * _KIB))
+    return moments
 
 
 def _earlier(db: ProfileDB, trial: TrialRow) -> list[int]:

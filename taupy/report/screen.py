@@ -9,7 +9,7 @@ from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.escaping import visible
 from taupy.model.finding import Finding
 from taupy.report.report import Report
-from taupy.units import duration, percent, several
+from taupy.units import duration, percent, several, size
 
 WIDTH, HEIGHT = 80, 24
 """Of a terminal that nobody has made larger."""
@@ -80,8 +80,7 @@ def _findings(report: Report, width: int, advice: bool) -> Iterator[str]:
 
 
 def _finding(number: int, finding: Finding, width: int, advice: bool) -> Iterator[str]:
-    saved = f"{duration(finding.saved_ns)} ({percent(100 * finding.saved_share)} %)"
-    said = f"{number}. {finding.kind}, at most {saved}: {finding.sentence}"
+    said = f"{number}. {finding.kind}, {_saved(finding)}: {finding.sentence}"
     if not advice:
         yield said
         return
@@ -91,6 +90,12 @@ def _finding(number: int, finding: Finding, width: int, advice: bool) -> Iterato
             visible(lines), width, initial_indent=first, subsequent_indent=indent,
             break_on_hyphens=False,
         )  # fmt: skip
+
+
+def _saved(finding: Finding) -> str:
+    if not finding.saved_ns:
+        return size(finding.saved_bytes)
+    return f"at most {duration(finding.saved_ns)} ({percent(100 * finding.saved_share)} %)"
 
 
 def _end(report: Report) -> Iterator[str]:

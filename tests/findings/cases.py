@@ -13,6 +13,7 @@ PROGRAMS = {
     "checkpoint_each_step": (STALL, "main"),
     "heavy_import": (IMPORTS, "sklearn"),
     "histogram_by_hand": (LOOP, "histogram"),
+    "leaking_cache": ("memory growth", "answer"),
     "many_patterns": (AGAIN, "mentions"),
     "one_lock": (BUSY, "lookup"),
     "one_long_task": (IMBALANCE, "simulate"),

@@ -17,6 +17,7 @@ from taupy.analysis.findings import (
     host_bound,
     imbalance,
     imports,
+    memory_growth,
     one_busy,
     recompilation,
     regression,
@@ -45,11 +46,12 @@ class Rule(Protocol):
 RULES: tuple[Rule, ...] = (
     *(data_wait, host_bound, synchronisation, copies, tiny_kernels, without_flop, tensor_cores),
     *(imbalance, one_busy, element_loops, recompilation, stalls, imports, regression),
+    memory_growth,
 )
 
 
 class Judgement(NamedTuple):
-    """All that the rules say of a trial; findings by seconds, the most first."""
+    """All that the rules say of a trial; findings by seconds, then bytes, the most first."""
 
     findings: list[Finding]
     abstentions: list[Abstention]
@@ -67,7 +69,7 @@ def judged(trial: Trial) -> Judgement:
         for said in rule.find(trial):
             if isinstance(said, Abstention):
                 abstentions.append(said)
-            elif said.saved_ns >= max(LEAST_NS, LEAST_SHARE * trial.wall_ns):
+            elif said.saved_bytes or said.saved_ns >= max(LEAST_NS, LEAST_SHARE * trial.wall_ns):
                 findings.append(said)
-    findings.sort(key=lambda finding: (-finding.saved_ns, finding.kind, finding.sentence))
+    findings.sort(key=lambda said: (-said.saved_ns, -said.saved_bytes, said.kind, said.sentence))
     return Judgement(findings, abstentions)

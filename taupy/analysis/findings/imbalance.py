@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import NamedTuple
 
 from taupy.analysis.findings import waiting
 from taupy.analysis.findings.calls import Sum, phase, place
 from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.workers import Worker, workers
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
-from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.rows import TimerRow
 from taupy.units import duration, several
 
 KIND = "imbalance"
@@ -25,13 +25,10 @@ LEAST_OF_RANKS = 0.05
 """The same for ranks, which do equal steps and wait for each other in each: jitter is a few
 percent."""
 
-_STARTERS = ("threading.py", "concurrent/futures/", "multiprocessing/", "joblib/")
 
-
-class _Worker(NamedTuple):
-    thread: ThreadRow
-    work: TimerRow
-    ns: float
+MOST_WAITED = 1.25
+"""Lives of the longest worker, that the main thread waits: it waits longer for workers that it
+starts one after the other."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -39,25 +36,25 @@ def find(trial: Trial) -> Iterator[Finding]:
     if len(ranks) > 1:
         yield from _of_ranks(trial, ranks)
         return
-    groups: dict[TimerRow, list[_Worker]] = {}
-    for worker in _workers(trial):
+    groups: dict[TimerRow, list[Worker]] = {}
+    for worker in workers(trial):
         groups.setdefault(worker.work, []).append(worker)
-    for work, workers in groups.items():
-        if len(workers) > 1:
-            yield from _of_workers(trial, work, workers)
+    for work, sharing in groups.items():
+        if len(sharing) > 1:
+            yield from _of_workers(trial, work, sharing)
 
 
-def _of_workers(trial: Trial, work: TimerRow, workers: list[_Worker]) -> Iterator[Finding]:
-    longest = max(workers, key=lambda worker: worker.ns)
-    cores = trial.cores or len(workers)
-    even = sum(worker.ns for worker in workers) / min(len(workers), cores)
+def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator[Finding]:
+    longest = max(sharing, key=lambda worker: worker.ns)
+    cores = trial.cores or len(sharing)
+    even = sum(worker.ns for worker in sharing) / min(len(sharing), cores)
     waited = _main_waits(trial)
     saved = min(longest.ns - even, waited)
-    if longest.ns - even < LEAST * longest.ns:
+    if longest.ns - even < LEAST * longest.ns or waited > MOST_WAITED * longest.ns:
         return
     yield Finding(
         KIND,
-        f"of {several(len(workers), 'worker')} that run {place(work)} one works for "
+        f"of {several(len(sharing), 'worker')} that run {place(work)} one works for "
         f"{duration(longest.ns)}, all of them for {duration(even)} on average",
         saved,
         trial.wall_ns,
@@ -68,52 +65,6 @@ def _of_workers(trial: Trial, work: TimerRow, workers: list[_Worker]) -> Iterato
         "out as workers become free",
         "the longest piece cannot be divided, or workers are started one after the other",
     )  # fmt: skip
-
-
-def _workers(trial: Trial) -> list[_Worker]:
-    """Threads and processes besides the main thread, with the routine that they were given."""
-    calls = trial.calls
-    workers = []
-    for thread, tops in _given(trial).items():
-        sums: dict[TimerRow, float] = {}
-        for row in tops:
-            waits = sum(calls.inclusive[wait] for wait in _waits_below(trial, row))
-            timer = calls.timer[row]
-            sums[timer] = sums.get(timer, 0) + calls.inclusive[row] - waits
-        if sums:
-            work = max(sums, key=sums.__getitem__)
-            workers.append(_Worker(thread, work, sums[work]))
-    return workers
-
-
-def _given(trial: Trial) -> dict[ThreadRow, list[int]]:
-    """For each worker the outermost call paths that it ran itself and that no library starts."""
-    calls = trial.calls
-    main = min(calls.threads, default=None)
-    given: dict[ThreadRow, list[int]] = {}
-    stack = [row for row, above in enumerate(calls.parent) if above < 0]
-    while stack:
-        row = stack.pop()
-        timer = calls.timer[row]
-        starts = (timer.file or "").startswith(_STARTERS) or not calls.calls[row]
-        if calls.thread[row] == main:
-            continue
-        if trial.is_own(timer) and not starts:
-            given.setdefault(calls.thread[row], []).append(row)
-        elif calls.parent[row] < 0 or starts:
-            stack += calls.children(row)
-    return given
-
-
-def _waits_below(trial: Trial, top: int) -> Iterator[int]:
-    calls = trial.calls
-    stack = [top]
-    while stack:
-        row = stack.pop()
-        if waiting.is_wait(calls.timer[row]):
-            yield row
-        else:
-            stack += calls.children(row)
 
 
 def _main_waits(trial: Trial) -> float:

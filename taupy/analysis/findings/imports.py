@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.trial import HOST, Trial
-from taupy.model.finding import Abstention, Confidence, Evidence, Finding
+from taupy.model.finding import Abstention, Confidence, Finding
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration
@@ -139,13 +139,11 @@ def _finding(
     saved_ns: float,
     confidence: Confidence,
     timers: Sequence[TimerRow],
-    *advice: str,
+    attempt: str,
+    refuted_by: str,
 ) -> Finding:
-    return Finding(
-        KIND, sentence, saved_ns, trial.wall_ns, (_evidence(trial, timers),), confidence, *advice
-    )
-
-
-def _evidence(trial: Trial, timers: Sequence[TimerRow]) -> Evidence:
     where = (Condition("timer", tuple(timer.timer for timer in timers)), HOST)
-    return trial.evidence(("timer",), where, ("inclusive", "calls"))
+    evidence = trial.evidence(("timer",), where, ("inclusive", "calls"))
+    return Finding(
+        KIND, sentence, saved_ns, trial.wall_ns, (evidence,), confidence, attempt, refuted_by
+    )

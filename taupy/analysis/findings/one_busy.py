@@ -8,6 +8,7 @@ from taupy.analysis.findings import source, waiting
 from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.waiting import Life
+from taupy.analysis.findings.workers import workers
 from taupy.model.finding import Evidence, Finding
 from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
@@ -61,6 +62,10 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     if len(busy) != 1:
         return
     (maker,) = busy
+    given = {worker.thread: worker.work for worker in workers(trial)}
+    same = [work for work in given.values() if work == given.get(maker.thread)]
+    if len(same) > 1:
+        return  # others have the same work: `imbalance` judges how it was cut
     timer = trial.caller(calls.largest(taken.rows))
     yield Finding(
         KIND,
@@ -80,16 +85,16 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     """Threads that run Python take turns."""
     main, *others = lives
     python = _holding_gil(trial)
-    workers = [life for life in others if life.thread.node == main.thread.node
+    turns = [life for life in others if life.thread.node == main.thread.node
                and python.get(life.thread, 0.0) >= LEAST_PYTHON * life.whole_ns]  # fmt: skip
-    together = sum(life.whole_ns for life in workers)
-    if len(workers) < 2 or together < LEAST_OVERLAP * main.whole_ns:
+    together = sum(life.whole_ns for life in turns)
+    if len(turns) < 2 or together < LEAST_OVERLAP * main.whole_ns:
         return
-    cores = min(len(workers), trial.cores or 1)
-    longest = max(life.whole_ns for life in workers)
+    cores = min(len(turns), trial.cores or 1)
+    longest = max(life.whole_ns for life in turns)
     yield Finding(
         KIND,
-        f"{several(len(workers), 'thread')} run Python code that never releases the GIL, for "
+        f"{several(len(turns), 'thread')} run Python code that never releases the GIL, for "
         f"{duration(together)} in {duration(longest)}: one runs while the others wait",
         longest * (1 - 1 / cores),
         trial.wall_ns,
@@ -133,15 +138,15 @@ def _of_threads(trial: Trial) -> Evidence:
 def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     """Threads that wait in a routine which takes a lock, and the work done under it."""
     calls = trial.calls
-    workers = {life.thread: life for life in lives[1:] if life.cpu_ns is not None}
-    whole = sum(life.whole_ns for life in workers.values())
+    lockers = {life.thread: life for life in lives[1:] if life.cpu_ns is not None}
+    whole = sum(life.whole_ns for life in lockers.values())
     for timer in calls.timers:
         if not trial.is_own(timer):
             continue
-        rows = [row for row in calls.rows(timer.__eq__) if calls.thread[row] in workers]
+        rows = [row for row in calls.rows(timer.__eq__) if calls.thread[row] in lockers]
         threads = {calls.thread[row] for row in rows}
         own = sum(calls.exclusive[row] for row in rows)
-        cpu = sum(workers[thread].cpu_ns or 0 for thread in threads)
+        cpu = sum(lockers[thread].cpu_ns or 0 for thread in threads)
         waited = own - cpu
         if len(threads) < 2 or waited < LEAST_LOCKED * whole:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from taupy.analysis.findings.calls import TREE, Calls
 from taupy.model.finding import Cell, Evidence
@@ -20,6 +21,13 @@ _ROWS_KEPT = 5
 _CPU_TIME = ("Thread CPU Time", "ns")
 
 
+class Moment(NamedTuple):
+    """Resident memory of the first process, up to a time after the trial's start [bytes]."""
+
+    end_ns: float
+    mean: float
+
+
 @dataclass
 class Trial:
     """One trial.
@@ -29,6 +37,7 @@ class Trial:
         metadata: of the trial; `nodes` holds that of each node.
         earlier: ids of the experiment's earlier trials of the same program, the oldest first.
         ask: answers a question.
+        memory: over time, as the watch has looked at it; empty where it has not.
         paths: a routine's full name -> its file, as the interpreter knew it.
         source: the text of the file that a routine stands in, if it is still as it was when the
             trial ran; else None.
@@ -42,6 +51,7 @@ class Trial:
     devices: Sequence[Device] = ()
     metrics: Sequence[str] = ()
     earlier: Sequence[int] = ()
+    memory: Sequence[Moment] = ()
     paths: Mapping[str, str | None] = field(default_factory=dict)
     source: Callable[[TimerRow], str | None] = lambda timer: None
 

@@ -1,0 +1,66 @@
+"""Threads and processes besides the main thread, and what they were given to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taupy.analysis.findings import waiting
+from taupy.analysis.findings.trial import Trial
+from taupy.model.rows import ThreadRow, TimerRow
+
+_STARTERS = ("threading.py", "concurrent/futures/", "multiprocessing/", "joblib/")
+
+
+class Worker(NamedTuple):
+    """One thread, the routine that it was given, and its time there without waits."""
+
+    thread: ThreadRow
+    work: TimerRow
+    ns: float
+
+
+def workers(trial: Trial) -> list[Worker]:
+    """Threads and processes besides the main thread, with the routine that they were given."""
+    calls = trial.calls
+    given_work = []
+    for thread, tops in _given(trial).items():
+        sums: dict[TimerRow, float] = {}
+        for row in tops:
+            waits = sum(calls.inclusive[wait] for wait in _waits_below(trial, row))
+            timer = calls.timer[row]
+            sums[timer] = sums.get(timer, 0) + calls.inclusive[row] - waits
+        if sums:
+            work = max(sums, key=sums.__getitem__)
+            given_work.append(Worker(thread, work, sums[work]))
+    return given_work
+
+
+def _given(trial: Trial) -> dict[ThreadRow, list[int]]:
+    """For each worker the outermost call paths that it ran itself and that no library starts."""
+    calls = trial.calls
+    main = min(calls.threads, default=None)
+    given: dict[ThreadRow, list[int]] = {}
+    stack = [row for row, above in enumerate(calls.parent) if above < 0]
+    while stack:
+        row = stack.pop()
+        timer = calls.timer[row]
+        starts = (timer.file or "").startswith(_STARTERS) or not calls.calls[row]
+        if calls.thread[row] == main:
+            continue
+        if trial.is_own(timer) and not starts:
+            given.setdefault(calls.thread[row], []).append(row)
+        elif calls.parent[row] < 0 or starts:
+            stack += calls.children(row)
+    return given
+
+
+def _waits_below(trial: Trial, top: int) -> Iterator[int]:
+    calls = trial.calls
+    stack = [top]
+    while stack:
+        row = stack.pop()
+        if waiting.is_wait(calls.timer[row]):
+            yield row
+        else:
+            stack += calls.children(row)
