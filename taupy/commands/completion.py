@@ -27,6 +27,8 @@ def run(args: argparse.Namespace) -> int:
     for name, summary in commands.COMMANDS.items():
         command = table.add_parser(name, help=summary)
         commands.command_module(name).add_arguments(command)
+        if name == "help":
+            command._actions[-1].choices = list(commands.COMMANDS)
     _complete_files(parser)
     print(shtab.complete(parser, args.shell))
     return 0

@@ -153,6 +153,8 @@ class _Session:
                             f"pair {pair}: the {_SIDES[side]} failed with exit code {code}; the "
                             "gate cannot judge a failed run"
                         )
+                if pair == 1:
+                    self._check_conditions()
                 taken = time.monotonic() - begun
                 if pair >= self._first_look and self._all_decided(pair):
                     return
@@ -170,6 +172,15 @@ class _Session:
             *self._commands[side],
         ]
         return run_command.run(run_command.parse(command_parser("run"), words))
+
+    def _check_conditions(self) -> None:
+        """Refuse unknown metrics and names after the first pair rather than the last.
+
+        Raises:
+            TaupyError: a condition's metric or routine is in neither run.
+        """
+        with ProfileDB.open(self._database) as db:
+            self._judgement(db, self._sides(db))
 
     def _all_decided(self, pair: int) -> bool:
         with ProfileDB.open(self._database) as db:

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from taupy.commands import options, running
 from taupy.commands.messages import say, tell
-from taupy.errors import UsageError
+from taupy.errors import TaupyError, UsageError
 from taupy.model.rows import TrialRow
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
-    trials = selector.many(db, words) if words else db.trials()
+    trials = _selected(db, words) if words else db.trials()
     notes = () if trials else (f"{db.path} has no trials; `taupy run SCRIPT` adds one",)
     if args.limit is not None and len(trials) > args.limit:
         older = len(trials) - args.limit
@@ -114,6 +114,27 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         rows[:0] = [running.row(run) for run in running.here(str(db.path))]
     terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
     return 0
+
+
+def _selected(db: ProfileDB, words: Sequence[str]) -> list[TrialRow]:
+    """The trials that these selectors match.
+
+    Raises:
+        UsageError: the first word is a misspelt action.
+        TaupyError: no trial matches a selector.
+    """
+    try:
+        return selector.many(db, words)
+    except TaupyError:
+        from difflib import get_close_matches
+
+        action = get_close_matches(words[0], _ACTIONS, n=1, cutoff=0.7)
+        if len(words) == 1 or not action:
+            raise
+        raise UsageError(
+            f"'{words[0]}' is neither an action nor a trial: did you mean "
+            f"`taupy trials {action[0]}`? (actions: {', '.join(_ACTIONS)})"
+        ) from None
 
 
 def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:

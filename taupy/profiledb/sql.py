@@ -47,6 +47,13 @@ _BARE_PRAGMAS = frozenset(
 )
 
 
+_TABLES = """
+    SELECT name FROM sqlite_schema
+     WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'
+     ORDER BY name
+"""
+
+
 def run_sql(
     db: ProfileDB, sql: str, parameters: Mapping[str, object] | None = None
 ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
@@ -74,7 +81,7 @@ def run_sql(
             cursor = connection.execute(sql, dict(parameters or {}))
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
             if _is_users_fault(error):
-                raise UsageError(_complaint(error)) from error
+                raise UsageError(_complaint(error) + _tables_near(db, error)) from error
             with refusing(db.path):
                 raise
         if cursor.description is None:
@@ -122,6 +129,18 @@ def _is_users_fault(error: Exception) -> bool:
     """Of the statement, not of the file; SQLite calls all that it cannot parse an error."""
     code = getattr(error, "sqlite_errorname", None)
     return code in (None, "SQLITE_ERROR", "SQLITE_AUTH", "SQLITE_RANGE", "SQLITE_MISUSE")
+
+
+def _tables_near(db: ProfileDB, error: Exception) -> str:
+    """Which tables and views there are, if the statement names another one."""
+    problem, _, wanted = str(error).partition(": ")
+    if problem != "no such table":
+        return ""
+    from difflib import get_close_matches
+
+    names = [name for (name,) in db.rows(_TABLES)]
+    near = get_close_matches(wanted, names, n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(near)}?" if near else f" (it has: {', '.join(names)})"
 
 
 def _complaint(error: Exception) -> str:

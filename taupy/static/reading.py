@@ -103,7 +103,7 @@ def _of_file(path: Path, shown: str, request: Request, known: Tools) -> Iterator
             yield from _extracted(path, folder, shown, request, known)
     else:
         raise FormatError(
-            f"{path} is no cubin, fatbin, library, program or PTX file; "
+            f"{path} is not a cubin, fatbin, library, program or PTX file; "
             "taupy static reads these, and folders of them"
         )
 

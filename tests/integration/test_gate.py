@@ -79,6 +79,20 @@ def test_a_run_that_fails_is_no_evidence(gate):
 
 
 @pytest.mark.parametrize(
+    ("condition", "problem"),
+    [
+        ("tme > +5%", "has no metric 'tme'"),
+        ("time of wrok > +5%", "no routine or kernel matches 'wrok' (near it: work"),
+    ],
+)
+def test_a_condition_on_nothing_is_refused_after_the_first_pair(gate, tmp_path, condition, problem):
+    done = gate("--baseline", "prog.py 1 1", "--fail-on", condition, "--", "prog.py", "1", "1")
+    assert done.returncode in (1, 2)
+    assert problem in done.stderr.splitlines()[-1]
+    assert len(trials(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
     ("words", "problem"),
     [
         (["--baseline", "a.py", "--fail-on", "time > +5%"], "the candidate's command is missing"),

@@ -1,5 +1,6 @@
 """What `taupy` says to a command line that begins with no command."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,6 +112,18 @@ def test_bash_completes_commands_and_options(capsys, tmp_path):
     assert completed("taupy", "pp") == ["pprof"]
     assert completed("taupy", "pprof", "--so") == ["--sort"]
     assert completed("taupy", "completion", "t") == ["tcsh"]
+    assert completed("taupy", "help", "roof") == ["roofline"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_loads_the_script_as_a_completion_function(capsys, tmp_path):
+    assert main(["completion", "zsh"]) == 0
+    (tmp_path / "_taupy").write_text(capsys.readouterr().out)
+    ask = f"fpath+=({tmp_path}); autoload -U compinit; compinit -u -D; print $_comps[taupy]"
+    output = subprocess.run(["zsh", "-fc", ask], capture_output=True, text=True, check=True)
+    assert output.stdout == "_taupy\n"
+    check = ["zsh", "-fn", str(tmp_path / "_taupy")]
+    assert subprocess.run(check, capture_output=True, text=True, check=True).stderr == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -120,6 +120,11 @@ def test_rename_tag_and_untag(taupy):
         (["query", "SELECT :x", "--param", "x"], 2, "--param takes NAME=VALUE"),
         (["query", "SELECT 1", "--limit", "-1"], 2, "0 or more"),
         (["query", "SELECT 1", "--db", "none.db"], 1, "there is no database"),
+        (["query", "SELECT * FROM tirals"], 2, "no such table: tirals; did you mean trials"),
+        (["query", "SELECT * FROM x"], 2, "no such table: x (it has: activity, application, "),
+        (["trials", "delte", "1"], 2, "did you mean `taupy trials delete`?"),
+        (["trials", "delte"], 1, "no trial matches 'delte'"),
+        (["trials", "xyz", "1"], 1, "no trial matches 'xyz'"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(taupy, arguments, code, message):

@@ -95,7 +95,7 @@ def test_a_truncated_cubin_is_one_line(cubin, tmp_path, cut):
 @NEEDED
 def test_files_without_gpu_code_are_one_line_each(tmp_path):
     (tmp_path / "a.txt").write_text("hello")
-    with pytest.raises(FormatError, match="is no cubin, fatbin, library, program or PTX file"):
+    with pytest.raises(FormatError, match="is not a cubin, fatbin, library, program or PTX file"):
         told(tmp_path / "a.txt")
     with pytest.raises(FormatError, match="does not contain device code"):
         told("/bin/sh")
