@@ -33,6 +33,9 @@ if TYPE_CHECKING:  # what type checkers see of the names below
         snapshot as snapshot,
     )
     from taupy.instrument.annotate import (
+        step as step,
+    )
+    from taupy.instrument.annotate import (
         timer as timer,
     )
     from taupy.instrument.annotate import (
@@ -54,6 +57,7 @@ _ANNOTATIONS = (
     "region",
     "set_node",
     "snapshot",
+    "step",
     "timer",
     "timer_names",
     "timer_values",

@@ -8,6 +8,7 @@ says what each call path did itself; inclusive and subroutines follow.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,13 @@ from taupy.model.gpu import Activity, Device, Fact, Launch
 from taupy.model.profile import (
     ABSENT,
     TIME,
+    UNKNOWN,
     CallTree,
     Metric,
     Profile,
     Samples,
+    StepKind,
+    Steps,
     Thread,
     ThreadProfile,
     Timer,
@@ -355,6 +359,18 @@ def samples(name: str, unit: str, values: list[float]) -> Samples:
     low, high = (array("d", [value + away for value in values]) for away in (-1.0, 1.0))
     return Samples(name, unit, start, end, array("q", [2] * len(values)), array("d", values),
                    low, high)  # fmt: skip
+
+
+def steps(times: list[int], kind: StepKind = "training") -> Steps:
+    """Steps of so many nanoseconds, one after another: a tenth is data; a loss in every second."""
+    column = array("q", times)
+    starts = [SAMPLED_FROM_NS + sum(times[:n]) for n in range(len(times))]
+    ones = array("q", [1] * len(times))
+    losses = array("d", [1 / (n + 1) if n % 2 == 0 else math.nan for n in range(len(times))])
+    return Steps(kind, array("q", range(1, len(times) + 1)), ones, array("q", starts), column,
+                 column[:], array("q", [8, *[UNKNOWN] * (len(times) - 1)]),
+                 {"data": array("q", [time // 10 for time in times])},
+                 {"loss": losses})  # fmt: skip
 
 
 def canonical(profile: Profile) -> Profile:

@@ -4,6 +4,7 @@
 #include "gpu.h"
 #include "hooks.h"
 #include "process.h"
+#include "steps.h"
 #include "thread.h"
 #include "timers.h"
 #include "timing.h"
@@ -86,6 +87,27 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
     Py_RETURN_TRUE;
 }
 
+PyObject *step_begins(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int is_validation;
+    if (!PyArg_ParseTuple(args, "p", &is_validation))
+        return NULL;
+    Thread *thread = thread_here();
+    if (thread != NULL)
+        step_begin(thread, is_validation ? STEP_VALIDATION : STEP_TRAINING);
+    Py_RETURN_NONE;
+}
+
+PyObject *step_ends(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    Thread *thread = thread_here();
+    if (thread != NULL)
+        step_end(thread);
+    Py_RETURN_NONE;
+}
+
 PyObject *event(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -98,6 +120,7 @@ PyObject *event(PyObject *module, PyObject *args)
         Node *node = visible(thread);
         if (sample(name, unit, value, thread, node->parent == NULL ? NULL : node) != 0)
             part->calls_over_limit++;
+        step_value(thread, name, value);
     }
     Py_RETURN_NONE;
 }

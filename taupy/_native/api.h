@@ -6,6 +6,8 @@
 
 PyObject *timer_enter(PyObject *module, PyObject *args);
 PyObject *timer_leave(PyObject *module, PyObject *args);
+PyObject *step_begins(PyObject *module, PyObject *args);
+PyObject *step_ends(PyObject *module, PyObject *unused);
 PyObject *event(PyObject *module, PyObject *args);
 PyObject *set_metadata(PyObject *module, PyObject *args);
 PyObject *set_node(PyObject *module, PyObject *number);

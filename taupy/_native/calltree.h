@@ -66,6 +66,7 @@ typedef struct Thread {
     uint64_t greenlet_seen;
     struct CounterGroup *counters; /* NULL: none */
     uint64_t faults, fine; /* see memory.c */
+    struct Steps *steps;           /* NULL: none */
 } Thread;
 
 extern PartHeader *part;

@@ -3,7 +3,7 @@
 #include "timing.h"
 
 const PhaseWatch *phase_watch;
-const RoutineWatch *layer_watch;
+const RoutineWatch *layer_watch, *known_watch;
 int ranges_open;
 size_t phases_open;
 

@@ -16,14 +16,14 @@ typedef struct PhaseWatch {
     void (*closed)(const Thread *thread); /* its outermost routine has returned */
 } PhaseWatch;
 
-/* Told by layers.c, likewise. */
+/* Told by layers.c and known.c, likewise. */
 typedef struct RoutineWatch {
     int (*entered)(Thread *thread, Routine *routine);
     int (*left)(Thread *thread, Routine *routine, int returned);
 } RoutineWatch;
 
 extern const PhaseWatch *phase_watch;
-extern const RoutineWatch *layer_watch;
+extern const RoutineWatch *layer_watch, *known_watch;
 extern int ranges_open;    /* of NVTX */
 extern size_t phases_open; /* of record_function */
 

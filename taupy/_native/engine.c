@@ -14,6 +14,7 @@
 #include "greenlets.h"
 #include "hooks.h"
 #include "imports.h"
+#include "known.h"
 #include "layers.h"
 #include "memory.h"
 #include "metrics.h"
@@ -26,6 +27,7 @@
 #include "ranges.h"
 #include "selection.h"
 #include "setprofile.h"
+#include "steps.h"
 #include "thread.h"
 #include "timing.h"
 #include "wrap.h"
@@ -128,6 +130,7 @@ static void start_routines(const Options *options)
     layer_codes = options->layers;
     plumbing_codes = options->plumbing;
     autograd_library = options->autograd;
+    known_start(options->known);
     routines_restart();
     imports_start();
     codes_watch();
@@ -138,12 +141,13 @@ static void start_listeners(void)
 {
     Listener *all[] = {&greenlets_listener,  &hooks_listener,   &natives_listener,
                        &memory_listener,     &gpu_listener,     &phases_listener,
-                       &layers_listener,     &operations_listener, &ranges_listener,
-                       &autograd_listener};
+                       &layers_listener,     &steps_listener,   &operations_listener,
+                       &ranges_listener,     &autograd_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
     phases_start();
     layers_start();
+    known_watch_start();
 }
 
 /* What is put into the process for good, where a run is recorded. */
@@ -250,6 +254,8 @@ static PyMethodDef methods[] = {
     {"read_clock", read_clock, METH_NOARGS, "(ticks, CLOCK_MONOTONIC ns) of one moment."},
     {"timer_enter", timer_enter, METH_VARARGS, "timer_enter(name, group): begin a timer."},
     {"timer_leave", timer_leave, METH_VARARGS, "timer_leave(name, group) -> was it open?"},
+    {"step_begin", step_begins, METH_VARARGS, "step_begin(is_validation): a step begins."},
+    {"step_end", step_ends, METH_NOARGS, "step_end(): it ends."},
     {"event", event, METH_VARARGS, "event(name, unit, value): sample a user event."},
     {"set_metadata", set_metadata, METH_VARARGS, "set_metadata(name, value)"},
     {"set_node", set_node, METH_O, "set_node(number): this process's node."},

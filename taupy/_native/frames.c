@@ -23,34 +23,64 @@ static PyCodeObject *code_of(const _PyInterpreterFrame *frame)
 #endif
 }
 
+static PyObject *variable(_PyInterpreterFrame *frame, int at)
+{
+    PyObject *found = at >= 0 && at < code_of(frame)->co_nlocalsplus ? frame->localsplus[at] : NULL;
+    if (found != NULL && PyCell_Check(found)) /* a variable that inner functions share */
+        found = PyCell_GET(found);
+    return Py_XNewRef(found);
+}
+
 FrameAtWork frame_at_work(PyObject *code)
 {
     _PyInterpreterFrame *frame = innermost();
     if (frame == NULL || (PyObject *)code_of(frame) != code)
         return (FrameAtWork){NULL, NULL};
-    PyObject *first = ((PyCodeObject *)code)->co_argcount > 0 ? frame->localsplus[0] : NULL;
-    if (first != NULL && PyCell_Check(first)) /* a variable that inner functions share */
-        first = PyCell_GET(first);
-    return (FrameAtWork){frame, Py_XNewRef(first)};
+    int has_one = ((PyCodeObject *)code)->co_argcount > 0;
+    return (FrameAtWork){frame, has_one ? variable(frame, 0) : NULL};
+}
+
+PyObject *frame_variable(PyObject *code, int at)
+{
+    _PyInterpreterFrame *frame = innermost();
+    return frame != NULL && (PyObject *)code_of(frame) == code ? variable(frame, at) : NULL;
 }
 
 #else
 
-FrameAtWork frame_at_work(PyObject *code)
+/* The frame object of the frame at work, if it runs this code: borrowed, or NULL. */
+static PyFrameObject *frame_of(PyObject *code)
 {
     PyFrameObject *frame = PyEval_GetFrame();
     PyCodeObject *at_work = frame != NULL ? PyFrame_GetCode(frame) : NULL;
-    FrameAtWork found = {NULL, NULL};
-    if (at_work != NULL && (PyObject *)at_work == code) {
-        PyObject *names = at_work->co_argcount > 0 ? PyCode_GetVarnames(at_work) : NULL;
-        found.id = frame;
-        if (names != NULL)
-            found.self = PyFrame_GetVar(frame, PyTuple_GET_ITEM(names, 0));
-        Py_XDECREF(names);
-        PyErr_Clear();
-    }
+    int is_it = (PyObject *)at_work == code;
     Py_XDECREF(at_work);
+    return is_it ? frame : NULL;
+}
+
+static PyObject *variable(PyFrameObject *frame, PyObject *code, int at)
+{
+    PyObject *names = PyCode_GetVarnames((PyCodeObject *)code), *found = NULL;
+    if (names != NULL && at >= 0 && at < PyTuple_GET_SIZE(names))
+        found = PyFrame_GetVar(frame, PyTuple_GET_ITEM(names, at));
+    Py_XDECREF(names);
+    PyErr_Clear();
     return found;
+}
+
+FrameAtWork frame_at_work(PyObject *code)
+{
+    PyFrameObject *frame = frame_of(code);
+    if (frame == NULL)
+        return (FrameAtWork){NULL, NULL};
+    int has_one = ((PyCodeObject *)code)->co_argcount > 0;
+    return (FrameAtWork){frame, has_one ? variable(frame, code, 0) : NULL};
+}
+
+PyObject *frame_variable(PyObject *code, int at)
+{
+    PyFrameObject *frame = at >= 0 ? frame_of(code) : NULL;
+    return frame != NULL ? variable(frame, code, at) : NULL;
 }
 
 #endif

@@ -14,5 +14,8 @@ typedef struct FrameAtWork {
 
 /* The frame at work, if it runs this code; else all NULL. No code of the program runs. */
 FrameAtWork frame_at_work(PyObject *code);
+/* A variable of it by its place among the names of the code's variables, from 0: a new reference,
+ * or NULL. */
+PyObject *frame_variable(PyObject *code, int at);
 
 #endif

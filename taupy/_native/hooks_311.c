@@ -4,6 +4,7 @@
 #include "hooks.h"
 
 #if PY_VERSION_HEX < 0x030C0000
+#include "known.h"
 #include "layers.h"
 #include "phases.h"
 #include "process.h"
@@ -166,6 +167,27 @@ static __attribute__((noinline)) PyObject *eval_layer(Thread *thread, PyThreadSt
     return result;
 }
 
+static PyObject *argument(const struct _PyInterpreterFrame *frame, int at)
+{
+    return at >= 0 && at < frame->f_code->co_nlocalsplus ? Py_XNewRef(frame->localsplus[at]) : NULL;
+}
+
+/* A known routine. */
+static __attribute__((noinline)) PyObject *eval_known(Thread *thread, PyThreadState *state,
+                                                      struct _PyInterpreterFrame *frame,
+                                                      int throwing, Routine *routine)
+{
+    PyObject *first = argument(frame, routine->known->first);
+    PyObject *second = argument(frame, routine->known->second);
+    known_called(thread, routine, first, second);
+    PyObject *result = evaluate(thread, state, frame, throwing);
+    if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
+        known_left(thread, routine, result != NULL);
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    return result;
+}
+
 /* Will the interpreter refuse this frame, since it is one too deep? Its own rule is
  * _Py_CheckRecursiveCall's; nothing of the frame runs then, so it is no call. */
 static __attribute__((noinline)) int is_too_deep(const PyThreadState *state)
@@ -227,6 +249,8 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
             return eval_import(thread, state, frame, throwing, routine);
         if (routine != NULL && routine->flags & ROUTINE_LAYER && !hidden)
             return eval_layer(thread, state, frame, throwing);
+        if (routine != NULL && routine->flags & ROUTINE_KNOWN && !hidden)
+            return eval_known(thread, state, frame, throwing, routine);
         if (likely(routine == NULL || !(routine->flags & ROUTINE_PHASE)))
             return eval_unrecorded(thread, state, frame, throwing, node == NULL);
         if (hidden)

@@ -3,8 +3,10 @@
 #include "autograd.h"
 #include "carry.h"
 #include "frames.h"
+#include "known.h"
 #include "layer_names.h"
 #include "process.h"
+#include "steps.h"
 #include "timers.h"
 #include "timing.h"
 
@@ -18,24 +20,13 @@ static __thread struct {
 } open;
 static uint64_t starts;
 
-/* FILE:NAME: a file of that path, or one that ends with it. */
-static int is_code(const char *known, const Routine *routine)
-{
-    const char *colon = strchr(known, ':');
-    if (colon == NULL || strcmp(colon + 1, routine->name) != 0)
-        return 0;
-    size_t length = (size_t)(colon - known), size = strlen(routine->file);
-    return size >= length && strncmp(routine->file + size - length, known, length) == 0 &&
-           (size == length || routine->file[size - length - 1] == '/');
-}
-
 uint32_t layer_flags(const Routine *routine)
 {
     for (char **code = layer_codes; code != NULL && *code != NULL; code++)
-        if (is_code(*code, routine))
+        if (routine_is_at(routine, *code))
             return ROUTINE_LAYER;
     for (char **code = plumbing_codes; code != NULL && *code != NULL; code++)
-        if (is_code(*code, routine))
+        if (routine_is_at(routine, *code))
             return ROUTINE_PLUMBING;
     return 0;
 }
@@ -64,6 +55,8 @@ static void layer_begin(Thread *thread, const void *frame, PyObject *module)
     enter(layer->timer, 0, Py_None, NULL, 1);
     if (thread->cursor == &thread->hidden)
         return;
+    if (open.count == 0)
+        steps_forward(thread, module, 1);
     open.layers[open.count++] = (OpenLayer){layer, Py_NewRef(module), frame, layer->timer, 0};
     autograd_start();
     autograd_owner(layer->backward);
@@ -98,6 +91,8 @@ void layer_returns(Thread *thread, const void *frame)
     OpenLayer ended = open.layers[at - 1];
     memmove(&open.layers[at - 1], &open.layers[at], (open.count-- - at) * sizeof ended);
     autograd_owner(open.count > 0 ? open.layers[open.count - 1].layer->backward : NULL);
+    if (open.count == 0)
+        steps_forward(thread, ended.module, 0);
     leave(ended.timer, 1);
     Py_DECREF(ended.module);
 }

@@ -11,7 +11,8 @@ const char options_doc[] = PyDoc_STR(
 "path of a part that the folder has no room for), root_pid, ancestors\n"
 "(bytes: process ids up to the root's), c_calls, depth, include, exclude, our_files,\n"
 "layers, plumbing (FILE:NAME of routines that call modules of networks, and of those between\n"
-"them and the modules' own code), throttle,\n"
+"them and the modules' own code), known (\"ROLE KIND FIRST SECOND FILE:NAME\", see known.h),\n"
+"throttle,\n"
 "throttle_calls, throttle_ns_per_call, max_callpaths,\n"
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
@@ -43,6 +44,7 @@ static const struct {
     OPTION(our_files, TEXTS, 0),
     OPTION(layers, TEXTS, 0),
     OPTION(plumbing, TEXTS, 0),
+    OPTION(known, TEXTS, 0),
     OPTION(storer_argv, TEXTS, 0),
     OPTION(storer_env, TEXTS, 0),
     OPTION(gpu_libraries, TEXTS, 0),

@@ -11,7 +11,7 @@ typedef struct Options {
     char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *blas,
         *autograd;
     char **include, **exclude, **our_files, **storer_argv, **storer_env, **gpu_libraries;
-    char **library_folders, **layers, **plumbing;
+    char **library_folders, **layers, **plumbing, **known;
     PyObject *counters;
     long long root_pid, c_calls, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
     long long throttle, throttle_calls, throttle_ns_per_call;

@@ -33,6 +33,8 @@ enum BlockKind {
     BLOCK_METADATA = 4, /* TextRecord: name, value */
     BLOCK_EVENT = 5,    /* EventRecord: name, unit */
     BLOCK_SAMPLES = 6,  /* SampleRecord: one user event at one place */
+    BLOCK_STEPS = 7,    /* StepRecord[]: iterations of one thread and kind */
+    BLOCK_STEP_VALUE = 8, /* StepValueRecord: the name of a value of steps */
     BLOCK_PART = 32,    /* FoldedName and a part: in the file of folded parts only */
 };
 

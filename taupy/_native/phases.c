@@ -218,15 +218,6 @@ static void phase_end(Thread *thread, const PyObject *object)
 
 /* ---------------------------------------------------------------- the two routines */
 
-static Routine *routine_shown(Routine *routine)
-{
-    if (routine->flags & ROUTINE_EXCLUDED)
-        return NULL;
-    if (routine->shown == NULL)
-        routine->shown = routine_like(routine);
-    return routine->shown;
-}
-
 void phase_called(Thread *thread, Routine *routine, PyObject *object)
 {
     int saved = errno;

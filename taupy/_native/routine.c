@@ -3,6 +3,7 @@
 #include "routine.h"
 #include "codes.h"
 #include "imports.h"
+#include "known.h"
 #include "layers.h"
 #include "names.h"
 #include "selection.h"
@@ -158,12 +159,12 @@ static uint32_t phase_flags(const char *name, const char *file)
     return 0;
 }
 
-/* Of a code object's routine: what is known of it by its name and file. */
-static uint32_t known_flags(const Routine *routine)
+/* Of a code object's routine: what it is by its name and file. */
+static uint32_t flags_by_name(Routine *routine)
 {
     uint32_t flags = phase_flags(routine->name, routine->file) | import_flags(routine) |
-                     layer_flags(routine);
-    phases_known |= (flags & (ROUTINE_PHASE | ROUTINE_IMPORT | ROUTINE_LAYER)) != 0;
+                     layer_flags(routine) | known_flags(routine);
+    phases_known |= (flags & (ROUTINE_PHASE | ROUTINE_IMPORT | ROUTINE_LAYER | ROUTINE_KNOWN)) != 0;
     return flags;
 }
 
@@ -208,7 +209,7 @@ static Routine *routine_of_code(Routine *routine, PyObject *code)
         free(routine);
         routine = revived;
     }
-    routine->flags |= known_flags(routine);
+    routine->flags |= flags_by_name(routine);
     if (code_note(code, routine) != 0) {
         PyErr_Clear();
         Py_INCREF(code); /* then it must never be freed */
@@ -244,6 +245,15 @@ Routine *routine_like(const Routine *other)
     return is_nameless(routine) || routine_put(routine) != 0 ? NULL : routine;
 }
 
+Routine *routine_shown(Routine *routine)
+{
+    if (routine->flags & ROUTINE_EXCLUDED)
+        return NULL;
+    if (routine->shown == NULL)
+        routine->shown = routine_like(routine);
+    return routine->shown;
+}
+
 void routines_restart(void)
 {
     for (uint64_t i = 0; i < table_slots(&routines); i++) {
@@ -252,7 +262,7 @@ void routines_restart(void)
             continue;
         routine->flags &= ROUTINE_OURS | ROUTINE_PHASE;
         if (KEY_KIND(routine->node_key) == 0)
-            routine->flags |= layer_flags(routine);
+            routine->flags |= layer_flags(routine) | known_flags(routine);
     }
 }
 

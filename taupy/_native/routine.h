@@ -36,6 +36,7 @@ enum RoutineFlags {
     ROUTINE_PHASE = 120,     /* any of these four */
     ROUTINE_IMPORT = 128,    /* see imports.h */
     ROUTINE_LAYER = 256,     /* the call of a module of a network, see layers.h */
+    ROUTINE_KNOWN = 1024,   /* see known.h */
     ROUTINE_PLUMBING = 512,  /* stands between that and the module's own code: not recorded */
 };
 
@@ -97,12 +98,13 @@ typedef struct Routine {
     uint64_t lookups;      /* since its key and its nodes' differ */
     struct Routine *next_retired; /* of the same name, file and line */
     struct Routine *shown; /* with one of these flags: what is recorded stands there */
+    const struct KnownRoutine *known; /* with ROUTINE_KNOWN */
 } Routine;
 
 extern Table routines; /* by key, and by node_key where it is another */
 extern Table retired;  /* by name, file and line */
 extern uint64_t nodes_rekeyed; /* how much work it was, for tests */
-extern int phases_known;       /* some routine has ROUTINE_PHASE, _IMPORT or _LAYER */
+extern int phases_known;       /* some routine has ROUTINE_PHASE, _IMPORT, _LAYER or _KNOWN */
 extern int greenlet_loaded;    /* the module greenlet is being imported, or is there */
 
 static inline uint64_t key_hash(const void *key) { return table_hash((uint64_t)key); }
@@ -116,6 +118,8 @@ Node *routine_node(Routine *routine, Thread *thread, const Node *parent);
 Routine *routine_new(void *key, PyObject *callable, PyObject *globals);
 /* A routine with a key that nothing has, by which it can be recorded. NULL: no memory. */
 Routine *routine_like(const Routine *other);
+/* What stands for a routine with flags where it is recorded; NULL: it is not, or no memory. */
+Routine *routine_shown(Routine *routine);
 /* Selection and what is known may have changed; names stay. */
 void routines_restart(void);
 /* Write its record into the part that is open now. */

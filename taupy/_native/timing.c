@@ -13,6 +13,8 @@ static Node *child_unrecorded(Thread *thread, Routine *routine)
 {
     if (routine->flags & ROUTINE_LAYER && layer_watch->entered(thread, routine))
         return NULL;
+    if (routine->flags & ROUTINE_KNOWN && known_watch->entered(thread, routine))
+        return NULL;
     if (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT) && phase_watch->entered(thread, routine))
         return NULL;
     return &nowhere;
@@ -131,6 +133,8 @@ void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
 static int leave_unrecorded(Thread *thread, Routine *routine, int returned)
 {
     if (routine->flags & ROUTINE_LAYER && layer_watch->left(thread, routine, returned))
+        return ENTERED;
+    if (routine->flags & ROUTINE_KNOWN && known_watch->left(thread, routine, returned))
         return ENTERED;
     if (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT) &&
         phase_watch->left(thread, routine, returned))

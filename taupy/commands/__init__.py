@@ -22,6 +22,7 @@ COMMANDS = {
     "report": "say what to do: findings by the seconds that could be saved, on one screen",
     "pprof": "show where a trial spent its time",
     "phases": "show the phases of a training: data, forward, backward, optimizer",
+    "steps": "show the steps of a training: time, phases, loss, samples a second",
     "layers": "show where the time of a network goes, layer by layer",
     "memory": "show when memory was largest, and where it grew",
     "waiting": "show what threads did: compute, wait for a processor, or wait",

@@ -23,7 +23,7 @@ from taupy.collectors import requested
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
-from taupy.network import layers
+from taupy.network import layers, steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -717,6 +717,7 @@ def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[s
     }
     if not args.no_layers:
         chosen |= layers.engine_options()
+    chosen |= steps.engine_options()
     if limit is not None:
         chosen["max_callpaths"] = int(limit)
     return chosen

@@ -22,6 +22,7 @@ Part = Literal[
     "devices",
     "activities",
     "samples",
+    "steps",
     "metadata",
     "node metadata",
 ]
@@ -82,6 +83,7 @@ _WORDS: Final[Mapping[Part, Callable[[Profile], str]]] = {
         "single activities and their times", lambda thread: any(True for _ in thread.activities)
     ),
     "samples": _if_any("values over time", lambda thread: thread.samples),
+    "steps": _if_any("steps of a training", lambda thread: thread.steps),
     "metadata": lambda profile: "metadata" if profile.metadata else "",
     "node metadata": lambda profile: (
         "metadata of single nodes" if any(profile.node_metadata.values()) else ""

@@ -28,6 +28,8 @@ from taupy.model.profile import (
     Metric,
     Profile,
     Samples,
+    StepKind,
+    Steps,
     Thread,
     ThreadProfile,
     Timer,
@@ -43,6 +45,7 @@ Infinite = Literal["inf", "-inf"]
 
 _STAMPS = ("start_ns", "end_ns", "count")
 _SAMPLED = ("mean", "minimum", "maximum")
+_OF_STEPS = ("number", "count", "start_ns", "time_ns", "longest_ns", "samples")
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
@@ -109,7 +112,18 @@ def _thread(measured: ThreadProfile) -> Iterator[str]:
     yield from _list("activities", (list(activity) for activity in measured.activities))
     if measured.samples:
         yield from _list("samples", map(_sampled, measured.samples))
+    if measured.steps:
+        yield from _list("steps", map(_stepped, measured.steps))
     yield "}"
+
+
+def _stepped(steps: Steps) -> dict[str, Any]:
+    return {
+        "kind": steps.kind,
+        **{name: list(getattr(steps, name)) for name in _OF_STEPS},
+        "phases": {name: list(column) for name, column in steps.phases.items()},
+        "values": {name: [*map(_number, column)] for name, column in steps.values.items()},
+    }
 
 
 def _sampled(samples: Samples) -> dict[str, Any]:
@@ -241,6 +255,7 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
     launches: list[Launch] = []
     activities: list[Activity] = []
     samples: list[Samples] = []
+    steps: list[Steps] = []
     for key in pieces.members():
         if key == "tree":
             tree = _read_tree(pieces)
@@ -264,12 +279,14 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
                 _samples(_checked(_Samples, samples, pieces), pieces)
                 for samples in _objects(pieces)
             ]
+        elif key == "steps":
+            steps = [_steps(_checked(_Steps, item, pieces), pieces) for item in _objects(pieces)]
         else:
             place[key] = pieces.value()
     thread = _checked(Thread, place, pieces)
     if any(not 0 <= activity.row < len(tree) for activity in activities):
         raise pieces.refusal("an activity of a row that is not there")
-    return ThreadProfile(thread, tree, events, launches, activities, samples)
+    return ThreadProfile(thread, tree, events, launches, activities, samples, steps)
 
 
 @dataclass
@@ -293,6 +310,36 @@ def _samples(read: _Samples, pieces: Pieces) -> Samples:
     whole = (array("q", columns[name]) for name in _STAMPS)
     real = (array("d", map(_real, columns[name])) for name in _SAMPLED)
     return Samples(read.name, read.unit, *whole, *real)
+
+
+@dataclass
+class _Steps:
+    """Steps as in the file."""
+
+    kind: StepKind
+    number: list[int]
+    count: list[int]
+    start_ns: list[int]
+    time_ns: list[int]
+    longest_ns: list[int]
+    samples: list[int]
+    phases: dict[str, list[int]]
+    values: dict[str, list[float | Infinite | None]]
+
+
+def _steps(read: _Steps, pieces: Pieces) -> Steps:
+    of_steps = (getattr(read, name) for name in _OF_STEPS)
+    columns = [*of_steps, *read.phases.values(), *read.values.values()]
+    if len(set(map(len, columns))) != 1:
+        raise pieces.refusal("columns of steps differ in length")
+    if any(count < 1 for count in read.count):
+        raise pieces.refusal("a row that stands for no steps")
+    return Steps(
+        read.kind,
+        **{name: array("q", getattr(read, name)) for name in _OF_STEPS},
+        phases={name: array("q", column) for name, column in read.phases.items()},
+        values={name: array("d", map(_real, column)) for name, column in read.values.items()},
+    )
 
 
 def _objects(pieces: Pieces) -> Iterator[dict[str, Any]]:

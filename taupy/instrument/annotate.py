@@ -100,6 +100,22 @@ class DynamicPhase(Timer):
         _engine.timer_leave(names.pop() if names else self.name, self.group)
 
 
+class Step(Timer):
+    """One iteration; used like a timer."""
+
+    __slots__ = ("_is_validation",)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind, "STEP")
+        self._is_validation = kind == "validation"
+
+    def start(self) -> None:
+        _engine.step_begin(self._is_validation)
+
+    def stop(self) -> None:
+        _engine.step_end()
+
+
 class UserEvent:
     """A value sampled at moments: count, minimum, maximum, mean and deviation are kept."""
 
@@ -210,6 +226,19 @@ def region(name: str) -> Timer:
     counters cannot be read in every routine.
     """
     return _nothing if _engine is None else Timer(name, "REGION")
+
+
+def step(kind: str = "training") -> Step:
+    """One iteration of a training or validation, where taupy is not to find them itself.
+
+    From a thread's first one on, its steps are those that the program names.
+
+    Raises:
+        ValueError: it is of neither kind, whether or not the program is profiled.
+    """
+    if kind not in ("training", "validation"):
+        raise ValueError(f"a step is of 'training' or 'validation', not of {kind!r}")
+    return _nothing if _engine is None else Step(kind)
 
 
 def user_event(name: str, unit: str = "") -> UserEvent:

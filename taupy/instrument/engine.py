@@ -148,6 +148,14 @@ def event(name: str, unit: str, value: float) -> None:
         thread.sample(_program_frame(), name, unit, float(value))
 
 
+def step_begin(is_validation: bool) -> None:
+    """Steps are recorded by the compiled engine only."""
+    set_metadata("taupy.health.steps", "the plain engine records no steps")
+
+
+def step_end() -> None: ...
+
+
 def set_metadata(name: str, value: str) -> None:
     """A name and value of this process."""
     if _here() is not None and _engine is not None:

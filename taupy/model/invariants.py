@@ -91,7 +91,16 @@ def mended(profile: Profile) -> Profile:
             for activity in measured.activities
             if activity.row in moved
         )
-        threads.append(ThreadProfile(thread, tree, events, launches, activities, measured.samples))
+        threads.append(
+            replace(
+                measured,
+                thread=thread,
+                tree=tree,
+                user_events=events,
+                launches=launches,
+                activities=activities,
+            )
+        )
     return replace(profile, timers=[*profile.timers, UNKNOWN_TIMER], threads=threads)
 
 

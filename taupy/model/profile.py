@@ -156,6 +156,40 @@ class Samples:
         return len(self.start_ns)
 
 
+StepKind = Literal["training", "validation"]
+
+UNKNOWN = -1
+"""Stands in `Steps.samples` where their number is not known."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """Iterations of training or validation on one thread: columns of equal length, in order.
+
+    Attributes:
+        number: of a row's first step, from 1.
+        count: steps that became one row: their times and samples are summed.
+        start_ns: nanoseconds since the epoch.
+        time_ns, longest_ns: of all steps of the row, and of the longest one.
+        samples: of the batches; `UNKNOWN` where that is not known.
+        phases: kind of phase -> time in it [ns], 0 where there was none; see network/phases.py.
+        values: name -> value that was logged last; not a number where there was none.
+    """
+
+    kind: StepKind
+    number: array[int] = field(default_factory=_column)
+    count: array[int] = field(default_factory=_column)
+    start_ns: array[int] = field(default_factory=_column)
+    time_ns: array[int] = field(default_factory=_column)
+    longest_ns: array[int] = field(default_factory=_column)
+    samples: array[int] = field(default_factory=_column)
+    phases: dict[str, array[int]] = field(default_factory=dict)
+    values: dict[str, array[float]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
 @dataclass(slots=True)
 class ThreadProfile:
     """All that was measured on one thread."""
@@ -166,6 +200,7 @@ class ThreadProfile:
     launches: list[Launch] = field(default_factory=list)
     activities: Iterable[Activity] = field(default_factory=list)  # may be read once only
     samples: list[Samples] = field(default_factory=list)  # of some of its user events
+    steps: list[Steps] = field(default_factory=list)  # one of each kind
 
 
 @dataclass(slots=True)

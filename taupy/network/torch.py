@@ -30,6 +30,8 @@ ROUTINES = {
         "torch/autograd/__init__.py:grad",
     ),
     "optimizer": (
+        *("torch/optim/optimizer.py:Optimizer.profile_hook_step.<locals>.wrapper",),
+        *("torch/optim/optimizer.py:Optimizer.zero_grad",),
         *("torch/optim/lr_scheduler.py:LRScheduler.step",),
         *("torch/optim/lr_scheduler.py:ReduceLROnPlateau.step",),
     ),
@@ -54,3 +56,15 @@ RANGES = {
     "Optimizer.zero_grad#": "optimizer",
 }
 """What the name of a `record_function` begins with -> kind."""
+
+STEPS = {
+    "fetch": {"torch/utils/data/dataloader.py:_BaseDataLoaderIter.__next__": (0,)},
+    "samples": {"torch/utils/data/_utils/fetch.py:_MapDatasetFetcher.fetch": (1,)},
+    "backward": {place: () for place in ROUTINES["backward"]},
+    "update": {
+        "torch/optim/optimizer.py:Optimizer.profile_hook_step.<locals>.wrapper": (0,),
+        "torch/amp/grad_scaler.py:GradScaler.step": (1,),
+    },
+    "value": {"torch/utils/tensorboard/writer.py:SummaryWriter.add_scalar": (1, 2)},
+}
+"""What tells steps: role -> FILE:NAME of routines, and which of their variables are read."""

@@ -426,6 +426,11 @@ _IMPOSSIBLE = (
     ),
     ("launch", "occupancy < 0 OR occupancy > 1.0001", "launches with an impossible occupancy"),
     ("activity", "end_ns < start_ns", "activities that end before they start"),
+    (
+        "step",
+        "number < 1 OR count < 1 OR time_ns < longest_ns OR longest_ns < 0",
+        "steps with impossible counts or times",
+    ),
     ("sample", "end_ns < start_ns OR count < 1", "samples that end before they start"),
     (
         "sample",

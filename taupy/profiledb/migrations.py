@@ -1,6 +1,6 @@
 """Create the schema and upgrade older files, with sqlite-utils.
 
-`PRAGMA user_version` is the number of steps applied. Everything happens in the caller's
+`PRAGMA user_version` is the number of upgrades applied. Everything happens in the caller's
 transaction, so a file has one version or the next. sqlite-utils is imported only for an old or
 empty file.
 """
@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from taupy.errors import DatabaseError
-from taupy.profiledb.schema import APPLICATION_ID, KERNEL_CODES, SAMPLES, TABLES, VIEWS
+from taupy.profiledb.schema import APPLICATION_ID, KERNEL_CODES, SAMPLES, STEPS, TABLES, VIEWS
 
-Step = Callable[[Any], None]
+Upgrade = Callable[[Any], None]
 """Takes a `sqlite_utils.Database` from one version to the next."""
 
 
@@ -38,17 +38,23 @@ def add_kernel_codes(database: Any) -> None:
         database.execute(statement)
 
 
-STEPS: tuple[Step, ...] = (make_tables, add_samples, add_kernel_codes)
-"""Step n leads from version n to version n + 1. Released steps must not change."""
+def add_steps(database: Any) -> None:
+    """Version 4: steps of a training."""
+    for statement in STEPS:
+        database.execute(statement)
 
-SCHEMA_VERSION = len(STEPS)
+
+UPGRADES: tuple[Upgrade, ...] = (make_tables, add_samples, add_kernel_codes, add_steps)
+"""Number n leads from version n to version n + 1. Released ones must not change."""
+
+SCHEMA_VERSION = len(UPGRADES)
 """The version that this taupy reads and writes."""
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Apply the missing steps, then recreate the views.
+    """Apply the missing upgrades, then recreate the views.
 
-    Does nothing for a current file. A transaction must be open; if a step fails, the caller rolls
+    Does nothing for a current file. A transaction must be open; if one fails, the caller rolls
     it back.
     """
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -58,8 +64,8 @@ def migrate(connection: sqlite3.Connection) -> None:
         database = sqlite_utils.Database(connection, execute_plugins=False)
         for name in database.view_names():
             database[name].drop()
-        for step in STEPS[version:]:
-            step(database)
+        for upgrade in UPGRADES[version:]:
+            upgrade(database)
         for name, query in VIEWS.items():
             database.create_view(name, query.strip())
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

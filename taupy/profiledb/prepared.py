@@ -14,9 +14,10 @@ from typing import Any
 
 from taupy.model.flat import FlatSums, flat_sums
 from taupy.model.gpu import Activity, Launch
-from taupy.model.profile import CallTree, Samples, Thread, ThreadProfile, UserEvent
+from taupy.model.profile import CallTree, Samples, Steps, Thread, ThreadProfile, UserEvent
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.identity import callpath_ids, user_event_id
+from taupy.profiledb.steps import add_steps
 from taupy.profiledb.text import storable
 
 _ROWS_A_LEVEL = 50
@@ -40,6 +41,7 @@ class PreparedThread:
     launches: list[Launch]
     activities: Iterable[Activity]
     samples: list[Samples]
+    steps: list[Steps]
 
     @classmethod
     def of(cls, measured: ThreadProfile, timers: list[int]) -> PreparedThread:
@@ -52,13 +54,14 @@ class PreparedThread:
         order = _order(callpaths, is_wide)
         if _repeats(callpaths, order, is_wide):
             tree, moved = _with_each_path_once(tree, callpaths)
-            once = ThreadProfile(
-                measured.thread,
-                tree,
-                [_moved(event, moved) for event in user_events],
-                [replace(launch, row=moved[launch.row]) for launch in measured.launches],
-                (activity._replace(row=moved[activity.row]) for activity in measured.activities),
-                measured.samples,
+            once = replace(
+                measured,
+                tree=tree,
+                user_events=[_moved(event, moved) for event in user_events],
+                launches=[replace(launch, row=moved[launch.row]) for launch in measured.launches],
+                activities=(
+                    activity._replace(row=moved[activity.row]) for activity in measured.activities
+                ),
             )
             return cls.of(once, timers)
         flat = _flat(tree, timer_column, is_wide)
@@ -83,6 +86,7 @@ class PreparedThread:
             measured.launches,
             measured.activities,
             measured.samples,
+            measured.steps,
         )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
@@ -107,6 +111,8 @@ class PreparedThread:
         self._add_launches(connection, trial, thread)
         self._add_activities(connection, trial, thread)
         self._add_samples(connection, trial, thread)
+        for series in self.steps:
+            add_steps(connection, (trial, thread), series)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]

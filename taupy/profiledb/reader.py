@@ -22,6 +22,7 @@ from taupy.model.profile import (
     UserEvent,
 )
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.steps import read_steps
 from taupy.profiledb.tree import StoredTree, stored_trees
 
 _TIMERS = """
@@ -122,6 +123,8 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
         threads[thread_id].activities = of_thread
     for thread_id, series in _samples(db, trial_id):
         threads[thread_id].samples.append(series)
+    for thread_id, steps in read_steps(db, trial_id):
+        threads[thread_id].steps.append(steps)
     metadata: dict[str, str] = {}
     node_metadata: dict[int, dict[str, str]] = {}
     for node, name, value in db.rows(_METADATA, (trial_id,)):

@@ -319,12 +319,47 @@ KERNEL_CODES = (
 )
 """Additions of version 3."""
 
+STEPS = (
+    # Iterations of a training. NULL in phases: there was none. `count` steps may be one row.
+    """CREATE TABLE step (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        start_ns INTEGER NOT NULL,
+        time_ns INTEGER NOT NULL,
+        longest_ns INTEGER NOT NULL,
+        samples INTEGER,
+        data_ns INTEGER, forward_ns INTEGER, loss_ns INTEGER, backward_ns INTEGER,
+        recompute_ns INTEGER, optimizer_ns INTEGER, scaling_ns INTEGER,
+        communication_ns INTEGER, checkpoint_ns INTEGER, validation_ns INTEGER,
+        compile_ns INTEGER, import_ns INTEGER,
+        PRIMARY KEY (trial_id, thread_id, kind, number)
+    ) STRICT, WITHOUT ROWID""",
+    # Values that the program has logged in a step: loss, accuracy.
+    """CREATE TABLE step_value (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        value REAL NOT NULL,
+        PRIMARY KEY (trial_id, thread_id, kind, number, name)
+    ) STRICT, WITHOUT ROWID""",
+)
+"""Additions of version 4."""
+
 _NAMES = """
            trial.id AS trial_id, application.name AS application,
            experiment.name AS experiment, trial.name AS trial"""
 
 _GROUPS = """(SELECT group_concat(timer_group.name, '|') FROM timer_group
                 WHERE timer_group.timer_id = timer.id) AS "groups" """
+
+# When trials began, in nanoseconds since the epoch.
+_BEGUN = """(SELECT id, CAST(strftime('%s', started_at) AS INTEGER) * 1000000000
+                   + CAST(substr(started_at, 21, 6) AS INTEGER) * 1000 AS ns FROM trial) AS begun"""
 
 LONGEST_PATH = 100
 """Maximum number of routines shown of a call path, counted from its end."""
@@ -488,15 +523,32 @@ VIEWS = {
            (sample.end_ns - begun.ns) / 1e9 AS end_s,
            sample.mean, sample.minimum, sample.maximum, sample.count
       FROM trial
-      JOIN (SELECT id, CAST(strftime('%s', started_at) AS INTEGER) * 1000000000
-                   + CAST(substr(started_at, 21, 6) AS INTEGER) * 1000 AS ns FROM trial) AS begun
-        ON begun.id = trial.id
+      JOIN {_BEGUN} ON begun.id = trial.id
       JOIN experiment ON experiment.id = trial.experiment_id
       JOIN application ON application.id = experiment.application_id
       CROSS JOIN sample ON sample.trial_id = trial.id
       CROSS JOIN thread ON thread.id = sample.thread_id
       CROSS JOIN user_event ON user_event.id = sample.user_event_id
      ORDER BY sample.trial_id, sample.thread_id, sample.user_event_id, sample.start_ns""",
+    # Iterations of a training, with what was logged in them; seconds since the trial's start.
+    "steps": f"""
+    SELECT {_NAMES},
+           thread.node, thread.thread, step.kind, step.number, step.count,
+           (step.start_ns - begun.ns) / 1e9 AS start_s, step.time_ns / 1e6 AS time_ms,
+           step.samples,
+           step.data_ns / 1e6 AS data_ms, step.forward_ns / 1e6 AS forward_ms,
+           step.loss_ns / 1e6 AS loss_ms, step.backward_ns / 1e6 AS backward_ms,
+           step.optimizer_ns / 1e6 AS optimizer_ms,
+           (SELECT group_concat(step_value.name || ' ' || step_value.value, ', ') FROM step_value
+             WHERE step_value.trial_id = step.trial_id AND step_value.thread_id = step.thread_id
+               AND step_value.kind = step.kind AND step_value.number = step.number) AS "values"
+      FROM trial
+      JOIN {_BEGUN} ON begun.id = trial.id
+      JOIN experiment ON experiment.id = trial.experiment_id
+      JOIN application ON application.id = experiment.application_id
+      CROSS JOIN step ON step.trial_id = trial.id
+      CROSS JOIN thread ON thread.id = step.thread_id
+     ORDER BY step.trial_id, step.thread_id, step.kind, step.number""",
     # What ran on GPUs, summed over streams, call paths and configurations.
     "kernels": f"""
     SELECT {_NAMES},

@@ -46,5 +46,19 @@ THREAD = np.dtype(
 )
 """What a thread's block holds; the process's own fields follow."""
 
+STEP = np.dtype(
+    [
+        ("number", "<u8"),
+        ("count", "<u8"),
+        ("start", "<u8"),
+        ("ticks", "<u8"),
+        ("longest", "<u8"),
+        ("samples", "<u8"),
+        ("phases", "<u8", (12,)),
+        ("values", "<f8", (12,)),
+    ]
+)
+"""A row of steps (`_native/steps.h`)."""
+
 HIDDEN_BYTES = MEASURED_NODE.itemsize
 """From a thread to its hidden node, which stands in for call paths that are not recorded."""

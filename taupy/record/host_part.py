@@ -19,8 +19,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.record import plain_part
-from taupy.record.engine_layout import HIDDEN_BYTES, MEASURED_NODE, NODE
+from taupy.model.profile import Steps
+from taupy.record import part_steps, plain_part
+from taupy.record.engine_layout import HIDDEN_BYTES, MEASURED_NODE, NODE, STEP
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
 from taupy.record.part_data import (
     ENDED,
@@ -43,13 +44,16 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
 }
 _SAMPLE = struct.Struct("<4Q4d")
 _METRICS_AT_MOST = 4  # as in _native/calltree.h
-NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES = 1, 2, 3, 4, 5, 6
+NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
 KIND_NAMES = ("python", "c", "timer")
 LAYOUT = Layout(
     b"TAUPYPRT",
     2,
     "part of a run",
-    {THREAD: THREAD_LAYOUT.itemsize, ROUTINE: 48, METADATA: 16, EVENT: 24, SAMPLES: 64},
+    {
+        **{THREAD: THREAD_LAYOUT.itemsize, ROUTINE: 48, METADATA: 16, EVENT: 24, SAMPLES: 64},
+        **{STEPS: STEP.itemsize, STEP_VALUE: 16},
+    },
 )
 _PLAIN_SUFFIXES = (".pypart", ".pysnapshot")
 
@@ -180,6 +184,8 @@ class _Blocks:
     nodes: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     samples: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     threads: list[Block] = field(default_factory=list)
+    steps: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
+    step_values: dict[int, str] = field(default_factory=dict)  # place -> name
 
     @classmethod
     def of(cls, file: Container) -> _Blocks:
@@ -204,6 +210,12 @@ class _Blocks:
                 self.events[number] = name, unit
             elif kind == SAMPLES:
                 self.samples[thread].append(start)
+            elif kind == STEPS:
+                self.steps[thread].append(block)
+            elif kind == STEP_VALUE:
+                place, size = struct.unpack_from("<QQ", data, start)
+                if size:
+                    (self.step_values[place],) = file.texts(start + 16, end, size)
         return self
 
     def _add_routine(self, file_held: Container, start: int, end: int) -> None:
@@ -375,6 +387,7 @@ class _NativePart:
         if further and not self.at_calls:
             thread.counted = _behind(1, rows.nodes["region"]) != 0
         thread.samples = self.samples(rows, block.thread, blocks)
+        thread.steps = self.steps(block.thread, blocks)
         return thread
 
     def place(self, rows: _Rows, thread: int) -> None:
@@ -438,6 +451,18 @@ class _NativePart:
                 row = self.row_at(rows, node) if node else None
                 sampled.append(Sampled(name, unit, row, count, low, high, total, squares))
         return sampled
+
+    def steps(self, index: int, blocks: _Blocks) -> list[Steps]:
+        stretches: dict[int, list[Array]] = defaultdict(list)
+        for block in blocks.steps[index]:
+            count = (block.end - block.start) // STEP.itemsize
+            stretches[block.words[0]].append(np.frombuffer(self.data, STEP, count, block.start))
+        header = self.header
+        clock = part_steps.Clock(header.start_ticks, header.start_epoch_ns, self.ns_per_tick)
+        return [
+            part_steps.series(kind, np.concatenate(rows), clock, blocks.step_values)
+            for kind, rows in sorted(stretches.items())
+        ]
 
     def usage(self, closed: bool) -> dict[str, str]:
         header = self.header

@@ -205,7 +205,7 @@ def profile_of(
                 cpu = float(thread.cpu_ns)
                 events.append(UserEvent("Thread CPU Time", "ns", 1, cpu, cpu, cpu, cpu * cpu))
             where = Thread(node, 0, number, "host", thread.name, thread.native_id)
-            threads.append(ThreadProfile(where, tree, events))
+            threads.append(ThreadProfile(where, tree, events, steps=thread.steps))
             here.threads.append(threads[-1])
             here.row_of.append(row_of)
         node_metadata[node] = {

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from taupy.model.profile import Steps
+
 Column = np.ndarray[Any, np.dtype[np.int64]]
 
 RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
@@ -66,6 +68,7 @@ class PartThread:
     """Rows that were open when the part was written last, the innermost first, and when each was
     entered (ns of CLOCK_MONOTONIC); none of a thread that has ended."""
     ended: bool = False
+    steps: list[Steps] = field(default_factory=list)
 
 
 @dataclass(slots=True)

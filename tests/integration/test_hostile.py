@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sqlite3
+from array import array
 
 import pytest
 
@@ -20,7 +21,7 @@ from taupy.model.profile import Profile, Timer
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, gpu_profile, host, profile_of, small_profile
+from tests.builders import call, gpu_profile, host, profile_of, small_profile, steps
 from tests.hostile import EVIL, UNSAFE, Tags, attacking, hostile
 from tests.unit.roofline.build import EPYC, Kernel, gpu_trial
 
@@ -33,6 +34,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "kernel": [["gemm", "--trial", "2"], ["{evil}", "--trial", "2"]],
     "layers": [["6"], ["6", "--by", "type"], ["1"], ["{evil}"]],
     "phases": [["6"], ["2"], ["{evil}"]],
+    "steps": [["6"], ["6", "--all"], ["1"], ["{evil}"]],
     "top": None,
     "trials": [[], ["show", "1"], ["show", "2"], ["tag", "1", "{evil}"], ["rename", "3", "{evil}"]],
     "compare": [["1", "3"], ["2", "4"]],
@@ -71,7 +73,10 @@ def harmless() -> list[Profile]:
     layer = Timer("body [Linear]", groups=("LAYER",), short="body")
     data = Timer("data", groups=("PHASE", "PHASE_DATA"))
     main_thread = host(call("main", 1, 10, [call(data, 2, 20), call(layer, 2, 30)]))
-    return [*some, gpu_trial(*kernels, number=5), profile_of(main_thread, number=6)]
+    training = profile_of(main_thread, number=6)
+    training.threads[0].steps = [steps([1000, 10, 30])]
+    training.threads[0].steps[0].values[EVIL] = array("d", [1, 2, 3])
+    return [*some, gpu_trial(*kernels, number=5), training]
 
 
 @pytest.fixture(scope="module")

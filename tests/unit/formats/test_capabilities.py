@@ -12,7 +12,7 @@ from taupy.formats import registry
 from taupy.formats.capabilities import EVERYTHING, VALUES, Part, left_out
 from taupy.formats.progress import SILENT
 from taupy.model.profile import Samples
-from tests.builders import gpu_profile, small_profile
+from tests.builders import gpu_profile, small_profile, steps
 
 
 def parts(profile, holds):
@@ -38,6 +38,13 @@ def test_values_over_time_are_left_out_by_formats_without_moments():
     values = [array("d", [1.5]) for _ in range(3)]
     profile.threads[0].samples.append(Samples("power", "W", *stamps, *values))
     assert "samples" in parts(profile, ())
+
+
+def test_steps_are_left_out_by_formats_that_have_none():
+    profile = small_profile()
+    assert "steps" not in parts(profile, ())
+    profile.threads[0].steps = [steps([10])]
+    assert parts(profile, EVERYTHING - {"steps"}) == ["steps"]
 
 
 def test_further_metrics_are_named():

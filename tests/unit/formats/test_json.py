@@ -25,6 +25,7 @@ from tests.builders import (
     random_profile,
     samples,
     small_profile,
+    steps,
 )
 from tests.unit.formats.comparing import one, read
 
@@ -49,6 +50,12 @@ def test_every_field_comes_back(tmp_path, made):
 def test_values_over_time_come_back(tmp_path):
     profile = gpu_profile()
     profile.threads[0].samples = [samples("GPU[0] sm_active", "%", [1.0, float("nan"), 3.5])]
+    assert as_text(there_and_back(profile, tmp_path)) == as_text(profile)
+
+
+def test_steps_come_back(tmp_path):
+    profile = gpu_profile()
+    profile.threads[0].steps = [steps([100, 20, 30]), steps([50], "validation")]
     assert as_text(there_and_back(profile, tmp_path)) == as_text(profile)
 
 

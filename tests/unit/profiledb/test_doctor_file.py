@@ -56,7 +56,7 @@ def test_an_older_file_is_checked_in_a_copy(folder, capsys, monkeypatch):
     from taupy.profiledb import migrations
 
     before = (folder / "a.db").read_bytes()
-    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, lambda database: None))
+    monkeypatch.setattr(migrations, "UPGRADES", (*migrations.UPGRADES, lambda database: None))
     monkeypatch.setattr(migrations, "SCHEMA_VERSION", migrations.SCHEMA_VERSION + 1)
     assert main(["doctor", "a.db"]) == 0
     assert "older schema" in capsys.readouterr().out

@@ -344,8 +344,8 @@ def fails_half_way(database):
 
 
 def with_step(monkeypatch, step):
-    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
-    monkeypatch.setattr(migrations, "SCHEMA_VERSION", len(migrations.STEPS))
+    monkeypatch.setattr(migrations, "UPGRADES", (*migrations.UPGRADES, step))
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", len(migrations.UPGRADES))
 
 
 @pytest.mark.parametrize("create", [True, False], ids=["written", "read"])
@@ -366,18 +366,32 @@ def test_an_older_file_is_brought_up_to_date(tmp_path, monkeypatch, create):
         assert db.verify() == []
 
 
+STEPS = "DROP TABLE step; DROP TABLE step_value;"
+
+
 def test_a_file_of_version_one_gets_samples(tmp_path):
     path = tmp_path / "taupy.db"
     stored(path)
     with sqlite3.connect(path) as connection:
         codes = "DROP TABLE kernel_code%s;" * 4 % ("", "_count", "_access", "_loop")
         connection.executescript(
-            f"DROP VIEW timeline; DROP TABLE sample; {codes} PRAGMA user_version = 1"
+            f"DROP VIEW timeline; DROP TABLE sample; {codes} {STEPS} PRAGMA user_version = 1"
         )
     connection.close()
     with ProfileDB.open(path) as db:
         assert db.rows("PRAGMA user_version") == [(migrations.SCHEMA_VERSION,)]
         assert db.rows("SELECT count(*) FROM timeline") == [(0,)]
+        assert db.verify() == []
+
+
+def test_a_file_of_version_three_gets_steps(tmp_path):
+    path = tmp_path / "taupy.db"
+    stored(path)
+    with sqlite3.connect(path) as connection:
+        connection.executescript(f"DROP VIEW steps; {STEPS} PRAGMA user_version = 3")
+    connection.close()
+    with ProfileDB.open(path) as db:
+        assert db.rows("SELECT count(*) FROM steps") == [(0,)]
         assert db.verify() == []
 
 

@@ -31,6 +31,7 @@ from tests.builders import (
     random_profile,
     samples,
     small_profile,
+    steps,
     wide_profile,
 )
 
@@ -83,6 +84,19 @@ def test_a_profile_of_a_gpu_survives_the_database_with_its_gaps(db):
         "SELECT count(*) FROM interval_value JOIN metric ON metric.id = metric_id"
         " WHERE metric.name = 'flop_fp32'"
     ) == [(5,)]
+
+
+def test_steps_survive_the_database(db):
+    profile = small_profile()
+    profile.threads[0].steps = [steps([100, 20, 30]), steps([50], "validation")]
+    trial = add_profile(db, profile)
+    assert repr(read_profile(db, trial).threads[0].steps) == repr(profile.threads[0].steps)
+    rows = db.rows('SELECT kind, number, time_ms, samples, data_ms, loss_ms, "values" FROM steps')
+    assert rows[:2] == [
+        ("training", 1, 1e-4, 8, 1e-5, None, "loss 1.0"),
+        ("training", 2, 2e-5, None, 2e-6, None, None),
+    ]
+    assert db.verify() == []
 
 
 def test_values_over_time_survive_the_database(db):

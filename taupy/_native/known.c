@@ -1,0 +1,119 @@
+/* Calls of known routines; see known.h. */
+#include "known.h"
+#include "carry.h"
+#include "frames.h"
+#include "process.h"
+#include "steps.h"
+#include "timing.h"
+
+static KnownRoutine *known;
+static size_t known_count;
+
+void known_start(char **texts)
+{
+    free(known);
+    known = NULL;
+    known_count = 0;
+    size_t n = 0;
+    while (texts != NULL && texts[n] != NULL)
+        n++;
+    if (n == 0 || (known = calloc(n, sizeof *known)) == NULL)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        KnownRoutine one;
+        int at = 0;
+        if (sscanf(texts[i], "%d %d %d %d %n", &one.role, &one.kind, &one.first, &one.second,
+                   &at) == 4) {
+            one.code = texts[i] + at;
+            known[known_count++] = one;
+        }
+    }
+}
+
+int routine_is_at(const Routine *routine, const char *code)
+{
+    const char *colon = strchr(code, ':');
+    if (colon == NULL || strcmp(colon + 1, routine->name) != 0)
+        return 0;
+    size_t length = (size_t)(colon - code), size = strlen(routine->file);
+    return size >= length && strncmp(routine->file + size - length, code, length) == 0 &&
+           (size == length || routine->file[size - length - 1] == '/');
+}
+
+uint32_t known_flags(Routine *routine)
+{
+    routine->known = NULL;
+    for (size_t i = 0; i < known_count; i++)
+        if (routine_is_at(routine, known[i].code)) {
+            routine->known = &known[i];
+            return ROUTINE_KNOWN;
+        }
+    return 0;
+}
+
+void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *second)
+{
+    int saved = errno;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Routine *shown = routine_shown(routine);
+    if (thread->cursor == &thread->hidden)
+        hide(thread);
+    else if (shown != NULL)
+        enter(shown->key, 0, Py_None, NULL, 1);
+    steps_called(thread, routine->known, first, second);
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+    errno = saved;
+}
+
+void known_left(Thread *thread, Routine *routine, int returned)
+{
+    int saved = errno;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    steps_left(thread, routine->known, returned);
+    if (thread->cursor == &thread->hidden)
+        unhide(thread);
+    else if (routine->shown != NULL)
+        leave(routine->shown->key, 1);
+    PyErr_Restore(type, value, trace);
+    errno = saved;
+}
+
+#if PY_VERSION_HEX >= 0x030C0000
+static int on_entered(Thread *thread, Routine *routine)
+{
+    PyObject *first = frame_variable(routine->key, routine->known->first);
+    PyObject *second = frame_variable(routine->key, routine->known->second);
+    known_called(thread, routine, first, second);
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    return 1;
+}
+
+static int on_left(Thread *thread, Routine *routine, int returned)
+{
+    known_left(thread, routine, returned);
+    return 1;
+}
+#else
+/* The frame-evaluation hook sees both ends of such a frame itself. */
+static int on_entered(Thread *thread, Routine *routine)
+{
+    (void)thread, (void)routine;
+    return 0;
+}
+
+static int on_left(Thread *thread, Routine *routine, int returned)
+{
+    (void)thread, (void)routine, (void)returned;
+    return 0;
+}
+#endif
+
+void known_watch_start(void)
+{
+    static const RoutineWatch watch = {on_entered, on_left};
+    known_watch = &watch;
+}

@@ -1,0 +1,613 @@
+/* Recognising steps, and writing them down; see steps.h. */
+#include "steps.h"
+#include "process.h"
+#include "thread.h"
+#include <math.h>
+
+#define ROWS_A_BLOCK 64
+#define OPEN_AT_MOST 32 /* phases inside each other */
+#define UPDATES 8       /* optimizers of a step that are told apart */
+#define NOT_KNOWN UINT64_MAX
+_Static_assert(STEP_ROWS % (2 * ROWS_A_BLOCK) == 0, "rows become half as many");
+
+enum Phase { FORWARD = 1, BACKWARD = 3, RECOMPUTE = 4 }; /* as in taupy/network/phases.py */
+
+typedef struct Series {
+    StepRecord *blocks[STEP_ROWS / ROWS_A_BLOCK];
+    uint64_t rows, each, count; /* `each`: steps that a row stands for */
+} Series;
+
+/* A stretch of work: a step, or a part of one. */
+typedef struct Work {
+    int is_open, is_uncounted; /* not all samples are counted */
+    uint64_t start, updated, samples; /* `updated`: when an optimizer's step ended last */
+    uint64_t phases[STEP_PHASES];
+    double values[STEP_VALUES];
+    const void *optimizers[UPDATES];
+    const void *source; /* of the last batch; alive while it gives one */
+    unsigned updates, fetches, calls, backwards, trains, evaluates;
+} Work;
+
+typedef struct OpenPhase {
+    const void *owner; /* the known routine; a module for a forward pass */
+    int kind, role;
+} OpenPhase;
+
+struct Steps {
+    Work now;
+    Work before; /* it has ended, unless another optimizer steps in `now` */
+    uint64_t since; /* when the innermost phase began or went on */
+    OpenPhase open[OPEN_AT_MOST];
+    size_t depth;
+    const void *optimizer; /* that steps */
+    int is_told; /* the program says where steps are */
+    unsigned told_depth;
+    enum StepKind told;
+    StepRecord *last;
+    Series series[STEP_KINDS];
+};
+
+/* ---------------------------------------------------------------- values */
+
+static char *value_names[STEP_VALUES];
+static size_t value_count;
+static uint64_t value_generation;
+static int values_lost;
+
+/* The place of a value's name, or -1: there are too many, or no memory. */
+static int value_place(const char *name)
+{
+    if (value_generation != generation) {
+        while (value_count > 0)
+            free(value_names[--value_count]);
+        value_generation = generation;
+        values_lost = 0;
+    }
+    for (size_t i = 0; i < value_count; i++)
+        if (strcmp(value_names[i], name) == 0)
+            return (int)i;
+    if (value_count == STEP_VALUES) {
+        if (!values_lost)
+            metadata_write("taupy.health.step_values",
+                           "steps keep the first 12 names of values that were logged: others are "
+                           "left out");
+        values_lost = 1;
+        return -1;
+    }
+    uint64_t size = strlen(name);
+    Block *block = part_block(part, BLOCK_STEP_VALUE, 0, sizeof(StepValueRecord) + size + 1);
+    if (block == NULL || (value_names[value_count] = strdup(name)) == NULL)
+        return -1;
+    StepValueRecord *record = (StepValueRecord *)(block + 1);
+    memcpy(record + 1, name, size);
+    record->at = value_count;
+    record->name_size = size;
+    return (int)value_count++;
+}
+
+void step_value(Thread *thread, const char *name, double value)
+{
+    struct Steps *steps = thread->steps;
+    if (steps == NULL || !isfinite(value))
+        return;
+    if (strcmp(name, "samples") == 0 && steps->now.is_open && value >= 0 && value < 1e15) {
+        steps->now.samples = (uint64_t)value;
+        return;
+    }
+    int at = value_place(name);
+    Work *work = steps->now.is_open ? &steps->now : steps->before.is_open ? &steps->before : NULL;
+    if (at < 0)
+        return;
+    if (work != NULL)
+        work->values[at] = value;
+    else if (steps->last != NULL && isnan(steps->last->values[at]))
+        steps->last->values[at] = value; /* between steps: of the last one */
+}
+
+/* A value that is a number of Python's own: nothing else is asked. */
+static void tell_value(Thread *thread, PyObject *name, PyObject *value)
+{
+    if (name == NULL || value == NULL || !PyUnicode_CheckExact(name) || PyBool_Check(value))
+        return;
+    const char *text = PyUnicode_AsUTF8(name);
+    if (text == NULL)
+        PyErr_Clear();
+    else if (PyFloat_Check(value))
+        step_value(thread, text, PyFloat_AS_DOUBLE(value));
+    else if (PyLong_CheckExact(value)) {
+        double number = PyLong_AsDouble(value);
+        if (number == -1 && PyErr_Occurred())
+            PyErr_Clear();
+        else
+            step_value(thread, text, number);
+    }
+}
+
+static void tell_values(Thread *thread, PyObject *mapping)
+{
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    if (mapping != NULL && PyDict_Check(mapping))
+        while (PyDict_Next(mapping, &at, &name, &value))
+            tell_value(thread, name, value);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static StepRecord *row_at(Series *series, uint64_t row)
+{
+    return &series->blocks[row / ROWS_A_BLOCK][row % ROWS_A_BLOCK];
+}
+
+static uint64_t sum_of(uint64_t one, uint64_t other)
+{
+    return one == NOT_KNOWN || other == NOT_KNOWN ? NOT_KNOWN : one + other;
+}
+
+static void row_add(StepRecord *row, const StepRecord *more)
+{
+    row->ticks += more->ticks;
+    row->longest = row->longest > more->longest ? row->longest : more->longest;
+    row->samples = sum_of(row->samples, more->samples);
+    for (int i = 0; i < STEP_PHASES; i++)
+        row->phases[i] += more->phases[i];
+    for (int i = 0; i < STEP_VALUES; i++)
+        if (!isnan(more->values[i]))
+            row->values[i] = more->values[i];
+    row->steps += more->steps;
+}
+
+/* Each two rows become one. Whoever reads meanwhile finds rows twice, and tells by their numbers. */
+static void series_halve(Series *series)
+{
+    for (uint64_t i = 0; i < series->rows / 2; i++) {
+        StepRecord both = *row_at(series, 2 * i);
+        row_add(&both, row_at(series, 2 * i + 1));
+        *row_at(series, i) = both;
+    }
+    series->rows /= 2;
+    series->each *= 2;
+    for (uint64_t i = series->rows; i < STEP_ROWS; i++)
+        row_at(series, i)->steps = 0;
+}
+
+/* Is there room for so many rows more, without another block? */
+static int has_room(const Series *series, uint64_t rows)
+{
+    uint64_t last = series->rows + rows - 1;
+    return last < STEP_ROWS && series->blocks[last / ROWS_A_BLOCK] != NULL;
+}
+
+static int make_room(Series *series, Thread *thread, enum StepKind kind)
+{
+    if (series->rows == STEP_ROWS)
+        series_halve(series);
+    if (has_room(series, 1))
+        return 1;
+    Block *block = part_block(part, BLOCK_STEPS, (uint32_t)thread->index,
+                              ROWS_A_BLOCK * sizeof(StepRecord));
+    if (block == NULL)
+        return 0;
+    block->unused[0] = kind;
+    series->blocks[series->rows / ROWS_A_BLOCK] = (StepRecord *)(block + 1);
+    return 1;
+}
+
+/* The work is a step, which ends now. */
+static void step_write(Thread *thread, enum StepKind kind, const Work *work, uint64_t end)
+{
+    struct Steps *steps = thread->steps;
+    Series *series = &steps->series[kind];
+    uint64_t took = end - work->start;
+    StepRecord one = {++series->count, 1, work->start, took, took,
+                      work->is_uncounted ? NOT_KNOWN : work->samples};
+    memcpy(one.phases, work->phases, sizeof one.phases);
+    memcpy(one.values, work->values, sizeof one.values);
+    if (series->each == 0)
+        series->each = 1;
+    StepRecord *last = series->rows > 0 ? row_at(series, series->rows - 1) : NULL;
+    if (last != NULL && last->steps < series->each)
+        row_add(last, &one);
+    else if (make_room(series, thread, kind)) {
+        last = row_at(series, series->rows++);
+        one.steps = 0;
+        *last = one;
+        __atomic_store_n(&last->steps, 1, __ATOMIC_RELEASE); /* whole now */
+    } else
+        part->calls_over_limit++;
+    steps->last = last;
+}
+
+/* ---------------------------------------------------------------- work */
+
+static void work_open(Work *work, uint64_t at)
+{
+    memset(work, 0, sizeof *work);
+    work->is_open = 1;
+    work->start = at;
+    work->samples = NOT_KNOWN;
+    for (int i = 0; i < STEP_VALUES; i++)
+        work->values[i] = NAN;
+}
+
+/* Of two numbers, of which one may not be known. */
+static uint64_t sum_known(uint64_t one, uint64_t other)
+{
+    return one == NOT_KNOWN ? other : other == NOT_KNOWN ? one : one + other;
+}
+
+/* What both have done, begun with the first. */
+static void work_join(Work *work, const Work *first)
+{
+    work->start = first->start;
+    work->samples = sum_known(first->samples, work->samples);
+    work->is_uncounted |= first->is_uncounted;
+    for (int i = 0; i < STEP_PHASES; i++)
+        work->phases[i] += first->phases[i];
+    for (int i = 0; i < STEP_VALUES; i++)
+        if (isnan(work->values[i]))
+            work->values[i] = first->values[i];
+    for (unsigned i = 0; i < first->updates && i < UPDATES && work->updates < UPDATES; i++)
+        work->optimizers[work->updates++] = first->optimizers[i];
+    work->updates += work->updates == 0 && first->updates > 0;
+    work->updated = work->updated > first->updated ? work->updated : first->updated;
+    work->fetches += first->fetches;
+    work->calls += first->calls;
+    work->backwards += first->backwards;
+    work->trains += first->trains;
+    work->evaluates += first->evaluates;
+}
+
+static int has_stepped(const Work *work, const void *optimizer)
+{
+    for (unsigned i = 0; i < work->updates && i < UPDATES; i++)
+        if (work->optimizers[i] == optimizer)
+            return 1;
+    return 0;
+}
+
+static int is_validation(const Work *work)
+{
+    return work->is_open && work->calls > 0 && work->backwards == 0 && work->updates == 0 &&
+           (work->fetches > 0 || (work->evaluates > 0 && work->trains == 0));
+}
+
+/* The work before was a step: nothing else belongs to it. */
+static void settle(Thread *thread, struct Steps *steps)
+{
+    if (steps->before.is_open)
+        step_write(thread, STEP_TRAINING, &steps->before, steps->now.start);
+    steps->before.is_open = 0;
+}
+
+/* Work begins: if an optimizer has stepped, perhaps of another step. */
+static void work_begins(struct Steps *steps, uint64_t at)
+{
+    if (steps->now.is_open && steps->now.updates > 0) {
+        steps->before = steps->now;
+        work_open(&steps->now, at);
+    } else if (!steps->now.is_open)
+        work_open(&steps->now, at);
+}
+
+static void fetch_begins(Thread *thread, struct Steps *steps, const void *source, uint64_t at)
+{
+    Work *now = &steps->now;
+    if (steps->before.is_open && now->updates == 0 && now->fetches == 0) {
+        work_join(now, &steps->before); /* what followed the optimizer's step was of the same */
+        steps->before.is_open = 0;
+    }
+    if (is_validation(now)) {
+        settle(thread, steps);
+        step_write(thread, STEP_VALIDATION, now, at);
+        work_open(now, at);
+    } else if (now->is_open && now->fetches > 0 && now->calls == 0 && now->backwards == 0 &&
+               now->updates == 0 && now->source == source)
+        work_open(now, at); /* nothing was done with the batch before */
+    work_begins(steps, at);
+    now->fetches++;
+    now->source = source;
+}
+
+/* There are no more batches. */
+static void fetch_failed(Thread *thread, struct Steps *steps)
+{
+    Work *now = &steps->now;
+    settle(thread, steps);
+    if (now->calls == 0 && now->backwards == 0 && now->updates == 0)
+        now->is_open = 0;
+}
+
+static void update_ends(Thread *thread, struct Steps *steps, const void *optimizer, uint64_t at)
+{
+    Work *now = &steps->now;
+    if (steps->before.is_open && has_stepped(&steps->before, optimizer))
+        settle(thread, steps);
+    else if (steps->before.is_open) {
+        work_join(now, &steps->before);
+        steps->before.is_open = 0;
+    }
+    if (now->updates < UPDATES && !has_stepped(now, optimizer))
+        now->optimizers[now->updates++] = optimizer;
+    now->updated = at;
+}
+
+/* ---------------------------------------------------------------- phases */
+
+/* The innermost phase has gone on up to now. */
+static uint64_t phase_run(struct Steps *steps)
+{
+    uint64_t now = clock_ticks();
+    size_t depth = steps->depth < OPEN_AT_MOST ? steps->depth : OPEN_AT_MOST;
+    if (steps->now.is_open && depth > 0 && steps->open[depth - 1].kind >= 0)
+        steps->now.phases[steps->open[depth - 1].kind] += now - steps->since;
+    steps->since = now;
+    return now;
+}
+
+static int is_inside(const struct Steps *steps, int role)
+{
+    for (size_t i = 0; i < steps->depth && i < OPEN_AT_MOST; i++)
+        if (steps->open[i].role == role)
+            return 1;
+    return 0;
+}
+
+static void phase_push(struct Steps *steps, const void *owner, int kind, int role)
+{
+    if (steps->depth < OPEN_AT_MOST)
+        steps->open[steps->depth] = (OpenPhase){owner, kind, role};
+    steps->depth++;
+}
+
+/* Its innermost phase ends, and what was left open inside it; 0: it has none. */
+static int phase_pop(struct Steps *steps, const void *owner)
+{
+    if (steps->depth > OPEN_AT_MOST) {
+        steps->depth--;
+        return 0;
+    }
+    for (size_t i = steps->depth; i-- > 0;)
+        if (steps->open[i].owner == owner) {
+            steps->depth = i;
+            return 1;
+        }
+    return 0;
+}
+
+static struct Steps *steps_of(Thread *thread)
+{
+    if (thread->steps == NULL)
+        thread->steps = calloc(1, sizeof *thread->steps);
+    return thread->steps;
+}
+
+/* ---------------------------------------------------------------- what is told */
+
+void step_begin(Thread *thread, enum StepKind kind)
+{
+    struct Steps *steps = steps_of(thread);
+    if (steps == NULL || steps->told_depth++ > 0)
+        return;
+    uint64_t at = phase_run(steps);
+    if (!steps->is_told) {
+        settle(thread, steps);
+        if (steps->now.is_open && steps->now.updates > 0)
+            step_write(thread, STEP_TRAINING, &steps->now, steps->now.updated);
+    }
+    steps->is_told = 1;
+    steps->told = kind;
+    work_open(&steps->now, at);
+}
+
+void step_end(Thread *thread)
+{
+    struct Steps *steps = thread->steps;
+    if (steps == NULL || steps->told_depth == 0 || --steps->told_depth > 0)
+        return;
+    step_write(thread, steps->told, &steps->now, phase_run(steps));
+    steps->now.is_open = 0;
+}
+
+/* Of a tuple, its first item. */
+static PyObject *object_of(PyObject *variable)
+{
+    if (variable != NULL && PyTuple_CheckExact(variable))
+        return PyTuple_GET_SIZE(variable) > 0 ? PyTuple_GET_ITEM(variable, 0) : NULL;
+    return variable;
+}
+
+/* The learning rate of an optimizer's first group of parameters, if it is a plain number. */
+static void tell_rate(Thread *thread, PyObject *optimizer)
+{
+    PyObject *variables = optimizer != NULL ? PyObject_GenericGetDict(optimizer, NULL) : NULL;
+    PyObject *groups = variables != NULL && PyDict_CheckExact(variables)
+                           ? PyDict_GetItemString(variables, "param_groups") /* borrowed, as all */
+                           : NULL;
+    if (groups != NULL && PyList_CheckExact(groups) && PyList_GET_SIZE(groups) > 0 &&
+        PyDict_CheckExact(PyList_GET_ITEM(groups, 0))) {
+        PyObject *rate = PyDict_GetItemString(PyList_GET_ITEM(groups, 0), "lr");
+        if (rate != NULL && PyFloat_CheckExact(rate))
+            step_value(thread, "learning rate", PyFloat_AS_DOUBLE(rate));
+    }
+    Py_XDECREF(variables);
+    PyErr_Clear();
+}
+
+static long number_in(PyObject *variables, const char *name)
+{
+    PyObject *number = PyDict_GetItemString(variables, name); /* borrowed */
+    return number != NULL && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
+}
+
+/* How many samples a DataLoader with workers has given, by what it was made with; of the last batch
+ * of all, which may be a smaller one, that is not known. */
+static void add_batch(Work *work, PyObject *iterator)
+{
+    PyObject *variables = iterator != NULL ? PyObject_GenericGetDict(iterator, NULL) : NULL;
+    if (variables != NULL && PyDict_CheckExact(variables) &&
+        number_in(variables, "_num_workers") > 0 && number_in(variables, "_dataset_kind") == 0) {
+        PyObject *sampler = PyDict_GetItemString(variables, "_index_sampler"); /* borrowed */
+        PyObject *of_sampler = sampler != NULL ? PyObject_GenericGetDict(sampler, NULL) : NULL;
+        long size = of_sampler != NULL && PyDict_CheckExact(of_sampler)
+                        ? number_in(of_sampler, "batch_size")
+                        : -1;
+        int is_last = number_in(variables, "_tasks_outstanding") <= 0;
+        if (size < 0 || (is_last && number_in(variables, "_drop_last") != 1))
+            work->is_uncounted = 1;
+        else
+            work->samples = sum_known(work->samples, (uint64_t)size);
+        Py_XDECREF(of_sampler);
+    }
+    Py_XDECREF(variables);
+    PyErr_Clear();
+}
+
+static void add_samples(Work *work, PyObject *batch)
+{
+    if (!work->is_open || batch == NULL || !PyList_CheckExact(batch))
+        return;
+    work->samples = sum_known(work->samples, (uint64_t)PyList_GET_SIZE(batch));
+}
+
+/* What is done with a step, where the program does not say itself. */
+static void recognise(Thread *thread, struct Steps *steps, const KnownRoutine *known,
+                      PyObject *first, uint64_t at)
+{
+    if (is_inside(steps, KNOWN_UPDATE) || is_inside(steps, KNOWN_FETCH))
+        return;
+    if (known->role == KNOWN_FETCH)
+        fetch_begins(thread, steps, first, at);
+    else if (known->role == KNOWN_BACKWARD && !is_inside(steps, KNOWN_BACKWARD)) {
+        work_begins(steps, at);
+        steps->now.backwards++;
+    } else if (known->role == KNOWN_UPDATE) {
+        if (!steps->now.is_open || has_stepped(&steps->now, object_of(first)))
+            work_begins(steps, at);
+        steps->optimizer = object_of(first);
+        tell_rate(thread, object_of(first));
+    }
+}
+
+void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second)
+{
+    struct Steps *steps = steps_of(thread);
+    if (steps == NULL)
+        return;
+    if (known->role == KNOWN_VALUE)
+        tell_value(thread, first, second);
+    else if (known->role == KNOWN_VALUES) {
+        tell_values(thread, first);
+        tell_values(thread, second);
+    } else if (known->role == KNOWN_SAMPLES)
+        add_samples(&steps->now, first);
+    else if (known->role == KNOWN_END) {
+        tell_values(thread, first);
+        step_end(thread);
+    } else if (known->role != KNOWN_BEGIN) {
+        uint64_t at = phase_run(steps);
+        if (!steps->is_told)
+            recognise(thread, steps, known, first, at);
+        phase_push(steps, known, known->kind, known->role);
+    }
+}
+
+void steps_left(Thread *thread, const KnownRoutine *known, int returned)
+{
+    struct Steps *steps = thread->steps;
+    if (steps == NULL)
+        return;
+    if (known->role == KNOWN_BEGIN) {
+        step_begin(thread, known->kind);
+        return;
+    }
+    if (known->role == KNOWN_END || known->role >= KNOWN_VALUE)
+        return;
+    uint64_t at = phase_run(steps);
+    if (!phase_pop(steps, known) || steps->is_told || is_inside(steps, KNOWN_UPDATE) ||
+        is_inside(steps, KNOWN_FETCH))
+        return;
+    if (known->role == KNOWN_FETCH && !returned)
+        fetch_failed(thread, steps);
+    else if (known->role == KNOWN_FETCH)
+        add_batch(&steps->now, (PyObject *)steps->now.source);
+    else if (known->role == KNOWN_UPDATE)
+        update_ends(thread, steps, steps->optimizer, at);
+}
+
+/* A module with modules in it: does it train? -1: that cannot be told. */
+static int is_training(PyObject *module)
+{
+    PyObject *variables = PyObject_GenericGetDict(module, NULL);
+    int found = -1;
+    if (variables != NULL && PyDict_CheckExact(variables)) {
+        PyObject *training = PyDict_GetItemString(variables, "training"); /* borrowed */
+        PyObject *modules = PyDict_GetItemString(variables, "_modules");
+        if (modules != NULL && PyDict_Check(modules) && PyDict_Size(modules) > 0)
+            found = training == Py_True ? 1 : training == Py_False ? 0 : -1;
+    }
+    Py_XDECREF(variables);
+    PyErr_Clear();
+    return found;
+}
+
+void steps_forward(Thread *thread, PyObject *module, int begins)
+{
+    struct Steps *steps = steps_of(thread);
+    if (steps == NULL)
+        return;
+    uint64_t at = phase_run(steps);
+    if (!begins) {
+        phase_pop(steps, module);
+        return;
+    }
+    int is_again = is_inside(steps, KNOWN_BACKWARD);
+    if (!steps->is_told && !is_again && !is_inside(steps, KNOWN_UPDATE) &&
+        !is_inside(steps, KNOWN_FETCH)) {
+        work_begins(steps, at);
+        int training = is_training(module);
+        steps->now.calls++;
+        steps->now.trains += training == 1;
+        steps->now.evaluates += training == 0;
+    }
+    phase_push(steps, module, is_again ? RECOMPUTE : FORWARD, KNOWN_PHASE);
+}
+
+/* ---------------------------------------------------------------- ends */
+
+/* The thread trains no more: what was a step is one. */
+static void steps_finish(Thread *thread)
+{
+    struct Steps *steps = thread->steps;
+    if (steps == NULL || steps->is_told)
+        return;
+    settle(thread, steps);
+    if (steps->now.is_open && steps->now.updates > 0)
+        step_write(thread, STEP_TRAINING, &steps->now, steps->now.updated);
+    else if (is_validation(&steps->now) && steps->series[STEP_VALIDATION].count > 0)
+        step_write(thread, STEP_VALIDATION, &steps->now, steps->since);
+    steps->now.is_open = 0;
+}
+
+static void on_finish(int ends)
+{
+    for (Thread *thread = threads; ends && thread != NULL; thread = thread->next)
+        if (!thread_is_over(thread))
+            steps_finish(thread);
+}
+
+static void on_thread_end(Thread *thread)
+{
+    struct Steps *steps = thread->steps;
+    if (steps == NULL)
+        return;
+    /* Others may be at the part: at most two steps, where there is room for them. */
+    const Series *training = &steps->series[STEP_TRAINING];
+    const Series *validation = &steps->series[STEP_VALIDATION];
+    if (has_room(training, 2) && (validation->rows == 0 || has_room(validation, 1)))
+        steps_finish(thread);
+    thread->steps = NULL;
+    free(steps);
+}
+
+Listener steps_listener = {.on_finish = on_finish, .on_thread_end = on_thread_end};

@@ -1,0 +1,56 @@
+/* Steps: iterations of a training or validation, and how long each phase took in them.
+ *
+ * A step is recognised by what is called on the thread that trains:
+ *
+ *     work begins (a batch is fetched, a module called, a backward pass) after an optimizer's
+ *     step: perhaps another one has begun; it has when the same optimizer steps again. Else
+ *     both are one: of a GAN two optimizers step;
+ *     a batch is fetched, and modules were called with the one before, but no backward pass: that
+ *     was a step of validation;
+ *     the program or its framework says so: then nothing else counts on that thread.
+ *
+ * A step is a row of a fixed size in the part. Beyond STEP_ROWS rows of a thread and kind, each
+ * two become one, so that a row stands for 2, 4, 8 ... steps: their number is not limited, their
+ * room is. Times add up; of values that were logged the last one stays.
+ *
+ * Rows are written by their own thread only, under the GIL. */
+#ifndef TAUPY_STEPS_H
+#define TAUPY_STEPS_H
+
+#include "known.h"
+#include "listeners.h"
+
+#define STEP_PHASES 12 /* kinds of phases, in the order of taupy/network/phases.py */
+#define STEP_VALUES 12 /* names of values, at most */
+#define STEP_ROWS 16384
+
+enum StepKind { STEP_TRAINING = 0, STEP_VALIDATION = 1, STEP_KINDS = 2 };
+
+typedef struct StepRecord {
+    uint64_t number; /* of the first one, from 1 */
+    uint64_t steps;  /* that the row stands for; 0: there is none yet */
+    uint64_t start;  /* ticks */
+    uint64_t ticks;  /* of all of them */
+    uint64_t longest;
+    uint64_t samples;                        /* UINT64_MAX: not known */
+    uint64_t phases[STEP_PHASES];            /* ticks */
+    double values[STEP_VALUES];              /* not a number: none */
+} StepRecord;
+
+typedef struct StepValueRecord {
+    uint64_t at, name_size; /* the place among `values`; then the name, with a zero byte */
+} StepValueRecord;
+
+extern Listener steps_listener;
+
+/* For known.c, the first two; a thread's outermost module is called, or returns. */
+void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second);
+void steps_left(Thread *thread, const KnownRoutine *known, int returned);
+void steps_forward(Thread *thread, PyObject *module, int begins);
+/* A step begins, or ends, because the program says so. */
+void step_begin(Thread *thread, enum StepKind kind);
+void step_end(Thread *thread);
+/* A value of the step at work. */
+void step_value(Thread *thread, const char *name, double value);
+
+#endif

@@ -1,0 +1,49 @@
+"""Show the steps of a training: time, phases, samples a second, and what was logged.
+
+    taupy steps                       the first and last steps, and outliers
+    taupy steps 12 --all              every step
+    taupy steps --csv                 every step, for other tools
+    taupy steps --kind validation     steps of validation alone
+
+A step is an iteration: up to the next batch after an optimizer's step. See docs/steps.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from taupy.commands import options
+from taupy.errors import UsageError
+from taupy.pprof import steps, terminal
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.steps import steps_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
+    )
+    parser.add_argument("--all", action="store_true", help="every step, not only unusual ones")
+    parser.add_argument("--kind", choices=("training", "validation"), help="steps of this kind")
+    options.add_database_argument(parser)
+    options.add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with ProfileDB.open(options.database_path(args)) as db:
+        trial = selector.trial(db, args.trial)
+        tables = [
+            (thread, series)
+            for thread, series in steps_of(db, trial.id)
+            if args.kind in (None, series.kind)
+        ]
+    if not tables:
+        raise UsageError(
+            f"trial {trial.id} has no steps{f' of {args.kind}' if args.kind else ''}: no optimizer "
+            "of PyTorch was called, the plain engine measured it, or an older taupy; a program can "
+            "say where its steps are: see docs/steps.md"
+        )
+    whole = args.all or args.form != "text"
+    terminal.show_all([steps.view(*of_thread, whole=whole) for of_thread in tables], args.form)
+    return 0

@@ -1,0 +1,77 @@
+"""How long steps took: median, spread, which were warm-up and which were outliers."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from taupy.model.profile import UNKNOWN, Steps
+
+Mark = Literal["", "warm-up", "outlier"]
+
+_SETTLED = 1.25
+"""Steps at the beginning are warm-up up to the first one that takes at most so many medians."""
+_FAR, _SLOWER = 5.0, 1.2
+"""An outlier is so many deviations slower than the median, and by this factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Of one series of steps.
+
+    Attributes:
+        marks: one for each row. `warm-up`: no row up to here has taken at most 1.25 times the
+            median. `outlier`: a later row that is slower than the
+            median by more than 20 % and by more than 5 standard deviations, which are taken as
+            1.4826 times the median absolute deviation, so that outliers do not hide themselves.
+        median_ns, p95_ns: of rows without the warm-up; of several steps in a row, by their mean.
+        per_second: steps a second without the warm-up; None if there are no others.
+        samples_per_second: of rows whose samples are known, without the warm-up.
+    """
+
+    marks: list[Mark]
+    median_ns: float
+    p95_ns: float
+    per_second: float | None
+    samples_per_second: float | None
+
+
+def per_step(steps: Steps) -> list[float]:
+    """Time of one step of each row [ns]."""
+    return [time / count for time, count in zip(steps.time_ns, steps.count, strict=True)]
+
+
+def step_times(steps: Steps) -> StepTimes:
+    """Judge a series, which must not be empty."""
+    times = per_step(steps)
+    middle = statistics.median(times)
+    settled = next(at for at, time in enumerate(times) if time <= _SETTLED * middle)
+    rest = times[settled:]
+    median = statistics.median(rest)
+    deviation = 1.4826 * statistics.median(abs(time - median) for time in rest)
+    bound = max(median + _FAR * deviation, _SLOWER * median)
+    marks: list[Mark] = ["warm-up"] * settled
+    marks += ["outlier" if time > bound else "" for time in rest]
+    counted = [at for at in range(settled, len(times)) if steps.samples[at] != UNKNOWN]
+    return StepTimes(
+        marks,
+        median,
+        quantile(rest, 0.95),
+        _rate(sum(steps.count[settled:]), sum(steps.time_ns[settled:])),
+        _rate(sum(steps.samples[at] for at in counted), sum(steps.time_ns[at] for at in counted)),
+    )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Between the two nearest values, as NumPy's default."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def _rate(amount: float, time_ns: float) -> float | None:
+    return amount / time_ns * 1e9 if amount and time_ns else None

@@ -1,0 +1,57 @@
+"""Steps of a training: the options by which the engine recognises them."""
+
+from __future__ import annotations
+
+from taupy.network import loggers, torch
+from taupy.network.phases import KINDS
+
+FRAMEWORKS = (torch, loggers)
+
+_ROLES = {
+    "phase": 0,
+    "fetch": 1,
+    "backward": 2,
+    "update": 3,
+    "begin": 4,
+    "begin_validation": 4,
+    "end": 5,
+    "end_validation": 5,
+    "value": 6,
+    "values": 7,
+    "samples": 8,
+}
+"""As in `_native/known.h`."""
+
+_PHASE_OF = {"fetch": "data", "backward": "backward", "update": "optimizer"}
+"""Where a routine stands in no table of phases."""
+
+
+def engine_options() -> dict[str, list[str]]:
+    """Options of the engine by which steps and their phases are recognised."""
+    kinds = {
+        place: kind
+        for framework in FRAMEWORKS
+        for kind, places in getattr(framework, "ROUTINES", {}).items()
+        for place in places
+        if place not in getattr(framework, "LAYERS", ())
+    }
+    roles = {
+        place: (role, variables)
+        for framework in FRAMEWORKS
+        for role, places in framework.STEPS.items()
+        for place, variables in places.items()
+    }
+    return {
+        "known": [
+            _line(place, *roles.get(place, ("phase", ())), kinds.get(place))
+            for place in {**kinds, **roles}
+        ]
+    }
+
+
+def _line(place: str, role: str, variables: tuple[int, ...], phase: str | None) -> str:
+    first, second = (*variables, -1, -1)[:2]
+    kind = int(role.endswith("_validation"))
+    if _ROLES[role] < _ROLES["begin"]:
+        kind = KINDS.index(phase or _PHASE_OF[role])
+    return f"{_ROLES[role]} {kind} {first} {second} {place}"

@@ -1,0 +1,134 @@
+"""Steps of a training: a row for each iteration, the first, last and unusual ones for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from taupy.model.profile import UNKNOWN, Steps
+from taupy.model.rows import ThreadRow
+from taupy.model.step_times import StepTimes, step_times
+from taupy.network.phases import KINDS
+from taupy.pprof.view import Cell, Column, View
+from taupy.units import duration, tau_count
+
+_ENDS, _OUTLIERS = 3, 10
+"""Rows at either end, and outliers, that are shown where not all are asked for."""
+_TOKENS = "tokens"
+_PLACE = (
+    Column("node", "int", audience="machines"),
+    Column("thread", "int", audience="machines"),
+    Column("kind", audience="machines"),
+    Column("step", "int", "Step"),
+    Column("steps", "int", "Steps"),
+    Column("start_ns", "int", audience="machines"),
+    Column("time_ns", "time_ns", "Time", width=9),
+    Column("longest_ns", "time_ns", audience="machines"),
+)
+_RATES = (
+    Column("samples", "int", audience="machines"),
+    Column("samples_per_second", "tau_count", "Samples/s"),
+    Column("tokens_per_second", "tau_count", "Tokens/s"),
+)
+
+
+def view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
+    """The table of one series.
+
+    Args:
+        whole: all rows; else the first and last, and the slowest outliers.
+    """
+    times = step_times(steps)
+    rows = range(len(steps)) if whole else _chosen(steps, times)
+    columns = (*_columns(steps), Column("mark", heading="Mark"))
+    cells = [[*_cells(thread, steps, row), times.marks[row]] for row in rows]
+    shown = [at for at, column in enumerate(columns) if _is_known(column, cells, at)]
+    place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
+    return View(
+        f"{steps.kind.upper()} OF THREAD {place}",
+        [columns[at] for at in shown],
+        [[row[at] for at in shown] for row in cells],
+        _notes(steps, times, len(rows)),
+    )
+
+
+def _columns(steps: Steps) -> list[Column]:
+    phases = [
+        Column(f"{kind}_ns", "time_ns", kind.capitalize(), width=9, spare=kind in _SPARE)
+        for kind in KINDS
+        if kind in steps.phases
+    ]
+    other = Column("other_ns", "time_ns", "Other", width=9)
+    taken = {column.name for column in (*_PLACE, *phases, other, *_RATES)} | {"mark"}
+    values = [
+        Column(f"logged {name}" if name in taken else name, "tau_count", name, spare=at >= 3)
+        for at, name in enumerate(_value_names(steps))
+    ]
+    return [*_PLACE, *phases, other, *_RATES, *values]
+
+
+_SPARE = frozenset(("loss", "recompute", "scaling", "communication", "checkpoint", "compile"))
+
+
+def _value_names(steps: Steps) -> list[str]:
+    """Losses first, then in the order in which they were logged."""
+    return sorted(steps.values, key=lambda name: "loss" not in name.lower())
+
+
+def _is_known(column: Column, cells: list[list[Cell]], at: int) -> bool:
+    if column.name == "steps":
+        return any(row[at] != 1 for row in cells)
+    optional = column.name in ("samples", "mark") or column.name.endswith("_per_second")
+    return not optional or any(row[at] not in (None, "") for row in cells)
+
+
+def _cells(thread: ThreadRow, steps: Steps, row: int) -> list[Cell]:
+    time = steps.time_ns[row]
+    phases = [column[row] for kind in KINDS if (column := steps.phases.get(kind)) is not None]
+    samples = None if steps.samples[row] == UNKNOWN else steps.samples[row]
+    tokens = steps.values.get(_TOKENS)
+    return [
+        *(thread.node, thread.thread, steps.kind, steps.number[row], steps.count[row]),
+        *(steps.start_ns[row], time, steps.longest_ns[row]),
+        *(phase or None for phase in phases),
+        max(0, time - sum(phases)),
+        *(samples, _rate(samples, time), _rate(None if tokens is None else tokens[row], time)),
+        *(_number(steps.values[name][row]) for name in _value_names(steps)),
+    ]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _rate(amount: float | None, time_ns: float) -> float | None:
+    is_known = amount is not None and not math.isnan(amount) and time_ns > 0
+    return amount / time_ns * 1e9 if is_known and amount is not None else None
+
+
+def _chosen(steps: Steps, times: StepTimes) -> Sequence[int]:
+    everywhere = range(len(steps))
+    outliers = [row for row in everywhere if times.marks[row] == "outlier"]
+    slowest = sorted(outliers, key=lambda row: -steps.time_ns[row])[:_OUTLIERS]
+    return sorted({*everywhere[:_ENDS], *everywhere[-_ENDS:], *slowest})
+
+
+def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:
+    count, warm = sum(steps.count), times.marks.count("warm-up")
+    outliers = times.marks.count("outlier")
+    text = f"{count} steps in {duration(sum(steps.time_ns))}"
+    text += f": median {duration(times.median_ns)}, 95 % within {duration(times.p95_ns)}"
+    if times.per_second:
+        text += f"; {tau_count(times.per_second)} steps/s"
+    if times.samples_per_second:
+        text += f", {tau_count(times.samples_per_second)} samples/s"
+    text += f", without {warm} of warm-up" if warm else ""
+    notes = [text + (f"; outliers: {outliers}" if outliers else "")]
+    if shown < len(steps):
+        notes.append(f"{shown} of {len(steps)} rows are shown; --all shows them all")
+    if max(steps.count) > 1:
+        notes.append(
+            f"a row stands for up to {max(steps.count)} steps, with their times added up: there "
+            "were more than 16384; median and 95 % are of their means"
+        )
+    return notes

@@ -1,0 +1,88 @@
+"""Steps of trainings, in the database and out of it."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from array import array
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from taupy.model.profile import UNKNOWN, Steps
+from taupy.model.rows import ThreadRow
+from taupy.network.phases import KINDS
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.text import storable
+
+_COLUMNS = ("number", "count", "start_ns", "time_ns", "longest_ns")
+_PHASES = ", ".join(f"{kind}_ns" for kind in KINDS)
+_READ = f"""
+    SELECT thread_id, kind, {", ".join(_COLUMNS)}, samples, {_PHASES}
+      FROM step WHERE trial_id = ? ORDER BY thread_id, kind, number
+"""
+_VALUES = "SELECT thread_id, kind, number, name, value FROM step_value WHERE trial_id = ?"
+
+
+def add_steps(connection: sqlite3.Connection, key: tuple[int, int], steps: Steps) -> None:
+    """Insert one series; `key` is the trial and the thread, which exist."""
+    columns = [getattr(steps, name) for name in _COLUMNS]
+    phases = [steps.phases.get(kind) or [0] * len(steps) for kind in KINDS]
+    samples = [None if count == UNKNOWN else count for count in steps.samples]
+    times = ([time or None for time in column] for column in phases)
+    rows = zip(*columns, samples, *times, strict=True)
+    marks = ", ".join("?" * (len(_COLUMNS) + 1 + len(KINDS)))
+    connection.executemany(
+        f"INSERT INTO step (trial_id, thread_id, kind, {', '.join(_COLUMNS)}, samples, {_PHASES})"
+        f" VALUES ({key[0]}, {key[1]}, ?, {marks})",
+        ((steps.kind, *row) for row in rows),
+    )
+    connection.executemany(
+        "INSERT INTO step_value (trial_id, thread_id, kind, number, name, value)"
+        f" VALUES ({key[0]}, {key[1]}, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            (steps.kind, number, storable(name), value)
+            for name, column in steps.values.items()
+            for number, value in zip(steps.number, column, strict=True)
+            if not math.isnan(value)
+        ),
+    )
+
+
+def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:
+    """Each thread of a trial with a series of its own."""
+    values: dict[tuple[int, str], dict[str, dict[int, float]]] = {}
+    for thread, kind, number, name, value in db.stream(_VALUES, (trial,)):
+        values.setdefault((thread, kind), {}).setdefault(name, {})[number] = value
+    rows = db.stream(_READ, (trial,))
+    for key, of_key in groupby(rows, lambda row: (row[0], row[1])):
+        yield key[0], _series(key[1], [row[2:] for row in of_key], values.get(key, {}))
+
+
+def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
+    """Each series of a trial with its thread: the longest first, training before validation."""
+    threads = {
+        id: ThreadRow(*thread)
+        for id, *thread in db.rows(
+            "SELECT id, node, context, thread, kind, name FROM thread WHERE trial_id = ?", (trial,)
+        )
+    }
+    series = [(threads[id], steps) for id, steps in read_steps(db, trial)]
+    return sorted(series, key=lambda pair: (pair[1].kind, -sum(pair[1].time_ns)))
+
+
+def _series(kind: Any, rows: list[Any], values: dict[str, dict[int, float]]) -> Steps:
+    series = Steps(kind)
+    columns = [*zip(*rows, strict=True)]
+    for name, column in zip(_COLUMNS, columns, strict=False):
+        setattr(series, name, array("q", column))
+    samples, *phases = columns[len(_COLUMNS) :]
+    series.samples = array("q", (UNKNOWN if count is None else count for count in samples))
+    for name, times in zip(KINDS, phases, strict=True):
+        if any(times):
+            series.phases[name] = array("q", (time or 0 for time in times))
+    for name, by_number in sorted(values.items()):
+        series.values[name] = array(
+            "d", (by_number.get(number, math.nan) for number in series.number)
+        )
+    return series

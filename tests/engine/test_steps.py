@@ -1,0 +1,279 @@
+"""Steps of a training are recognised by what is called: here with a stand-in for PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.conftest import has_native
+
+pytestmark = pytest.mark.skipif(not has_native, reason="the compiled engine is not built")
+
+FILES = {
+    "torch/nn/modules/module.py": """
+class Module:
+    def __init__(self, *modules):
+        self._modules = dict(enumerate(modules))
+        self.training = True
+    def __call__(self, *args):
+        return self._wrapped_call_impl(*args)
+    def _wrapped_call_impl(self, *args):
+        return self.forward(*args)
+    def forward(self, *args):
+        for module in self._modules.values():
+            module(*args)
+""",
+    "torch/_tensor.py": """
+class Tensor:
+    def backward(self): pass
+""",
+    "torch/optim/optimizer.py": """
+class Optimizer:
+    def __init__(self, lr=0.5):
+        self.param_groups = [{"lr": lr}]
+    def profile_hook_step(func):
+        def wrapper(*args, **kwargs):
+            return func(*args, **kwargs)
+        return wrapper
+    def zero_grad(self): pass
+    @profile_hook_step
+    def step(self, closure=None):
+        if closure is not None:
+            closure()
+            closure()
+""",
+    "torch/amp/grad_scaler.py": """
+class GradScaler:
+    def step(self, optimizer, skip=False):
+        if not skip:
+            optimizer.step()
+""",
+    "torch/utils/data/_utils/fetch.py": """
+class _MapDatasetFetcher:
+    def fetch(self, possibly_batched_index):
+        return possibly_batched_index
+""",
+    "torch/utils/data/dataloader.py": """
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
+class _BaseDataLoaderIter:
+    def __init__(self, batches):
+        self.left = list(batches)
+        self.fetcher = _MapDatasetFetcher()
+    def __iter__(self):
+        return self
+    def __next__(self):
+        if not self.left:
+            raise StopIteration
+        return self.fetcher.fetch(self.left.pop(0))
+""",
+    "torch/utils/tensorboard/writer.py": """
+class SummaryWriter:
+    def add_scalar(self, tag, scalar_value, global_step=None): pass
+""",
+    "tqdm/std.py": """
+class tqdm:
+    def set_postfix(self, ordered_dict=None, refresh=True, **kwargs): pass
+""",
+}
+HEAD = """
+import threading
+from torch.nn.modules.module import Module
+from torch._tensor import Tensor
+from torch.optim.optimizer import Optimizer
+from torch.amp.grad_scaler import GradScaler
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+from torch.utils.tensorboard.writer import SummaryWriter
+from tqdm.std import tqdm
+import taupy
+net, other, loss = Module(Module()), Module(Module()), Tensor()
+first, second = Optimizer(), Optimizer()
+def loader(batches=4, size=8):
+    return _BaseDataLoaderIter([[0] * size for _ in range(batches)])
+def train(batch, optimizer=first):
+    net(batch)
+    loss.backward()
+    optimizer.step()
+"""
+LOOPS = {
+    "batches": ("for batch in loader(): train(batch)", 4, 0),
+    "epochs": ("for _ in range(3):\n  for batch in loader(): train(batch)", 12, 0),
+    "no loader": ("for _ in range(5): train(None)", 5, 0),
+    "no module": ("for _ in range(5):\n  loss.backward()\n  first.step()", 5, 0),
+    "optimizer alone": ("for _ in range(5): first.step()", 5, 0),
+    "two optimizers": ("for batch in loader():\n  train(batch)\n  train(batch, second)", 4, 0),
+    "two optimizers, no loader": ("for _ in range(5):\n  train(0)\n  train(0, second)", 5, 0),
+    "one optimizer seldom": (
+        "for i, batch in enumerate(loader(10)):\n  train(batch)\n"
+        "  if i % 5 == 4: train(batch, second)",
+        *(10, 0),
+    ),
+    "accumulation": (
+        "for i, batch in enumerate(loader(8)):\n  net(batch)\n  loss.backward()\n"
+        "  if i % 4 == 3: first.step()",
+        *(2, 0),
+    ),
+    "closure": (
+        "def closure():\n  net()\n  loss.backward()\nfor _ in loader(): first.step(closure)",
+        *(4, 0),
+    ),
+    "scaler that skips": (
+        "for i, batch in enumerate(loader()):\n  net(batch)\n  loss.backward()\n"
+        "  GradScaler().step(first, skip=i % 2)",
+        *(4, 0),
+    ),
+    "validation": (
+        "for _ in range(2):\n  for batch in loader(): train(batch)\n"
+        "  for batch in loader(3): net(batch)",
+        *(8, 6),
+    ),
+    "validation within an epoch": (
+        "for i, batch in enumerate(loader()):\n  train(batch)\n"
+        "  if i % 2:\n    for other in loader(3): net(other)",
+        *(4, 6),
+    ),
+    "accuracy after each step": ("for batch in loader():\n  train(batch)\n  net(batch)", 4, 0),
+    "a batch ahead": (
+        "def ahead(source):\n  now = next(source)\n  for then in source:\n    yield now\n"
+        "    now = then\n  yield now\n"
+        "for _ in range(2):\n  for batch in ahead(loader()): train(batch)\n"
+        "  net.training = False\n  for batch in ahead(loader(3)): net(batch)\n"
+        "  net.training = True",
+        *(8, 6),
+    ),
+    "batches that nothing is done with": (
+        "for _ in loader(): pass\nfor b in loader(): train(b)",
+        4,
+        0,
+    ),
+    "left early": (
+        "for i, batch in enumerate(loader()):\n  train(batch)\n  if i == 1: break",
+        2,
+        0,
+    ),
+    "an exception": (
+        "try:\n  for i, b in enumerate(loader()):\n    train(b)\n    if i == 2: raise ValueError\n"
+        "except ValueError: pass",
+        *(3, 0),
+    ),
+    "another thread": (
+        "def work():\n  for batch in loader(): train(batch)\n"
+        "one = threading.Thread(target=work)\none.start()\none.join()",
+        *(4, 0),
+    ),
+    "inference alone": ("for _ in range(5): net(0)", 0, 0),
+    "said by the program": (
+        "for _ in range(3):\n  with taupy.step():\n    for batch in loader(): train(batch)\n"
+        "with taupy.step('validation'): net(0)",
+        *(3, 1),
+    ),
+}
+
+
+@pytest.fixture
+def run(runner):
+    for path, text in FILES.items():
+        file = runner.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        for folder in (file.parent, *file.parent.parents):
+            if folder == runner.folder:
+                break
+            (folder / "__init__.py").touch()
+    return lambda source: runner.run(HEAD + source, "native")
+
+
+def steps(trial) -> dict[str, int]:
+    rows = trial.sql("SELECT kind, sum(count), max(number) FROM step GROUP BY kind ORDER BY kind")
+    assert all(count == last for _, count, last in rows)
+    return {kind: count for kind, count, _ in rows}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_steps_of_loops(run, loop):
+    source, training, validation = LOOPS[loop]
+    wanted = {"training": training, "validation": validation}
+    assert steps(run(source + "\n")) == {kind: count for kind, count in wanted.items() if count}
+
+
+def test_times_samples_and_phases_of_steps(run):
+    trial = run(
+        """
+import time
+def slow(*_): time.sleep(0.02)
+net._modules[0].forward = slow
+for batch in [*range(1)]: pass
+for batch in loader(3, 8):
+    time.sleep(0.01)
+    train(batch)
+time.sleep(0.05)
+"""
+    )
+    rows = trial.sql("SELECT time_ns, samples, forward_ns, optimizer_ns, loss_ns FROM step")
+    assert len(rows) == 3
+    for time_ns, samples, forward_ns, optimizer_ns, loss_ns in rows:
+        assert samples == 8
+        assert 20e6 < forward_ns < time_ns - 10e6
+        assert 0 < optimizer_ns < time_ns - forward_ns
+        assert loss_ns is None
+    whole = trial.sql("SELECT sum(time_ns) FROM step")[0][0]
+    assert whole < trial.sql("SELECT duration_ns FROM trial")[0][0] - 50e6
+
+
+def test_values_are_numbers_of_python_that_loggers_are_told(run):
+    trial = run(
+        """
+class Never(float):
+    def __float__(self): raise SystemError
+class Tensor:
+    def __getattr__(self, name): raise SystemError
+    __float__ = __index__ = __getattr__
+writer, bar, event = SummaryWriter(), tqdm(), taupy.user_event("accuracy")
+for i, batch in enumerate(loader(3)):
+    train(batch)
+    writer.add_scalar("loss", 0.5 * i)
+    writer.add_scalar("tensor", Tensor())
+    bar.set_postfix({"lr": 2, "flag": True, "text": "1"}, epoch=i)
+    if i == 1:
+        event.sample(0.75)
+writer.add_scalar("loss", 9.0)
+writer.add_scalar("after", 7.0)
+"""
+    )
+    rows = trial.sql("SELECT name, group_concat(value) FROM step_value GROUP BY name ORDER BY name")
+    assert rows == [
+        ("accuracy", "0.75"),
+        ("after", "7.0"),
+        ("epoch", "0.0,1.0,2.0"),
+        ("learning rate", "0.5,0.5,0.5"),
+        ("loss", "0.0,0.5,1.0"),
+        ("lr", "2.0,2.0,2.0"),
+    ]
+
+
+def test_more_names_of_values_than_a_step_has_room_for_are_left_out_and_said(run):
+    trial = run(
+        """
+for batch in loader(2):
+    train(batch)
+    tqdm().set_postfix({f"value {i}": i for i in range(20)})
+"""
+    )
+    assert trial.sql("SELECT count(DISTINCT name) FROM step_value") == [(12,)]
+    (said,) = trial.sql("SELECT value FROM metadata WHERE name LIKE 'taupy.health.step_values%'")
+    assert "first 12" in said[0]
+
+
+def test_ever_more_steps_have_bounded_room(run):
+    trial = run("for _ in range(40_000): first.step()\n")
+    rows = trial.sql("SELECT count(*), max(count), sum(count), min(number) FROM step")
+    assert rows == [(10_000, 4, 40_000, 1)]
+    assert trial.sql("SELECT count(*) FROM step WHERE longest_ns > time_ns") == [(0,)]
+
+
+def test_known_routines_are_recorded_as_ever(run):
+    trial = run("for batch in loader(): train(batch)\n")
+    calls = {
+        path.names[-1]: path.calls
+        for path in trial.paths()
+        if path.names[-1] in ("Tensor.backward", "_BaseDataLoaderIter.__next__", "Optimizer.step")
+    }
+    assert calls == {"Tensor.backward": 4, "_BaseDataLoaderIter.__next__": 5, "Optimizer.step": 4}

@@ -1,0 +1,59 @@
+"""`taupy steps` with steps whose times are known."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from taupy.commands import main
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import small_profile, steps
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    profile = small_profile()
+    times = [9_000_000, *[1_000_000] * 30, 3_000_000, *[1_000_000] * 20]
+    profile.threads[0].steps = [steps(times), steps([500_000], "validation")]
+    with ProfileDB.open("taupy.db", create=True) as db:
+        add_profile(db, profile)
+        add_profile(db, small_profile(2))
+
+    def ask(*arguments: str) -> str:
+        assert main(["steps", *arguments]) == 0
+        return capsys.readouterr().out
+
+    return ask
+
+
+def test_people_see_the_first_and_last_steps_and_what_is_unusual(ask):
+    text = ask("1", "--kind", "training")
+    numbers = [line.split()[0] for line in text.splitlines() if line[:4].strip().isdigit()]
+    assert numbers == ["1", "2", "3", "32", "50", "51", "52"]
+    assert [line.split()[-1] for line in text.splitlines() if line[:4].strip() in ("1", "32")] == [
+        "warm-up",
+        "outlier",
+    ]
+    assert "52 steps in 62.0 ms: median 1.00 ms, 95 % within 1.00 ms; 962.3 steps/s" in text
+    assert "without 1 of warm-up; outliers: 1" in text
+    assert "7 of 52 rows are shown; --all shows them all" in text
+    assert "VALIDATION" not in text
+    assert len(ask("1", "--kind", "training", "--all").splitlines()) == 52 + 6
+
+
+def test_files_have_every_step(ask):
+    rows = list(csv.DictReader(ask("1", "--csv", "--kind", "training").splitlines()))
+    assert len(rows) == 52
+    assert rows[0]["time_ns"] == "9000000" and rows[0]["data_ns"] == "900000"
+    assert rows[0]["other_ns"] == "8100000"
+    assert (rows[0]["loss"], rows[1]["loss"]) == ("1.0", "")
+    assert float(rows[0]["samples_per_second"]) == pytest.approx(8 / 9e-3)
+    assert rows[1]["samples_per_second"] == ""
+
+
+def test_a_trial_without_steps_says_what_to_do(ask, capsys):
+    assert main(["steps", "2"]) != 0
+    assert "trial 2 has no steps: no optimizer" in capsys.readouterr().err
