@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
-from taupy.analysis.findings.trial import HOST, Trial
-from taupy.model.question import Condition, Question
+from taupy.analysis.findings.trial import Trial
 from taupy.model.rows import ThreadRow, TrialRow
 from taupy.network.phases import KINDS
 from taupy.pprof import phases
@@ -77,11 +76,9 @@ def report(db: ProfileDB, trial: TrialRow) -> Report:
 def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], int]:
     if thread is None:
         return (), 0
-    where = (Condition("thread", (".".join(map(str, thread[:3])),)), HOST)
-    question = Question(
-        (trial.id,), by=phases.DIMENSIONS, where=where, values=("calls", "exclusive")
-    )
-    sums, steps = phases.by_kind(trial.ask(question))
+    calls = trial.calls
+    rows = [row for row, other in enumerate(calls.thread) if other == thread]
+    sums, steps = phases.by_kind(calls.table.taken(rows))
     whole = sum(kind_sum.time for kind_sum in sums.values())
     shown = [
         Phase(kind, sums[kind].time, sums[kind].time / whole if whole else 0.0)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from taupy.model import callpaths
-from taupy.model.forest import outermost
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 from taupy.network.phases import kind_of
@@ -40,7 +40,6 @@ class Calls:
     inclusive: Sequence[float]
     exclusive: Sequence[float]
     table: Table
-    _children: list[list[int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, table: Table) -> Calls:
@@ -81,12 +80,15 @@ class Calls:
             if above < 0
         }
 
+    @cached_property
+    def _children(self) -> list[list[int]]:
+        children: list[list[int]] = [[] for _ in self.parent]
+        for row, above in enumerate(self.parent):
+            if above >= 0:
+                children[above].append(row)
+        return children
+
     def children(self, row: int) -> list[int]:
-        if not self._children:
-            self._children = [[] for _ in self.parent]
-            for at, above in enumerate(self.parent):
-                if above >= 0:
-                    self._children[above].append(at)
         return self._children[row]
 
     def below(self, row: int) -> Iterator[int]:
@@ -97,15 +99,40 @@ class Calls:
             yield row
             stack += self.children(row)
 
+    @cached_property
+    def _rows_of(self) -> list[list[int]]:
+        """The rows of each timer."""
+        rows: list[list[int]] = [[] for _ in self.timers]
+        for row, code in enumerate(self.table.codes["timer"]):
+            rows[code].append(row)
+        return rows
+
     def rows(self, meant: Meant) -> list[int]:
         """The rows of these timers."""
-        chosen = [meant(timer) for timer in self.timers]
-        return [row for row, code in enumerate(self.table.codes["timer"]) if chosen[code]]
+        return sorted(
+            row for code, timer in enumerate(self.timers) if meant(timer)
+            for row in self._rows_of[code]
+        )  # fmt: skip
+
+    def rows_of(self, timer: TimerRow) -> list[int]:
+        """The rows of one timer."""
+        return self._rows_of[self._codes[timer]]
+
+    @cached_property
+    def _codes(self) -> dict[TimerRow, int]:
+        return {timer: code for code, timer in enumerate(self.timers)}
 
     def outermost(self, meant: Meant) -> list[int]:
         """Those of these rows that lie in no other one."""
-        chosen = [0 if meant(timer) else -1 for timer in self.timers]
-        return list(outermost(self.parent, [chosen[code] for code in self.table.codes["timer"]]))
+        chosen = set(self.rows(meant))
+        inside: list[int] = []
+        for row in chosen:
+            above = self.parent[row]
+            while above >= 0 and above not in chosen:
+                above = self.parent[above]
+            if above < 0:
+                inside.append(row)
+        return sorted(inside)
 
     def by_thread(self, rows: Iterable[int]) -> dict[ThreadRow, Sum]:
         """These rows, none of which lies in another, by thread."""

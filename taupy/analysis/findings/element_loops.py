@@ -113,7 +113,7 @@ def _looped(trial: Trial) -> Iterator[Finding | Abstention]:
     for timer in calls.timers:
         if not trial.is_own(timer):
             continue
-        looped = calls.by_thread(calls.rows(timer.__eq__))
+        looped = calls.by_thread(calls.rows_of(timer))
         longest = max(looped.values(), key=lambda sums: sums.ns, default=Sum())
         if longest.ns < max(LEAST * trial.wall_ns, LEAST_EACH_NS * longest.calls):
             continue

@@ -123,10 +123,9 @@ def _used(trial: Trial) -> set[str]:
 
 
 def _hidden(trial: Trial) -> str:
-    """The option with which routines of libraries are not recorded, if there is one."""
-    options = ("include", "exclude", "depth", "fold_libraries")
-    given = (f"taupy.option.{name}" for name in options)
-    return next((name for name in given if trial.metadata.get(name) not in (None, "", "False")), "")
+    """The option with which routines of libraries are not recorded, if one was given."""
+    options = (f"taupy.option.{name}" for name in ("include", "exclude", "depth"))
+    return next((option for option in options if option in trial.metadata), "")
 
 
 def _package(timer: TimerRow) -> str:

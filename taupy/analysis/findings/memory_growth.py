@@ -43,7 +43,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     timer = max(kept, key=kept.__getitem__, default=None)
     if timer is None or kept[timer] < LEAST_BYTES:
         return
-    calls = sum(trial.calls.calls[row] for row in trial.calls.rows(timer.__eq__))
+    calls = sum(trial.calls.calls[row] for row in trial.calls.rows_of(timer))
     if calls < LEAST_CALLS:
         return
     where = (Condition("event", (GROWTH, RELEASED)),)

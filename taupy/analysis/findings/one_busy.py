@@ -113,7 +113,7 @@ def _holding_gil(trial: Trial) -> dict[ThreadRow, float]:
         if not trial.is_own(timer):
             continue
         function = source.function(trial, timer)
-        rows = calls.rows(timer.__eq__)
+        rows = calls.rows_of(timer)
         below = {calls.timer[child].short_name for row in rows for child in calls.children(row)}
         if function is None or source.enters(function):
             continue
@@ -143,7 +143,7 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     for timer in calls.timers:
         if not trial.is_own(timer):
             continue
-        rows = [row for row in calls.rows(timer.__eq__) if calls.thread[row] in lockers]
+        rows = [row for row in calls.rows_of(timer) if calls.thread[row] in lockers]
         threads = {calls.thread[row] for row in rows}
         own = sum(calls.exclusive[row] for row in rows)
         cpu = sum(lockers[thread].cpu_ns or 0 for thread in threads)

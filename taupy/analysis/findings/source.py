@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from taupy.analysis.findings.trial import Trial
 from taupy.model.rows import TimerRow
@@ -11,19 +12,22 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def function(trial: Trial, timer: TimerRow) -> Function | None:
-    """The routine's definition; None if the file is gone, has changed, or is no Python."""
+    """The routine's definition; None if the file is gone, has changed, or is not Python."""
     text = trial.source(timer)
     if text is None or timer.line is None:
         return None
+    return _functions(text).get((timer.short_name.split(".")[-1], timer.line))
+
+
+@lru_cache(maxsize=64)
+def _functions(text: str) -> dict[tuple[str, int], Function]:
+    """The definitions in a file by name and first line."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    name = timer.short_name.split(".")[-1]
-    for node in ast.walk(tree):
-        if isinstance(node, Function) and node.name == name and timer.line == _first_line(node):
-            return node
-    return None
+        return {}
+    nodes = (node for node in ast.walk(tree) if isinstance(node, Function))
+    return {(node.name, _first_line(node)): node for node in nodes}
 
 
 def _first_line(node: Function) -> int:
