@@ -2,6 +2,8 @@
 
     taupy report                      the trial stored last
     taupy report 12 --json            the same for programs, with the evidence
+    taupy report 12 -o report.html    a page: findings, flame graph, layers, memory, kernels
+    taupy report 12 15 -o page.html   a page that compares two trials (or sets of repeated runs)
 
 At most seven findings, ordered by the seconds that each could save; docs/report.md lists the
 faults that are recognised.
@@ -11,19 +13,22 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from pathlib import Path
 
 from taupy.commands import options
+from taupy.commands.messages import say
+from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.report import document, screen
 from taupy.report.report import report
+from taupy.units import size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
-    )
+    parser.add_argument("trials", nargs="*", metavar="TRIAL", help="one or two; default: latest")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write one HTML page instead")
     parser.add_argument(
         "--json", action="store_true", help="JSON, unrounded, with evidence and abstentions"
     )
@@ -31,8 +36,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    trials = args.trials or [selector.LATEST]
+    if len(trials) > 2:
+        raise UsageError(f"report takes one trial, or two to compare, not {len(trials)}")
+    if args.output is not None:
+        return _write_page(args, trials)
+    if len(trials) == 2:
+        raise UsageError("two trials are compared on a page: add -o FILE.html; or: taupy compare")
     with ProfileDB.open(options.database_path(args)) as db:
-        answer = report(db, selector.trial(db, args.trial))
+        answer = report(db, selector.trial(db, trials[0]))
     window = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
     terminal.write(document.text(answer) if args.json else screen.text(answer, *window))
+    return 0
+
+
+def _write_page(args: argparse.Namespace, trials: list[str]) -> int:
+    from taupy.report import contents, page, versus
+
+    if args.json:
+        raise UsageError("-o writes a page; --json prints: ask for one of them")
+    with ProfileDB.open(options.database_path(args)) as db:
+        if len(trials) == 2:
+            text = page.html_page(versus.of_sides(db, *trials))
+        else:
+            text = page.html_page(contents.of_trial(db, selector.trial(db, trials[0])))
+    try:
+        Path(args.output).write_text(text, "utf-8")
+    except OSError as problem:
+        raise UsageError(f"{args.output} cannot be written: {problem.strerror}") from None
+    say(f"wrote {args.output} ({size(len(text))})")
     return 0

@@ -25,7 +25,9 @@ def libraries_folded(answer: Answer, path_of: Mapping[str, str | None]) -> Answe
             C functions and code without a file (`<string>`) belong to their caller; other
             timers without a path (phases, kernels) count as user code.
     """
-    belongs = [_belongs(timer, path_of.get(timer.timer)) for timer in answer.table.labels["timer"]]
+    belongs = [
+        is_library_code(timer, path_of.get(timer.timer)) for timer in answer.table.labels["timer"]
+    ]
     in_library = [False] * len(answer)
     folded = [False] * len(answer)
     timers = answer.table.codes["timer"]
@@ -37,8 +39,12 @@ def libraries_folded(answer: Answer, path_of: Mapping[str, str | None]) -> Answe
     return paths.regrouped(answer, folded)
 
 
-def _belongs(timer: TimerRow, path: str | None) -> bool | None:
-    """True for library code, False for user code, None to follow the caller."""
+def is_library_code(timer: TimerRow, path: str | None) -> bool | None:
+    """True for library code, False for user code, None to follow the caller.
+
+    Args:
+        path: the timer's source file as the interpreter knows it.
+    """
     if path is not None and is_library(path):
         return True
     if path is None:

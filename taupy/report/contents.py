@@ -1,0 +1,253 @@
+"""What a page about a trial holds: asked of the database, in the order of the tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from taupy.model.finding import Finding
+from taupy.model.question import VALUES, Question
+from taupy.model.rows import TrialRow
+from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, RELEASED, RESIDENT
+from taupy.pprof import events, kernels, layers, sampled
+from taupy.pprof.view import Column, Kind, View
+from taupy.profiledb import gpu_query, query, sources
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.trial_facts import events_at_paths
+from taupy.profiledb.values import values
+from taupy.report.forest import DIMENSIONS, Forest
+from taupy.report.report import Report, report
+from taupy.units import duration, percent, several
+
+_KIB = 1024
+_MOST_LINES = 8
+"""Processes whose memory is drawn."""
+
+_ROUTINES = (
+    Column("thread", heading="Thread"),
+    Column("share_percent", "percent", "%Own"),
+    Column("own_ns", "time_ns", "Own"),
+    Column("time_ns", "time_ns", "Time"),
+    Column("calls", "int", "Calls"),
+    Column("routine", heading="Routine"),
+    Column("place", heading="Source"),
+    Column("groups", heading="Groups"),
+)
+_FACTS = (Column("name", heading="What"), Column("value", heading="Value"))
+
+
+_PHASES = (
+    Column("share_percent", "percent", "%Time"),
+    Column("time_ns", "time_ns", "Time"),
+    Column("phase", heading="Phase"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A quantity over time, as a line.
+
+    Attributes:
+        points: seconds since the start, value.
+        kind: how values are formatted.
+    """
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A heading with lines, tables or a line chart below it.
+
+    Attributes:
+        is_folded: one sees the title alone, and the rest after a click.
+    """
+
+    title: str = ""
+    lines: Sequence[str] = ()
+    views: Sequence[View] = ()
+    series: Sequence[Series] = ()
+    is_warning: bool = False
+    is_folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One tab: its name in addresses, its title, and what stands on it."""
+
+    name: str
+    title: str
+    parts: Sequence[Part]
+
+
+@dataclass(slots=True)
+class Contents:
+    """Everything on a page."""
+
+    title: str
+    subtitle: str
+    sections: list[Section] = field(default_factory=list)
+    forest: Forest = field(default_factory=Forest)
+
+
+def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
+    """The page of one trial."""
+    contents = Contents(_title(trial), _subtitle(trial))
+    add_trees(db, trial, contents.forest, 0)
+    sections = (
+        Section("overview", "Overview", _overview(report(db, trial), contents.forest)),
+        Section("layers", "Layers", _layers(db, trial)),
+        Section("memory", "Memory", _memory(db, trial)),
+        Section("kernels", "Kernels", _kernels(db, trial)),
+        Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
+        Section("events", "User events", _events(db, trial)),
+        Section("machine", "Machine and run", _metadata(db, trial)),
+    )
+    contents.sections = [section for section in sections if section.parts]
+    return contents
+
+
+def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, side: int) -> None:
+    """Add a trial's call paths, those of GPUs included."""
+    table = values(db, Question((trial.id,), by=DIMENSIONS, values=VALUES))
+    forest.add(table, sources.timer_paths(db, trial.id), side)
+
+
+def _title(trial: TrialRow) -> str:
+    return f"Trial {trial.id}: {trial.application} > {trial.experiment} > {trial.name}"
+
+
+def _subtitle(trial: TrialRow) -> str:
+    return f"started {trial.started_at} UTC; {trial.state}; exit code {trial.ending or 'unknown'}"
+
+
+# --- sections ----------------------------------------------------------------
+
+
+def _overview(answer: Report, forest: Forest) -> list[Part]:
+    findings = answer.judgement.findings
+    parts = [_finding(number, finding) for number, finding in enumerate(findings, 1)]
+    if not findings:
+        parts = [Part(lines=["none of the faults that docs/report.md lists is seen in this trial"])]
+    return [
+        Part("What to do"),
+        *parts,
+        Part("Phases of the main thread", views=[_phases(answer)] if answer.phases else []),
+        *_health(answer, forest),
+        Part("Not judged", _abstentions(answer), is_folded=True),
+    ]
+
+
+def _finding(number: int, finding: Finding) -> Part:
+    saved = f"{duration(finding.saved_ns)} ({percent(100 * finding.saved_share)} %)"
+    lines = [
+        f"try: {finding.attempt}",
+        f"it would be refuted by: {finding.refuted_by}",
+        f"confidence: {finding.confidence}",
+    ]
+    views = [
+        View(
+            f"evidence: {several(evidence.count, 'row')}",
+            [Column(name, "any") for name in evidence.headings],
+            evidence.rows,
+        )
+        for evidence in finding.evidence
+    ]
+    title = f"{number}. {finding.kind}, at most {saved}: {finding.sentence}"
+    return Part(title, lines, views, is_folded=True)
+
+
+def _phases(answer: Report) -> View:
+    rows = [(100 * phase.share, phase.ns, phase.kind) for phase in answer.phases]
+    return View(several(answer.steps, "step") if answer.steps else "", _PHASES, rows)
+
+
+def _health(answer: Report, forest: Forest) -> list[Part]:
+    lines = [f"{name}: {remark}" for name, remark in answer.remarks.items()]
+    if answer.trial.state != "complete":
+        lines.insert(0, f"the trial is {answer.trial.state}")
+    if forest.unmeasured:
+        lines.append(f"{forest.unmeasured} call paths have no time; they are drawn without width")
+    missing = [f"not measured: {what}" for what in answer.unmeasured]
+    title = "Health of the measurement"
+    return [
+        Part(title, lines or ["no problem was recorded"], is_warning=bool(lines)),
+        *([Part(lines=missing)] if missing else []),
+    ]
+
+
+def _abstentions(answer: Report) -> list[str]:
+    return [f"{rule.kind}: {rule.reason}" for rule in answer.judgement.abstentions]
+
+
+def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
+    moments = [row for row in query.timeline(db, trial.id) if row[3] == RESIDENT]
+    grown = events_at_paths(db, trial.id, (GROWTH, DOUBT, BETWEEN, RELEASED))
+    if not moments and not grown:
+        return []
+    lines: dict[int, list[tuple[float, float]]] = {}
+    for node, *_, start, end, mean, _, _, _ in moments:
+        lines.setdefault(node, []).append(((start + end) / 2, mean * _KIB))
+    series = [Series(f"process {node}", points, "bytes") for node, points in lines.items()]
+    parts = [Part("Resident memory over time (sampled)", series=series[:_MOST_LINES])]
+    views = [sampled.growth(grown, by, []) for by in sampled.BY] if grown else []
+    return [*parts, Part("Where it grew (sampled)", views=views)]
+
+
+def _layers(db: ProfileDB, trial: TrialRow) -> list[Part]:
+    table = values(db, Question((trial.id,), by=layers.DIMENSIONS, values=VALUES))
+    return [Part(views=[view]) for view in layers.views(table, layers.Choice(tree=True))]
+
+
+def _kernels(db: ProfileDB, trial: TrialRow) -> list[Part]:
+    if not gpu_query.devices(db, trial.id):
+        return []
+    launches = gpu_query.launched(db, trial.id)
+    return [Part(views=[view]) for view in kernels.table(gpu_query.kernels(launches))]
+
+
+def _events(db: ProfileDB, trial: TrialRow) -> list[Part]:
+    rows = events.over_callpaths(query.user_events(db, trial.id))
+    views = events.views(rows, query.threads(db, trial.id))
+    return [Part(views=[view]) for view in views.values()]
+
+
+def _routines(db: ProfileDB, trial: TrialRow) -> View:
+    table = values(db, Question((trial.id,), by=("thread", "timer"), values=VALUES))
+    own = table.column("exclusive", "time")
+    whole: dict[object, float] = {}
+    for thread, value in zip(table.codes["thread"], own, strict=True):
+        whole[thread] = whole.get(thread, 0) + (value or 0)
+    rows = []
+    for row in sorted(range(table.size), key=lambda row: -(own[row] or 0)):
+        thread = table.labels["thread"][table.codes["thread"][row]]
+        timer = table.labels["timer"][table.codes["timer"][row]]
+        total = whole[table.codes["thread"][row]]
+        mine = own[row]
+        rows.append((
+            f"{thread.node}.{thread.context}.{thread.thread} {thread.name}".strip(),
+            None if mine is None or not total else 100 * mine / total,
+            mine,
+            table.column("inclusive", "time")[row],
+            table.column("calls")[row],
+            timer.short_name,
+            "" if timer.file is None else f"{timer.file}:{timer.line or ''}".rstrip(":"),
+            timer.groups,
+        ))  # fmt: skip
+    return View("", _ROUTINES, rows)
+
+
+def _metadata(db: ProfileDB, trial: TrialRow) -> list[Part]:
+    return [
+        Part(views=[View("the trial" if node is None else f"process {node}", _FACTS, rows)])
+        for node, rows in _by_node(db, trial)
+    ]
+
+
+def _by_node(db: ProfileDB, trial: TrialRow) -> Iterator[tuple[int | None, list[tuple[str, str]]]]:
+    rows: dict[int | None, list[tuple[str, str]]] = {}
+    for node, name, value in query.trial_metadata(db, trial.id):
+        rows.setdefault(node, []).append((name, value))
+    yield from rows.items()

@@ -1,0 +1,146 @@
+"""The call paths of trials as a few bytes each, for a page that draws them.
+
+Rows stand in depth-first order, thread after thread, siblings from large to small. Each column is
+written as planes of bytes: all lowest bytes first, then all second ones. Numbers of a column are
+mostly small and alike, so the higher planes are nearly empty and deflate leaves little of them
+(`static/forest.js` reads this).
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from taupy.escaping import visible
+from taupy.model import callpaths
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.table import Amount, Table
+from taupy.pprof.fold import is_library_code
+
+DIMENSIONS = ("thread", "callpath", "parent", "timer")
+"""What the table is grouped by."""
+
+COLUMNS = ("depth", "timer", "calls", "own", "rest")
+"""Calls are stored plus one, 0 for calls that were not counted; `own` is exclusive time [ns];
+`rest` is what inclusive time [ns] has beyond own time and the children's: 0 but in files of other
+tools."""
+
+KINDS = {False: 0, True: 1, None: 2}
+"""Code of the user, of a library, and code that belongs to its caller (`fold.is_library_code`)."""
+
+
+@dataclass(slots=True)
+class Forest:
+    """Trees of one or two trials.
+
+    Attributes:
+        columns: by the names of `COLUMNS`, one number for each row.
+        names: each timer once: name, place, kind (a key of `KINDS`), groups.
+        threads: name, kind, node, side (0, or 1 for the second trial), start (first row).
+        unmeasured: rows without a time; they count as 0.
+    """
+
+    columns: dict[str, array[int]] = field(
+        default_factory=lambda: {name: array("q") for name in COLUMNS}
+    )
+    names: list[dict[str, Any]] = field(default_factory=list)
+    threads: list[dict[str, Any]] = field(default_factory=list)
+    unmeasured: int = 0
+    _numbers: dict[TimerRow, int] = field(default_factory=dict)
+
+    def add(self, table: Table, path_of: Mapping[str, str | None], side: int = 0) -> None:
+        """The trees of one trial.
+
+        Args:
+            table: calls, inclusive and exclusive time of call paths by `DIMENSIONS`.
+            path_of: a timer's full name -> its source file as the interpreter knows it.
+        """
+        inclusive = [value or 0 for value in table.column("inclusive", "time")]
+        table = table.taken(callpaths.in_order(table, inclusive))
+        self._add_threads(table, side)
+        parent = callpaths.parents(table)
+        own = _rounded(table.column("exclusive", "time"))
+        whole = _rounded(table.column("inclusive", "time"))
+        self.unmeasured += list(table.column("exclusive", "time")).count(None)
+        timers = [self._number(timer, path_of) for timer in table.labels["timer"]]
+        new = {
+            "depth": callpaths.depths(parent),
+            "timer": map(timers.__getitem__, table.codes["timer"]),
+            "calls": (0 if count is None else int(count) + 1 for count in table.column("calls")),
+            "own": own,
+            "rest": _rest(whole, own, parent),
+        }
+        for name, values in new.items():
+            self.columns[name].extend(values)
+
+    def _add_threads(self, table: Table, side: int) -> None:
+        before = len(self.columns["depth"])
+        threads: Sequence[ThreadRow] = table.labels["thread"]
+        last = None
+        for row, code in enumerate(table.codes["thread"]):
+            if code != last:
+                last = code
+                self.threads.append(_thread(threads[code], side, before + row))
+
+    def _number(self, timer: TimerRow, path_of: Mapping[str, str | None]) -> int:
+        number = self._numbers.setdefault(timer, len(self.names))
+        if number == len(self.names):
+            kind = KINDS[is_library_code(timer, path_of.get(timer.timer))]
+            self.names.append(_name(timer, kind))
+        return number
+
+    def layout(self, widths: Mapping[str, int]) -> dict[str, Any]:
+        """What a reader of `packed` must know."""
+        return {
+            "rows": len(self.columns["depth"]),
+            "widths": widths,
+            "names": self.names,
+            "threads": self.threads,
+            "compares": any(thread["side"] for thread in self.threads),
+        }
+
+    def packed(self) -> tuple[bytes, dict[str, int]]:
+        """The columns one after the other, and how many bytes a number of each has."""
+        planes, widths = [], {}
+        for name, values in self.columns.items():
+            own = _planes(values)
+            planes.extend(own)
+            widths[name] = len(own)
+        return b"".join(planes), widths
+
+
+def _thread(thread: ThreadRow, side: int, start: int) -> dict[str, Any]:
+    place = f"{thread.node}.{thread.context}.{thread.thread}"
+    name = visible(f"{place} {thread.name}".strip())
+    return {"name": name, "kind": thread.kind, "node": thread.node, "side": side, "start": start}
+
+
+def _name(timer: TimerRow, kind: int) -> dict[str, Any]:
+    place = "" if timer.file is None else f"{timer.file}:{timer.line or ''}".rstrip(":")
+    name, groups = visible(timer.short_name), visible(timer.groups)
+    return {"name": name, "place": visible(place), "kind": kind, "groups": groups}
+
+
+def _rounded(values: Sequence[Amount]) -> list[int]:
+    return [round(value or 0) for value in values]
+
+
+def _rest(whole: Sequence[int], own: Sequence[int], parent: Sequence[int]) -> list[int]:
+    rest = [total - mine for total, mine in zip(whole, own, strict=True)]
+    for row, above in enumerate(parent):
+        if above >= 0:
+            rest[above] -= whole[row]
+    return rest
+
+
+def _planes(values: array[int]) -> list[bytes]:
+    """Bytes of zigzag-coded numbers, the lowest of all numbers first."""
+    coded = array("Q", ((value << 1) ^ (value >> 63) for value in values))
+    if sys.byteorder == "big":
+        coded.byteswap()
+    raw = coded.tobytes()
+    width = max(1, (max(coded, default=0).bit_length() + 7) // 8)
+    return [raw[plane::8] for plane in range(width)]

@@ -1,0 +1,157 @@
+"""A report as one self-contained HTML page, which loads nothing and opens from a file.
+
+Its scripts are the modules in `static/`, one after the other: a page from a file cannot import.
+Names and numbers travel deflated, and only as text into the page's elements.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import zlib
+from importlib.resources import files
+from typing import Any
+
+from taupy.escaping import content_security_policy, html, visible
+from taupy.pprof import cells
+from taupy.pprof.view import Cell, View
+from taupy.report.contents import Contents, Part, Section
+
+MODULES = (
+    *("numbers", "address", "table", "chart", "forest", "flame_tree", "change", "flame"),
+    "page",
+)
+"""In an order in which each stands after what it imports."""
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+{policy}
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header>
+  <div><h1>{title}</h1><p class="subtitle">{subtitle}</p></div>
+  <button id="theme">light / dark</button>
+</header>
+<div id="tabs" role="tablist" aria-label="parts of the report"></div>
+<main id="panels"></main>
+<div id="tip" hidden></div>
+<noscript>This page needs JavaScript; `taupy pprof` prints the same numbers.</noscript>
+<template id="flame"><div>
+  <div class="controls">
+    <label>show <select data-part="group"></select></label>
+    <label><input type="checkbox" data-part="inverted"> inverted: callers below</label>
+    <label><input type="checkbox" data-part="folded"> fold libraries</label>
+    <label>find <input type="search" data-part="find" placeholder="name or file"></label>
+    <span data-part="share" aria-live="polite"></span>
+    <button data-part="callers">callers of the selected routine</button>
+    <button data-part="reset">reset</button>
+  </div>
+  <div class="path" data-part="path" aria-label="zoomed to"></div>
+  <canvas data-part="canvas" tabindex="0" role="img" aria-live="polite"></canvas>
+  <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk.</p>
+</div></template>
+<script type="application/octet-stream" id="contents">{contents}</script>
+<script type="application/octet-stream" id="forest">{forest}</script>
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
+
+
+def html_page(contents: Contents) -> str:
+    """The page, as text of a file."""
+    columns, widths = contents.forest.packed()
+    layout = {
+        "sections": [_section(section) for section in contents.sections],
+        "forest": contents.forest.layout(widths),
+    }
+    script = _script()
+    return _PAGE.format(
+        policy=content_security_policy([script]),
+        title=html(contents.title),
+        subtitle=html(contents.subtitle),
+        style=_static("page.css"),
+        contents=_packed(json.dumps(layout, allow_nan=False, separators=(",", ":")).encode()),
+        forest=_packed(columns),
+        script=script,
+    )
+
+
+def _static(name: str) -> str:
+    return files("taupy.report").joinpath("static", name).read_text("utf-8")
+
+
+def _script() -> str:
+    """All modules as one script, each in a scope of its own."""
+    return "\nconst modules = {};\n" + "\n".join(map(_scoped, MODULES))
+
+
+def _scoped(name: str) -> str:
+    text = _IMPORT.sub(r"const \1 = modules.\2;", _static(f"{name}.js"))
+    exported = ", ".join(match[2] for match in _EXPORT.finditer(text))
+    text = _EXPORT.sub(r"\1 \2", text)
+    return f"modules.{name} = (() => {{\n{text}\nreturn {{ {exported} }};\n}})();"
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 9)).decode()
+
+
+# --- what the scripts read ---------------------------------------------------
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {
+        "name": section.name,
+        "title": section.title,
+        "parts": [_part(part) for part in section.parts],
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "title": visible(part.title),
+        "folded": part.is_folded,
+        "lines": [visible(line) for line in part.lines],
+        "style": "warnings" if part.is_warning else "",
+        "tables": [_table(view) for view in part.views],
+        "series": [
+            {"name": visible(series.name), "kind": series.kind, "points": series.points}
+            for series in part.series
+        ],
+    }
+
+
+def _table(view: View) -> dict[str, Any]:
+    columns, positions = cells.seen_by(view, "people")
+    return {
+        "title": visible(view.title),
+        "columns": [
+            {
+                "heading": " ".join(cells.heading(column)),
+                "kind": column.kind,
+                "right": cells.stands_right(column, view, at),
+            }
+            for column, at in zip(columns, positions, strict=True)
+        ],
+        "rows": [[_cell(row[at]) for at in positions] for row in view.rows],
+        "notes": [visible(note) for note in view.notes],
+    }
+
+
+def _cell(value: Cell) -> str | int | float | None:
+    if isinstance(value, bytes):
+        return cells.hexadecimal(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return visible(value) if isinstance(value, str) else value

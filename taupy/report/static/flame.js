@@ -1,0 +1,225 @@
+// A flame graph on a canvas: the root above, callees below, what is narrower than a pixel left out. It draws a tree of flame_tree.js, from whichever node it is zoomed to.
+import { count, duration, percent } from "./numbers.js";
+
+const HEIGHT = 18; // of a row, in pixels
+const NARROWEST = 1;
+const MOST_ROWS = 300; // below the node that is zoomed to; deeper ones are drawn when zoomed to
+const MOST_ABOVE = 12;
+const LEAST_TEXT = 26; // narrower boxes have no name
+
+/** A color for a name: the same for the same file, by kind of code. */
+function hue(node) {
+  const text = node.place.split(":")[0] || node.name;
+  let hash = 0;
+  for (let at = 0; at < text.length; at++) hash = (hash * 31 + text.charCodeAt(at)) >>> 0;
+  return hash % 360;
+}
+
+function fillOf(node, dark, change) {
+  const lightness = dark ? 36 : 74;
+  if (change !== undefined) return changeColor(change, dark);
+  if (/\b(KERNEL|GPU|MEMCPY|MEMSET)\b/.test(node.groups)) return `hsl(130 40% ${lightness}%)`;
+  if (/\bLAYER\b/.test(node.groups)) return `hsl(265 55% ${lightness}%)`;
+  if (/\bPHASE/.test(node.groups)) return `hsl(205 60% ${lightness}%)`;
+  if (node.kind !== 0) return `hsl(${hue(node)} 12% ${lightness}%)`;
+  return `hsl(${20 + (hue(node) % 40)} 70% ${lightness}%)`;
+}
+
+/** Grey for no change or noise, red for longer, blue for shorter; -1 to 1. */
+function changeColor(change, dark) {
+  if (change === null || change === 0) return dark ? "hsl(0 0% 34%)" : "hsl(0 0% 82%)";
+  const strength = Math.min(1, Math.abs(change));
+  const lightness = dark ? 30 + 12 * strength : 84 - 24 * strength;
+  return `hsl(${change > 0 ? 8 : 215} ${30 + 50 * strength}% ${lightness}%)`;
+}
+
+/** The node that was called and all that called it, the outermost first. */
+export function pathTo(node) {
+  const path = [];
+  for (let at = node; at !== null; at = at.parent) path.unshift(at);
+  return path;
+}
+
+/** The boxes of a tree: [node, x, width, depth], callers before callees. */
+export function boxes(tree, zoomed, width) {
+  const above = pathTo(zoomed).slice(-MOST_ABOVE);
+  const placed = above.slice(0, -1).map((node, depth) => [node, 0, width, depth]);
+  const scale = zoomed.time > 0 ? width / zoomed.time : 0;
+  const stack = [[zoomed, 0, above.length - 1]];
+  while (stack.length) {
+    const [node, x, depth] = stack.pop();
+    placed.push([node, x, node.time * scale, depth]);
+    if (depth >= above.length + MOST_ROWS) continue;
+    let left = x;
+    for (const child of tree.children(node)) {
+      const wide = child.time * scale;
+      if (wide < NARROWEST) break; // the others are smaller still
+      stack.push([child, left, depth + 1]);
+      left += wide;
+    }
+  }
+  return placed;
+}
+
+export class Flame {
+  /**
+   * @param canvas takes focus, clicks and keys.
+   * @param tip element in which a box is described.
+   * @param onChange called with the node that is zoomed to.
+   * @param change what a node's color says (a number from -1 to 1, null for noise), if anything.
+   */
+  constructor(canvas, tip, onChange, change) {
+    Object.assign(this, { canvas, tip, onChange, change });
+    this.matches = null;
+    this.selected = null;
+    canvas.addEventListener("mousemove", (event) => this.point(event));
+    canvas.addEventListener("mouseleave", () => { tip.hidden = true; });
+    canvas.addEventListener("click", (event) => this.click(event));
+    canvas.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  show(tree, root) {
+    this.canvas.height = 0;
+    Object.assign(this, { tree, root, zoomed: root, selected: root });
+    this.draw();
+  }
+
+  /** Highlight names that contain a text, and return the time of the outermost of them. */
+  find(text) {
+    const words = text.trim().toLowerCase();
+    this.matches = words ? (node) => `${node.name} ${node.place}`.toLowerCase().includes(words) : null;
+    this.draw();
+  }
+
+  zoom(node) {
+    this.zoomed = node;
+    this.select(node);
+    this.onChange(node);
+  }
+
+  select(node) {
+    this.selected = node;
+    this.draw();
+    this.canvas.setAttribute("aria-label", this.described(node).join(", "));
+  }
+
+  described(node) {
+    const share = this.root.time ? percent((100 * node.time) / this.root.time) : "0";
+    const lines = [node.name, node.place, `${duration(node.time)}, ${share} %`];
+    if (node.own !== null) lines.push(`own: ${duration(node.own)}`);
+    if (node.calls !== null) lines.push(`calls: ${count(node.calls)}`);
+    if (this.change) lines.push(this.change.text(node));
+    return lines.filter(Boolean);
+  }
+
+  draw() {
+    if (!this.tree) return;
+    const width = this.canvas.clientWidth;
+    this.boxes = boxes(this.tree, this.zoomed, width);
+    let deepest = 0;
+    for (const [, , , depth] of this.boxes) deepest = Math.max(deepest, depth);
+    const ratio = window.devicePixelRatio || 1;
+    this.resize(width, (deepest + 1) * HEIGHT, ratio);
+    this.paint(ratio);
+  }
+
+  /** A canvas that grows a lot loses time in being allocated anew: it only grows. */
+  resize(width, height, ratio) {
+    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.canvas.width !== wide || this.canvas.height < high) {
+      this.canvas.width = wide;
+      this.canvas.height = high;
+      this.canvas.style.height = `${height}px`;
+    }
+  }
+
+  /** The color of a node, kept with its name while the theme stays. */
+  fill(node, dark) {
+    if (this.change) return fillOf(node, dark, this.change.of(node));
+    if (this.dark !== dark) this.fills = new Map();
+    this.dark = dark;
+    let color = this.fills.get(node.key);
+    if (color === undefined) this.fills.set(node.key, (color = fillOf(node, dark)));
+    return color;
+  }
+
+  paint(ratio) {
+    const context = this.canvas.getContext("2d", { alpha: false });
+    const style = getComputedStyle(document.documentElement);
+    const dark = style.getPropertyValue("--dark").trim() === "1";
+    const ink = style.getPropertyValue("--ink").trim();
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.globalAlpha = 1;
+    context.fillStyle = style.getPropertyValue("--paper").trim();
+    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    for (const [node, x, wide, depth] of this.boxes) {
+      const y = depth * HEIGHT;
+      if (this.matches) context.globalAlpha = this.matches(node) ? 1 : 0.25;
+      context.fillStyle = this.fill(node, dark);
+      context.fillRect(x, y, Math.max(wide - 0.5, 0.5), HEIGHT - 1);
+      if (node === this.selected) {
+        context.strokeStyle = ink;
+        context.strokeRect(x + 0.5, y + 0.5, Math.max(wide - 1.5, 0.5), HEIGHT - 2);
+      }
+      if (wide < LEAST_TEXT) continue;
+      context.fillStyle = ink;
+      context.fillText(cut(node.name, wide), x + 4, y + HEIGHT / 2);
+    }
+  }
+
+  at(event) {
+    const depth = Math.floor(event.offsetY / HEIGHT);
+    const box = this.boxes?.find(
+      ([, x, wide, row]) => row === depth && event.offsetX >= x && event.offsetX < x + wide,
+    );
+    return box?.[0] ?? null;
+  }
+
+  point(event) {
+    const node = this.at(event);
+    this.tip.hidden = node === null;
+    if (node === null) return;
+    this.tip.replaceChildren(...this.described(node).map((line) => {
+      const row = document.createElement("div");
+      row.textContent = line;
+      return row;
+    }));
+    const left = Math.min(event.clientX + 14, window.innerWidth - this.tip.offsetWidth - 8);
+    this.tip.style.left = `${Math.max(left, 4)}px`;
+    this.tip.style.top = `${event.clientY + 16}px`;
+  }
+
+  click(event) {
+    const node = this.at(event);
+    if (node !== null) this.zoom(node);
+  }
+
+  /** Arrows walk the tree, Enter zooms in, Escape and Backspace zoom out. */
+  key(event) {
+    const next = this.neighbor(event.key);
+    if (event.key === "Enter") this.zoom(this.selected);
+    else if (event.key === "Escape" || event.key === "Backspace") this.zoom(this.zoomed.parent ?? this.root);
+    else if (next) this.select(next);
+    else return;
+    event.preventDefault();
+  }
+
+  neighbor(key) {
+    const node = this.selected;
+    if (key === "ArrowUp") return node.parent;
+    if (key === "ArrowDown") return this.tree.children(node)[0];
+    const siblings = node.parent ? this.tree.children(node.parent) : [];
+    const at = siblings.indexOf(node);
+    if (key === "ArrowLeft") return siblings[at - 1];
+    if (key === "ArrowRight") return siblings[at + 1];
+    return null;
+  }
+}
+
+/** As much of a name as fits, about. */
+function cut(name, wide) {
+  const letters = Math.floor((wide - 8) / 6);
+  return name.length <= letters ? name : name.slice(0, Math.max(letters - 1, 1)) + "…";
+}

@@ -1,0 +1,181 @@
+// Call trees for drawing, worked out where they are looked at: a node stands for all rows of a
+// forest with the same names above them (or, inverted, below them).
+
+const USER = 0;
+const LIBRARY = 1; // other kinds belong to their caller
+
+/** Which rows lie within a library that their caller is in, too. */
+export function foldedRows(forest) {
+  const folded = new Uint8Array(forest.rows);
+  const inLibrary = new Uint8Array(forest.rows);
+  for (let row = 0; row < forest.rows; row++) {
+    const above = forest.parent[row];
+    const caller = above >= 0 ? inLibrary[above] : 0;
+    const kind = forest.names[forest.timer[row]].kind;
+    inLibrary[row] = kind === USER ? 0 : kind === LIBRARY ? 1 : caller;
+    folded[row] = caller && inLibrary[row];
+  }
+  return folded;
+}
+
+function sum(rows, values) {
+  let total = 0;
+  for (const row of rows) total += values[row];
+  return total;
+}
+
+function sumOfCalls(forest, rows) {
+  let total = 0;
+  for (const row of rows) {
+    if (forest.calls[row] === 0) return null;
+    total += forest.calls[row] - 1;
+  }
+  return total;
+}
+
+class Tree {
+  /** @param folded a byte for each row: 1 where it counts as part of its caller; or null. */
+  constructor(forest, folded) {
+    this.forest = forest;
+    this.folded = folded;
+  }
+
+  isFolded(row) {
+    return this.folded !== null && this.folded[row] === 1;
+  }
+
+  /** The nodes of groups of rows, the largest first. */
+  nodes(groups, parent) {
+    const nodes = [...groups].map(([key, rows]) => this.node(key, rows, parent));
+    return nodes.sort((a, b) => b.time - a.time || (a.name < b.name ? -1 : 1));
+  }
+
+  /** A node's children; computed once. */
+  children(node) {
+    node.children ??= this.nodes(this.groups(node), node);
+    return node.children;
+  }
+
+  label(key) {
+    const name = this.forest.names[key];
+    return { name: name.name, place: name.place, kind: name.kind, groups: name.groups };
+  }
+
+  root(name, children) {
+    const time = children.reduce((total, child) => total + child.time, 0);
+    const root = { key: -1, name, place: "", kind: USER, groups: "", rows: [], calls: null };
+    Object.assign(root, { parent: null, time, own: 0, children });
+    for (const child of children) child.parent = root;
+    return root;
+  }
+}
+
+/** Who called whom, from the beginning of each thread. */
+export class TopDown extends Tree {
+  node(key, rows, parent) {
+    const { time, own } = this.forest;
+    const node = { key, ...this.label(key), parent, rows, children: null };
+    return Object.assign(node, {
+      time: sum(rows, time), own: this.ownTime(rows, own), calls: sumOfCalls(this.forest, rows),
+    });
+  }
+
+  /** Own time, with that of folded rows below. */
+  ownTime(rows, own) {
+    let total = sum(rows, own);
+    if (this.folded === null) return total;
+    for (const row of rows) this.eachFolded(row, (below) => { total += own[below]; });
+    return total;
+  }
+
+  eachFolded(row, visit) {
+    const { end } = this.forest;
+    for (let child = row + 1; child < end[row]; ) {
+      if (this.isFolded(child)) visit(child++);
+      else child = end[child];
+    }
+  }
+
+  groups(node) {
+    const { timer, end } = this.forest;
+    const groups = new Map();
+    for (const row of node.rows) {
+      for (let child = row + 1; child < end[row]; ) {
+        if (this.isFolded(child)) { child++; continue; }
+        const group = groups.get(timer[child]);
+        if (group) group.push(child);
+        else groups.set(timer[child], [child]);
+        child = end[child];
+      }
+    }
+    return groups;
+  }
+
+  /** One node for each name among these rows. */
+  of(rows, name) {
+    return this.root(name, this.nodes(grouped(rows, (row) => this.forest.timer[row]), null));
+  }
+}
+
+export function grouped(items, key) {
+  const groups = new Map();
+  for (const item of items) {
+    const group = groups.get(key(item));
+    if (group) group.push(item);
+    else groups.set(key(item), [item]);
+  }
+  return groups;
+}
+
+/** Who was called by whom: routines first, their callers below. */
+export class Inverted extends Tree {
+  /** @param values each row's time: a forest's `own`, or `time` of rows that are given. */
+  constructor(forest, folded, values) {
+    super(forest, folded);
+    this.values = values;
+  }
+
+  /** rows: pairs [row whose time counts, the row that has been climbed to]. */
+  node(key, rows, parent) {
+    let time = 0;
+    for (const [row] of rows) time += this.values[row];
+    const calls = sumOfCalls(this.forest, parent === null ? rows.map(([row]) => row) : []);
+    const node = { key, ...this.label(key), parent, rows, time, children: null };
+    return Object.assign(node, { own: null, calls: parent === null ? calls : null });
+  }
+
+  /** The row in whose name a row is shown: itself, or what it is folded into. */
+  shownRow(row) {
+    while (row >= 0 && this.isFolded(row)) row = this.forest.parent[row];
+    return row;
+  }
+
+  groups(node) {
+    const climbed = [];
+    for (const [row, at] of node.rows) {
+      const above = this.shownRow(this.forest.parent[at]);
+      if (above >= 0) climbed.push([row, above]);
+    }
+    return grouped(climbed, ([, at]) => this.forest.timer[at]);
+  }
+
+  of(rows, name) {
+    const pairs = rows.map((row) => [row, this.shownRow(row)]);
+    return this.root(name, this.nodes(grouped(pairs, ([, at]) => this.forest.timer[at]), null));
+  }
+}
+
+/** Every row that passes a test and lies in no other row that does. */
+export function outermostWhere(forest, test) {
+  const passes = forest.names.map(test);
+  const rows = [];
+  for (let row = 0; row < forest.rows; ) {
+    if (passes[forest.timer[row]]) {
+      rows.push(row);
+      row = forest.end[row];
+    } else {
+      row++;
+    }
+  }
+  return rows;
+}

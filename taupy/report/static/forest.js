@@ -1,0 +1,87 @@
+// The call paths of all threads, in depth-first order, as columns (see taupy/report/forest.py).
+
+/** Undo deflate and base64: bytes of a script element's text. */
+export async function unpacked(base64) {
+  const text = atob(base64.trim());
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Numbers whose bytes stand in planes: all lowest bytes first, and so on; zigzag-coded. */
+function column(bytes, start, rows, width) {
+  const values = new Float64Array(rows);
+  let scale = 1;
+  for (let plane = 0; plane < width; plane++, scale *= 256) {
+    const from = start + plane * rows;
+    for (let row = 0; row < rows; row++) values[row] += bytes[from + row] * scale;
+  }
+  for (let row = 0; row < rows; row++) {
+    const value = values[row];
+    values[row] = value % 2 ? -(value + 1) / 2 : value / 2;
+  }
+  return values;
+}
+
+export class Forest {
+  /**
+   * @param bytes columns after one another.
+   * @param layout {rows, widths: bytes of a number in each column, names, threads, compares}; a thread has
+   *   {name, kind, node, start}, a name {name, place, kind, groups}.
+   */
+  constructor(bytes, layout) {
+    const { rows, widths } = layout;
+    const columns = {};
+    let start = 0;
+    for (const [name, width] of Object.entries(widths)) {
+      columns[name] = column(bytes, start, rows, width);
+      start += width * rows;
+    }
+    this.rows = rows;
+    this.names = layout.names;
+    this.threads = layout.threads;
+    this.compares = layout.compares; // threads are of two trials: see change.js
+    this.timer = Int32Array.from(columns.timer);
+    this.calls = columns.calls; // one more than the calls; 0: not counted
+    this.own = columns.own;
+    this.#link(columns.depth);
+    this.#addUp(columns.rest);
+    this.#findThreads();
+  }
+
+  #link(depth) {
+    this.parent = new Int32Array(this.rows);
+    this.end = new Int32Array(this.rows); // the first row after a row's descendants
+    const open = [];
+    for (let row = 0; row < this.rows; row++) {
+      while (open.length > depth[row]) this.end[open.pop()] = row;
+      this.parent[row] = open.length ? open.at(-1) : -1;
+      open.push(row);
+    }
+    for (const row of open) this.end[row] = this.rows;
+  }
+
+  #addUp(rest) {
+    this.time = new Float64Array(this.rows);
+    for (let row = this.rows - 1; row >= 0; row--) {
+      this.time[row] += this.own[row] + rest[row];
+      if (this.parent[row] >= 0) this.time[this.parent[row]] += this.time[row];
+    }
+  }
+
+  #findThreads() {
+    this.thread = new Int32Array(this.rows);
+    this.threads.forEach((thread, at) => {
+      const next = this.threads[at + 1];
+      this.thread.fill(at, thread.start, next ? next.start : this.rows);
+    });
+  }
+
+  /** The rows that nothing calls. */
+  roots() {
+    const roots = [];
+    for (let row = 0; row < this.rows; row = this.end[row]) roots.push(row);
+    return roots;
+  }
+}

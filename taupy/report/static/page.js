@@ -1,0 +1,241 @@
+// The page of a trial: tabs, what they show, and the address that leads there again.
+import { read, written } from "./address.js";
+import { Change } from "./change.js";
+import { lineChart } from "./chart.js";
+import { Flame, pathTo } from "./flame.js";
+import { foldedRows, grouped, Inverted, outermostWhere, TopDown } from "./flame_tree.js";
+import { Forest, unpacked } from "./forest.js";
+import { duration, percent } from "./numbers.js";
+import { element, SortedTable } from "./table.js";
+
+const byId = (id) => document.getElementById(id);
+const settings = read(location.hash);
+
+function remember(changes) {
+  Object.assign(settings, changes);
+  history.replaceState(null, "", written(settings));
+}
+
+// --- tabs ---
+
+function showTab(name) {
+  const buttons = [...byId("tabs").children];
+  const chosen = buttons.find((button) => button.dataset.tab === name) ?? buttons[0];
+  for (const button of buttons) {
+    button.setAttribute("aria-selected", String(button === chosen));
+    button.tabIndex = button === chosen ? 0 : -1;
+    byId(`tab-${button.dataset.tab}`).hidden = button !== chosen;
+  }
+  remember({ tab: chosen.dataset.tab });
+  window.dispatchEvent(new Event("resize")); // what was hidden had no width
+}
+
+function addTab(name, title, panel) {
+  const button = element("button", title, { role: "tab", "aria-controls": `tab-${name}` });
+  button.dataset.tab = name;
+  button.addEventListener("click", () => showTab(name));
+  byId("tabs").append(button);
+  panel.id = `tab-${name}`;
+  panel.setAttribute("role", "tabpanel");
+  byId("panels").append(panel);
+}
+
+byId("tabs").addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  const buttons = [...byId("tabs").children];
+  const at = buttons.findIndex((button) => button.getAttribute("aria-selected") === "true");
+  const next = buttons[(at + step + buttons.length) % buttons.length];
+  showTab(next.dataset.tab);
+  next.focus();
+});
+
+// --- the overview and the tables ---
+
+function list(lines, name) {
+  const items = element("ul", undefined, { class: name });
+  items.append(...lines.map((line) => element("li", line)));
+  return items;
+}
+
+function panelOf(section) {
+  const panel = element("div");
+  panel.append(...section.parts.map(partElement));
+  return panel;
+}
+
+function partElement(part) {
+  const section = element(part.folded ? "details" : "section");
+  if (part.title) section.append(element(part.folded ? "summary" : "h2", part.title));
+  if (part.lines.length) section.append(list(part.lines, part.style));
+  if (part.series.length) section.append(lineChart(part.series));
+  section.append(...part.tables.map((table) => new SortedTable(table).element()));
+  return section;
+}
+
+// --- the flame graph ---
+
+const GROUPINGS = {
+  all: "all threads together",
+  thread: "by thread",
+  process: "by process",
+  layer: "by layer",
+};
+
+class FlamePanel {
+  constructor(forest) {
+    this.forest = forest;
+    this.folded = null;
+    this.panel = byId("flame").content.cloneNode(true).firstElementChild;
+    const part = (name) => this.panel.querySelector(`[data-part=${name}]`);
+    this.parts = Object.fromEntries(
+      ["group", "inverted", "folded", "find", "share", "callers", "reset", "path", "canvas"]
+        .map((name) => [name, part(name)]),
+    );
+    const change = forest.compares ? new Change(forest) : undefined;
+    this.flame = new Flame(this.parts.canvas, byId("tip"), (node) => this.zoomed(node), change);
+    this.fillGroupings();
+    this.restore();
+    this.listen();
+    new ResizeObserver(() => this.flame.draw()).observe(this.panel);
+  }
+
+  fillGroupings() {
+    const layered = this.forest.names.some((name) => /\bLAYER\b/.test(name.groups));
+    for (const [value, text] of Object.entries(GROUPINGS)) {
+      if (value === "layer" && !layered) continue;
+      this.parts.group.append(element("option", text, { value }));
+    }
+  }
+
+  restore() {
+    const { group, inverted, folded, find } = this.parts;
+    group.value = GROUPINGS[settings.group] ? settings.group : "all";
+    inverted.checked = settings.inverted === "1";
+    folded.checked = settings.folded === "1";
+    find.value = settings.find ?? "";
+    this.callersOf = settings.callers ?? "";
+  }
+
+  listen() {
+    const { group, inverted, folded, find, callers, reset } = this.parts;
+    for (const control of [group, inverted, folded]) {
+      control.addEventListener("change", () => this.rebuild(""));
+    }
+    find.addEventListener("input", () => { remember({ find: find.value }); this.find(); });
+    callers.addEventListener("click", () => {
+      this.callersOf = this.flame.selected.key < 0 ? "" : this.flame.selected.name;
+      this.rebuild("");
+    });
+    reset.addEventListener("click", () => { this.callersOf = ""; this.rebuild(""); });
+  }
+
+  /** Build the tree that the controls ask for, and zoom to a path of names. */
+  rebuild(zoom = settings.zoom ?? "") {
+    const { group, inverted, folded } = this.parts;
+    if (folded.checked) this.folded ??= foldedRows(this.forest);
+    const rowsFolded = folded.checked ? this.folded : null;
+    remember({
+      group: group.value === "all" ? "" : group.value,
+      inverted: inverted.checked ? "1" : "",
+      folded: folded.checked ? "1" : "",
+      callers: this.callersOf,
+    });
+    const [tree, root] = this.build(rowsFolded, inverted.checked);
+    this.flame.show(tree, root);
+    this.find();
+    this.flame.zoom(nodeAt(tree, root, zoom));
+  }
+
+  build(folded, inverted) {
+    const { forest } = this;
+    if (this.callersOf) {
+      const tree = new Inverted(forest, folded, forest.time);
+      const rows = outermostWhere(forest, (name) => name.name === this.callersOf);
+      return [tree, tree.of(rows, `callers of ${this.callersOf}`)];
+    }
+    const tree = inverted ? new Inverted(forest, folded, forest.own) : new TopDown(forest, folded);
+    const rows = inverted
+      ? Array.from({ length: forest.rows }, (_, row) => row).filter((row) => forest.own[row] > 0)
+      : forest.roots();
+    return [tree, this.grouped(tree, rows)];
+  }
+
+  grouped(tree, rows) {
+    const { forest } = this;
+    const by = this.parts.group.value;
+    if (by === "layer") {
+      const layers = outermostWhere(forest, (name) => /\bLAYER\b/.test(name.groups));
+      return tree.of(layers, "all layers");
+    }
+    if (by === "all") return tree.of(rows, "all threads");
+    const label = by === "process" ? (thread) => `process ${thread.node}` : (thread) => thread.name;
+    const groups = grouped(rows, (row) => label(forest.threads[forest.thread[row]]));
+    const nodes = [...groups].map(([name, own]) => tree.of(own, name));
+    return tree.root(by === "process" ? "all processes" : "all threads",
+      nodes.sort((a, b) => b.time - a.time));
+  }
+
+  find() {
+    const text = this.parts.find.value;
+    this.flame.find(text);
+    const words = text.trim().toLowerCase();
+    if (!words) { this.parts.share.textContent = ""; return; }
+    const rows = outermostWhere(this.forest,
+      (name) => `${name.name} ${name.place}`.toLowerCase().includes(words));
+    const time = rows.reduce((total, row) => total + this.forest.time[row], 0);
+    const whole = this.forest.roots().reduce((total, row) => total + this.forest.time[row], 0);
+    const share = whole ? percent((100 * time) / whole) : "0";
+    this.parts.share.textContent = `${duration(time)} in these and what they call, ${share} %`;
+  }
+
+  zoomed(node) {
+    const path = pathTo(node);
+    remember({ zoom: path.slice(1).map((each) => each.name).join("\u001f") });
+    this.parts.path.replaceChildren(...path.map((step) => {
+      const button = element("button", step.name);
+      button.addEventListener("click", () => this.flame.zoom(step));
+      return button;
+    }));
+  }
+}
+
+/** The node at a path of names, or as far as it goes. */
+function nodeAt(tree, root, zoom) {
+  let node = root;
+  for (const name of zoom.split("\u001f").filter(Boolean)) {
+    const next = tree.children(node).find((child) => child.name === name);
+    if (!next) break;
+    node = next;
+  }
+  return node;
+}
+
+// --- beginning ---
+
+async function begin() {
+  const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
+  document.documentElement.dataset.theme = settings.theme ?? "";
+  layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
+  if (layout.forest) {
+    const forest = new Forest(await unpacked(byId("forest").textContent), layout.forest);
+    const flame = new FlamePanel(forest);
+    addTab("flame", "Flame graph", flame.panel);
+    byId("tabs").insertBefore(byId("tabs").lastChild, byId("tabs").children[1]);
+    flame.rebuild();
+  }
+  showTab(settings.tab);
+  document.documentElement.dataset.ready = "yes";
+}
+
+byId("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = getComputedStyle(root).getPropertyValue("--dark").trim() === "1";
+  root.dataset.theme = dark ? "light" : "dark";
+  remember({ theme: root.dataset.theme });
+  window.dispatchEvent(new Event("resize"));
+});
+
+begin().catch((error) => {
+  byId("panels").textContent = `This page could not be read: ${error.message}`;
+});

@@ -1,0 +1,115 @@
+// Tables that can be sorted and filtered.
+import { shown } from "./numbers.js";
+
+const MOST_ROWS = 200; // more are shown on request
+
+function compare(a, b) {
+  if (a === null || b === null) return (a === null) - (b === null); // unknown: last
+  return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+}
+
+/** The rows whose text contains all words of `text`, sorted by a column. */
+export function arranged(rows, text, column, descending) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const kept = rows.filter((row) => {
+    const all = row.join(" ").toLowerCase();
+    return words.every((word) => all.includes(word));
+  });
+  if (column === null) return kept;
+  return kept.sort((a, b) => {
+    if (a[column] === null || b[column] === null) return compare(a[column], b[column]);
+    return descending ? compare(b[column], a[column]) : compare(a[column], b[column]);
+  });
+}
+
+export function element(name, text, attributes = {}) {
+  const node = document.createElement(name);
+  if (text !== undefined) node.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
+}
+
+export class SortedTable {
+  /** @param data {title, columns: [{heading, kind, right}], rows, notes}. */
+  constructor(data) {
+    this.data = data;
+    this.column = null;
+    this.descending = false;
+    this.text = "";
+    this.most = MOST_ROWS;
+  }
+
+  /** The section that shows it. */
+  element() {
+    const section = element("section", undefined, { class: "table" });
+    if (this.data.title) section.append(element("h3", this.data.title));
+    if (this.data.rows.length > 12) section.append(this.filter());
+    const scroll = element("div", undefined, { class: "scroll", tabindex: "0", role: "region",
+      "aria-label": this.data.title || "table" });
+    this.table = element("table");
+    scroll.append(this.table);
+    this.more = element("button", "", { class: "more" });
+    this.more.addEventListener("click", () => { this.most = Infinity; this.fill(); });
+    section.append(scroll, this.more);
+    for (const note of this.data.notes) section.append(element("p", note, { class: "note" }));
+    this.fill();
+    return section;
+  }
+
+  filter() {
+    const label = element("label", "filter ");
+    const input = element("input", undefined, { type: "search" });
+    input.addEventListener("input", () => { this.text = input.value; this.fill(); });
+    label.append(input);
+    return label;
+  }
+
+  fill() {
+    const rows = arranged([...this.data.rows], this.text, this.column, this.descending);
+    const head = element("thead");
+    head.append(this.heading());
+    const body = element("tbody");
+    body.append(...rows.slice(0, this.most).map((row) => this.row(row)));
+    this.table.replaceChildren(head, body);
+    this.more.hidden = rows.length <= this.most;
+    this.more.textContent = `show all ${rows.length} rows`;
+  }
+
+  heading() {
+    const row = element("tr");
+    this.data.columns.forEach((column, at) => {
+      const cell = element("th", undefined, { scope: "col", "aria-sort": this.order(at) });
+      const button = element("button", column.heading);
+      button.addEventListener("click", () => this.sort(at, column.right));
+      cell.append(button);
+      if (column.right) cell.className = "right";
+      row.append(cell);
+    });
+    return row;
+  }
+
+  order(at) {
+    if (at !== this.column) return "none";
+    return this.descending ? "descending" : "ascending";
+  }
+
+  sort(at, numeric) {
+    this.descending = at === this.column ? !this.descending : numeric;
+    this.column = at;
+    this.fill();
+  }
+
+  row(values) {
+    const row = element("tr");
+    this.data.columns.forEach((column, at) => {
+      const cell = element("td", shown(values[at], column.kind));
+      if (column.right) cell.className = "right";
+      if (column.kind === "percent" && values[at] !== null) {
+        cell.style.setProperty("--share", `${Math.min(100, Math.max(0, values[at]))}%`);
+        cell.classList.add("bar");
+      }
+      row.append(cell);
+    });
+    return row;
+  }
+}

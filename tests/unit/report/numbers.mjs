@@ -1,0 +1,8 @@
+// Each line of input is a kind and a value; each line of output what the page would show.
+import { createInterface } from "node:readline";
+import { shown } from "../../../taupy/report/static/numbers.js";
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [kind, value] = JSON.parse(line);
+  console.log(shown(value, kind));
+}

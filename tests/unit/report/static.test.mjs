@@ -1,0 +1,145 @@
+// Unit tests of the page's modules: node --test tests/unit/report/static.test.mjs
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { read, written } from "../../../taupy/report/static/address.js";
+import { extent, polyline } from "../../../taupy/report/static/chart.js";
+import { Change } from "../../../taupy/report/static/change.js";
+import { boxes, pathTo } from "../../../taupy/report/static/flame.js";
+import { foldedRows, Inverted, outermostWhere, TopDown } from "../../../taupy/report/static/flame_tree.js";
+import { Forest } from "../../../taupy/report/static/forest.js";
+import { arranged } from "../../../taupy/report/static/table.js";
+
+// main 100 (own 10) -> f 60 (own 20) -> g 40; main -> g 30; another thread: f 5
+const ROWS = [
+  // depth, timer, calls + 1, own, rest
+  [0, 0, 2, 10, 0],
+  [1, 1, 4, 20, 0],
+  [2, 2, 11, 40, 0],
+  [1, 2, 6, 30, 0],
+  [0, 1, 2, 5, 0],
+];
+const NAMES = [
+  { name: "main", place: "a.py:1", kind: 0, groups: "PYTHON" },
+  { name: "f", place: "site-packages/l.py:2", kind: 1, groups: "PYTHON" },
+  { name: "g", place: "site-packages/l.py:9", kind: 1, groups: "PYTHON|LAYER" },
+];
+const THREADS = [
+  { name: "0.0.0 main", kind: "host", node: 0, side: 0, start: 0 },
+  { name: "0.0.1 other", kind: "host", node: 0, side: 1, start: 4 },
+];
+
+function forest(rows = ROWS, extra = {}) {
+  const bytes = [];
+  for (const column of [0, 1, 2, 3, 4]) {
+    for (const row of rows) bytes.push(row[column] >= 0 ? 2 * row[column] : -2 * row[column] - 1);
+  }
+  const widths = { depth: 1, timer: 1, calls: 1, own: 1, rest: 1 };
+  return new Forest(Uint8Array.from(bytes), {
+    rows: rows.length, widths, names: NAMES, threads: THREADS, ...extra,
+  });
+}
+
+const names = (nodes) => nodes.map((node) => [node.name, node.time]);
+
+test("a forest adds up what it holds", () => {
+  const trees = forest();
+  assert.deepEqual([...trees.parent], [-1, 0, 1, 0, -1]);
+  assert.deepEqual([...trees.time], [100, 60, 40, 30, 5]);
+  assert.deepEqual([...trees.thread], [0, 0, 0, 0, 1]);
+  assert.deepEqual(trees.roots(), [0, 4]);
+});
+
+test("negative numbers and wide ones come back", () => {
+  const rows = [[0, 0, 1, -5, 7]];
+  const trees = forest(rows);
+  assert.deepEqual([trees.own[0], trees.time[0]], [-5, 2]);
+  const wide = new Forest(Uint8Array.from([0, 0, 0, 0, 2, 0]), {
+    rows: 1, widths: { depth: 1, timer: 1, calls: 1, own: 2, rest: 1 }, names: NAMES, threads: [],
+  });
+  assert.equal(wide.own[0], 256);
+});
+
+test("from the root down, threads together", () => {
+  const tree = new TopDown(forest(), null);
+  const root = tree.of([0, 4], "all");
+  assert.deepEqual(names(root.children), [["main", 100], ["f", 5]]);
+  const [main] = root.children;
+  assert.deepEqual(names(tree.children(main)), [["f", 60], ["g", 30]]);
+  assert.deepEqual([main.own, main.calls], [10, 1]);
+  assert.deepEqual(pathTo(tree.children(main)[0]).map((node) => node.name), ["all", "main", "f"]);
+});
+
+test("inverted: routines by own time, callers below", () => {
+  const trees = forest();
+  const tree = new Inverted(trees, null, trees.own);
+  const root = tree.of([0, 1, 2, 3, 4], "all");
+  assert.deepEqual(names(root.children), [["g", 70], ["f", 25], ["main", 10]]);
+  assert.deepEqual(names(tree.children(root.children[0])), [["f", 40], ["main", 30]]);
+  assert.equal(root.time, 105);
+});
+
+test("a library is folded into the call that enters it", () => {
+  const trees = forest();
+  const folded = foldedRows(trees);
+  assert.deepEqual([...folded], [0, 0, 1, 0, 0]);
+  const tree = new TopDown(trees, folded);
+  const [main] = tree.of([0], "all").children;
+  const [f] = tree.children(main);
+  assert.deepEqual([f.time, f.own, tree.children(f).length], [60, 60, 0]);
+  const inverted = new Inverted(trees, folded, trees.own);
+  assert.deepEqual(names(inverted.of([0, 1, 2, 3, 4], "all").children),
+    [["f", 65], ["g", 30], ["main", 10]]);
+});
+
+test("recursion counts once", () => {
+  const rows = [[0, 1, 2, 1, 0], [1, 1, 2, 2, 0], [2, 1, 2, 4, 0]];
+  assert.deepEqual(outermostWhere(forest(rows), (name) => name.name === "f"), [0]);
+});
+
+test("calls that were not counted are unknown", () => {
+  const tree = new TopDown(forest([[0, 0, 0, 3, 0]]), null);
+  assert.equal(tree.of([0], "all").children[0].calls, null);
+});
+
+test("boxes of what is zoomed to, and its callers at full width", () => {
+  const tree = new TopDown(forest(), null);
+  const root = tree.of([0], "all");
+  const [main] = root.children;
+  const [f] = tree.children(main);
+  const placed = boxes(tree, f, 400).map(([node, x, wide, depth]) => [node.name, x, wide, depth]);
+  assert.deepEqual(placed.slice(0, 3), [["all", 0, 400, 0], ["main", 0, 400, 1], ["f", 0, 400, 2]]);
+  assert.deepEqual(placed[3].slice(0, 2), ["g", 0]);
+  assert.ok(Math.abs(placed[3][2] - (400 * 40) / 60) < 1e-9);
+  assert.deepEqual(boxes(tree, root, 0).length, 1); // nothing is as wide as a pixel
+});
+
+test("a change is grey within noise, and full at the half", () => {
+  const trees = forest(ROWS, { compares: true });
+  const tree = new TopDown(trees, null);
+  const nodes = tree.of([1, 4], "all").children; // f: 60 in the first, 5 in the second
+  const change = new Change(trees);
+  assert.deepEqual(change.times(nodes[0]), [60, 5]);
+  assert.ok(change.of(nodes[0]) < -1);
+  assert.match(change.text(nodes[0]), /60 ns → 5 ns, -91.7 %/);
+  trees.names[1].noise = true;
+  assert.equal(change.of(nodes[0]), null);
+  delete trees.names[1].noise;
+});
+
+test("rows are filtered by all words and sorted, unknown ones last", () => {
+  const rows = [["conv one", 2], ["conv two", null], ["pool", 3], ["conv three", 10]];
+  assert.deepEqual(arranged(rows.slice(), "CONV", 1, true).map((row) => row[1]), [10, 2, null]);
+  assert.deepEqual(arranged(rows.slice(), "conv t", 1, false).map((row) => row[1]), [10, null]);
+});
+
+test("the address keeps what is shown", () => {
+  const settings = { tab: "flame", find: "a&b=c #1", zoom: "f\u001fg" };
+  assert.deepEqual(read(written(settings)), settings);
+  assert.equal(written({ tab: "overview", find: "" }), "#tab=overview");
+});
+
+test("a line begins at the left and ends at the right", () => {
+  const series = [{ points: [[0, 0], [10, 4]] }];
+  assert.deepEqual(extent(series), [10, 4]);
+  assert.equal(polyline(series[0].points, 10, 4), "90.0,196.0 890.0,10.0");
+});

@@ -1,0 +1,223 @@
+"""The page of a report: its numbers, its scripts, and that it holds nothing it should not."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+import random
+import re
+import shutil
+import subprocess
+import unicodedata
+import zlib
+from pathlib import Path
+
+import pytest
+
+from taupy import units
+from taupy.model.question import VALUES, Question
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
+from taupy.report import page
+from taupy.report.forest import COLUMNS, DIMENSIONS, Forest
+from tests.builders import gpu_profile, small_profile, wide_profile
+from tests.hostile import hostile
+from tests.in_process import taupy
+
+HERE = Path(__file__).parent
+STATIC = Path(page.__file__).parent / "static"
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+
+
+@pytest.fixture
+def database(tmp_path):
+    path = tmp_path / "a.db"
+    with ProfileDB.open(path, create=True) as db:
+        for profile in (small_profile(1), gpu_profile(2), wide_profile(300, number=3)):
+            add_profile(db, profile)
+    return path
+
+
+def unpacked(forest: Forest) -> dict[str, list[int]]:
+    """The columns as a reader of the bytes finds them."""
+    content, widths = forest.packed()
+    rows = forest.layout(widths)["rows"]
+    columns = {}
+    start = 0
+    for name, width in widths.items():
+        planes = [content[start + plane * rows :][:rows] for plane in range(width)]
+        coded = [int.from_bytes(bytes(value), "little") for value in zip(*planes, strict=True)]
+        columns[name] = [(value >> 1) ^ -(value & 1) for value in coded]
+        start += width * rows
+    assert start == len(content)
+    return columns
+
+
+def added_up(columns: dict[str, list[int]]) -> list[int]:
+    """Inclusive time of each row, as the page adds it up."""
+    time = [own + rest for own, rest in zip(columns["own"], columns["rest"], strict=True)]
+    above: list[int] = []
+    parents = []
+    for row, depth in enumerate(columns["depth"]):
+        del above[depth:]
+        parents.append(above[-1] if above else -1)
+        above.append(row)
+    for row in range(len(time) - 1, -1, -1):
+        if parents[row] >= 0:
+            time[parents[row]] += time[row]
+    return time
+
+
+@pytest.mark.parametrize("trial", [1, 2, 3])
+def test_the_forest_holds_what_the_database_holds(database, trial):
+    with ProfileDB.open(database) as db:
+        table = values(db, Question((trial,), by=DIMENSIONS, values=VALUES))
+    forest = Forest()
+    forest.add(table, {})
+    columns = unpacked(forest)
+    assert list(columns) == list(COLUMNS)
+    rows = sorted(
+        (forest.names[timer]["name"], calls - 1, own, whole)
+        for timer, calls, own, whole in zip(
+            columns["timer"], columns["calls"], columns["own"], added_up(columns), strict=True
+        )
+    )
+    assert rows == sorted(
+        zip(
+            (timer.short_name for timer in table.row_labels("timer")),
+            map(int, table.column("calls")),
+            map(round, table.column("exclusive", "time")),
+            map(round, table.column("inclusive", "time")),
+            strict=True,
+        )
+    )
+    assert sorted(thread["start"] for thread in forest.threads)[0] == 0
+
+
+def units_of(kind: str, value: float) -> str:
+    formats = {"time_ns": units.duration, "bytes": units.size, "percent": units.percent}
+    return formats[kind](value)
+
+
+@needs_node
+def test_the_page_formats_numbers_as_everything_else_does():
+    rng = random.Random(7)
+    cases = [("time_ns", value) for value in (0, 1, 999, 1000, 59_949_999_999, 59_950_000_000)]
+    cases += [("time_ns", round(10 ** rng.uniform(0, 14))) for _ in range(300)]
+    cases += [("bytes", round(10 ** rng.uniform(0, 16))) for _ in range(300)]
+    cases += [("percent", rng.randrange(0, 10_000) / 64) for _ in range(100)]
+    answer = subprocess.run(
+        ["node", HERE / "numbers.mjs"], input="\n".join(map(json.dumps, cases)), text=True,
+        capture_output=True, check=True, timeout=300,
+    )  # fmt: skip
+    shown = answer.stdout.splitlines()
+    differ = [
+        (kind, value, mine, units_of(kind, value))
+        for (kind, value), mine in zip(cases, shown, strict=True)
+        if mine != units_of(kind, value) and not is_tie(kind, value)
+    ]
+    assert differ == []
+
+
+def is_tie(kind: str, value: float) -> bool:
+    """Python rounds a tie to even, JavaScript up: both are right."""
+    if kind != "percent":
+        return False
+    return math.isclose(value * 10 % 1, 0.5)
+
+
+@needs_node
+def test_the_scripts_pass_their_own_tests():
+    done = subprocess.run(
+        ["node", "--test", HERE / "static.test.mjs"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_script_is_in_the_page_and_the_policy_allows_just_it(database, tmp_path):
+    assert sorted(page.MODULES) == sorted(path.stem for path in STATIC.glob("*.js"))
+    done = taupy("report", "1", "-o", tmp_path / "a.html", "--db", database)
+    assert (done.returncode, done.stdout) == (0, "")
+    text = (tmp_path / "a.html").read_text("utf-8")
+    (script,) = re.findall(r'<script type="module">(.*?)</script>', text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+    assert "default-src 'none'" in text
+    assert not re.search(r'(src|href)="', text)
+    assert "import " not in script.replace("import torch", "")
+
+
+def test_names_of_a_hostile_trial_are_in_the_page_as_text_only(tmp_path):
+    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
+        add_profile(db, hostile(small_profile(1)))
+    assert taupy("report", "-o", tmp_path / "a.html", "--db", tmp_path / "a.db").returncode == 0
+    text = (tmp_path / "a.html").read_text("utf-8")
+    assert not [
+        letter
+        for letter in text
+        if unicodedata.category(letter) in ("Cc", "Cf", "Cs") and letter != "\n"
+    ]
+    assert text.count("<script") == 3
+    contents = re.search(r'id="contents">([^<]*)</script>', text)[1]
+    shown = json.dumps(json.loads(zlib.decompress(base64.b64decode(contents))), ensure_ascii=False)
+    assert shown.isprintable() and "<script" in shown
+
+
+def test_two_trials_make_one_page(database, tmp_path):
+    done = taupy("report", "1", "3", "-o", tmp_path / "ab.html", "--db", database)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "ab.html").read_text("utf-8")
+    contents = re.search(r'id="contents">([^<]*)</script>', text)[1]
+    layout = json.loads(zlib.decompress(base64.b64decode(contents)))
+    assert {thread["side"] for thread in layout["forest"]["threads"]} == {0, 1}
+    assert layout["forest"]["compares"]
+    assert "noise" in json.dumps(layout["sections"][0])  # it is unknown, and the page says so
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("1", "2", "3", "-o", "a.html"), "takes one trial, or two to compare, not 3"),
+        (("1", "2"), "add -o FILE.html"),
+        (("1", "-o", "no/such/folder/a.html"), "cannot be written: No such file or directory"),
+        (("1", "-o", "a.html", "--json"), "ask for one of them"),
+        (("99", "-o", "a.html"), "99"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(database, tmp_path, words, message):
+    done = taupy("report", *words, "--db", database, cwd=tmp_path)
+    assert done.returncode != 0
+    assert message in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "a.html").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tab", ["overview", "flame", "routines", "machine", "kernels"])
+def test_it_opens_in_a_browser_from_a_file(database, tmp_path, tab):
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("there is no Chromium")
+    assert taupy("report", "2", "-o", tmp_path / "a.html", "--db", database).returncode == 0
+    done = subprocess.run(
+        [
+            *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+            *("--enable-logging=stderr", "--virtual-time-budget=20000"),
+            *("--user-data-dir=" + str(tmp_path / "browser"),),
+            *("--host-resolver-rules=MAP * ~NOTFOUND",),
+            f"file://{tmp_path}/a.html#tab={tab}&theme=dark",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    assert 'data-ready="yes"' in done.stdout
+    assert "CONSOLE" not in done.stderr
+    assert re.search(
+        rf'aria-selected="true"[^>]*data-tab="{tab}"|data-tab="{tab}"[^>]*aria-selected="true"',
+        done.stdout,
+    )
