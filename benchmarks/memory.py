@@ -1,122 +1,167 @@
-"""What measuring costs in memory: by distinct call paths, not by calls.
+"""How right memory and waiting are: known programs, with memray beside them.
 
-    python benchmarks/memory.py
+    python benchmarks/memory.py [--repeat N]
 
-The program calls two routines by each other, both ways at every level: a binary tree of
-calls, in which every call path is another. More passes make more calls on the same paths.
-Shown is the program's own peak of resident memory, natively and under `taupy run`, and
-what storing the profile took afterwards, in a process of its own.
+Five patterns of allocation, of which the routine that allocates and its bytes are known: what
+`taupy memory` charges to it, what memray does (`pip install memray`; left out if it is not there),
+and how long the program took with each. Then a program with known times on a CPU and asleep: what
+`taupy waiting` says of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import json
 import os
-import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import tools
 
-LEVELS = 19  # 2^20 - 1 call paths below `walk`
-MIB = 1024.0
+MIB = 1 << 20
+_KEPT = """
+import threading, time
+kept = []
+def touched(size):
+    block = bytearray(size)
+    block[::4096] = b"1" * len(block[::4096])
+    return block
+def work(n): return sum(range(n))
+"""
+PATTERNS = {
+    "leak in one of three threads, 8 MiB each 100 ms": (
+        480 * MIB,
+        """
+def allocate(): kept.append(touched(8 << 20))
+def leaker():
+    for _ in range(60): allocate(); time.sleep(0.1)
+def busy():
+    while not stop.is_set(): work(2000)
+stop = threading.Event()
+for _ in range(2): threading.Thread(target=busy).start()
+last = threading.Thread(target=leaker); last.start(); last.join(); stop.set()
+""",
+    ),
+    "one large block": (256 * MIB, "def allocate(): kept.append(touched(256 << 20))\nallocate()\n"),
+    "blocks of 1 MiB in a loop": (
+        200 * MIB,
+        "def allocate(): kept.append(touched(1 << 20))\n"
+        "for _ in range(200): allocate(); work(20000)\n",
+    ),
+    "small objects": (
+        None,
+        "def allocate(): kept.append([(n, str(n)) for n in range(20000)])\n"
+        "for _ in range(40): allocate(); work(20000)\n",
+    ),
+    "kept blocks among others that come and go": (
+        100 * MIB,
+        "def passing(): return len(touched(32 << 20))\n"
+        "def allocate(): kept.append(touched(2 << 20))\n"
+        "for _ in range(50): passing(); allocate()\n",
+    ),
+}
+STATES = """
+import time
+def asleep(): time.sleep(0.03)
+def on_cpu():
+    end = time.thread_time() + 0.02
+    while time.thread_time() < end: pass
+for _ in range(200): asleep(); on_cpu()
+"""
 
 
-def left(level: int) -> None:
-    if level:
-        left(level - 1)
-        right(level - 1)
+def taupy(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "taupy", *words]
+    return subprocess.run(
+        command, cwd=folder, env=tools.environment(folder), capture_output=True, text=True,
+        check=True,
+    ).stdout  # fmt: skip
 
 
-def right(level: int) -> None:
-    if level:
-        left(level - 1)
-        right(level - 1)
+def rows_of(folder: Path, command: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(taupy(folder, command, "--json"))["rows"]
+    return rows
 
 
-def walk(levels: int, passes: int) -> None:
-    for _ in range(passes):
-        left(levels)
+def charged_by_taupy(folder: Path) -> tuple[float, float]:
+    """Net growth below `allocate`, and bytes that could not be charged to a routine."""
+    rows = rows_of(folder, "memory")
+    ours = sum(row["net_bytes"] for row in rows if row["routine"].startswith("allocate ["))
+    between = sum(row["growth_bytes"] for row in rows if row["routine"].startswith("(growth"))
+    return ours, between
 
 
-def peak_kib() -> int:
-    """Of this process image: getrusage would count the launcher's, too."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
+def charged_by_memray(folder: Path) -> float:
+    """Bytes that were never freed and were allocated below `allocate`."""
+    import memray
+
+    left = 0
+    reader = memray.FileReader(str(folder / "memray.bin"))
+    for record in reader.get_leaked_allocation_records(merge_threads=False):
+        if any(name == "allocate" for name, _, _ in record.stack_trace()):
+            left += record.size
+    return left
 
 
-class Row(NamedTuple):
-    callpaths: int
-    calls: int
-    native_kib: int
-    measured_kib: int
-    store_seconds: float
-    store_kib: int
-
-
-def run(command: list[str], folder: Path) -> tuple[int, float, int]:
-    """(peak KiB of the program, seconds after its last line, peak KiB of all children)."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=tools.environment(folder)
+def timed(command: list[str], folder: Path) -> float:
+    start = time.monotonic()
+    subprocess.run(
+        command, cwd=folder, env=tools.environment(folder), capture_output=True, check=True
     )
-    assert process.stdout is not None
-    peak, ended = process.stdout.read().split()
-    _, status, usage = os.wait4(process.pid, 0)
-    after = time.monotonic() - float(ended)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{command} ended with {process.returncode}")
-    return int(peak), after, usage.ru_maxrss
+    return time.monotonic() - start
 
 
-def measured(levels: int, passes: int, folder: Path) -> Row:
-    program = [__file__, "--run", str(levels), str(passes)]
-    native, _, _ = run([sys.executable, *program], folder)
-    peak, seconds, all_peaks = run([*tools.taupy_run(folder), *program], folder)
-    database = sqlite3.connect(folder / "taupy.db")
-    paths, calls = database.execute(
-        "SELECT count(*), sum(calls) FROM call WHERE trial_id = (SELECT max(id) FROM trial)"
-    ).fetchone()
-    database.close()
-    return Row(paths, calls, native, peak, seconds, all_peaks)
+def pattern(folder: Path, name: str) -> None:
+    true, source = PATTERNS[name]
+    (folder / "prog.py").write_text(_KEPT + source)
+    plain_s = timed([sys.executable, "prog.py"], folder)
+    taupy_s = timed([sys.executable, "-m", "taupy", "run", "--quiet", "prog.py"], folder)
+    ours, between = charged_by_taupy(folder)
+    known = f"{true / MIB:.0f} MiB true" if true else "truth unknown"
+    print(f"{name}: {known}; taupy {ours / MIB:.1f} MiB (not charged {between / MIB:.1f})", end="")
+    if importlib.util.find_spec("memray"):
+        (folder / "memray.bin").unlink(missing_ok=True)
+        command = [sys.executable, "-m", "memray", "run", "-q", "-o", "memray.bin", "prog.py"]
+        memray_s = timed(command, folder)
+        print(f", memray {charged_by_memray(folder) / MIB:.1f} MiB", end="")
+        print(f"; {plain_s:.2f} s alone, {taupy_s:.2f} s taupy, {memray_s:.2f} s memray")
+    else:
+        print(f"; {plain_s:.2f} s alone, {taupy_s:.2f} s taupy; memray is not installed")
+
+
+def states(folder: Path) -> list[float]:
+    """Errors of the times that are known: asleep, on a CPU [percent]."""
+    (folder / "prog.py").write_text(STATES)
+    taupy(folder, "run", "--quiet", "prog.py")
+    rows = {row["routine"].split(" [")[0]: row for row in rows_of(folder, "waiting")}
+    slept, computed = rows["asleep"]["sleeping_ns"] / 6e9, rows["on_cpu"]["on_cpu_ns"] / 4e9
+    return [100 * (slept - 1), 100 * (computed - 1)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What measuring costs in memory.")
-    parser.add_argument("--quick", action="store_true", help="fewer call paths")
-    parser.add_argument("--run", nargs=2, type=int, help="be the measured program")
+    parser = argparse.ArgumentParser(description="How right memory and waiting are.")
+    parser.add_argument("--repeat", type=int, default=5, help="of the program with known times")
     arguments = parser.parse_args()
-    if arguments.run:
-        walk(*arguments.run)
-        print(peak_kib(), time.monotonic())
-        return
-    most = LEVELS - 3 if arguments.quick else LEVELS
-    print(f"{tools.machine()}\n")
-    print(
-        "| call paths | calls | native, MiB | taupy, MiB | added, MiB | bytes a path "
-        "| stored in, s | storer, MiB |"
-    )
-    print("| ---: |" + " ---: |" * 7)
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as name:
-        for levels, passes in ((9, 1), (9, 2000), (most - 3, 1), (most, 1), (most, 4)):
-            row = measured(levels, passes, Path(name))
-            rows.append(row)
-            added = row.measured_kib - row.native_kib
-            print(
-                f"| {row.callpaths:,} | {row.calls:,} | {row.native_kib / MIB:.1f} "
-                f"| {row.measured_kib / MIB:.1f} | {added / MIB:.1f} "
-                f"| {added * 1024 / row.callpaths:.0f} | {row.store_seconds:.1f} "
-                f"| {row.store_kib / MIB:.0f} |",
-                flush=True,
-            )
-    worst = max(row.measured_kib - row.native_kib for row in rows) / MIB
-    print(f"\nadded at most {worst:.0f} MiB for {rows[-1].callpaths:,} call paths", end="")
-    print("" if arguments.quick else "; goal: 10^6 in less than 200 MB (190 MiB)")
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "prog.py").write_text("pass")
+        taupy(folder, "run", "--quiet", "prog.py")  # what is prepared once for an environment
+        for one in PATTERNS:
+            pattern(folder, one)
+        errors = [states(folder) for _ in range(arguments.repeat)]
+    for number, what in enumerate(("asleep, 6 s", "on a CPU, 4 s")):
+        values = sorted(error[number] for error in errors)
+        print(
+            f"{what}: error {statistics.median(values):+.1f} % (median of {len(values)}), "
+            f"from {values[0]:+.1f} to {values[-1]:+.1f} %"
+        )
 
 
 if __name__ == "__main__":

@@ -132,15 +132,24 @@ def _split(texts: Iterable[str]) -> list[str]:
     return [name for text in texts for name in re.split(r"[\s,:]+", text) if name]
 
 
+_DRIVER = "libcuda.so.1"
+
+
 def has_gpu() -> bool:
     """Does this machine show an NVIDIA GPU (or WSL's stand-in) to us?"""
     if any(os.path.exists(f"/dev/{name}") for name in ("nvidiactl", "nvidia0", "dxg")):
         return True
+    from _ctypes import dlopen  # all of ctypes takes four times as long to import
+
+    try:
+        dlopen(_DRIVER, 0)
+    except OSError:
+        return False
     import ctypes
 
     count = ctypes.c_int()
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL(_DRIVER)
         asked = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
         return not asked and count.value > 0
     except (OSError, AttributeError):
