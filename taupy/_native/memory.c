@@ -23,6 +23,7 @@ static const char RELEASED[] = "Resident Memory Given Back";
 
 uint64_t sample_ticks;
 static uint64_t resident_before, looked_ticks, began_ticks, fine_ticks;
+static int look_again; /* what has grown much may be given back at once, without a page fault */
 
 void memory_start(void)
 {
@@ -154,12 +155,14 @@ static void look(Thread *thread, Node *node, uint64_t faults, uint64_t now)
     if (kib == 0)
         return;
     sample("Resident Memory", UNIT, (double)kib, thread, NULL);
+    look_again = 0;
     uint64_t growth = resident_before != 0 && kib > resident_before ? kib - resident_before : 0;
     if (kib < resident_before)
         release(thread, node, (double)(resident_before - kib));
-    else if (growth > TOLD_APART_KIB)
+    else if (growth > TOLD_APART_KIB) {
         divide(thread, node, faults, (double)growth, now);
-    else if (growth != 0 && faults != 0)
+        look_again = 1;
+    } else if (growth != 0 && faults != 0)
         charge(thread, node, (double)growth, thread->looked_ticks, now);
     if (growth == 0 || growth > TOLD_APART_KIB || faults != 0)
         resident_before = kib; /* small growth of others waits for them */
@@ -182,7 +185,7 @@ void memory_due(Thread *thread, Node *node, uint64_t now)
 {
     uint64_t seen = own_faults(), faults = seen - thread->faults;
     thread->faults = seen;
-    if (faults != 0 || now - looked_ticks >= sample_ticks)
+    if (faults != 0 || look_again || now - looked_ticks >= sample_ticks)
         look(thread, node, faults, now);
     next_window(thread, now);
 }

@@ -220,3 +220,23 @@ fill(); nap()
     program.kill()
     program.wait()
     assert sum(row["growth_bytes"] for row in rows if row["routine"].startswith("fill ")) > 30 << 20
+
+
+def test_kept_memory_is_told_from_memory_that_comes_and_goes(runs, native):
+    source = """
+kept = []
+def touched(size):
+    block = bytearray(size)
+    block[::4096] = b"1" * len(block[::4096])
+    return block
+def passing():
+    return len(touched(32 << 20))
+def keep():
+    kept.append(touched(2 << 20))
+for _ in range(20):
+    passing(); keep()
+"""
+    runs.run(source)
+    rows = {row["routine"].split(" [")[0]: row for row in table(runs, "memory")["rows"]}
+    assert 30 << 20 < rows["keep"]["net_bytes"] < 50 << 20, rows
+    assert abs(rows["<module>"]["net_bytes"] - (40 << 20)) < 20 << 20
