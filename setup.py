@@ -105,6 +105,7 @@ EXTENSIONS = [
                 "cupti_interest.c",
                 "cupti_kinds.c",
                 "cupti_library.c",
+                "cupti_modules.c",
                 "cupti_replay.c",
                 "cupti_states.c",
             ),

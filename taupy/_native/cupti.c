@@ -13,6 +13,7 @@
 #include "cupti_calls.h"
 #include "cupti_interest.h"
 #include "cupti_kinds.h"
+#include "cupti_modules.h"
 #include "cupti_records.h"
 #include "cupti_states.h"
 #include "cupti_worker.h"
@@ -70,6 +71,11 @@ static int choose_callbacks(void)
     }
     hear_of(DOMAIN_RESOURCE, RESOURCE_CONTEXT_CREATED);
     hear_of(DOMAIN_RESOURCE, RESOURCE_CONTEXT_DESTROY);
+    const char *folder = collector.host->modules_folder;
+    if (folder != NULL && modules_keep(folder, collector.host->modules_bytes) != 0)
+        collector_note("modules", folder, errno);
+    else if (folder != NULL)
+        hear_of(DOMAIN_RESOURCE, RESOURCE_MODULE_LOADED);
     for (uint32_t id = STATE_FATAL; id <= STATE_WARNING; id++)
         hear_of(DOMAIN_STATE, id);
     return chosen ? 0 : refused ? refused : -1;
@@ -80,6 +86,8 @@ static void on_any_callback(void *user, int domain, uint32_t id, const void *dat
 {
     if (domain == DOMAIN_STATE)
         states_on_callback(id, data);
+    else if (domain == DOMAIN_RESOURCE && id == RESOURCE_MODULE_LOADED)
+        modules_on_loaded(data);
     else
         calls_on_callback(user, domain, id, data);
 }

@@ -5,6 +5,7 @@
 #include "cupti_buffers.h"
 #include "cupti_calls.h"
 #include "cupti_kinds.h"
+#include "cupti_modules.h"
 #include "cupti_states.h"
 #include "native_ranges.h"
 #include <errno.h>
@@ -37,6 +38,7 @@ void worker_housekeeping(void)
     if (!states_are_fatal() && collector.cupti.dropped_records(NULL, 0, &dropped) == 0)
         collector.sums.counters->dropped += dropped;
     states_note();
+    modules_note();
     native_ranges_write(collector.part);
     kinds_note();
     collector.part->start_ticks = collector.host->part_start();
@@ -220,8 +222,10 @@ void worker_end(int last)
         kinds_end();
         if (collector.sums.counters->state == GPU_RUNNING)
             collector.sums.counters->state = GPU_ENDED;
-        if (!works)
+        if (!works) {
             states_note();
+            modules_note();
+        }
         collector.part->state = PART_ENDED;
         part_save(collector.part);
     }

@@ -77,6 +77,8 @@ static void start_gpu(const Options *options)
     gpu_collector = options->gpu_collector;
     taupy_gpu_host.libraries = options->gpu_libraries;
     taupy_gpu_host.save_folder = options->gpu_save;
+    taupy_gpu_host.modules_folder = options->gpu_modules;
+    taupy_gpu_host.modules_bytes = (uint64_t)options->gpu_modules_bytes;
     taupy_gpu_host.trace = options->gpu_trace != 0;
     taupy_gpu_host.flush_ms = (uint32_t)options->gpu_flush_ms;
     taupy_gpu_host.end_ms = (uint32_t)options->gpu_end_ms;

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define GPU_HOST_VERSION 3
+#define GPU_HOST_VERSION 4
 #define GPU_HOST_SYMBOL "taupy_gpu_host"
 
 typedef struct GpuPlace {
@@ -28,6 +28,8 @@ typedef struct GpuHost {
     const char *spill_prefix;   /* of the path where it goes if that has no room; may be NULL */
     char **libraries;           /* libcupti of wheels and toolkits, best first; may be NULL */
     const char *save_folder;    /* keep CUPTI's buffers as they come, for tests; else NULL */
+    const char *modules_folder; /* keep modules that are loaded, up to so many bytes; or NULL */
+    uint64_t modules_bytes;
     uint32_t trace;             /* keep single activities */
     uint32_t flush_ms;          /* at most so much is lost to a SIGKILL */
     uint32_t end_ms;            /* at most so long the program's end waits for its GPUs */

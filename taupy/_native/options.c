@@ -21,7 +21,8 @@ const char options_doc[] = PyDoc_STR(
 "early (ticks, ns), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
 "library_folders (each ended by a slash; with them an import is one row),\n"
-"gpu_flush_ms, gpu_end_ms, gpu_save (bytes: a folder for CUPTI's own buffers).");
+"gpu_flush_ms, gpu_end_ms, gpu_save (bytes: a folder for CUPTI's own buffers),\n"
+"gpu_modules (bytes: a folder for modules that are loaded), gpu_modules_bytes.");
 
 enum Kind { NUMBER, TEXT, TEXTS };
 
@@ -37,6 +38,7 @@ static const struct {
     OPTION(ancestors, TEXT, 0),
     OPTION(gpu_collector, TEXT, 0),
     OPTION(gpu_save, TEXT, 0),
+    OPTION(gpu_modules, TEXT, 0),
     OPTION(blas, TEXT, 0),
     OPTION(autograd, TEXT, 0),
     OPTION(include, TEXTS, 0),
@@ -64,6 +66,7 @@ static const struct {
     OPTION(counters_at_calls, NUMBER, 0),
     OPTION(counters_by_rdpmc, NUMBER, 0),
     OPTION(counters_whole, NUMBER, 0),
+    OPTION(gpu_modules_bytes, NUMBER, 0),
     OPTION(gpu_trace, NUMBER, 0),
     OPTION(gpu_flush_ms, NUMBER, 1000),
     OPTION(gpu_end_ms, NUMBER, 30000),

@@ -8,7 +8,7 @@
 /* What is absent is NULL or 0, or what options.c says. Texts and lists (ended by NULL) are the
  * engine's own from here on; objects are borrowed. */
 typedef struct Options {
-    char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *blas,
+    char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *gpu_modules, *blas,
         *autograd;
     char **include, **exclude, **our_files, **storer_argv, **storer_env, **gpu_libraries;
     char **library_folders, **layers, **plumbing, **known;
@@ -16,7 +16,7 @@ typedef struct Options {
     long long root_pid, c_calls, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
     long long throttle, throttle_calls, throttle_ns_per_call;
     long long cpu_time, counters_at_calls, counters_by_rdpmc, counters_whole;
-    long long gpu_trace, gpu_flush_ms, gpu_end_ms;
+    long long gpu_modules_bytes, gpu_trace, gpu_flush_ms, gpu_end_ms;
     ClockPair early; /* all 0: there is none */
 } Options;
 

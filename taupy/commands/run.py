@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 HELP = "run a program and store its profile as a trial"
 
+MODULES_MIB = 1024
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "taupy run [options] {script.py | -m module | -c code | -} [args ...]"
@@ -169,6 +171,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="record start and end times of every kernel, copy, wait and API call",
     )
+    gpu.add_argument(
+        "--keep-modules", metavar="FOLDER",
+        help="keep the code that the program loads onto GPUs there, for `taupy static FOLDER`",
+    )  # fmt: skip
+    gpu.add_argument(
+        "--modules-limit", type=options.count, default=MODULES_MIB, metavar="MIB",
+        help=f"keep no more than so many MiB of it (default: {MODULES_MIB})",
+    )  # fmt: skip
     gpu.add_argument(
         "--cupti-backend",
         choices=("native", "python"),
@@ -414,6 +424,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
             )
     gpu = _gpu(args, project, engine, engine_options, notes)
     _cupti_backend(args, project, gpu, engine_options, notes, metadata)
+    _keep_modules(args, gpu, engine_options, metadata)
     if engine_options.get("gpu_counters"):
         gpu = "no"  # this run counts kernels instead of timing them
     rank, world_size, job = getattr(args, "rank", None) or _rank()
@@ -636,6 +647,31 @@ def _gpu(
         if (value := _number(name, None, None, project)) is not None:
             engine_options[name] = int(value)
     return "yes" if asked else "auto"
+
+
+def _keep_modules(
+    args: argparse.Namespace,
+    gpu: str,
+    engine_options: dict[str, Any],
+    metadata: dict[str, str],
+) -> None:
+    """Where modules that the program loads are kept.
+
+    Raises:
+        UsageError: nothing of GPUs is measured, or the folder cannot be made.
+    """
+    if args.keep_modules is None:
+        return
+    if gpu == "no" or engine_options.get("cupti_backend"):
+        raise UsageError("--keep-modules needs the native measurement of GPUs, which is off here")
+    folder = os.path.abspath(args.keep_modules)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as problem:
+        raise UsageError(f"--keep-modules: {folder} cannot be made: {problem.strerror}") from None
+    engine_options["gpu_modules"] = os.fsencode(folder)
+    engine_options["gpu_modules_bytes"] = args.modules_limit << 20
+    metadata["GPU Modules"] = folder
 
 
 def _cupti_backend(

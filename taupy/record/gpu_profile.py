@@ -566,5 +566,10 @@ def _health(taken: _Node) -> dict[str, str]:
         "this CUPTI (13.0 before its update 1) can crash when it is asked for records: that is "
         "done at the end only, so a killed program loses them; install nvidia-cuda-cupti>=13.0.85",
     )
+    say(
+        "gpu_modules",
+        "modules.lost" in notes or "modules" in notes,
+        f"modules that were not kept: {notes.get('modules.lost', notes.get('modules'))}",
+    )
     say("gpu_kinds", "records.missing" in notes, f"not recorded: {notes.get('records.missing')}")
     return said

@@ -120,6 +120,16 @@ FOR_PROGRAMS void fake_state(int id, int result, const char *message)
     }
 }
 
+/* The driver loads a module. */
+FOR_PROGRAMS void fake_module(const char *cubin, size_t size)
+{
+    static uint32_t modules;
+    CUpti_ModuleResourceData module = {++modules, size, cubin};
+    CUpti_ResourceData data = {};
+    data.resourceDescriptor = &module;
+    call_back(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &data, ELSEWHERE);
+}
+
 void *driver()
 {
     return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

@@ -7,6 +7,7 @@ launching threads, records in buffers, the flush at the end, and everything that
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -754,6 +755,42 @@ def test_what_cupti_tells_of_its_own_errors_stands_in_the_trial(gpu):
     )
     assert "error (25: a buffer overflowed)" in health(profile, "gpu_states")
     assert sum(work(profile).values()) == 3
+
+
+LOADS = (
+    "cupti = ctypes.CDLL('libcupti.so.13')\n"
+    "def load(content): cupti.fake_module(content, ctypes.c_size_t(len(content)))\n"
+)
+
+
+def test_modules_are_kept_on_request_each_content_once(gpu):
+    kept = gpu.folder / "kept"
+    profile = gpu.run(
+        f"init()\n{LOADS}load(b'first' * 1000)\nload(b'second')\nload(b'first' * 1000)\n"
+        "launch('k')\n",
+        "--keep-modules", str(kept),
+    )  # fmt: skip
+    contents = sorted(path.read_bytes() for path in kept.iterdir())
+    assert contents == [b"first" * 1000, b"second"]
+    assert all(re.fullmatch(r"[0-9a-f]{32}\.cubin", path.name) for path in kept.iterdir())
+    assert profile.metadata["GPU Modules"] == str(kept)
+    assert health(profile, "gpu_modules") == "" and sum(work(profile).values()) == 1
+
+
+def test_modules_beyond_the_limit_are_left_out_and_counted(gpu):
+    kept = gpu.folder / "kept"
+    profile = gpu.run(
+        f"init()\n{LOADS}load(b'x' * 1000000)\nload(b'y' * 1000000)\nload(b'z')\nlaunch('k')\n",
+        "--keep-modules", str(kept), "--modules-limit", "1",
+    )  # fmt: skip
+    assert sorted(path.stat().st_size for path in kept.iterdir()) == [1, 1000000]
+    assert "1 beyond the limit, 0 not written" in health(profile, "gpu_modules")
+
+
+def test_without_the_request_no_module_is_kept(gpu):
+    profile = gpu.run(f"init()\n{LOADS}load(b'first')\nlaunch('k')\n")
+    assert "GPU Modules" not in profile.metadata
+    assert not list(gpu.folder.rglob("*.cubin"))
 
 
 def test_a_cupti_that_gives_up_is_the_reason_why_there_is_no_record(gpu):
