@@ -17,6 +17,7 @@ from taupy.model.table import Table
 from taupy.profiledb import gpu_query, query, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sources import timer_paths
+from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 
 _LARGEST_SOURCE = 1 << 20
@@ -48,6 +49,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         [metric.name for metric in query.metrics(db, trial.id)],
         _earlier(db, trial),
         _memory(db, trial),
+        steps_of(db, trial.id),
         paths,
         _sources(trial, metadata, paths),
     )

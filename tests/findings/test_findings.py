@@ -6,7 +6,9 @@ of ours has one. All of them were written before the rules that judge them.
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from taupy.analysis import findings
+from taupy.analysis.findings import RULES
 from taupy.model.profile import Profile, Timer
 from taupy.model.question import Question
 from taupy.profiledb.database import ProfileDB
@@ -77,9 +81,9 @@ def _stored(folder: Path, *profiles: Profile) -> Report:
 
 
 def _first(found: Report):
-    findings = found.judgement.findings
-    assert findings, found.judgement.abstentions
-    return findings[0]
+    judgement = found.judgement
+    assert judgement.findings, judgement.abstentions
+    return judgement.findings[0]
 
 
 def _sentences(found: Report) -> list[str]:
@@ -107,6 +111,20 @@ def test_the_fault_of_a_training_comes_first(name, tmp_path):
 
 def test_all_faults_are_expected_somewhere():
     assert {fault.__name__ for fault in gpu_faults.FAULTS} == {*TRAININGS}
+
+
+def test_every_rule_is_asked_once_and_is_in_the_docs():
+    modules = [importlib.import_module(name) for name in _modules()]
+    assert sorted(rule.KIND for rule in RULES) == sorted(
+        module.KIND for module in modules if hasattr(module, "find")
+    )
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    assert [rule.KIND for rule in RULES if f"| {rule.KIND} |" not in page] == []
+
+
+def _modules():
+    folder = findings.__path__
+    return [f"{findings.__name__}.{module.name}" for module in pkgutil.iter_modules(folder)]
 
 
 # --- healthy -----------------------------------------------------------------------

@@ -22,6 +22,7 @@ from taupy.analysis.findings import (
     recompilation,
     regression,
     stalls,
+    step_time,
     synchronisation,
     tensor_cores,
     tiny_kernels,
@@ -46,7 +47,7 @@ class Rule(Protocol):
 RULES: tuple[Rule, ...] = (
     *(data_wait, host_bound, synchronisation, copies, tiny_kernels, without_flop, tensor_cores),
     *(imbalance, one_busy, element_loops, recompilation, stalls, imports, regression),
-    memory_growth,
+    *(memory_growth, step_time),
 )
 
 

@@ -23,8 +23,11 @@ PARTS = 5
 """Of the run. Memory has to grow in all but the first, in which programs load their data, by half
 of its growth's even share: growth that ends is a working set, and no leak."""
 
-LEAST_LOOKS = 10
-"""Of the watch, one in 100 ms: with fewer, parts of the run cannot be told."""
+LEAST_LOOKS = PARTS + 1
+"""Of the watch, one in 100 ms: one for each part's end, and the first."""
+
+LATEST = 0.75
+"""Of the run, at which memory is largest: what is given back before the end is no leak."""
 
 LEAST_CALLS = 10
 """Of the routine in which memory grew: one that is called less often builds a result."""
@@ -33,8 +36,8 @@ _KIB = 1024
 
 
 def find(trial: Trial) -> Iterator[Finding | Abstention]:
-    looks = list(trial.memory)[:-1]  # the last one is of a process that has begun to end
-    if not looks:
+    looks = _up_to_largest(trial)
+    if not trial.memory:
         yield Abstention(KIND, "the trial has no memory over time: it was run without a watch")
         return
     if len(looks) < LEAST_LOOKS or not _is_steady(looks):
@@ -61,6 +64,14 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         "all of it is the program's result, and the run is as long as it gets",
         saved_bytes=int(kept[timer]),
     )
+
+
+def _up_to_largest(trial: Trial) -> Sequence[Moment]:
+    """Without the looks at a process that ends; none if it has given back before."""
+    memory = trial.memory
+    largest = max(range(len(memory)), key=lambda at: memory[at].mean, default=0)
+    late = memory and memory[largest].end_ns >= LATEST * trial.wall_ns
+    return memory[: largest + 1] if late else ()
 
 
 def _is_steady(looks: Sequence[Moment]) -> bool:

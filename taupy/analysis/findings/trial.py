@@ -11,6 +11,7 @@ from taupy.analysis.findings.calls import TREE, Calls
 from taupy.model.finding import Cell, Evidence
 from taupy.model.gpu import Device
 from taupy.model.names import is_library
+from taupy.model.profile import Steps
 from taupy.model.question import EVENTS, Condition, Question, Value
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
@@ -38,6 +39,7 @@ class Trial:
         earlier: ids of the experiment's earlier trials of the same program, the oldest first.
         ask: answers a question.
         memory: over time, as the watch has looked at it; empty where it has not.
+        steps: of trainings and validations, each with its thread.
         paths: a routine's full name -> its file, as the interpreter knew it.
         source: the text of the file that a routine stands in, if it is still as it was when the
             trial ran; else None.
@@ -52,6 +54,7 @@ class Trial:
     metrics: Sequence[str] = ()
     earlier: Sequence[int] = ()
     memory: Sequence[Moment] = ()
+    steps: Sequence[tuple[ThreadRow, Steps]] = ()
     paths: Mapping[str, str | None] = field(default_factory=dict)
     source: Callable[[TimerRow], str | None] = lambda timer: None
 

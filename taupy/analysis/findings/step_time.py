@@ -1,0 +1,134 @@
+"""Steps of a training that take much longer than the others, or longer and longer."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.model.finding import Abstention, Evidence, Finding
+from taupy.model.profile import Steps
+from taupy.model.question import Condition, Question
+from taupy.model.rows import ThreadRow
+from taupy.model.sampled import STATES
+from taupy.model.step_times import per_step, step_times
+from taupy.units import count, duration, percent, several
+
+KIND = "step time"
+NEEDS = ("host",)
+
+LEAST_STEPS = 15
+"""After the warm-up: five in each third."""
+
+LEAST_DRIFT = 1.2
+"""Of the first third's median, that the last third's is: shorter ones come and go with clocks and
+caches."""
+
+MOST_RUNNABLE = 0.05
+"""Of the thread's time, that it waited for a processor: on such a machine steps differ because
+others compute."""
+
+_PARTS = 3
+
+
+def find(trial: Trial) -> Iterator[Finding | Abstention]:
+    training = [pair for pair in trial.steps if pair[1].kind == "training"]
+    if not training:
+        return
+    thread, steps = max(training, key=lambda pair: sum(pair[1].time_ns))
+    runnable = _runnable(trial, thread)
+    if runnable is None or runnable > MOST_RUNNABLE:
+        why = (
+            "nothing is known of waits for a processor: it was run without a watch"
+            if runnable is None
+            else f"the thread waited for a processor {percent(100 * runnable)} % of its time"
+        )
+        yield Abstention(KIND, why)
+        return
+    marks = step_times(steps).marks
+    settled = [at for at, mark in enumerate(marks) if mark != "warm-up"]
+    if len(settled) < LEAST_STEPS:
+        return
+    yield from _outliers(trial, thread, steps, [at for at in settled if marks[at] == "outlier"])
+    yield from _drift(trial, thread, steps, [at for at in settled if marks[at] != "outlier"])
+
+
+def _outliers(
+    trial: Trial, thread: ThreadRow, steps: Steps, rows: Sequence[int]
+) -> Iterator[Finding]:
+    if not rows:
+        return
+    usual = step_times(steps).median_ns
+    times = per_step(steps)
+    number = sum(steps.count[row] for row in rows)
+    saved = sum((times[row] - usual) * steps.count[row] for row in rows)
+    yield Finding(
+        KIND,
+        f"{count(number)} of {several(sum(steps.count), 'step')} take {duration(saved)} more than "
+        f"the median of {duration(usual)}, most of it in {_phase(steps, rows)}; the longest is "
+        f"step {steps.number[max(rows, key=times.__getitem__)]}",
+        saved,
+        trial.wall_ns,
+        (_evidence(trial, thread),),
+        "medium",
+        f"look at what these steps do besides: taupy steps {trial.id}",
+        "these steps have more to do: longer sequences, a validation",
+    )
+
+
+def _drift(trial: Trial, thread: ThreadRow, steps: Steps, rows: Sequence[int]) -> Iterator[Finding]:
+    times = per_step(steps)
+    size = len(rows) // _PARTS
+    thirds = [rows[part * size : (part + 1) * size] for part in range(_PARTS)]
+    first, middle, last = (statistics.median(times[row] for row in third) for third in thirds)
+    if not (first < middle < last and last >= LEAST_DRIFT * first):
+        return
+    saved = sum(max(0.0, times[row] - first) * steps.count[row] for row in rows)
+    yield Finding(
+        KIND,
+        f"steps take longer and longer: {duration(first)} in the first third of the training, "
+        f"{duration(last)} in the last, most of it in {_phase(steps, thirds[-1], thirds[0])}",
+        saved,
+        trial.wall_ns,
+        (_evidence(trial, thread),),
+        "medium",
+        "look for what grows: lists and graphs of earlier steps (.detach(), .item()), histories, "
+        "caches without a limit",
+        "later steps have more to do: longer sequences, larger batches",
+    )
+
+
+def _phase(steps: Steps, rows: Sequence[int], others: Sequence[int] | None = None) -> str:
+    """The phase that takes more time in these rows than in the others (by default all)."""
+    compared = range(len(steps)) if others is None else others
+    more = {
+        kind: statistics.fmean(times[row] / steps.count[row] for row in rows)
+        - statistics.median(times[row] / steps.count[row] for row in compared)
+        for kind, times in steps.phases.items()
+    }
+    time = per_step(steps)
+    whole = statistics.fmean(time[row] for row in rows) - statistics.median(
+        time[row] for row in compared
+    )
+    more["(no phase)"] = whole - sum(more.values())
+    return max(more, key=more.__getitem__)
+
+
+def _runnable(trial: Trial, thread: ThreadRow) -> float | None:
+    """Share of the looks at this thread that found it waiting for a processor."""
+    where = (Condition("event", STATES),)
+    table = trial.ask(
+        Question((trial.id,), (), ("thread", "event"), where, values=("event.total",))
+    )
+    rows = zip(
+        *(table.row_labels("thread"), table.row_labels("event"), table.column("event.total")),
+        strict=True,
+    )
+    totals = {event.name: total or 0 for seen, event, total in rows if seen == thread}
+    whole = sum(totals.values())
+    return totals.get(STATES[1], 0) / whole if whole else None
+
+
+def _evidence(trial: Trial, thread: ThreadRow) -> Evidence:
+    place = ".".join(map(str, thread[:3]))
+    return trial.evidence(("timer",), (Condition("thread", (place,)), HOST))
