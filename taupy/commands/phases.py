@@ -16,6 +16,7 @@ from taupy.model.question import Question
 from taupy.pprof import phases, terminal
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 
 
@@ -33,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
         table = values(
             db, Question((trial.id,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
         )
-    views = phases.views(table)
+        series = steps_of(db, trial.id)
+    views = phases.views(table, series)
     if not views:
         raise UsageError(
             f"trial {trial.id} has no known phases: it imported nothing and trained nothing with "

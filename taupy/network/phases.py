@@ -6,7 +6,7 @@ told from a timer's name and file alone, so a timer of another program is none o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from taupy.network import torch
 
@@ -62,3 +62,17 @@ def kind_of(groups: str) -> str | None:
             return group.removeprefix(GROUP).lower()
     named = groups.split("|")
     return "import" if "IMPORT" in named else "forward" if "LAYER" in named else None
+
+
+def meant(kind: str | None, inside: Collection[str]) -> str | None:
+    """The kind of a phase inside others: a forward pass in a backward pass is a recomputation."""
+    return "recompute" if kind == "forward" and "backward" in inside else kind
+
+
+def nearest(groups: Iterable[str | None]) -> str | None:
+    """The phase that the timers of a call path are in, from their groups, the root's first."""
+    phase, inside = None, frozenset[str]()
+    for group in groups:
+        if (kind := meant(kind_of(group or ""), inside)) is not None:
+            phase, inside = kind, inside | {kind}
+    return phase

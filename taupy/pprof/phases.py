@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from taupy.model import callpaths
 from taupy.model.forest import preorder
+from taupy.model.profile import Steps
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.step_times import quantile
 from taupy.model.table import Table
-from taupy.network.phases import KINDS, STEP, kind_of
+from taupy.network.phases import KINDS, STEP, kind_of, meant
 from taupy.pprof.view import Column, View
 
 NO_PHASE = "(no phase)"
@@ -27,6 +29,8 @@ _COLUMNS = (
     Column("time_ns", "time_ns", "Time", width=9),
     Column("calls", "int", "Calls"),
     Column("per_step_ns", "time_ns", "Per step", width=9),
+    Column("p50_ns", "time_ns", "p50", width=9),
+    Column("p95_ns", "time_ns", "p95", width=9),
     Column("phase", heading="Phase"),
 )
 
@@ -39,18 +43,20 @@ class Sum:
     calls: int | None = 0
 
 
-def views(table: Table) -> list[View]:
+def views(table: Table, series: Iterable[tuple[ThreadRow, Steps]] = ()) -> list[View]:
     """One table for each host thread with a phase of training, the longest training first.
 
     Args:
         table: calls and exclusive time of call paths by `DIMENSIONS`.
+        series: of threads whose steps are known; those of validation are left aside.
     """
+    training = {thread[:3]: steps for thread, steps in series if steps.kind == "training"}
     threads: Sequence[ThreadRow] = table.labels["thread"]
     rows: dict[int, list[int]] = {}
     for row, code in enumerate(table.codes["thread"]):
         rows.setdefault(code, []).append(row)
     by_time = [
-        (_trained(sums), _view(threads[code], sums, steps))
+        (_trained(sums), _view(threads[code], sums, steps, training.get(threads[code][:3])))
         for code, mine in rows.items()
         for sums, steps in [by_kind(table.taken(mine))]
         if threads[code].kind == "host" and len(sums) > 1
@@ -76,7 +82,7 @@ def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
         steps += entered if timers[code].short_name.startswith(STEP) else 0
         if above >= 0:
             phase[row], inside[row] = phase[above], inside[above]
-        kind = _meant(kinds[code], inside[row])
+        kind = meant(kinds[code], inside[row])
         if kind is not None:
             begins = kind != phase[row]
             phase[row], inside[row] = kind, inside[row] | {kind}
@@ -86,20 +92,6 @@ def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
     return sums, steps
 
 
-def _meant(kind: str | None, inside: frozenset[str]) -> str | None:
-    """A forward pass inside a backward pass is a recomputation."""
-    return "recompute" if kind == "forward" and "backward" in inside else kind
-
-
-def nearest(groups: Iterable[str]) -> str:
-    """The phase that the timers of a call path are in, from their groups, the root's first."""
-    phase, inside = NO_PHASE, frozenset[str]()
-    for group in groups:
-        if (kind := _meant(kind_of(group), inside)) is not None:
-            phase, inside = kind, inside | {kind}
-    return phase
-
-
 def _trained(sums: dict[str, Sum]) -> float:
     """Time in phases other than imports [ns]."""
     return sum(
@@ -107,7 +99,8 @@ def _trained(sums: dict[str, Sum]) -> float:
     )
 
 
-def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int) -> View:
+def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int, training: Steps | None) -> View:
+    steps = steps if training is None else sum(training.count)
     whole = sum(sums_of_kind.time for sums_of_kind in sums.values())
     rows = [
         (
@@ -115,6 +108,7 @@ def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int) -> View:
             100 * sums_of_kind.time / whole if whole else None,
             *(sums_of_kind.time, sums_of_kind.calls),
             sums_of_kind.time / steps if steps else None,
+            *_percentiles(training, kind),
             kind,
         )
         for kind in (*KINDS, NO_PHASE)
@@ -123,3 +117,16 @@ def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int) -> View:
     place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
     count = f"{steps} steps" if steps else "no steps: no optimizer of PyTorch was called"
     return View(f"THREAD {place} ({count})", _COLUMNS, rows)
+
+
+def _percentiles(training: Steps | None, kind: str) -> tuple[float | None, float | None]:
+    """Median and 95th percentile of the time in a phase per step [ns]; None: it is in no step."""
+    if training is None or (kind != NO_PHASE and kind not in training.phases):
+        return None, None
+    if kind == NO_PHASE:
+        columns = zip(training.time_ns, *training.phases.values(), strict=True)
+        times = [max(0, time - sum(phases)) for time, *phases in columns]
+    else:
+        times = [*training.phases[kind]]
+    per_step = [time / count for time, count in zip(times, training.count, strict=True)]
+    return quantile(per_step, 0.5), quantile(per_step, 0.95)

@@ -15,8 +15,9 @@ from typing import Literal, Protocol, get_args
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, RELEASED, STATES
 from taupy.network.layers import is_layer, layer_of
+from taupy.network.phases import nearest
 from taupy.pprof.layers import NO_LAYER
-from taupy.pprof.phases import nearest
+from taupy.pprof.phases import NO_PHASE
 from taupy.pprof.view import Cell, Column, View
 
 By = Literal["routine", "phase", "layer", "callpath", "thread"]
@@ -59,7 +60,7 @@ def labels(by: By, thread: ThreadRow, path: Sequence[TimerRow]) -> list[str]:
     if by == "routine":
         return [timer.timer for timer in path] or [NO_ROUTINE]
     if by == "phase":
-        return [nearest(timer.groups for timer in reversed(path))]
+        return [nearest(timer.groups for timer in reversed(path)) or NO_PHASE]
     if by == "layer":
         return [layer_of(timer.short_name) for timer in path if is_layer(timer.groups)] or [
             NO_LAYER

@@ -17,6 +17,7 @@ from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
 from taupy.model.rows import Configuration, Event, ThreadRow, TimerRow
 from taupy.network.layers import layer_of, layer_type
+from taupy.network.phases import nearest
 from taupy.profiledb.database import ProfileDB
 
 Id = Literal["trial", "thread", "timer", "callpath", "launch", "event"]
@@ -141,6 +142,22 @@ _LAYER = """
       LEFT JOIN timer_group AS layer ON layer.timer_id = timer.id AND layer.name = 'LAYER'
      WHERE above.parent_id IS NULL OR layer.timer_id IS NOT NULL"""
 
+# The groups of phases at and above a call path, the root's first.
+_PHASE = """
+    WITH RECURSIVE above (id, parent_id, timer_id, depth) AS (
+        SELECT callpath.id, callpath.parent_id, callpath.timer_id, callpath.depth
+          FROM callpath WHERE callpath.id IN ({ids})
+        UNION ALL
+        SELECT above.id, callpath.parent_id, callpath.timer_id, callpath.depth
+          FROM above JOIN callpath ON callpath.id = above.parent_id
+    )
+    SELECT above.id, timer_group.name
+      FROM above
+      LEFT JOIN timer_group ON timer_group.timer_id = above.timer_id
+       AND (timer_group.name IN ('IMPORT', 'LAYER') OR timer_group.name LIKE 'PHASE~_%' ESCAPE '~')
+     WHERE above.parent_id IS NULL OR timer_group.name IS NOT NULL
+     ORDER BY above.id, above.depth"""
+
 _IDS = {
     "callpath": "SELECT DISTINCT call.callpath_id FROM call WHERE call.trial_id IN ({trials})",
     "thread": "SELECT thread.id FROM thread WHERE thread.trial_id IN ({trials})",
@@ -225,6 +242,7 @@ DIMENSIONS: dict[str, Dimension] = {
         lambda timer: timer and layer_type(timer),
         across="equal classes",
     ),
+    "phase": Dimension("callpath", _PHASE, lambda *groups: nearest(groups), across="equal kinds"),
     "callpath": Dimension("callpath", across="equal timers from the root"),
     "parent": Dimension("callpath", across="equal timers from the root"),
     "depth": Dimension("callpath", across="equal numbers"),
@@ -236,7 +254,7 @@ path's id. `configuration` is of launches, `event` of user events."""
 
 
 WITHIN = (
-    *("file", "module", "group", "kernel", "layer", "layer_type"),
+    *("file", "module", "group", "kernel", "layer", "layer_type", "phase"),
     *("node", "rank", "device", "kind", "thread"),
 )
 """Dimensions for the values of one trial, apart from timers and call paths."""

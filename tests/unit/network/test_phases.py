@@ -13,9 +13,10 @@ from taupy.network import phases as known
 from taupy.network import torch as pytorch
 from taupy.pprof import phases
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, host, profile_of
+from tests.builders import call, host, profile_of, steps
 
 MS = 1_000_000
 
@@ -55,7 +56,7 @@ def _row(name, calls, own_ms, *below, group="PYTHON"):
     return call(Timer(name, groups=(group,)), calls, own_ms * MS, below)
 
 
-def _training(tmp_path):
+def _training(tmp_path, *series):
     """Two steps in 300 ms, with an import and a recomputation."""
     layer = _row("layer", 4, 35, group="PHASE_FORWARD")
     loss = _row("loss", 2, 10, group="PHASE_LOSS")
@@ -69,17 +70,24 @@ def _training(tmp_path):
         _row("backward", 2, 40, _row("node", 2, 10, again), group="PHASE_BACKWARD"),
         _row("Optimizer.step#SGD.step", 2, 30, group="PHASE_OPTIMIZER"),
     )
+    profile = profile_of(host(root))
+    profile.threads[0].steps = [*series]
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
-        trial = add_profile(db, profile_of(host(root)))
+        trial = add_profile(db, profile)
         question = Question((trial,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
-        return phases.views(values(db, question))
+        by_phase = values(db, Question((trial,), by=("phase",), values=("exclusive",)))
+        return phases.views(values(db, question), steps_of(db, trial)), dict(
+            zip(by_phase.row_labels("phase"), by_phase.column("exclusive", "time"), strict=True)
+        )
 
 
 def test_each_moment_belongs_to_the_nearest_phase(tmp_path):
-    (view,) = _training(tmp_path)
+    (view,), by_phase = _training(tmp_path)
     assert "(2 steps)" in view.title
     kind = [column.name for column in view.columns].index("phase")
-    rows = {row[kind]: row[2:kind] for row in view.rows}
+    rows = {row[kind]: row[2 : kind - 2] for row in view.rows}
+    assert by_phase == {None if k == "(no phase)" else k: row[1] for k, row in rows.items()}
+    assert all(row[kind - 2 : kind] == (None, None) for row in view.rows)
     assert rows == {  # share, time, calls, per step
         "forward": (pytest.approx(100 / 6), 50 * MS, 2, 25 * MS),
         "loss": (pytest.approx(100 / 30), 10 * MS, 2, 5 * MS),
@@ -89,6 +97,16 @@ def test_each_moment_belongs_to_the_nearest_phase(tmp_path):
         "import": (pytest.approx(40 / 3), 40 * MS, 1, 20 * MS),
         "(no phase)": (pytest.approx(100 / 3), 100 * MS, None, 50 * MS),
     }
+
+
+def test_percentiles_are_of_the_time_in_a_step(tmp_path):
+    times = [100 * MS] * 19 + [300 * MS] * 2
+    (view,), _ = _training(tmp_path, steps(times), steps([MS], "validation"))
+    assert "(21 steps)" in view.title
+    names = [column.name for column in view.columns]
+    rows = {row[names.index("phase")]: row[names.index("p50_ns") :][:2] for row in view.rows}
+    assert rows["(no phase)"] == (90 * MS, 270 * MS)
+    assert rows["forward"] == (None, None)  # of no step, as is known of this series
 
 
 def test_a_thread_without_phases_has_no_table(tmp_path):
