@@ -1,7 +1,7 @@
 """Show where the time of a network goes, layer by layer.
 
     taupy layers                      the trial stored last
-    taupy layers 12 --tree            in the order of the model
+    taupy layers 12 --tree            as the layers call each other
     taupy layers --by type            one row per class of layers
     taupy layers --depth 2            encoder.layers instead of encoder.layers.0.self_attn
 
@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--depth", type=options.count, metavar="N", help="cut names after N parts, and add up"
     )
-    parser.add_argument("--tree", action="store_true", help="in the order of the model, indented")
+    parser.add_argument(
+        "--tree", action="store_true", help="as the layers call each other, indented"
+    )
     parser.add_argument("--limit", type=options.count, metavar="N", help="show N rows")
     options.add_database_argument(parser)
     options.add_form_arguments(parser)

@@ -7,6 +7,7 @@ backward and recompute time count the layers within, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -167,10 +168,10 @@ class _Layers:
         return 0
 
     def nested(self) -> dict[str, int]:
-        """Labels in the order of the call tree, and how many layers are around each."""
-        inclusive = [value or 0 for value in self.table.column("inclusive", "time")]
+        """Labels with what they call below them, by name, and how many layers are around each."""
         depth_of: dict[str, int] = {}
-        rows = callpaths.in_order(self.table, inclusive)
+        by_name = sorted(range(self.table.size), key=lambda row: _with_numbers(self._labels[row]))
+        rows = preorder(self._parent, by_name)
         for row in (row for row in rows if is_call(self._timers[row].groups)):
             above = self._parent[row]
             around = depth_of.get(self._labels[above], -1) if above >= 0 else -1
@@ -182,6 +183,12 @@ class _Layers:
     def owned(self) -> float:
         """Time in layers [ns]."""
         return sum(self.value(label, "exclusive") for label in self.numbers if is_of_layers(label))
+
+
+def _with_numbers(label: str) -> list[str | tuple[int, str]]:
+    """A key by which `layers.2` stands before `layers.10`."""
+    parts = re.split(r"([0-9]+)", label)
+    return [(int(part), part) if at % 2 else part for at, part in enumerate(parts)]
 
 
 def is_of_layers(label: str) -> bool:

@@ -170,3 +170,16 @@ def test_backward_passes_belong_to_their_layers(db, layers):
     assert {row["type"] for row in layers("--by", "type", trial="3")} == {
         "(no layer)", "(optimizer)", "Net", "Sequential", "Linear",
     }  # fmt: skip
+
+
+def test_layers_of_a_list_stand_in_the_order_of_their_numbers(tmp_path, monkeypatch, capsys):
+    times = {10: 30, 2: 1, 1: 20}
+    blocks = [call(layer(f"b.{number}", "Block"), 1, time) for number, time in times.items()]
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+        add_profile(
+            db, profile_of(host(call("main", 1, 1, [call(layer("Net", "N"), 1, 5, blocks)])))
+        )
+    monkeypatch.chdir(tmp_path)
+    assert main(["layers", "--tree", "--csv"]) == 0
+    rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert [row["layer"].strip() for row in rows][-4:] == ["Net", "b.1", "b.2", "b.10"]
