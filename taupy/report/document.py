@@ -12,7 +12,8 @@ from taupy.report.report import Report
 
 def text(report: Report) -> str:
     """As JSON."""
-    return json_visible(json.dumps(document(report), ensure_ascii=False, indent=1)) + "\n"
+    lines = json.dumps(document(report), ensure_ascii=False, indent=1).split("\n")
+    return "".join(f"{json_visible(line)}\n" for line in lines)
 
 
 def document(report: Report) -> dict[str, Any]:
