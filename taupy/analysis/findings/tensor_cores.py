@@ -84,8 +84,11 @@ def type_without(name: str) -> str | None:
 
 def _capability(clock: GpuClock) -> float:
     for device in clock.trial.devices:
-        if (device.node, device.ordinal + 1) == clock.device and device.compute_capability:
-            return float(device.compute_capability)
+        if (device.node, device.ordinal + 1) == clock.device:
+            try:
+                return float(device.compute_capability)
+            except ValueError:  # an imported file's text
+                return 0.0
     return 0.0
 
 
