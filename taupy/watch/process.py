@@ -24,6 +24,7 @@ from taupy.watch.descendants import Descendants
 from taupy.watch.looks import Looks
 
 INTERVAL_NS = 100_000_000
+_JITTER_NS = 30_000_000  # rounds are shorter by so much at most: programs have periods, too
 SHARE = 100  # of its time it works one part in so many
 CREDIT_NS = 50_000_000  # of CPU time that may be spent at first: five seconds' worth
 CREDIT_AT_MOST_NS = 10 * CREDIT_NS  # and at once, where little was spent before
@@ -80,6 +81,8 @@ class Watch:
         self.beat = Beat(time.monotonic_ns(), posix.getpid())
         self.cpu_ns = time.process_time_ns()  # when the round began
         self.credit_ns = CREDIT_NS
+        self.round_ns = INTERVAL_NS
+        self.chance = posix.getpid()
         self.urgent_ns = 0  # of CPU time, in the pause between two rounds
         posix.pwrite(self.file, self.beat.packed(), 0)
 
@@ -181,6 +184,8 @@ class Watch:
         """Until the next round: for ends of processes, if there is time for that."""
         began = self.looked_ns
         self.urgent_ns = 0
+        self.chance = (self.chance * 1103515245 + 12345) % (1 << 31)
+        self.round_ns = INTERVAL_NS - self.chance * _JITTER_NS // (1 << 31)
         while (left := began + self.pause_ns() - time.monotonic_ns()) > 0:
             if self.pause_ns() > INTERVAL_NS:
                 self.nap(began, left)
@@ -207,7 +212,7 @@ class Watch:
     def pause_ns(self) -> int:
         """How long this round is to be, after what it has cost."""
         spent = time.process_time_ns() - self.cpu_ns
-        return max(INTERVAL_NS, (spent - self.credit_ns) * SHARE)
+        return max(self.round_ns, (spent - self.credit_ns) * SHARE)
 
     def take_ends(self, seconds: float, alive_ns: int = 0) -> None:
         """Wait for ends of processes, and note them.

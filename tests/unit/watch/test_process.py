@@ -262,3 +262,15 @@ def test_a_pause_still_finds_new_processes_and_writes_the_heartbeat(folder, tmp_
         for one in (child, other):
             one.kill()
             one.wait()
+
+
+def test_rounds_have_no_period(folder, monkeypatch):
+    watch, lengths = watch_of(folder, os.getpid()), []
+    monkeypatch.setattr(watch, "take_ends", lambda seconds: None)
+    monkeypatch.setattr(watch, "pause_ns", lambda: 0)
+    for _ in range(200):
+        watch.wait()
+        lengths.append(watch.round_ns)
+    assert 0.69 * INTERVAL_NS < min(lengths) < 0.72 * INTERVAL_NS
+    assert 0.98 * INTERVAL_NS < max(lengths) <= INTERVAL_NS
+    assert len(set(lengths)) > 190
