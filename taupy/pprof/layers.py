@@ -168,7 +168,10 @@ class _Layers:
         return 0
 
     def nested(self) -> dict[str, int]:
-        """Labels with what they call below them, by name, and how many layers are around each."""
+        """Labels with what they call below them, by name, and how many layers are around each.
+
+        A layer that is called in several places stands where layers call it, if they do.
+        """
         depth_of: dict[str, int] = {}
         by_name = sorted(range(self.table.size), key=lambda row: _with_numbers(self._labels[row]))
         rows = preorder(self._parent, by_name)
@@ -186,9 +189,10 @@ class _Layers:
 
 
 def _with_numbers(label: str) -> list[str | tuple[int, str]]:
-    """A key by which `layers.2` stands before `layers.10`."""
+    """A key by which `layers.2` stands before `layers.10`, and `(no layer)` last."""
     parts = re.split(r"([0-9]+)", label)
-    return [(int(part), part) if at % 2 else part for at, part in enumerate(parts)]
+    names = [(int(part), part) if at % 2 else part for at, part in enumerate(parts)]
+    return ["1" if label.startswith("(") else "0", *names]
 
 
 def is_of_layers(label: str) -> bool:
