@@ -19,6 +19,7 @@ enum KnownRole {
     KNOWN_VALUE = 6,    /* told to a logger: a name (`first`) and its value (`second`) */
     KNOWN_VALUES = 7,   /* a mapping of them (`first`), and maybe another one (`second`), or -1 */
     KNOWN_SAMPLES = 8,  /* a list with an item for each sample of a batch (`first`) */
+    KNOWN_WORKER = 9,   /* the main loop of a DataLoader's worker; `first` is its number */
 };
 
 typedef struct KnownRoutine {

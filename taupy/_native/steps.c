@@ -489,8 +489,21 @@ static void recognise(Thread *thread, struct Steps *steps, const KnownRoutine *k
     }
 }
 
+/* A process that makes batches: its thread gets the name by which people know it. */
+static void name_worker(Thread *thread, PyObject *number)
+{
+    long worker = number != NULL && PyLong_CheckExact(number) ? PyLong_AsLong(number) : -1;
+    if (worker >= 0)
+        snprintf(thread->name, sizeof thread->name, "DataLoader worker %ld", worker);
+    PyErr_Clear();
+}
+
 void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second)
 {
+    if (known->role == KNOWN_WORKER) {
+        name_worker(thread, first);
+        return;
+    }
     struct Steps *steps = steps_of(thread);
     if (steps == NULL)
         return;

@@ -19,6 +19,7 @@ _ROLES = {
     "value": 6,
     "values": 7,
     "samples": 8,
+    "worker": 9,
 }
 """As in `_native/known.h`."""
 

@@ -60,6 +60,7 @@ RANGES = {
 STEPS = {
     "fetch": {"torch/utils/data/dataloader.py:_BaseDataLoaderIter.__next__": (0,)},
     "samples": {"torch/utils/data/_utils/fetch.py:_MapDatasetFetcher.fetch": (1,)},
+    "worker": {"torch/utils/data/_utils/worker.py:_worker_loop": (10,)},
     "backward": {place: () for place in ROUTINES["backward"]},
     "update": {
         "torch/optim/optimizer.py:Optimizer.profile_hook_step.<locals>.wrapper": (0,),

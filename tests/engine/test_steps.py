@@ -52,6 +52,10 @@ class _MapDatasetFetcher:
     def fetch(self, possibly_batched_index):
         return possibly_batched_index
 """,
+    "torch/utils/data/_utils/worker.py": """
+def _worker_loop(kind, dataset, a, b, done, auto, collate, drop, seed, init, worker_id, workers):
+    return sum(range(worker_id))
+""",
     "torch/utils/data/dataloader.py": """
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 class _BaseDataLoaderIter:
@@ -277,3 +281,19 @@ def test_known_routines_are_recorded_as_ever(run):
         if path.names[-1] in ("Tensor.backward", "_BaseDataLoaderIter.__next__", "Optimizer.step")
     }
     assert calls == {"Tensor.backward": 4, "_BaseDataLoaderIter.__next__": 5, "Optimizer.step": 4}
+
+
+def test_worker_processes_of_a_loader_have_names(run):
+    trial = run(
+        """
+import os
+from torch.utils.data._utils.worker import _worker_loop
+for number in range(2):
+    if (child := os.fork()) == 0:
+        _worker_loop(*[None] * 10, number, 2)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+    )
+    rows = trial.sql("SELECT name FROM thread ORDER BY node")
+    assert rows == [("MainThread",), ("DataLoader worker 0",), ("DataLoader worker 1",)]
