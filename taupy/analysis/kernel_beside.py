@@ -80,19 +80,19 @@ def beside(code: KernelCode, measured: Measured) -> list[Beside]:
 
 
 def _resources(code: KernelCode, measured: Measured) -> list[Beside]:
-    found = []
-    for what, unit, own, there in (
+    rows = []
+    for what, unit, own, measured_value in (
         ("registers", "", code.registers, measured.registers),
         ("shared memory, static", "B", code.block_shared_bytes, measured.shared_static),
     ):
-        other = own is not None and there is not None and own != there
+        other = own is not None and measured_value is not None and own != measured_value
         why = "another module or compiler made the code that ran" if other else ""
-        found.append(Beside(what, unit, own, None, there, why))
+        rows.append(Beside(what, unit, own, None, measured_value, why))
     stack = code.stack_bytes
     why = "the code has no stack" if stack == 0 and measured.local else ""
-    found.append(Beside("local memory of a thread", "B", stack, None, measured.local, why))
-    found.append(Beside("bytes spilled by a thread", "B", code.spill_bytes, None, None))
-    return found
+    rows.append(Beside("local memory of a thread", "B", stack, None, measured.local, why))
+    rows.append(Beside("bytes spilled by a thread", "B", code.spill_bytes, None, None))
+    return rows
 
 
 def _occupancies(code: KernelCode, measured: Measured) -> list[Beside]:
@@ -136,7 +136,7 @@ def _of_kind(
     code: KernelCode, kind: str, space: str, name: str, counters: Mapping[str, float]
 ) -> Beside:
     own = sum(
-        one.number for one in code.counts if one.kind == kind and one.detail.startswith(space)
+        part.number for part in code.counts if part.kind == kind and part.detail.startswith(space)
     )
     counted = counters[name]
     expected = None
@@ -154,11 +154,11 @@ def _time(code: KernelCode, measured: Measured) -> Beside | None:
     """The least time with every loop run once, beside the mean time."""
     if not (measured.gpu and measured.grid and measured.threads and measured.mean_ns):
         return None
-    found = kernel_bound.estimate(code, measured.gpu, measured.grid * measured.threads)
-    if found is None or not found.by:
+    bound = kernel_bound.estimate(code, measured.gpu, measured.grid * measured.threads)
+    if bound is None or not bound.by:
         return None
     # What is cached needs no DRAM, so the bound is that of the pipes.
-    least = max((time for name, time in found.by if not name.startswith("dram")), default=0.0)
+    least = max((time for name, time in bound.by if not name.startswith("dram")), default=0.0)
     why = "less than its code needs" if measured.mean_ns < least else ""
     what = "time of a launch, each loop run once: an estimate"
     return Beside(what, "ns", least, None, measured.mean_ns, why)

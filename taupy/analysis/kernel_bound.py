@@ -48,7 +48,7 @@ def estimate(
         else:
             left.append(f"tensor {kind}")
     ordered = sorted(
-        ((name, time) for name, time in times.items() if time), key=lambda one: -one[1]
+        ((name, time) for name, time in times.items() if time), key=lambda part: -part[1]
     )
     return Estimate(gpu.gpu, tuple(ordered), tuple(left))
 
@@ -65,12 +65,12 @@ def _of_pipes(
     code: KernelCode, rates: Rates, trips: Sequence[float], clocks: float
 ) -> dict[str, float]:
     number = dict.fromkeys((*_PIPES, "issue", "shuffle"), 0.0)
-    for one in code.counts:
-        times = one.number * runs(one.depth, trips)
+    for part in code.counts:
+        times = part.number * runs(part.depth, trips)
         number["issue"] += times
-        if one.pipe in _PIPES:
-            number[one.pipe] += times
-        if one.kind == "warp" and one.pipe == "lsu":
+        if part.pipe in _PIPES:
+            number[part.pipe] += times
+        if part.kind == "warp" and part.pipe == "lsu":
             number["shuffle"] += times
     return {name: many / getattr(rates, name) / clocks for name, many in number.items()}
 
@@ -85,20 +85,20 @@ def _of_memory(code: KernelCode, trips: Sequence[float], clocks: float) -> dict[
 def _moved(code: KernelCode, trips: Sequence[float], spaces: Sequence[str]) -> float:
     """Bytes of a thread. What all threads of a warp read alike moves once for all of them."""
     return sum(
-        one.number * one.bytes * runs(one.depth, trips) / (32 if one.pattern == "same" else 1)
-        for one in code.accesses
-        if one.space in spaces
+        part.number * part.bytes * runs(part.depth, trips) / (32 if part.pattern == "same" else 1)
+        for part in code.accesses
+        if part.space in spaces
     )
 
 
 def _tensor_flops(code: KernelCode, trips: Sequence[float]) -> dict[str, float]:
     """Type -> operations of a thread."""
-    found: dict[str, float] = {}
-    for one in code.counts:
-        if one.kind == "tensor" and (flop := flop_of(one.detail)):
-            kind = tensor_type(one.detail)
-            found[kind] = found.get(kind, 0.0) + flop * one.number * runs(one.depth, trips)
-    return found
+    sums: dict[str, float] = {}
+    for part in code.counts:
+        if part.kind == "tensor" and (flop := flop_of(part.detail)):
+            kind = tensor_type(part.detail)
+            sums[kind] = sums.get(kind, 0.0) + flop * part.number * runs(part.depth, trips)
+    return sums
 
 
 def flop_of(opcode: str) -> float:

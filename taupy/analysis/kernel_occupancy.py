@@ -54,6 +54,6 @@ def at(
 
 def best(code: KernelCode, chip: str | None = None, dynamic: int = 0) -> Fit | None:
     """The block size with the highest occupancy, the smallest of several; None where none fits."""
-    found = [one for one in fits(code, [chip or code.chip], BLOCKS, dynamic) if one.occupancy]
-    return max(found, key=lambda one: (one.occupancy.share if one.occupancy else 0, -one.block),
+    fitting = [fit for fit in fits(code, [chip or code.chip], BLOCKS, dynamic) if fit.occupancy]
+    return max(fitting, key=lambda fit: (fit.occupancy.share if fit.occupancy else 0, -fit.block),
                default=None)  # fmt: skip

@@ -27,7 +27,9 @@ def _occupancy(code: KernelCode) -> float | None:
 
 def _moved(*spaces: str) -> Callable[[KernelCode], float]:
     return lambda code: sum(
-        one.number * one.bytes for one in code.accesses if one.space in spaces and not one.spill
+        part.number * part.bytes
+        for part in code.accesses
+        if part.space in spaces and not part.spill
     )
 
 
@@ -36,8 +38,8 @@ def _kind(kind: str) -> Callable[[KernelCode], float]:
 
 
 QUANTITIES = {
-    one.name: one
-    for one in (
+    part.name: part
+    for part in (
         Quantity("registers", "", lambda code: code.registers),
         Quantity("live", "", lambda code: code.peak_live),
         Quantity("spills", "", lambda code: code.spills),

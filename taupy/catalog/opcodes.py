@@ -102,6 +102,7 @@ barrier | lsu | SYNCS FENCE UCGABAR_ARV UCGABAR_WAIT CGAERRBAR
 barrier | cbu | ACQBULK ELECT ENDCOLLECTIVE PREEXIT
 barrier | tensor | WARPGROUP WARPGROUPSET
 load shared | tma | UBLKCP UBLKPF UBLKRED
+load global | lsu | LDGMC
 load global | tma | UTMALDG UTMAPF
 store global | tma | UTMASTG UTMAREDG
 other | tma | UTMACCTL UTMACMDFLUSH
@@ -142,11 +143,11 @@ _FAMILIES = (
 @cache
 def table(capability: int) -> dict[str, Opcode]:
     """Name -> what it is, of the family of a compute capability, such as 90."""
-    found: dict[str, Opcode] = {}
+    opcodes: dict[str, Opcode] = {}
     for since, text in _FAMILIES:
         if capability >= since:
             for line in text.strip().splitlines():
                 what, pipe, names = (cell.strip() for cell in line.split("|"))
                 kind, _, space = what.partition(" ")
-                found.update(dict.fromkeys(names.split(), Opcode(kind, pipe, space)))
-    return found
+                opcodes.update(dict.fromkeys(names.split(), Opcode(kind, pipe, space)))
+    return opcodes

@@ -53,13 +53,13 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | No
             codes, remarks = read([path], chips)
             sides.append(CodeSide(text, tuple(codes)))
             notes += remarks
-    found, more = kernel_gate.pairs(sides[0], sides[1], args.match, names)
+    pairs, more = kernel_gate.pairs(sides[0], sides[1], args.match, names)
     machines = args.form in ("csv", "json")
     limit = args.limit if args.limit is not None else None if machines or args.all else ROWS
-    views = [kernel_gate.table(found, (sides[0], sides[1]), [*notes, *more], limit)]
+    views = [kernel_gate.table(pairs, (sides[0], sides[1]), [*notes, *more], limit)]
     code = 0
     if parsed:
-        judgement = kernel_gate.judge(found, parsed)
+        judgement = kernel_gate.judge(pairs, parsed)
         conclusion = kernel_gate.concluded(judgement, args.undecided)
         code = conclusion.code
         views.insert(

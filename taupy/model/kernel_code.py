@@ -157,17 +157,17 @@ class KernelCode:
 
     def number(self, *kinds: str) -> int:
         """Instructions of these kinds."""
-        return sum(one.number for one in self.counts if one.kind in kinds)
+        return sum(part.number for part in self.counts if part.kind in kinds)
 
     @property
     def spills(self) -> int:
         """Instructions that write registers out or read them back."""
-        return sum(one.number for one in self.accesses if one.spill)
+        return sum(part.number for part in self.accesses if part.spill)
 
     @property
     def spill_bytes(self) -> int:
         """Bytes of a thread that they move."""
-        return sum(one.number * one.bytes for one in self.accesses if one.spill)
+        return sum(part.number * part.bytes for part in self.accesses if part.spill)
 
     @property
     def block_shared_bytes(self) -> int:
@@ -179,17 +179,17 @@ class KernelCode:
     @property
     def unknown(self) -> list[tuple[str, int]]:
         """Names of instructions that are in no table, and how many there are."""
-        found: dict[str, int] = {}
-        for one in self.counts:
-            if one.kind == "unknown":
-                found[one.detail] = found.get(one.detail, 0) + one.number
-        return sorted(found.items())
+        sums: dict[str, int] = {}
+        for part in self.counts:
+            if part.kind == "unknown":
+                sums[part.detail] = sums.get(part.detail, 0) + part.number
+        return sorted(sums.items())
 
 
 def by_kind(codes: Iterable[KernelCode]) -> dict[str, int]:
     """Instructions of several kernels by kind, most first."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for code in codes:
-        for one in code.counts:
-            found[one.kind] = found.get(one.kind, 0) + one.number
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        for part in code.counts:
+            sums[part.kind] = sums.get(part.kind, 0) + part.number
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))

@@ -65,14 +65,14 @@ def _row(code: KernelCode, fitting: Fitting) -> tuple[Cell, ...]:
 
 def mix(code: KernelCode) -> View:
     """Instructions by kind, pipe and depth of loops."""
-    depths = sorted({one.depth for one in code.counts})
-    found: dict[tuple[str, str, str], dict[int, int]] = {}
-    for one in code.counts:
-        found.setdefault((one.kind, one.detail, one.pipe), {})[one.depth] = one.number
+    depths = sorted({part.depth for part in code.counts})
+    sums: dict[tuple[str, str, str], dict[int, int]] = {}
+    for part in code.counts:
+        sums.setdefault((part.kind, part.detail, part.pipe), {})[part.depth] = part.number
     rows: list[tuple[Cell, ...]] = [
         (kind, detail, pipe, sum(by.values()), 100 * sum(by.values()) / code.instructions,
          *(by.get(depth, 0) for depth in depths))
-        for (kind, detail, pipe), by in sorted(found.items(), key=lambda one: -sum(one[1].values()))
+        for (kind, detail, pipe), by in sorted(sums.items(), key=lambda row: -sum(row[1].values()))
     ]  # fmt: skip
     columns = [
         Column("kind", heading="Kind"),
@@ -94,9 +94,9 @@ def mix(code: KernelCode) -> View:
 def memory(code: KernelCode) -> View:
     """Loads, stores and atomics by space, bytes of a thread and pattern."""
     rows = [
-        (one.what, one.space, one.bytes, one.pattern, one.stride, one.depth, int(one.spill),
-         one.number, one.number * one.bytes)
-        for one in code.accesses
+        (part.what, part.space, part.bytes, part.pattern, part.stride, part.depth, int(part.spill),
+         part.number, part.number * part.bytes)
+        for part in code.accesses
     ]  # fmt: skip
     columns = (
         Column("what", heading="What"),
@@ -123,8 +123,8 @@ def loops(code: KernelCode) -> View:
         Column("line", heading="Line"),
     )
     rows = [
-        (f"0x{one.start:x}", one.depth, one.instructions, one.barriers, one.line)
-        for one in code.loops
+        (f"0x{part.start:x}", part.depth, part.instructions, part.barriers, part.line)
+        for part in code.loops
     ]
     told = "not followed" if code.divergent is None else f"{code.divergent} may split a warp"
     notes = [f"{code.blocks} basic blocks, {code.branches} conditional branches ({told})"]
@@ -152,16 +152,16 @@ def occupancies(fits: Mapping[int, Mapping[str, tuple[float, str] | None]], own:
     return View("OCCUPANCY:", columns, rows, notes)
 
 
-def estimate(found: Estimate, threads: int, trips: Sequence[float]) -> View:
+def estimate(bound: Estimate, threads: int, trips: Sequence[float]) -> View:
     """What each pipe and memory needs at least."""
     columns = (Column("what", heading="Bound by"), Column("time_ns", "time_ns", "At least"))
-    runs = ", ".join(f"{one:g}" for one in trips) or "1"
+    runs = ", ".join(f"{times:g}" for times in trips) or "1"
     notes = [
         f"an estimate from the code, not a measurement: {threads} threads, loops run {runs} "
         "times by depth, every branch both ways, nothing waits"
     ]
-    notes += [f"no peak is known for {one}" for one in found.left_out]
-    return View(f"ESTIMATED TIME BOUND on {found.gpu}:", columns, list(found.by), notes)
+    notes += [f"no peak is known for {pipe}" for pipe in bound.left_out]
+    return View(f"ESTIMATED TIME BOUND on {bound.gpu}:", columns, list(bound.by), notes)
 
 
 def advice(rows: Sequence[tuple[str, str, str, float | None]]) -> View:
