@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from taupy.network import torch
+from taupy.network import layers, torch
 
 KINDS = (
     *("data", "forward", "loss", "backward", "recompute", "optimizer", "scaling"),
@@ -57,11 +57,11 @@ def _kind(name: str, file: str | None, groups: Collection[str]) -> str | None:
 
 def kind_of(groups: str) -> str | None:
     """The kind that a timer's stored groups, joined by `|`, tell."""
-    for group in groups.split("|"):
+    named = groups.split("|")
+    for group in named:
         if group.startswith(GROUP):
             return group.removeprefix(GROUP).lower()
-    named = groups.split("|")
-    return "import" if "IMPORT" in named else "forward" if "LAYER" in named else None
+    return "import" if "IMPORT" in named else "forward" if layers.GROUP in named else None
 
 
 def meant(kind: str | None, inside: Collection[str]) -> str | None:
