@@ -3,9 +3,10 @@
 The interpreter removes a profile function written in Python as soon as it raises. It raises
 without a fault of its own when the program reaches its recursion limit, or when a signal handler
 of the program raises in it. A program may also set a profile function of its own and remove it.
-The next garbage collection notices that, and sets the function again; what ran in between is
-missing, and the trial says so. Collections are watched from the first deep recursion, signal
-handler or profile function of the program on.
+What ran until the function is set again is missing, and the trial says so. After an error that is
+at once where the program handles the error, which `sys.monitoring` tells from 3.12 on; else, and
+for a profile function of the program, it is the next garbage collection. Both are watched from the
+first deep recursion, signal handler or profile function of the program on.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -14,7 +15,7 @@ import _thread
 import sys
 
 # The program may replace built-in functions; these stay what they are.
-from builtins import __import__
+from builtins import BaseException, ValueError, __import__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 _get_ident = _thread.get_ident
 _setprofile, _getprofile = sys.setprofile, sys.getprofile
+_monitoring: "Any" = getattr(sys, "monitoring", None)
+if _monitoring is not None:
+    _use_tool_id, _free_tool_id = _monitoring.use_tool_id, _monitoring.free_tool_id
+    _register, _set_events = _monitoring.register_callback, _monitoring.set_events
+    _HANDLED = _monitoring.events.EXCEPTION_HANDLED
+_TOOLS = (4, 3)
+"""Numbers of tools of `sys.monitoring` that are not set aside for a purpose."""
 
 
 def private_module(name: str) -> "Any":
@@ -39,6 +47,7 @@ def private_module(name: str) -> "Any":
 _gc_callbacks = private_module("gc").callbacks
 _state: "EngineState | None" = None
 _threads: "dict[int, ThreadTree]" = {}
+_tool: int | None = None
 
 
 def set_again_when_removed(state: "EngineState", threads: "dict[int, ThreadTree]") -> None:
@@ -47,6 +56,49 @@ def set_again_when_removed(state: "EngineState", threads: "dict[int, ThreadTree]
     _state, _threads = state, threads
     if _set_again not in _gc_callbacks:
         _gc_callbacks.append(_set_again)
+
+
+def set_again_after_errors(state: "EngineState", threads: "dict[int, ThreadTree]") -> None:
+    """Check it where the program handles an error, if the interpreter tells, else as above.
+
+    A collection at the recursion limit would find no room for our function, and say so on the
+    program's stderr.
+    """
+    global _state, _threads, _tool
+    _state, _threads = state, threads
+    if _tool is None:
+        _tool = _tool_that_tells()
+    if _tool is None:
+        set_again_when_removed(state, threads)
+
+
+def rest() -> None:
+    """Look no more: the interpreter's end takes our functions apart."""
+    global _tool
+    if _tool is not None:
+        _set_events(_tool, 0)
+        _free_tool_id(_tool)
+        _tool = None
+
+
+def _tool_that_tells() -> int | None:
+    for tool in _TOOLS if _monitoring is not None else ():
+        try:
+            _use_tool_id(tool, "taupy")
+        except ValueError:
+            continue  # the program has it
+        try:
+            _register(tool, _HANDLED, _look_after_error)
+        except BaseException:  # an audit hook of the program refuses
+            _free_tool_id(tool)
+            return None
+        _set_events(tool, _HANDLED)
+        return tool
+    return None
+
+
+def _look_after_error(code: object, offset: int, error: object) -> None:
+    _set_again("", None)
 
 
 def _set_again(phase: str, information: object) -> None:

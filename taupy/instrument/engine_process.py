@@ -54,6 +54,7 @@ _getpid, _getframe = posix.getpid, sys._getframe
 _real_time = time.time
 _objects = engine_guard.private_module("gc").get_objects
 _setprofile, _getprofile = sys.setprofile, sys.getprofile
+_setrecursionlimit = sys.setrecursionlimit
 _exit = posix._exit
 _SETTERS = (_setprofile, getattr(sys, "_setprofileallthreads", _setprofile))
 _STARTERS = (
@@ -88,12 +89,14 @@ class Engine:
         self.phases = Phases(state, self.by_ident)
         self.children = Children(state)
         state.routines.on_new_code = self.look_at_modules
-        state.ways_out |= {_exit, _set_handler, *_SETTERS, *_STARTERS, *_BLOCKS}
+        state.ways_out |= {_exit, _set_handler, _setrecursionlimit}
+        state.ways_out |= {*_SETTERS, *_STARTERS, *_BLOCKS}
         self.samples_memory = bool(options.get("sample_ms"))
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
         self.writing, self.written_last = _allocate_lock(), False
         self.threads_reached = False
         self.main_ended = self.main_raised = False
+        self.main_code: object = None
         self.begin_part()
 
     def begin_part(self) -> None:
@@ -113,7 +116,7 @@ class Engine:
     def guard(self) -> None:
         """The profile function may be lost from now on: set it again when it is."""
         self.state.guard_depth = NEVER
-        engine_guard.set_again_when_removed(self.state, self.by_ident)
+        engine_guard.set_again_after_errors(self.state, self.by_ident)
 
     def is_refused(self, frame: "FrameType") -> bool:
         """Does an audit hook of the program refuse all that we do, such as to look at a
@@ -128,6 +131,7 @@ class Engine:
         """Profile function until the program's first frame starts."""
         if event == "call" and dict.get(frame.f_globals, "__name__") in _STARTS:
             self.waiting = False
+            self.main_code = frame.f_code
             self.begin_first_thread()(frame, event, arg)
 
     def begin_first_thread(self) -> "Any":
@@ -271,8 +275,8 @@ class Engine:
             thread = self.by_ident.get(_get_ident())
             if thread is not None:
                 self.children.expect(thread)
-        elif function is _set_handler:
-            engine_guard.set_again_when_removed(self.state, self.by_ident)
+        elif function is _set_handler or function is _setrecursionlimit:
+            self.guard()
         elif self.state.running and function in EXECS:
             self.children.become(self.by_ident.get(_get_ident()))
             # After a successful exec nobody closes this part; a failed one writes it anew.
@@ -323,6 +327,8 @@ class Engine:
         """
         if self.main_ended or frame.f_back is not None:
             return  # something that runs at exit, or what was imported before the program
+        if self.state.replaced and frame.f_code is not self.main_code:
+            return  # it runs at exit, and how the program ended was not seen
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return  # the interpreter imports runpy, for -m
         self.main_ended = True
@@ -341,6 +347,7 @@ class Engine:
         last = getattr(sys, "last_type", None)
         if self.main_raised and last is not None:  # the interpreter has printed a traceback
             self.state.exit_status = -_SIGINT if issubclass(last, KeyboardInterrupt) else 1
+        engine_guard.rest()
         # Our own frames are seen, too: the end of `save` is no time to write again.
         self.state.due[0] = NEVER
         if not self.waiting:

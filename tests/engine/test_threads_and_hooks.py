@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 
@@ -203,6 +205,27 @@ print(deepest)
     # A frame that the interpreter refuses runs nothing of the routine: it is no call.
     assert abs(trial.calls()["down"] - 3 * deepest) <= (0 if engine == "native" else 30)
     assert trial.under("<module>", "after").calls == 3
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 does not tell of handled errors")
+def test_calls_after_the_recursion_limit_are_counted_at_once(runner, engine):
+    trial = runner.run(
+        """
+import gc, sys
+gc.disable()
+sys.setrecursionlimit(90)
+def down(): down()
+def after(): pass
+def catch():
+    try: down()
+    except RecursionError: pass
+    after()
+for _ in range(3): catch()
+""",
+        engine,
+    )
+    calls = trial.calls()
+    assert (calls["catch"], calls["after"]) == (3, 3)
 
 
 def test_a_programs_recursion_error_has_no_frames_of_ours(runner, engine):

@@ -51,6 +51,7 @@ class Case:
         limits: soft and hard resource limits that hold when the program starts.
         lateness_s: how much longer than plain it may take on an idle machine.
         compares_stderr: False where plain Python's own is not the same twice.
+        shows_depth: it prints how deep it got, which the plain engine makes a little less.
         needs: a module, "root", or "file:PATH" without which the case is skipped.
     """
 
@@ -81,6 +82,7 @@ class Case:
     limits: Mapping[int, int] = field(default_factory=dict)
     lateness_s: float = 5.0
     compares_stderr: bool = True
+    shows_depth: bool = False
     since: tuple[int, int] = (3, 11)
     before_version: tuple[int, int] = (9, 0)
     needs: tuple[str, ...] = ()

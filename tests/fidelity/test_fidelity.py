@@ -23,6 +23,7 @@ from .programs import catalogue
 
 SELFTEST = os.environ.get("TAUPY_FIDELITY_SELFTEST") == "1"
 OPTIONS = tuple(os.environ.get("TAUPY_FIDELITY_OPTIONS", "").split())
+PLAIN_ENGINE = "python" in OPTIONS  # it promises less: docs/api.md
 
 
 def _parametrized() -> list:
@@ -100,6 +101,8 @@ def _differences(case: Case, plain: Outcome, measured: Outcome) -> list[str]:
     for name in ("status", "stdout", "stderr"):
         if name == "stderr" and not case.compares_stderr:
             continue
+        if name != "status" and case.shows_depth and PLAIN_ENGINE:
+            continue
         expected, got = getattr(plain, name), getattr(measured, name)
         if expected != got:
             faults.append(f"{name} differs{_first_difference(expected, got)}")
@@ -133,8 +136,9 @@ def _losses(case: Case, sandbox: Sandbox, plain: Outcome) -> list[str]:
     state, exit_code = trials[-1]
     if case.state is not None and state != case.state:
         faults.append(f"state: expected {case.state}, got {state}")
-    if state == "complete" and exit_code != (plain.status if case.sees_the_end else None):
-        faults.append(f"exit_code: expected {plain.status}, got {exit_code}")
+    expected = plain.status if case.sees_the_end else None
+    if state == "complete" and exit_code != expected and not (PLAIN_ENGINE and exit_code is None):
+        faults.append(f"exit_code: expected {expected}, got {exit_code}")
     beside = [p.name for p in sandbox.database.parent.iterdir() if p != sandbox.database]
     if beside:
         faults.append(f"files beside the database: {beside}")

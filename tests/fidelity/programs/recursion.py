@@ -16,12 +16,14 @@ CASES = [
         "exact_depth",
         _DEPTH + "for i in range(3):\n    try: work(1)\n    except RecursionError as error: print(deepest, error)\n",
         says="maximum recursion depth exceeded",
+        shows_depth=True,
     ),
     Case(
         "exact_depth_in_a_thread",
         _DEPTH
         + "def run():\n    try: work(1)\n    except RecursionError: print(deepest)\n"
         + "t = threading.Thread(target=run); t.start(); t.join()\n",
+        shows_depth=True,
     ),
     Case(
         "exact_depth_of_methods_and_closures",
@@ -40,6 +42,7 @@ CASES = [
                 except RecursionError: print(thing.__dict__["n"])
         work()
         """,
+        shows_depth=True,
     ),
     Case(
         "exact_depth_through_c",
@@ -52,6 +55,7 @@ CASES = [
         try: work(0)
         except RecursionError: print(n)
         """,
+        shows_depth=True,
     ),
     Case(
         "exact_depth_through_init_and_repr",
@@ -72,6 +76,7 @@ CASES = [
         work(Thing)
         work(lambda: repr(object.__new__(Thing)))
         """,
+        shows_depth=True,
     ),
     Case(
         "exact_depth_of_generators",
@@ -84,6 +89,7 @@ CASES = [
         try: list(work())
         except RecursionError: print(n)
         """,
+        shows_depth=True,
     ),
     Case(
         "exact_depth_of_coroutines",
@@ -97,10 +103,12 @@ CASES = [
         try: asyncio.run(work())
         except RecursionError: print(n)
         """,
+        shows_depth=True,
     ),
     Case(
         "low_limit",
         _DEPTH + "sys.setrecursionlimit(60)\ntry: work(1)\nexcept RecursionError: print(deepest)\n",
+        shows_depth=True,
     ),
     Case(
         "limit_changed_from_within",

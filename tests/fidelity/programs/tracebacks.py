@@ -101,6 +101,7 @@ CASES = [
         "def work(n):\n    return work(n + 1)\nwork(0)\n",
         status=1,
         says="RecursionError: maximum recursion depth exceeded",
+        shows_depth=True,
     ),
     Case(
         "last_value_seen_by_atexit",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from taupy.instrument.engine_routines import Routines, start_offset
@@ -359,7 +361,7 @@ except Stop as stop:
     trace = traceback.extract_tb(stop.__traceback__)
     print([entry.name for entry in trace if entry.name != "<module>"])
 def missed(): pass
-missed()  # the interpreter has removed a function that raised
+missed()  # the interpreter has removed a function that raised; 3.12 tells when that is over
 gc.collect()
 def after(): f()
 after()
@@ -367,7 +369,7 @@ after()
     # `now` stands for the handler.
     assert done.stdout == "['g', 'f', 'now']\n"
     assert done.last.calls()["<module> > after > f"] == 1
-    assert "<module> > missed" not in done.last.calls()
+    assert ("<module> > missed" in done.last.calls()) == (sys.version_info >= (3, 12))
     assert "replaced or removed 1 times" in done.last.health["profile_hook"]
 
 
