@@ -28,7 +28,7 @@ from taupy.instrument.runfolder import (
     state_folders,
     write_settings,
 )
-from taupy.state import values
+from taupy.state import heartbeat, looks, values
 from taupy.state.folder import Folder, Untrusted, open_any, open_run
 from taupy.state.shape import fits
 
@@ -194,5 +194,7 @@ def _remove_abandoned() -> None:
 
 
 def _is_unmade(folder: Folder) -> bool:
-    """Is there nothing in it but what is there before the run's settings are?"""
-    return set(folder.names()) <= {"lock", "room", "run.new"}
+    """Is there nothing in it but what is there before the run's settings are? The watch begins
+    before them."""
+    of_the_watch = {heartbeat.NAME, heartbeat.FOUND, looks.MEMORY, looks.PEAKS, looks.THREADS}
+    return set(folder.names()) <= {"lock", "room", "run.new", *of_the_watch}

@@ -187,6 +187,16 @@ def _refuse(arguments: list[str]) -> None:
     raise UsageError(f"options go after the command: {line}")
 
 
+def _parse_intermixed(parser: CommandLine, arguments: list[str]) -> argparse.Namespace:
+    """As `parse_intermixed_args`, whose way out fails where a signal interrupts it (3.12)."""
+    try:
+        return parser.parse_intermixed_args(arguments)
+    except AttributeError as problem:
+        if isinstance(problem.__context__, KeyboardInterrupt | SystemExit):
+            raise problem.__context__ from None
+        raise
+
+
 def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in COMMANDS:
         _refuse(arguments)
@@ -210,7 +220,7 @@ def _run(arguments: list[str]) -> int:
     elif "--" in arguments:  # the name of a trial of `taupy run -c` begins with a dash
         parsed = parser.parse_args(arguments[1:])
     else:  # options may come between arguments: taupy compare 3 --metric flop 4
-        parsed = parser.parse_intermixed_args(arguments[1:])
+        parsed = _parse_intermixed(parser, arguments[1:])
     if name not in _WITHOUT_DATABASE:
         import gc
 

@@ -1,5 +1,6 @@
 """What `taupy` says to a command line that begins with no command."""
 
+import argparse
 import shutil
 import signal
 import subprocess
@@ -141,3 +142,13 @@ sys.exit(commands.main())
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path)
     assert done.returncode == 128 + number
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_while_options_are_read_ends_the_command_silently(monkeypatch, capsys):
+    def interrupted(parser):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(argparse.ArgumentParser, "format_usage", interrupted)
+    # From 3.13 on no usage is formatted here: then the command finds no database.
+    assert main(["trials", "--db", "nowhere.db"]) in (130, 1)
+    assert "Traceback" not in capsys.readouterr().err

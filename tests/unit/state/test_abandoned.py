@@ -33,7 +33,12 @@ def leave(state, name, *files, age_s):
     return folder
 
 
-@pytest.mark.parametrize("files", [(), ("lock",), ("lock", "room"), ("lock", "run.new")])
+WATCH = ("watch", "watch.found", "watch.memory", "watch.peaks", "watch.threads")
+
+
+@pytest.mark.parametrize(
+    "files", [(), ("lock",), ("lock", "room"), ("lock", "run.new"), ("lock", *WATCH)]
+)
 def test_a_folder_that_was_being_made_goes_after_a_day(state, tmp_path, files):
     old = leave(state, "run-1-7", *files, age_s=DAY_S + 60)
     young = leave(state, "run-2-7", *files, age_s=DAY_S - 60)
