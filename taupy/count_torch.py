@@ -75,7 +75,7 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
 
     Args:
         note: is told the work and the element type of each.
-        unknown: gets the names of operators that nobody knows.
+        unknown: receives the names of operators without a formula.
 
     Returns:
         The mode that watches; its `__exit__` ends it.

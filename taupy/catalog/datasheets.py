@@ -1,6 +1,6 @@
 """Peaks of common GPUs as their makers print them, each with its document.
 
-They stand in where nobody has measured the machine: `taupy ceilings` gives what a program
+They are used where the machine has not been measured: `taupy ceilings` gives what a program
 can really reach. Tensor peaks are dense (without structured sparsity) and, where the two
 differ, with accumulation in FP32, as deep-learning libraries use them. A value that no
 document gives is left out, never guessed. Names of ceilings are those of model/machine.py.
@@ -147,7 +147,7 @@ DATASHEETS: tuple[Datasheet, ...] = tuple(_rows())
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A rate that somebody measured and published."""
+    """A rate measured and published by others."""
 
     gpu: str
     kind: CeilingKind

@@ -97,7 +97,7 @@ def occupancy(
         fits["shared memory"] = _shared_memory(limits, shared, shared_set_bytes) // shared
     blocks = min(fits.values())
     if blocks <= 0:
-        return None  # such a launch fails: what was told of it cannot be right
+        return None  # such a launch fails: its configuration must be wrong
     return Occupancy(
         blocks * warps / limits.warps,
         ", ".join(name for name, most in fits.items() if most == blocks),

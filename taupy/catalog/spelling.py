@@ -1,4 +1,4 @@
-"""From names to what CUPTI is asked for on a chip, and from what it counts back to our counters.
+"""Map names to CUPTI metrics of a chip, and CUPTI values back to our counters.
 
 plan(["gst_request", "gld", "dram__bytes.sum"], "GH100")   metrics to count, recipes for values
 measured({"dram__bytes.sum": 1024.0})                   {"bytes_dram": 1024.0}
@@ -78,7 +78,7 @@ def is_perfworks(name: str) -> bool:
 
 
 def near(name: str, among: Iterable[str] = ()) -> list[str]:
-    """Names that come close, best first: for whoever misspelled one."""
+    """Names close to a misspelt one, best first."""
     from difflib import get_close_matches
 
     legacy = {other: counter.name for counter in COUNTERS for other in counter.legacy}
@@ -107,7 +107,7 @@ class Recipe(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What CUPTI is asked for, and what is made of it.
+    """The CUPTI metrics to collect, and how counters are computed from them.
 
     Attributes:
         metrics: PerfWorks metrics, each once.

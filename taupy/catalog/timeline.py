@@ -102,7 +102,7 @@ def names_of(names: Iterable[str], project: Mapping[str, object] | None = None) 
         project: [tool.taupy.sets] of pyproject.toml.
 
     Raises:
-        UsageError: nobody knows a name; says which come close.
+        UsageError: a name is unknown; the message lists close ones.
     """
     chosen: dict[str, None] = {}
     for name in (text.strip() for text in names):

@@ -1,6 +1,6 @@
 """Counters of one GPU, sampled by CUPTI at a fixed interval: the PM Sampling API.
 
-The whole GPU is sampled, whoever works on it, without running anything again: any process
+The whole GPU is sampled, whichever process works on it, without replaying anything: any process
 may do it, and ours is one beside the program (`sampler.py`). Samples lie in a buffer of the
 hardware until they are decoded; `Sampling.drain` must come often enough.
 
@@ -247,7 +247,7 @@ def _availability(host: CuptiHost, ordinal: int) -> Any:
         image = (c_uint8 * asked.counterAvailabilityImageSize)()
         asked.pCounterAvailabilityImage = ctypes.cast(image, c_void_p)
         host.ask(function, asked)
-    except CuptiError:  # while somebody profiles the GPU, for one
+    except CuptiError:  # for example while another profiler uses the GPU
         return None
     return image
 

@@ -79,7 +79,7 @@ def sampled(
     whatever the project says.
 
     Raises:
-        UsageError: nobody knows a name, or the project's are no list of names.
+        UsageError: a name is unknown, or the project's setting is not a list of names.
     """
     if given is None:
         return (), frozenset()
@@ -161,7 +161,7 @@ def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gp
 
     Args:
         names: as typed.
-        source: where they were typed: a name of the environment's that nobody knows is a
+        source: where they were typed: an unknown name from the environment is a
             note only, since it may be meant for another TAU.
         project: settings of the project; its `sets` are sets, too.
         gpu: is there a GPU?

@@ -77,7 +77,7 @@ class Pieces:
             raise self.refusal(f"expected {what}, not {_shown(event)}")
 
     def members(self) -> Iterator[str]:
-        """The keys of a map that has begun; whoever gets one takes its value."""
+        """The keys of a map that has begun; the caller must take the value of each."""
         while (event := self.next())[0] != "end_map":
             yield str(event[1])
 

@@ -17,7 +17,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """A progress that nobody looks at."""
+    """Progress that is not shown."""
 
     def begin(self, what: str, total: int | None = None) -> None: ...
 

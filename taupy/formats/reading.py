@@ -92,7 +92,7 @@ def _beginning(path: Path) -> bytes:
             with gzip.GzipFile(fileobj=file) as unpacked:
                 return unpacked.read(2)
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            return b""  # whoever reads on says what is wrong
+            return b""  # reading on reports the fault
 
 
 def whole(path: Path, progress: Progress, most: int, what: str) -> bytes:

@@ -209,7 +209,7 @@ def recognised(path: Path) -> Format:
 
 
 def _cut_off(path: Path) -> str | None:
-    """Why so little of a packed file can be unpacked that nobody could know it; None: it can."""
+    """Why too little of a packed file can be unpacked to recognise it; None if enough can."""
     if path.is_dir():
         return None
     with open(path, "rb") as file:

@@ -6,7 +6,7 @@ import re
 
 NO_FILE = "(no file)"
 
-# The standard library is in .../lib/python3.11, whoever installed it.
+# The standard library is in .../lib/python3.11, however it was installed.
 _LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib(64)?/python\d+(\.\d+t?)?)[/\\]")
 
 

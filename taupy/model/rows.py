@@ -161,7 +161,7 @@ class EventRow(NamedTuple):
     event: str
     unit: str
     callpath: str | None
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     minimum: float
     maximum: float
     mean: float

@@ -245,7 +245,7 @@ def _brought(child: Child, arrival: Arrival, measured: frozenset[int]) -> bool:
         return True
     if not child.is_indirect or not arrival.above:
         return False
-    # A process whose parents have ended may be anybody's.
+    # A process whose parents have ended may belong to any process.
     return (child.pid or child.parent) in arrival.above or measured.isdisjoint(arrival.above)
 
 

@@ -73,7 +73,7 @@ def collect(
     """
     collected = Collected()
     if not part_files.take_folded(folder):
-        collected.running += 1  # somebody is at it, or was stopped meanwhile
+        collected.running += 1  # another process delivers it, or was stopped doing so
     whole: set[str] = set()
     for file in part_files.taken_files(folder):
         _take_folded(collected, file, whole, clock_now)

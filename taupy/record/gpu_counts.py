@@ -34,7 +34,7 @@ class Key:
     """Launches that are alike: kernel, configuration and the call path that launched them."""
 
     device: int
-    place: int  # address of the call path in the process, 0: nobody knows
+    place: int  # address of the call path in the process, 0: unknown
     grid: Extent
     block: Extent
     kernel: str

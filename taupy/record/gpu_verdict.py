@@ -72,7 +72,7 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
 
 
 def _states(parts: Sequence[GpuPart]) -> str:
-    """The errors that CUPTI has told of itself; "" if there are none."""
+    """The errors that CUPTI reported about itself; "" if there are none."""
     told = [part.notes["states"] for part in parts if "states" in part.notes]
     return f"CUPTI told of itself: {'; '.join(told)}" if told else ""
 

@@ -341,7 +341,7 @@ def _tree(
         else:
             pair = believed(column, parent)
         tree.inclusive[name], tree.exclusive[name] = map(_column, pair)
-    if thread.native:  # how long it was in what, nobody saw
+    if thread.native:  # the time by routine is unknown
         return tree, row_of
     whole, own = believed(rows.inclusive, parent)
     tree.inclusive["time"], tree.exclusive["time"] = _column(whole), _column(own)

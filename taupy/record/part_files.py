@@ -1,7 +1,7 @@
 """Where the parts of a run lie: in files of their own, folded into one, or beside the database.
 
 Each process writes a file of its own into the run folder. A child that ends appends its part
-to the file `folded` under a lock and removes its own (`_native/part.c`), and whoever delivers
+to the file `folded` under a lock and removes its own (`_native/part.c`), and the deliverer
 takes that file away first, under the same lock, so that what comes later goes into a new one.
 A part that the run folder had no room for lies beside the database: a *spilled* one.
 """
@@ -65,7 +65,7 @@ def take_folded(folder: Folder) -> bool:
     """Take the file of folded parts away from those who append to it.
 
     Returns:
-        False if somebody holds its lock: what is in it is not to be had now.
+        False if another process holds its lock: its contents are not available now.
     """
     if not (folder / FOLDED).exists():
         return True

@@ -20,7 +20,7 @@ PRECISIONS = (
 Best = Callable[[CeilingKind, str], Ceiling | None]
 """Returns the most reliable ceiling of a kind and name."""
 
-# What stands in for a precision that has no roof, or that nobody knows: a roof that is
+# What stands in for a precision that has no roof, or is unknown: a roof that is
 # not lower, so that no point is said to be nearer to it than it is. Only half precision without
 # a roof is held against fp32's: a roof of tensor cores is none of what did not run on them.
 _STAND_INS = {

@@ -59,6 +59,11 @@ PHRASES = {
     r"\bof (?:TAU's|torch's|Chrome's) (?:slides|authors) of\b": "TAU's 2017 slides",
     r"\bto be told\b": "to be reported",
     r"\btells? all\b": "describes, see",
+    r"\b(?:of|for) whoever\b|\bwhoever (?:reads|gets|shows|delivers|misspelled)\b": (
+        "the caller, the reader, the process that"
+    ),
+    r"\bnobody (?:knows|needs|looks|says)\b": "is unknown, is not used",
+    r"\b(?:is|be) (?:an?|the) ?none\b|\bthat is none\b": "is missing",
     r"\bas none is\b": "because there is none",
     r"\bno telling\b": "cannot tell",
 }

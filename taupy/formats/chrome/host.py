@@ -123,7 +123,7 @@ class Host:
         return self.nodes.setdefault(pid, self._first_node + len(self.nodes))
 
     def home(self) -> int:
-        """The node of work that nobody launched: the first process."""
+        """The node of work without a launch: the first process."""
         return self.node(self._keys[0][0] if self._keys else None)
 
     def node_of_code(self, code: int) -> int:

@@ -41,7 +41,7 @@ class Counted:
     """One launch as a profiler saw it, or the mean of several that it summed up.
 
     Attributes:
-        values: by metric, in base units (B, ns, Hz, 1); a value that is none is not there.
+        values: by metric, in base units (B, ns, Hz, 1); missing values are absent.
         units: of them.
         absent: metrics that the file names without a value (`n/a`).
         sums: further metrics that are sums over the launch, of which no more has to be made.

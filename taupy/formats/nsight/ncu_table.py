@@ -167,7 +167,7 @@ class Table:
                 if marks["."] + marks[","] >= _ENOUGH_MARKS:
                     break
         except FormatError:
-            pass  # it is told of where the file is read
+            pass  # reported where the file is read
         return "," if marks[","] > marks["."] else "."
 
     def _values(self, row: list[str], cells: Mapping[str, str]) -> Iterator[Value]:

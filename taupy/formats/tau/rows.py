@@ -289,6 +289,6 @@ class Rows:
 
 
 def _real(text: str) -> float:
-    if "_" in text:  # Python's own way to write 1_000, nobody else's
+    if "_" in text:  # only Python writes 1_000 for 1000
         raise ValueError
     return float(text)

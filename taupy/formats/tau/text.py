@@ -41,7 +41,7 @@ class Event(NamedTuple):
     """A user event as the file has it."""
 
     name: str
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     maximum: float
     minimum: float
     mean: float
