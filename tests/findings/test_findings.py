@@ -41,6 +41,11 @@ PUBLIC = {
 }
 """Programs of the standard library, as they are."""
 
+EXAMPLES = (
+    *("regression/main.py", "fx/invert.py", "fx/inline_function.py", "fx/primitive_library.py"),
+)
+"""Of PyTorch's own, as they are."""
+
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
 
 
@@ -127,6 +132,12 @@ def _modules():
     return [f"{findings.__name__}.{module.name}" for module in pkgutil.iter_modules(folder)]
 
 
+@pytest.mark.slow
+def test_a_fault_in_phases_that_the_program_names_itself_is_not_seen(tmp_path):
+    """Steps that are phases by name have no series: `taupy.step()` would have."""
+    assert _sentences(_run_copy(tmp_path, "faults", "history_grows")) == []
+
+
 # --- healthy -----------------------------------------------------------------------
 
 
@@ -144,6 +155,16 @@ def test_nothing_is_found_in_a_healthy_training(training, tmp_path):
 def test_nothing_is_found_in_programs_of_the_standard_library(name, tmp_path):
     shutil.copy2(os.__file__.replace("os.py", "argparse.py"), tmp_path)
     assert _sentences(_run(tmp_path, *PUBLIC[name])) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", EXAMPLES)
+def test_nothing_is_found_in_examples_of_pytorch(program, tmp_path):
+    folder = os.environ.get("TAUPY_PYTORCH_EXAMPLES")
+    if folder is None:
+        pytest.skip("TAUPY_PYTORCH_EXAMPLES names no checkout of github.com/pytorch/examples")
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    assert _sentences(_run(tmp_path, str(Path(folder) / program))) == []
 
 
 # --- evidence and bounds -----------------------------------------------------------
