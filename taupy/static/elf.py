@@ -53,7 +53,7 @@ class Cubin:
 
     @property
     def kernels(self) -> list[Function]:
-        return [one for one in self.functions if one.kernel]
+        return [function for function in self.functions if function.kernel]
 
 
 def kind(path: Path) -> Kind | None:
@@ -120,15 +120,15 @@ def _functions(
     table = next((section for section in sections if section[1] == _SYMTAB), None)
     if table is None:
         raise FormatError("its names were stripped")
-    found = []
+    functions = []
     for index in range(table[5] // _SYMBOL.size):
         name, info, other, at, value, _ = _SYMBOL.unpack_from(data, table[4] + index * _SYMBOL.size)
         if info & 0xF == _FUNCTION and 0 < at < len(sections):
             text = _string(data, sections[table[6]], name)
-            found.append(
+            functions.append(
                 Function(index, text, names[at], value, bool(other & _ENTRY), sections[at][5])
             )
-    return found
+    return functions
 
 
 def _string(data: bytes, table: tuple[int, ...], at: int) -> str:

@@ -36,7 +36,7 @@ _LINE = re.compile(r'\s*//## File "([^"]*)", line (\d+)')
 
 def resources(text: str) -> dict[str, Resources]:
     """Name of a function -> what it needs; constants of the whole module count for each."""
-    found: dict[str, Resources] = {}
+    by_name: dict[str, Resources] = {}
     name = ""
     common: list[tuple[int, int]] = []
     for line in text.splitlines():
@@ -46,30 +46,30 @@ def resources(text: str) -> dict[str, Resources]:
         elif name and (usage := _USAGE.search(line)):
             registers, stack, shared, local = map(int, usage.groups())
             constants = tuple(sorted([*common, *banks]))
-            found[name] = Resources(registers, stack, shared, local, constants)
+            by_name[name] = Resources(registers, stack, shared, local, constants)
             name = ""
         elif not name and banks:
             common = banks
-    return found
+    return by_name
 
 
 def live(stream: IO[bytes]) -> dict[str, Live]:
     """Name of a section's function -> its peak, from `nvdisasm -lrm count`."""
-    found: dict[str, Live] = {}
+    by_name: dict[str, Live] = {}
     name = ""
     for line in _lines(stream):
         if match := _SECTION.match(line):
             name = match[1]
         elif name and (at := _OFFSET.match(line)) and (count := _LIVE.search(line)):
             number = int(count[1] or 0)
-            if name not in found or number > found[name].registers:
-                found[name] = Live(number, int(at[1], 16))
-    return found
+            if name not in by_name or number > by_name[name].registers:
+                by_name[name] = Live(number, int(at[1], 16))
+    return by_name
 
 
 def source_lines(stream: IO[bytes]) -> dict[str, dict[int, str]]:
     """Name of a section's function -> offset -> "file:line", from `nvdisasm -g`."""
-    found: dict[str, dict[int, str]] = {}
+    by_name: dict[str, dict[int, str]] = {}
     name = place = ""
     for line in _lines(stream):
         if match := _SECTION.match(line):
@@ -77,8 +77,8 @@ def source_lines(stream: IO[bytes]) -> dict[str, dict[int, str]]:
         elif match := _LINE.match(line):
             place = f"{match[1]}:{match[2]}"
         elif name and place and (at := _OFFSET.match(line)):
-            found.setdefault(name, {})[int(at[1], 16)] = place
-    return found
+            by_name.setdefault(name, {})[int(at[1], 16)] = place
+    return by_name
 
 
 def _lines(stream: IO[bytes]) -> Iterator[str]:

@@ -70,7 +70,7 @@ def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
     Args:
         symbols: name -> offset of the routines within it, which calls name.
     """
-    at = {one.offset: place for place, one in enumerate(code)}
+    at = {instruction.offset: place for place, instruction in enumerate(code)}
     names = _calls(code)
     routines = {name: at[symbols[name]] for name in names if symbols.get(name, -1) in at}
     called = list(routines.values())
@@ -85,37 +85,39 @@ def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
                 {name: number[place] for name, place in routines.items()})  # fmt: skip
 
 
-def target(one: Instruction) -> int | None:
+def target(instruction: Instruction) -> int | None:
     """The offset that a jump names."""
-    texts = [text for text in one.arguments if _TARGET.match(text)]
+    texts = [text for text in instruction.arguments if _TARGET.match(text)]
     return int(texts[-1], 16) if texts else None
 
 
-def is_jump(one: Instruction) -> bool:
+def is_jump(instruction: Instruction) -> bool:
     """A jump to a named place; a call of a place within the function is one, too, as the
     compiler uses it: it never returns."""
-    return one.name in _JUMPS or (
-        one.name == "CALL" and "subroutine-call" not in one.attributes and target(one) is not None
+    return instruction.name in _JUMPS or (
+        instruction.name == "CALL"
+        and "subroutine-call" not in instruction.attributes
+        and target(instruction) is not None
     )
 
 
-def is_conditional(one: Instruction) -> bool:
+def is_conditional(instruction: Instruction) -> bool:
     """May the next instruction follow, too? A predicate stands before or among its operands."""
-    if one.predicate and one.predicate not in ("PT", "UPT"):
+    if instruction.predicate and instruction.predicate not in ("PT", "UPT"):
         return True
-    return one.name in _JUMPS and (
-        not {"DIV", "CONV"}.isdisjoint(one.modifiers)
-        or any(re.match(r"!?U?P\d", argument) is not None for argument in one.arguments)
+    return instruction.name in _JUMPS and (
+        not {"DIV", "CONV"}.isdisjoint(instruction.modifiers)
+        or any(re.match(r"!?U?P\d", argument) is not None for argument in instruction.arguments)
     )
 
 
 def _calls(code: Sequence[Instruction]) -> tuple[str, ...]:
     """The names of all calls, "?" where the address is computed."""
     names = []
-    for one in code:
-        if one.name == "CALL" and not is_jump(one):
-            plain = one.arguments[-1].strip("`()") if one.arguments else ""
-            by_register = len(one.arguments) > 1 or re.match(r"U?R\d", plain)
+    for instruction in code:
+        if instruction.name == "CALL" and not is_jump(instruction):
+            plain = instruction.arguments[-1].strip("`()") if instruction.arguments else ""
+            by_register = len(instruction.arguments) > 1 or re.match(r"U?R\d", plain)
             names.append("?" if by_register else plain)
     return tuple(names)
 
@@ -125,10 +127,10 @@ def _blocks(
 ) -> tuple[list[Block], dict[int, int]]:
     """The blocks, and position of a first instruction -> number of its block."""
     leaders = {0, *called} if code else set()
-    for place, one in enumerate(code):
-        if is_jump(one) or one.name in _ENDS:
+    for place, instruction in enumerate(code):
+        if is_jump(instruction) or instruction.name in _ENDS:
             leaders.add(place + 1)
-            goal = at.get(target(one) or 0) if is_jump(one) else None
+            goal = at.get(target(instruction) or 0) if is_jump(instruction) else None
             if goal is not None:
                 leaders.add(goal)
     starts = sorted(place for place in leaders if place < len(code))
@@ -157,13 +159,13 @@ def _connect_computed(
 ) -> bool:
     """A jump to a computed address may lead to every block that nothing else leads to, which is
     how a `switch` is compiled. What only fills up the end of the function is none."""
-    computed = [one for one in blocks if code[one.end - 1].name in _COMPUTED]
+    computed = [jump for jump in blocks if code[jump.end - 1].name in _COMPUTED]
     if computed:
         reached = {*starts, *(goal for block in blocks for goal in block.to)}
         for place, block in enumerate(blocks):
             if place not in reached and place not in block.to and code[block.start].name != "NOP":
-                for one in computed:
-                    one.to.append(place)
+                for jump in computed:
+                    jump.to.append(place)
     return bool(computed)
 
 
@@ -178,7 +180,7 @@ def _reachable(blocks: Sequence[Block], starts: Sequence[int]) -> list[int]:
         stack = [(start, iter(blocks[start].to))]
         while stack:
             place, rest = stack[-1]
-            goal = next((one for one in rest if one not in seen), None)
+            goal = next((successor for successor in rest if successor not in seen), None)
             if goal is None:
                 stack.pop()
                 done.append(place)
@@ -201,26 +203,26 @@ def _dominators(
     while changed:
         changed = False
         for block in order:
-            known = [one for one in before[block] if one in above]
-            if block in starts or not known:
+            reached = [predecessor for predecessor in before[block] if predecessor in above]
+            if block in starts or not reached:
                 continue
-            best = known[0]
-            for one in known[1:]:
-                best = _common(above, rank, best, one)
+            best = reached[0]
+            for predecessor in reached[1:]:
+                best = _common(above, rank, best, predecessor)
             if above.get(block) != best:
                 above[block] = best
                 changed = True
     return above
 
 
-def _common(above: Mapping[int, int], rank: Mapping[int, int], one: int, other: int) -> int:
-    while one != other:
-        if rank[one] > rank[other]:
-            one, other = other, one
-        if above[other] == other:
-            return one  # different entries have nothing in common: the earlier stands for both
-        other = above[other]
-    return one
+def _common(above: Mapping[int, int], rank: Mapping[int, int], first: int, second: int) -> int:
+    while first != second:
+        if rank[first] > rank[second]:
+            first, second = second, first
+        if above[second] == second:
+            return first  # different entries have nothing in common: the earlier stands for both
+        second = above[second]
+    return first
 
 
 def _loops(
@@ -250,19 +252,19 @@ def _loops(
     return loops, irreducible
 
 
-def _dominates(above: Mapping[int, int], one: int, other: int) -> bool:
-    while other != one and above[other] != other:
-        other = above[other]
-    return other == one
+def _dominates(above: Mapping[int, int], upper: int, lower: int) -> bool:
+    while lower != upper and above[lower] != lower:
+        lower = above[lower]
+    return lower == upper
 
 
 def _body(before: Mapping[int, Sequence[int]], header: int, tail: int) -> set[int]:
     """The blocks from which the tail can be reached without the header."""
-    found, left = {tail}, [tail]
+    inside, left = {tail}, [tail]
     while left:
         block = left.pop()
         if block != header:
-            new = [one for one in before[block] if one not in found]
-            found.update(new)
+            new = [earlier for earlier in before[block] if earlier not in inside]
+            inside.update(new)
             left += new
-    return found
+    return inside

@@ -42,18 +42,18 @@ class Circumstances:
 def kernel(listing: Listing, about: Circumstances) -> KernelCode:
     """The record of a listed function."""
     code = listing.instructions
-    found = flow.flow(code, about.symbols)
-    followed = values.followed(code, found)
+    control = flow.flow(code, about.symbols)
+    followed = values.followed(code, control)
     depth = {
-        place: found.blocks[block].depth
-        for block in found.order
-        for place in range(found.blocks[block].start, found.blocks[block].end)
+        place: control.blocks[block].depth
+        for block in control.order
+        for place in range(control.blocks[block].start, control.blocks[block].end)
     }
     table = opcodes.table(round(float(about.chip) * 10))
     branches = [code[place] for place in depth if _branches(code[place])]
     divergent = None
     if followed is not None:
-        divergent = sum(one.offset in followed.divergent for one in branches)
+        divergent = sum(instruction.offset in followed.divergent for instruction in branches)
     usage = about.resources
     return KernelCode(
         name=listing.name,
@@ -69,55 +69,59 @@ def kernel(listing: Listing, about: Circumstances) -> KernelCode:
         peak_live=about.live.registers if about.live else None,
         peak_at=about.live.offset if about.live else None,
         instructions=len(depth),
-        blocks=len(found.order),
+        blocks=len(control.order),
         branches=len(branches),
         divergent=divergent,
-        calls=found.calls,
-        indirect=found.indirect,
-        irreducible=found.irreducible,
+        calls=control.calls,
+        indirect=control.indirect,
+        irreducible=control.irreducible,
         counts=_counts(code, depth, table),
         accesses=_accesses(code, depth, table, followed),
-        loops=_loops(code, found, about.lines),
+        loops=_loops(code, control, about.lines),
         lines=_lines(code, depth, table, about.lines),
     )
 
 
-def _branches(one: Instruction) -> bool:
-    return flow.is_conditional(one) and (flow.is_jump(one) or one.name in ("EXIT", "RET"))
+def _branches(instruction: Instruction) -> bool:
+    return flow.is_conditional(instruction) and (
+        flow.is_jump(instruction) or instruction.name in ("EXIT", "RET")
+    )
 
 
-def what(one: Instruction, table: Mapping[str, Opcode]) -> Opcode:
+def what(instruction: Instruction, table: Mapping[str, Opcode]) -> Opcode:
     """What an instruction is; some serve as plain moves."""
-    found = table.get(one.name, UNKNOWN)
-    if found.kind == "unknown":
-        return found
-    if one.name == "IMAD" and ("MOV" in one.modifiers or _multiplies_nothing(one)):
-        return Opcode("move", found.pipe)
-    if one.name in ("HFMA2", "HADD2") and _multiplies_nothing(one):
-        return Opcode("move", found.pipe)
-    if one.name == "LDGSTS":
-        return Opcode("load", found.pipe, "global")
-    return found
+    opcode = table.get(instruction.name, UNKNOWN)
+    if opcode.kind == "unknown":
+        return opcode
+    if instruction.name == "IMAD" and (
+        "MOV" in instruction.modifiers or _multiplies_nothing(instruction)
+    ):
+        return Opcode("move", opcode.pipe)
+    if instruction.name in ("HFMA2", "HADD2") and _multiplies_nothing(instruction):
+        return Opcode("move", opcode.pipe)
+    if instruction.name == "LDGSTS":
+        return Opcode("load", opcode.pipe, "global")
+    return opcode
 
 
-def _multiplies_nothing(one: Instruction) -> bool:
-    return [text.lstrip("-") for text in one.arguments[1:3]] == ["RZ", "RZ"]
+def _multiplies_nothing(instruction: Instruction) -> bool:
+    return [text.lstrip("-") for text in instruction.arguments[1:3]] == ["RZ", "RZ"]
 
 
-def width(one: Instruction) -> int:
+def width(instruction: Instruction) -> int:
     """Bytes that each thread moves."""
-    if one.name in ("LDSM", "STSM", "MOVM"):
-        number = next((int(m) for m in one.modifiers if m in ("1", "2", "4")), 1)
+    if instruction.name in ("LDSM", "STSM", "MOVM"):
+        number = next((int(m) for m in instruction.modifiers if m in ("1", "2", "4")), 1)
         return 4 * number
-    return next((_WIDTHS[m] for m in reversed(one.modifiers) if m in _WIDTHS), 4)
+    return next((_WIDTHS[m] for m in reversed(instruction.modifiers) if m in _WIDTHS), 4)
 
 
-def _detail(one: Instruction, found: Opcode) -> str:
-    if found.kind == "tensor":
-        return one.opcode
-    if found.kind == "unknown":
-        return one.name
-    return f"{found.space} {width(one)}" if found.kind in _MEMORY else ""
+def _detail(instruction: Instruction, opcode: Opcode) -> str:
+    if opcode.kind == "tensor":
+        return instruction.opcode
+    if opcode.kind == "unknown":
+        return instruction.name
+    return f"{opcode.space} {width(instruction)}" if opcode.kind in _MEMORY else ""
 
 
 def _counts(
@@ -125,9 +129,9 @@ def _counts(
 ) -> tuple[Count, ...]:
     number: Counter[tuple[str, str, str, int]] = Counter()
     for place, around in depth.items():
-        one = code[place]
-        found = what(one, table)
-        number[found.kind, _detail(one, found), found.pipe, around] += 1
+        instruction = code[place]
+        opcode = what(instruction, table)
+        number[opcode.kind, _detail(instruction, opcode), opcode.pipe, around] += 1
     return tuple(Count(*key, many) for key, many in sorted(number.items()))
 
 
@@ -140,27 +144,31 @@ def _accesses(
     spilled = _spilled([code[place] for place in depth])
     number: Counter[tuple[str, str, int, str, int | None, int, bool]] = Counter()
     for place, around in depth.items():
-        one = code[place]
-        found = what(one, table)
-        if found.kind not in _MEMORY:
+        instruction = code[place]
+        opcode = what(instruction, table)
+        if opcode.kind not in _MEMORY:
             continue
-        pattern, stride = _pattern(one, followed)
-        spill = one.offset in spilled
-        number[found.kind, found.space, width(one), pattern, stride, around, spill] += 1
+        pattern, stride = _pattern(instruction, followed)
+        spill = instruction.offset in spilled
+        number[opcode.kind, opcode.space, width(instruction), pattern, stride, around, spill] += 1
     order = sorted(number.items(), key=lambda item: tuple(map(str, item[0])))
     return tuple(Access(*key, many) for key, many in order)
 
 
-def _pattern(one: Instruction, followed: values.Followed | None) -> tuple[str, int | None]:
-    address = followed.addresses.get(one.offset) if followed else None
-    if address is None or address.step is None or one.name in ("LDL", "STL", "LDSM", "STSM"):
+def _pattern(instruction: Instruction, followed: values.Followed | None) -> tuple[str, int | None]:
+    address = followed.addresses.get(instruction.offset) if followed else None
+    if (
+        address is None
+        or address.step is None
+        or instruction.name in ("LDL", "STL", "LDSM", "STSM")
+    ):
         return "unknown", None
     if math.isinf(address.step):
         return "launch", None
     step = int(address.step)
     if step == 0:
         return ("unknown", None) if address.rows else ("same", None)
-    return ("contiguous", None) if abs(step) == width(one) else ("strided", step)
+    return ("contiguous", None) if abs(step) == width(instruction) else ("strided", step)
 
 
 def _spilled(code: Sequence[Instruction]) -> set[int]:
@@ -169,32 +177,34 @@ def _spilled(code: Sequence[Instruction]) -> set[int]:
     The compiler's own word where the tool passes it on; else those fixed places on the stack
     that are both written and read.
     """
-    told = {one.offset for one in code if one.spill}
+    told = {instruction.offset for instruction in code if instruction.spill}
     if told:
         return told
-    local = [one for one in code if one.name in ("LDL", "STL")]
+    local = [instruction for instruction in code if instruction.name in ("LDL", "STL")]
     places: dict[str, dict[str, set[str]]] = {}
-    for one in local:
-        place = next((text for text in one.arguments if text.startswith("[R1")), "")
+    for instruction in local:
+        place = next((text for text in instruction.arguments if text.startswith("[R1")), "")
         if place:
-            places.setdefault(place, {}).setdefault(one.name, set()).add("")
+            places.setdefault(place, {}).setdefault(instruction.name, set()).add("")
     both = {place for place, names in places.items() if len(names) == 2}
     # An array on the stack that is indexed is read at other addresses than those.
-    if any(not any(text.startswith("[R1") for text in one.arguments) for one in local):
+    if any(
+        not any(text.startswith("[R1") for text in instruction.arguments) for instruction in local
+    ):
         return set()
-    return {one.offset for one in local if both.intersection(one.arguments)}
+    return {instruction.offset for instruction in local if both.intersection(instruction.arguments)}
 
 
 def _loops(
-    code: Sequence[Instruction], found: Flow, lines: Mapping[int, str]
+    code: Sequence[Instruction], control: Flow, lines: Mapping[int, str]
 ) -> tuple[Loop, ...]:  # fmt: skip
     result = []
-    for loop in found.loops:
-        start = code[found.blocks[loop.header].start].offset
+    for loop in control.loops:
+        start = code[control.blocks[loop.header].start].offset
         places = [
             place
             for block in loop.blocks
-            for place in range(found.blocks[block].start, found.blocks[block].end)
+            for place in range(control.blocks[block].start, control.blocks[block].end)
         ]
         barriers = sum(code[place].name == "BAR" for place in places)
         result.append(Loop(start, loop.depth, len(places), barriers, lines.get(start)))
@@ -211,13 +221,13 @@ def _lines(
     spilled = _spilled([code[place] for place in depth])
     number: dict[str, list[int]] = {}
     for place, around in depth.items():
-        one = code[place]
-        if where := lines.get(one.offset):
+        instruction = code[place]
+        if where := lines.get(instruction.offset):
             row = number.setdefault(where, [0, 0, 0, 0])
             row[0] = max(row[0], around)
             row[1] += 1
-            row[2] += what(one, table).kind in _MEMORY
-            row[3] += one.offset in spilled
+            row[2] += what(instruction, table).kind in _MEMORY
+            row[3] += instruction.offset in spilled
     return tuple(Line(where, *row) for where, row in sorted(number.items(), key=_by_place))
 
 

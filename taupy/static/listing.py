@@ -77,8 +77,8 @@ def functions(stream: IO[bytes], told: Listed) -> Iterator[Listing]:
     """
     for text in _pieces(stream, told):
         try:
-            found = json.loads(text)
-            yield Listing(found["function-name"], _instructions(found))
+            function = json.loads(text)
+            yield Listing(function["function-name"], _instructions(function))
         except (ValueError, KeyError, TypeError, RecursionError):
             raise FormatError("nvdisasm's listing breaks off or is none") from None
         told.functions += 1
@@ -114,7 +114,7 @@ def _head(text: bytes, told: Listed) -> None:
 def _instructions(function: dict[str, Any]) -> list[Instruction]:
     listed = function["sass-instructions"]
     step = function["length"] // len(listed) if listed else 16
-    return [_instruction(at * step, one) for at, one in enumerate(listed)]
+    return [_instruction(at * step, entry) for at, entry in enumerate(listed)]
 
 
 def _instruction(offset: int, listed: dict[str, Any]) -> Instruction:

@@ -51,7 +51,7 @@ class Request:
     remarks: list[str] = field(default_factory=list)
 
 
-def kernels(files: Sequence[str], request: Request, known: Tools | None = None) -> Iterator[
+def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None) -> Iterator[
     KernelCode
 ]:  # fmt: skip
     """The kernels of files and folders. `request.remarks` is filled as they are read.
@@ -61,17 +61,17 @@ def kernels(files: Sequence[str], request: Request, known: Tools | None = None) 
             know.
         TaupyError: the tools are missing.
     """
-    known = known or tools.find()
+    toolset = toolset or tools.find()
     done = 0
     for given in files:
-        found = done
+        before = done
         for path in _files(Path(given)):
-            for code in _of_file(path, str(path), request, known):
+            for code in _of_file(path, str(path), request, toolset):
                 done += 1
                 if request.progress:
                     request.progress(done, done, str(path))
                 yield code
-        if done == found:
+        if done == before:
             wanted = f" for {', '.join(request.chips)}" if request.chips else ""
             name = " of that name" if request.names else ""
             raise FormatError(f"{given} holds no GPU kernel{wanted}{name}")
@@ -91,16 +91,16 @@ def _files(path: Path) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def _of_file(path: Path, shown: str, request: Request, known: Tools) -> Iterator[KernelCode]:
+def _of_file(path: Path, shown: str, request: Request, toolset: Tools) -> Iterator[KernelCode]:
     kind = elf.kind(path)
     if kind == "cubin":
-        yield from _of_cubin(path, shown, request, known)
+        yield from _of_cubin(path, shown, request, toolset)
     elif kind == "ptx":
-        with _assembled(path, known) as cubin:
-            yield from _of_cubin(cubin, shown, request, known)
+        with _assembled(path, toolset) as cubin:
+            yield from _of_cubin(cubin, shown, request, toolset)
     elif kind is not None:
         with tempfile.TemporaryDirectory(prefix="taupy-static-") as folder:
-            yield from _extracted(path, folder, shown, request, known)
+            yield from _extracted(path, folder, shown, request, toolset)
     else:
         raise FormatError(
             f"{path} is not a cubin, fatbin, library, program or PTX file; "
@@ -109,21 +109,23 @@ def _of_file(path: Path, shown: str, request: Request, known: Tools) -> Iterator
 
 
 def _extracted(
-    path: Path, folder: str, shown: str, request: Request, known: Tools
+    path: Path, folder: str, shown: str, request: Request, toolset: Tools
 ) -> Iterator[KernelCode]:
-    command = [str(known.cuobjdump), "-xelf", "all", str(path.resolve())]
+    command = [str(toolset.cuobjdump), "-xelf", "all", str(path.resolve())]
     with tools.output(command, path, cwd=folder) as stream:
         for _ in stream:
             pass
-    for cubin in sorted(Path(folder).iterdir(), key=lambda one: (len(one.name), one.name)):
-        yield from _of_cubin(cubin, shown, request, known)
+    for cubin in sorted(
+        Path(folder).iterdir(), key=lambda cubin_file: (len(cubin_file.name), cubin_file.name)
+    ):
+        yield from _of_cubin(cubin, shown, request, toolset)
         cubin.unlink()
 
 
 @contextlib.contextmanager
-def _assembled(path: Path, known: Tools) -> Iterator[Path]:
+def _assembled(path: Path, toolset: Tools) -> Iterator[Path]:
     """A cubin made of PTX for the chip that it names."""
-    if known.ptxas is None:
+    if toolset.ptxas is None:
         raise FormatError(
             f"{path} is PTX, which ptxas makes code of; there is none: pip install nvidia-cuda-nvcc"
         )
@@ -133,11 +135,11 @@ def _assembled(path: Path, known: Tools) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="taupy-static-") as folder:
         cubin = Path(folder, path.stem + ".cubin")
         chip = target[1].decode() if target else "sm_80"
-        tools.text([str(known.ptxas), f"-arch={chip}", "-o", str(cubin), str(path)], path)
+        tools.text([str(toolset.ptxas), f"-arch={chip}", "-o", str(cubin), str(path)], path)
         yield cubin
 
 
-def _of_cubin(path: Path, shown: str, request: Request, known: Tools) -> Iterator[KernelCode]:
+def _of_cubin(path: Path, shown: str, request: Request, toolset: Tools) -> Iterator[KernelCode]:
     try:
         cubin = elf.read(path)
     except FormatError as problem:
@@ -145,37 +147,39 @@ def _of_cubin(path: Path, shown: str, request: Request, known: Tools) -> Iterato
         raise FormatError(text if str(path) in text else f"{shown}: {text}") from None
     if request.chips and cubin.chip not in request.chips:
         return
-    if cubin.chip not in known.chips:
+    if cubin.chip not in toolset.chips:
         remark = (
             f"{shown}: code for compute capability {cubin.chip} is left out: nvdisasm "
-            f"{known.version} knows {', '.join(sorted(known.chips, key=float))}"
+            f"{toolset.version} knows {', '.join(sorted(toolset.chips, key=float))}"
         )
         if path == Path(shown):
             raise FormatError(remark.replace("is left out", "cannot be read"))
         if remark not in request.remarks:
             request.remarks.append(remark)
         return
-    wanted = [one for one in cubin.kernels if not request.names or request.names(one.name)]
+    wanted = [
+        function for function in cubin.kernels if not request.names or request.names(function.name)
+    ]
     if wanted:
-        yield from _of_kernels(cubin, wanted, shown, request, known)
+        yield from _of_kernels(cubin, wanted, shown, request, toolset)
 
 
 def _of_kernels(
-    cubin: Cubin, wanted: Sequence[Function], shown: str, request: Request, known: Tools
+    cubin: Cubin, wanted: Sequence[Function], shown: str, request: Request, toolset: Tools
 ) -> Iterator[KernelCode]:
     module = hashlib.sha256(cubin.path.read_bytes()).hexdigest()
     usage = facts.resources(
-        tools.text([str(known.cuobjdump), "-res-usage", str(cubin.path)], cubin.path)
+        tools.text([str(toolset.cuobjdump), "-res-usage", str(cubin.path)], cubin.path)
     )
     symbols: dict[str, dict[str, int]] = {}
-    for one in cubin.functions:
-        symbols.setdefault(one.section, {})[one.name] = one.offset
-    sections = {one.name: one.section for one in wanted}
+    for function in cubin.functions:
+        symbols.setdefault(function.section, {})[function.name] = function.offset
+    sections = {function.name: function.section for function in wanted}
     for part in _parts(wanted):
-        live = _live(cubin, part, known)
-        lines = _lines(cubin, part, known) if request.sources and cubin.has_lines else {}
+        live = _live(cubin, part, toolset)
+        lines = _lines(cubin, part, toolset) if request.sources and cubin.has_lines else {}
         told = Listed()
-        command = [str(known.nvdisasm), "-json", *(["-annotate"] if known.annotates else [])]
+        command = [str(toolset.nvdisasm), "-json", *(["-annotate"] if toolset.annotates else [])]
         with tools.output([*command, *_only(part), str(cubin.path)], cubin.path) as stream:
             for listed in listing.functions(stream, told):
                 if listed.name not in sections:
@@ -199,25 +203,25 @@ def _parts(wanted: Sequence[Function]) -> Iterator[list[Function]]:
     """Kernels in parts whose code is not too large."""
     part: list[Function] = []
     size = 0
-    for one in wanted:
-        if part and size + one.code_bytes > PART_BYTES:
+    for function in wanted:
+        if part and size + function.code_bytes > PART_BYTES:
             yield part
             part, size = [], 0
-        part.append(one)
-        size += one.code_bytes
+        part.append(function)
+        size += function.code_bytes
     yield part
 
 
 def _only(part: Sequence[Function]) -> list[str]:
-    return ["-fun", ",".join(str(one.number) for one in part)]
+    return ["-fun", ",".join(str(function.number) for function in part)]
 
 
-def _live(cubin: Cubin, part: Sequence[Function], known: Tools) -> dict[str, facts.Live]:
+def _live(cubin: Cubin, part: Sequence[Function], toolset: Tools) -> dict[str, facts.Live]:
     """Live registers; empty where nvdisasm cannot follow this cubin's data flow, as with what
     CUDA 12 compiled for chips before 10.0."""
     if cubin.path.stat().st_size > MOST_LIVE_BYTES:
         return {}
-    command = [str(known.nvdisasm), "-c", "-lrm", "count", *_only(part), str(cubin.path)]
+    command = [str(toolset.nvdisasm), "-c", "-lrm", "count", *_only(part), str(cubin.path)]
     try:
         with tools.output(command, cubin.path) as stream:
             return facts.live(stream)
@@ -226,8 +230,8 @@ def _live(cubin: Cubin, part: Sequence[Function], known: Tools) -> dict[str, fac
 
 
 def _lines(
-    cubin: Cubin, part: Sequence[Function], known: Tools
+    cubin: Cubin, part: Sequence[Function], toolset: Tools
 ) -> dict[str, dict[int, str]]:  # fmt: skip
-    command = [str(known.nvdisasm), "-c", "-g", *_only(part), str(cubin.path)]
+    command = [str(toolset.nvdisasm), "-c", "-g", *_only(part), str(cubin.path)]
     with tools.output(command, cubin.path) as stream:
         return facts.source_lines(stream)

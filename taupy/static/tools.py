@@ -52,8 +52,8 @@ class Tools:
     @cached_property
     def chips(self) -> frozenset[str]:
         """Compute capabilities that nvdisasm knows: "9.0"."""
-        found = re.findall(r"'SM(\d+)(\d)[af]?'", self._help)
-        return frozenset(f"{major}.{minor}" for major, minor in found)
+        chips = re.findall(r"'SM(\d+)(\d)[af]?'", self._help)
+        return frozenset(f"{major}.{minor}" for major, minor in chips)
 
     @cached_property
     def annotates(self) -> bool:
@@ -63,8 +63,8 @@ class Tools:
     @cached_property
     def version(self) -> str:
         """As NVIDIA writes it: "13.5.37"."""
-        found = re.search(r"\bV(\d[\d.]+)", _text([str(self.nvdisasm), "--version"]))
-        return found[1] if found else "unknown"
+        match = re.search(r"\bV(\d[\d.]+)", _text([str(self.nvdisasm), "--version"]))
+        return match[1] if match else "unknown"
 
 
 def find() -> Tools:
@@ -73,12 +73,12 @@ def find() -> Tools:
     Raises:
         TaupyError: nvdisasm or cuobjdump is missing; says how to get it.
     """
-    found = {name: next(libraries.programs(name), None) for name in ("nvdisasm", "cuobjdump")}
-    for name, path in found.items():
+    paths = {name: next(libraries.programs(name), None) for name in ("nvdisasm", "cuobjdump")}
+    for name, path in paths.items():
         if path is None:
             raise TaupyError(_MISSING.format(name))
-    assert found["nvdisasm"] and found["cuobjdump"]
-    return Tools(found["nvdisasm"], found["cuobjdump"], next(libraries.programs("ptxas"), None))
+    assert paths["nvdisasm"] and paths["cuobjdump"]
+    return Tools(paths["nvdisasm"], paths["cuobjdump"], next(libraries.programs("ptxas"), None))
 
 
 @contextlib.contextmanager

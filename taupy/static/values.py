@@ -107,14 +107,14 @@ def _walk(
     changed: set[int] = set()
     body = flow.blocks[block]
     for place in range(body.start, body.end):
-        one = code[place]
-        if address := next((text for text in one.arguments if text.endswith("]")), None):
-            result.addresses[one.offset] = address_value(address, state)
-        if is_conditional(one) and _splits(one, state):
-            result.divergent.add(one.offset)
-        if one.name == "CALL" and not is_jump(one):
-            changed |= _called(flow, one, states, state)
-        _step(one, state)
+        instruction = code[place]
+        if address := next((text for text in instruction.arguments if text.endswith("]")), None):
+            result.addresses[instruction.offset] = address_value(address, state)
+        if is_conditional(instruction) and _splits(instruction, state):
+            result.divergent.add(instruction.offset)
+        if instruction.name == "CALL" and not is_jump(instruction):
+            changed |= _called(flow, instruction, states, state)
+        _step(instruction, state)
     for goal in body.to:
         split = code[flow.blocks[flow.above[goal]].end - 1].offset in result.divergent
         if _merged(states, goal, state, split):
@@ -134,32 +134,32 @@ def _called(
 
 def _merged(states: dict[int, State], goal: int, state: State, split: bool) -> bool:
     """Add a state to what a block begins with. Has that changed?"""
-    known = states.get(goal)
-    if known is None:
+    before = states.get(goal)
+    if before is None:
         states[goal] = dict(state)
         return True
     changed = False
     for name, value in state.items():
-        joined = _joined(known[name], value, split) if name in known else value
-        if joined != known.get(name):
-            known[name] = joined
+        joined = _joined(before[name], value, split) if name in before else value
+        if joined != before.get(name):
+            before[name] = joined
             changed = True
     return changed
 
 
-def _joined(one: Value, other: Value, split: bool) -> Value:
-    if one == other and (one.constant is not None or not split):
-        return one
-    if split or one.step != other.step:
-        return one if one == other and one.varies else UNKNOWN
-    return Value(one.step, None, one.rows or other.rows)
+def _joined(left: Value, right: Value, split: bool) -> Value:
+    if left == right and (left.constant is not None or not split):
+        return left
+    if split or left.step != right.step:
+        return left if left == right and left.varies else UNKNOWN
+    return Value(left.step, None, left.rows or right.rows)
 
 
-def _splits(one: Instruction, state: State) -> bool:
-    if {"DIV", "CONV"} & set(one.modifiers):
+def _splits(instruction: Instruction, state: State) -> bool:
+    if {"DIV", "CONV"} & set(instruction.modifiers):
         return False
-    names = [one.predicate.lstrip("!")] if one.predicate else []
-    names += [text.lstrip("!") for text in one.arguments if re.match(r"!?U?P\d\Z", text)]
+    names = [instruction.predicate.lstrip("!")] if instruction.predicate else []
+    names += [text.lstrip("!") for text in instruction.arguments if re.match(r"!?U?P\d\Z", text)]
     return any(state.get(name, SAME).varies for name in names if not name.startswith("U"))
 
 
@@ -168,46 +168,46 @@ def value(text: str, state: Mapping[str, Value]) -> Value:
     plain = text.removesuffix(".reuse").strip("|")
     negative = plain.startswith(("-", "~"))
     plain = plain.lstrip("-~!|+")
-    if found := _REGISTER.match(plain):
-        name = found[0]
-        known = _ZERO if name in ("RZ", "URZ") else state.get(name, SAME)
-        if plain[found.end() :].startswith((".H", ".B")):
-            known = UNKNOWN if known.varies else SAME
-        return _times(known, -1) if negative else known
-    if found := re.match(r"0x[0-9a-f]+\Z|\d+\Z", plain):
+    if match := _REGISTER.match(plain):
+        name = match[0]
+        held = _ZERO if name in ("RZ", "URZ") else state.get(name, SAME)
+        if plain[match.end() :].startswith((".H", ".B")):
+            held = UNKNOWN if held.varies else SAME
+        return _times(held, -1) if negative else held
+    if match := re.match(r"0x[0-9a-f]+\Z|\d+\Z", plain):
         number = int(plain, 0)
         return Value(0, -number if negative else number)
     return SAME
 
 
 def _sum(values: Sequence[Value]) -> Value:
-    if any(one.step is None for one in values):
+    if any(term.step is None for term in values):
         return UNKNOWN
-    step = sum(one.step or 0 for one in values)
-    constants = [one.constant for one in values]
-    constant = None if None in constants else sum(one or 0 for one in constants)
+    step = sum(term.step or 0 for term in values)
+    constants = [term.constant for term in values]
+    constant = None if None in constants else sum(term or 0 for term in constants)
     if math.isnan(step):
         return UNKNOWN
-    return Value(step, constant, any(one.rows for one in values))
+    return Value(step, constant, any(term.rows for term in values))
 
 
-def _times(one: Value, factor: int) -> Value:
-    if one.step is None or factor == 0:
+def _times(term: Value, factor: int) -> Value:
+    if term.step is None or factor == 0:
         return _ZERO if factor == 0 else UNKNOWN
-    constant = None if one.constant is None else one.constant * factor
-    return Value(one.step * factor, constant, one.rows)
+    constant = None if term.constant is None else term.constant * factor
+    return Value(term.step * factor, constant, term.rows)
 
 
-def _product(one: Value, other: Value) -> Value:
-    for first, second in ((one, other), (other, one)):
+def _product(left: Value, right: Value) -> Value:
+    for first, second in ((left, right), (right, left)):
         if first.step == 0 and first.constant is not None and not first.rows:
             return _times(second, first.constant)
-    if not one.varies and not other.varies:
+    if not left.varies and not right.varies:
         return SAME
-    if one.step is None or other.step is None or (one.step and other.step):
+    if left.step is None or right.step is None or (left.step and right.step):
         return UNKNOWN
-    rows = one.rows or other.rows
-    return Value(math.inf if one.step or other.step else 0, None, rows)
+    rows = left.rows or right.rows
+    return Value(math.inf if left.step or right.step else 0, None, rows)
 
 
 def address_value(text: str, state: Mapping[str, Value]) -> Value:
@@ -221,21 +221,21 @@ def address_value(text: str, state: Mapping[str, Value]) -> Value:
     return _sum(terms)
 
 
-def _step(one: Instruction, state: State) -> None:
+def _step(instruction: Instruction, state: State) -> None:
     """What an instruction does to the registers."""
-    if one.name in _NO_RESULT or not one.arguments:
+    if instruction.name in _NO_RESULT or not instruction.arguments:
         return
-    targets, sources = _apart(one)
+    targets, sources = _apart(instruction)
     if not targets:
         return
-    result = _result(one, sources, state)
-    guard = state.get(one.predicate.lstrip("!"), SAME) if one.predicate else None
+    result = _result(instruction, sources, state)
+    guard = state.get(instruction.predicate.lstrip("!"), SAME) if instruction.predicate else None
     for place, name in enumerate(targets):
         new = result
         if place and not name.startswith(("P", "UP")) and result.step not in (0, None):
             new = UNKNOWN
         if name.startswith(("P", "UP")):
-            new = _flag(one, sources, state)
+            new = _flag(instruction, sources, state)
         if guard is not None and name in state:
             new = _joined(state[name], new, guard.varies)
         elif guard is not None and guard.varies and not new.varies:
@@ -243,46 +243,50 @@ def _step(one: Instruction, state: State) -> None:
         state[name] = new
 
 
-def _apart(one: Instruction) -> tuple[list[str], tuple[str, ...]]:
+def _apart(instruction: Instruction) -> tuple[list[str], tuple[str, ...]]:
     """The registers that are written, and the operands that are read."""
     targets: list[str] = []
     place = 0
-    for place, text in enumerate(one.arguments):
-        found = _REGISTER.fullmatch(text)
-        if found is None or (place and not text.startswith(("P", "UP"))):
+    for place, text in enumerate(instruction.arguments):
+        match = _REGISTER.fullmatch(text)
+        if match is None or (place and not text.startswith(("P", "UP"))):
             break
         if not text.endswith(("RZ", "PT")):
-            targets += _wide(text, one) if not place else [text]
+            targets += _wide(text, instruction) if not place else [text]
     else:
         place += 1
-    return targets, one.arguments[place:]
+    return targets, instruction.arguments[place:]
 
 
-def _wide(name: str, one: Instruction) -> list[str]:
+def _wide(name: str, instruction: Instruction) -> list[str]:
     """The registers of a result of several."""
     number = 1
-    if {"64", "WIDE", "F64"} & set(one.modifiers) or one.name in ("DADD", "DMUL", "DFMA"):
+    if {"64", "WIDE", "F64"} & set(instruction.modifiers) or instruction.name in (
+        "DADD",
+        "DMUL",
+        "DFMA",
+    ):
         number = 2
-    elif "128" in one.modifiers or one.name in _NEVER_SAME:
+    elif "128" in instruction.modifiers or instruction.name in _NEVER_SAME:
         number = 4
-    found = re.fullmatch(r"(U?R)(\d+)", name)
-    if found is None or number == 1:
+    match = re.fullmatch(r"(U?R)(\d+)", name)
+    if match is None or number == 1:
         return [name]
-    return [f"{found[1]}{int(found[2]) + at}" for at in range(number)]
+    return [f"{match[1]}{int(match[2]) + at}" for at in range(number)]
 
 
-def _flag(one: Instruction, sources: Sequence[str], state: State) -> Value:
+def _flag(instruction: Instruction, sources: Sequence[str], state: State) -> Value:
     """A predicate: the same for all threads if all that it is made of is."""
-    if one.name in _WARP_WIDE or one.name in ("PLOP3", "UPLOP3"):
+    if instruction.name in _WARP_WIDE or instruction.name in ("PLOP3", "UPLOP3"):
         names = [text.lstrip("!") for text in sources if re.match(r"!?U?P\d", text)]
-        varies = one.name == "PLOP3" and any(state.get(name, SAME).varies for name in names)
+        varies = instruction.name == "PLOP3" and any(state.get(name, SAME).varies for name in names)
     else:
         varies = any(value(text, state).varies for text in sources if "[" not in text)
     return UNKNOWN if varies else SAME
 
 
-def _result(one: Instruction, sources: Sequence[str], state: State) -> Value:
-    name = one.name
+def _result(instruction: Instruction, sources: Sequence[str], state: State) -> Value:
+    name = instruction.name
     if name in ("S2R", "CS2R", "S2UR", "CS2UR"):
         text = sources[0] if sources else ""
         plain = SAME if not text.startswith(_VARYING_SPECIAL) else UNKNOWN
@@ -297,7 +301,7 @@ def _result(one: Instruction, sources: Sequence[str], state: State) -> Value:
     if name == "HFMA2" and [text.lstrip("-") for text in sources[:2]] == ["RZ", "RZ"]:
         return _halves(sources[2:])
     values = [value(text, state) for text in sources if not re.match(r"!?U?P(T|\d)", text)]
-    followed = _RULES.get(name.removeprefix("U"), _other)(one, values)
+    followed = _RULES.get(name.removeprefix("U"), _other)(instruction, values)
     if name in ("SEL", "FSEL", "USEL"):
         flags = [text.lstrip("!") for text in sources if re.match(r"!?U?P\d", text)]
         return UNKNOWN if any(state.get(flag, SAME).varies for flag in flags) else followed
@@ -313,50 +317,50 @@ def _halves(texts: Sequence[str]) -> Value:
     return Value(0, high << 16 | low)
 
 
-def _other(one: Instruction, values: Sequence[Value]) -> Value:
+def _other(instruction: Instruction, values: Sequence[Value]) -> Value:
     return UNKNOWN if any(value.varies for value in values) else SAME
 
 
-def _moved(one: Instruction, values: Sequence[Value]) -> Value:
+def _moved(instruction: Instruction, values: Sequence[Value]) -> Value:
     return values[0] if values else SAME
 
 
-def _added(one: Instruction, values: Sequence[Value]) -> Value:
+def _added(instruction: Instruction, values: Sequence[Value]) -> Value:
     return _sum(values)
 
 
-def _multiplied(one: Instruction, values: Sequence[Value]) -> Value:
-    if "HI" in one.modifiers or len(values) < 3:
-        return _other(one, values)
+def _multiplied(instruction: Instruction, values: Sequence[Value]) -> Value:
+    if "HI" in instruction.modifiers or len(values) < 3:
+        return _other(instruction, values)
     return _sum((_product(values[0], values[1]), values[2]))
 
 
-def _scaled(one: Instruction, values: Sequence[Value]) -> Value:
+def _scaled(instruction: Instruction, values: Sequence[Value]) -> Value:
     """LEA: the first, shifted by the last, and the second."""
-    if "HI" in one.modifiers or len(values) < 3 or values[-1].constant is None:
-        return _other(one, values)
+    if "HI" in instruction.modifiers or len(values) < 3 or values[-1].constant is None:
+        return _other(instruction, values)
     return _sum((_times(values[0], 1 << min(values[-1].constant, 63)), values[1]))
 
 
-def _shifted(one: Instruction, values: Sequence[Value]) -> Value:
+def _shifted(instruction: Instruction, values: Sequence[Value]) -> Value:
     if len(values) < 2 or values[1].constant is None or not 0 <= values[1].constant < 64:
-        return _other(one, values)
-    if "L" in one.modifiers and "HI" not in one.modifiers:
+        return _other(instruction, values)
+    if "L" in instruction.modifiers and "HI" not in instruction.modifiers:
         return _times(values[0], 1 << values[1].constant)
     wide = values[2] if len(values) > 2 and values[0] == _ZERO else values[0]
     # All threads of a warp have the same threadIdx.x / 32.
     if wide == _THREAD and values[1].constant >= 5:
         return SAME
-    return _other(one, values)
+    return _other(instruction, values)
 
 
-def _masked(one: Instruction, values: Sequence[Value]) -> Value:
+def _masked(instruction: Instruction, values: Sequence[Value]) -> Value:
     """LOP3 as `a & mask`: what a warp's 32 consecutive threads keep of threadIdx.x."""
     if len(values) < 4 or values[3].constant != 0xC0 or values[0] != _THREAD:
-        return _other(one, values)
+        return _other(instruction, values)
     mask = values[1].constant
     if mask is None:
-        return _other(one, values)
+        return _other(instruction, values)
     if mask & 31 == 31:
         return Value(1)
     return UNKNOWN if mask & 31 else SAME
