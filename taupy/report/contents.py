@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from taupy.model.finding import Finding
+from taupy.model.profile import Steps
 from taupy.model.question import VALUES, Question
 from taupy.model.rows import TrialRow
 from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, RELEASED, RESIDENT
-from taupy.pprof import events, kernels, layers, sampled
+from taupy.model.step_times import per_step
+from taupy.pprof import events, kernels, layers, sampled, steps
 from taupy.pprof.view import Column, Kind, View
 from taupy.profiledb import gpu_query, query, sources
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.steps import steps_of
 from taupy.profiledb.trial_facts import events_at_paths
 from taupy.profiledb.values import values
 from taupy.report.forest import DIMENSIONS, Forest
@@ -45,16 +50,17 @@ _PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A quantity over time, as a line.
+    """A quantity over time or steps, as a line.
 
     Attributes:
-        points: seconds since the start, value.
+        points: place, value; the places are seconds since the start, or numbers of steps.
         kind: how values are formatted.
     """
 
     name: str
     points: Sequence[tuple[float, float]]
     kind: Kind
+    over: Literal["second", "step"] = "second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest)),
         Section("layers", "Layers", _layers(db, trial)),
+        Section("steps", "Steps", _steps(db, trial)),
         Section("memory", "Memory", _memory(db, trial)),
         Section("kernels", "Kernels", _kernels(db, trial)),
         Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
@@ -180,6 +187,22 @@ def _health(answer: Report, forest: Forest) -> list[Part]:
 
 def _abstentions(answer: Report) -> list[str]:
     return [f"{rule.kind}: {rule.reason}" for rule in answer.judgement.abstentions]
+
+
+def _steps(db: ProfileDB, trial: TrialRow) -> list[Part]:
+    parts = []
+    for thread, series in steps_of(db, trial.id):
+        lines = [_line(f"time of a step of {series.kind}", series, per_step(series), "time_ns")]
+        lines += [_line(name, series, logged, "float") for name, logged in series.values.items()]
+        parts += [Part(series=[line]) for line in lines if line.points]
+        parts.append(Part(views=[steps.view(thread, series)]))
+    return parts
+
+
+def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Series:
+    """A quantity over the numbers of steps, where it is known."""
+    points = zip(map(float, series.number), values, strict=True)
+    return Series(name, [point for point in points if math.isfinite(point[1])], kind, "step")
 
 
 def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:

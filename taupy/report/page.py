@@ -126,7 +126,12 @@ def _part(part: Part) -> dict[str, Any]:
         "style": "warnings" if part.is_warning else "",
         "tables": [_table(view) for view in part.views],
         "series": [
-            {"name": visible(series.name), "kind": series.kind, "points": series.points}
+            {
+                "name": visible(series.name),
+                "kind": series.kind,
+                "over": series.over,
+                "points": series.points,
+            }
             for series in part.series
         ],
     }
