@@ -78,12 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _trips(text: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(part) for part in text.split(","))
+        trips = tuple(float(part) for part in text.split(","))
     except ValueError:
-        found = ()
-    if not found or min(found) < 0:
+        trips = ()
+    if not trips or min(trips) < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 100,8")
-    return found
+    return trips
 
 
 def run(args: argparse.Namespace) -> int:
@@ -155,17 +155,17 @@ def _sheet(args: argparse.Namespace) -> Datasheet | None:
         return None
     if not args.threads or args.kernel is None:
         raise UsageError("--gpu needs --kernel NAME and --threads N, the threads of a whole launch")
-    found = datasheets.candidates(args.gpu)
-    if not found:
-        there = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
-        raise UsageError(f"no datasheet is known of '{args.gpu}' (there are: {there})")
-    return found[0]
+    sheets = datasheets.candidates(args.gpu)
+    if not sheets:
+        models = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
+        raise UsageError(f"no datasheet is known of '{args.gpu}' (there are: {models})")
+    return sheets[0]
 
 
 def _fitting(code: KernelCode, args: argparse.Namespace) -> Fitting:
     if args.block:
-        found = kernel_occupancy.at(code, args.block, dynamic=args.dynamic_shared)
-        return (args.block, 100 * found.share, found.limiter) if found else (args.block, None, "")
+        fit = kernel_occupancy.at(code, args.block, dynamic=args.dynamic_shared)
+        return (args.block, 100 * fit.share, fit.limiter) if fit else (args.block, None, "")
     best = kernel_occupancy.best(code, dynamic=args.dynamic_shared)
     if best is None or best.occupancy is None:
         return None, None, ""
@@ -182,11 +182,11 @@ def _views(
     yield code_views.occupancies(_occupancies(code, args), code.chip)
     yield code_views.advice(kernel_advice.advice(code, args.block, args.dynamic_shared))
     if sheet is not None:
-        found = kernel_bound.estimate(code, sheet, args.threads, args.trips)
-        if found is None:
+        bound = kernel_bound.estimate(code, sheet, args.threads, args.trips)
+        if bound is None:
             say(f"no rates are known of {sheet.gpu} ({sheet.compute_capability}): no estimate")
         else:
-            yield code_views.estimate(found, args.threads, args.trips)
+            yield code_views.estimate(bound, args.threads, args.trips)
     if args.source:
         yield code_views.lines(code)
 
@@ -198,11 +198,11 @@ def _occupancies(
         code.chip, *(chip for chip in OTHER_CHIPS if chip != code.chip and chip in LIMITS)
     ]  # fmt: skip
     blocks = (args.block,) if args.block else kernel_occupancy.SHOWN_BLOCKS
-    found: dict[int, dict[str, tuple[float, str] | None]] = {}
+    by_block: dict[int, dict[str, tuple[float, str] | None]] = {}
     for fit in kernel_occupancy.fits(code, chips, blocks, args.dynamic_shared):
         told = None if fit.occupancy is None else (fit.occupancy.share, fit.occupancy.limiter)
-        found.setdefault(fit.block, {})[fit.chip] = told
-    return found
+        by_block.setdefault(fit.block, {})[fit.chip] = told
+    return by_block
 
 
 def _stored(args: argparse.Namespace, codes: Iterable[KernelCode]) -> Iterator[KernelCode]:

@@ -55,7 +55,7 @@ class Pair:
 
 
 def _largest(codes: Iterable[KernelCode], quantity: Quantity) -> float | None:
-    return max((value for one in codes if (value := quantity.of(one)) is not None), default=None)
+    return max((value for code in codes if (value := quantity.of(code)) is not None), default=None)
 
 
 def pairs(
@@ -77,23 +77,23 @@ def pairs(
             f"{first.label} has code for {', '.join(old)}, {second.label} for {', '.join(new)}: "
             "name one chip of each, such as FILE@sm_80 FILE@sm_90"
         )
-    found = [
-        pair for one, other in chips for pair in _matched(old[one], new[other], level, table)
+    rows = [
+        pair for chip, other in chips for pair in _matched(old[chip], new[other], level, table)
     ]  # fmt: skip
     notes = [
         f"only in {side.label}: code for {chip}"
-        for side, known, others in ((first, old, new), (second, new, old))
-        for chip in sorted(known, key=float)
+        for side, own, others in ((first, old, new), (second, new, old))
+        for chip in sorted(own, key=float)
         if both and chip not in others
     ]
-    return sorted(found, key=lambda pair: (pair.key.timer, pair.chips)), notes
+    return sorted(rows, key=lambda pair: (pair.key.timer, pair.chips)), notes
 
 
 def _by_chip(codes: Iterable[KernelCode]) -> dict[str, list[KernelCode]]:
-    found: dict[str, list[KernelCode]] = {}
+    by_chip: dict[str, list[KernelCode]] = {}
     for code in codes:
-        found.setdefault(code.chip, []).append(code)
-    return found
+        by_chip.setdefault(code.chip, []).append(code)
+    return by_chip
 
 
 def _matched(
@@ -101,23 +101,23 @@ def _matched(
 ) -> list[Pair]:
     named = [
         {
-            one.name: TimerRow(one.full_name, one.short_name, None, None, "GPU_KERNEL")
-            for one in side
+            code.name: TimerRow(code.full_name, code.short_name, None, None, "GPU_KERNEL")
+            for code in side
         }
         for side in (old, new)
     ]
     keys = match.matched(named, level, table)
     rows: dict[object, tuple[Key, list[KernelCode], list[KernelCode]]] = {}
     for at, side in enumerate((old, new)):
-        for one in side:
-            key = keys[at][one.name]
+        for code in side:
+            key = keys[at][code.name]
             row = rows.setdefault(key.identity, (key, [], []))
-            (row[2] if at else row[1]).append(one)
+            (row[2] if at else row[1]).append(code)
     chips = (old[0].chip, new[0].chip)
-    return [Pair(key, chips, tuple(one), tuple(other)) for key, one, other in rows.values()]
+    return [Pair(key, chips, tuple(code), tuple(other)) for key, code, other in rows.values()]
 
 
-def judge(found: Sequence[Pair], conditions: Sequence[Condition]) -> Judgement:
+def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judgement:
     """Test every condition on every kernel that it means.
 
     Raises:
@@ -127,7 +127,7 @@ def judge(found: Sequence[Pair], conditions: Sequence[Condition]) -> Judgement:
     apart: list[str] = []
     for condition in conditions:
         quantity = _quantity(condition)
-        rows = _rows(found, condition, quantity)
+        rows = _rows(judged_pairs, condition, quantity)
         limit = condition.in_unit(quantity.unit)
         alone = []
         for name, first, second, gone in rows:
@@ -141,7 +141,7 @@ def judge(found: Sequence[Pair], conditions: Sequence[Condition]) -> Judgement:
             shown = ", ".join(alone[:5])
             apart.append(f"'{condition.text}': not judged, because on one side only: {shown}{more}")
     order = {"fails": 0, "undecided": 1, "passes": 2}
-    return Judgement(sorted(judged, key=lambda one: order[one.ruling.verdict]), apart)
+    return Judgement(sorted(judged, key=lambda entry: order[entry.ruling.verdict]), apart)
 
 
 _Row = tuple[str, float | None, float | None, bool]
@@ -157,17 +157,17 @@ def _quantity(condition: Condition) -> Quantity:
     return QUANTITIES[condition.metric]
 
 
-def _rows(found: Sequence[Pair], condition: Condition, quantity: Quantity) -> list[_Row]:
+def _rows(chosen: Sequence[Pair], condition: Condition, quantity: Quantity) -> list[_Row]:
     if condition.pattern is not None:
         test = name_test(condition.pattern)
-        found = [pair for pair in found if test(pair.key.timer, pair.key.short_name)]
-        if not found:
+        chosen = [pair for pair in chosen if test(pair.key.timer, pair.key.short_name)]
+        if not chosen:
             raise UsageError(
                 f"--fail-on '{condition.text}': no kernel matches '{condition.pattern}'"
             )
-    rows: list[_Row] = [(pair.name, *pair.values(quantity), not pair.second) for pair in found]
+    rows: list[_Row] = [(pair.name, *pair.values(quantity), not pair.second) for pair in chosen]
     if condition.scope == "total":
-        values = [[one[at] for one in rows if one[at] is not None] for at in (1, 2)]
+        values = [[row[at] for row in rows if row[at] is not None] for at in (1, 2)]
         first, second = (sum(map(float, side)) for side in values)  # type: ignore[arg-type]
         return [("total", first, second, False)]
     return rows
@@ -194,7 +194,7 @@ def concluded(judgement: Judgement, undecided: str | None) -> Conclusion:
     if code == gate.UNDECIDED and undecided is not None:
         word += f" (counts as {undecided}: --undecided {undecided})"
         code = 0 if undecided == "pass" else gate.FAILED
-    counts = Counter(one.ruling.verdict for one in judgement.judged)
+    counts = Counter(entry.ruling.verdict for entry in judgement.judged)
     summary = (
         f"judged {len(judgement.judged)}: {counts['fails']} failed, "
         f"{counts['undecided']} undecided, {counts['passes']} passed"
@@ -203,10 +203,13 @@ def concluded(judgement: Judgement, undecided: str | None) -> Conclusion:
 
 
 def table(
-    found: Sequence[Pair], sides: tuple[CodeSide, CodeSide], notes: Sequence[str], limit: int | None
+    compared: Sequence[Pair],
+    sides: tuple[CodeSide, CodeSide],
+    notes: Sequence[str],
+    limit: int | None,
 ) -> View:
     """Both sides' numbers, the kernels that differ first."""
-    ordered = sorted(found, key=lambda pair: not _differs(pair))
+    ordered = sorted(compared, key=lambda pair: not _differs(pair))
     columns = [
         Column("kernel", heading="Kernel", audience="people"),
         Column("name", audience="machines"),
@@ -217,11 +220,11 @@ def table(
     rows: list[tuple[Cell, ...]] = [
         (pair.name, pair.key.timer, *pair.chips, *_cells(pair)) for pair in ordered[:limit]
     ]
-    differing = sum(map(_differs, found))
+    differing = sum(map(_differs, compared))
     told = [f"A: {sides[0].label}", f"B: {sides[1].label}",
-            f"{differing} of {len(found)} kernels differ", *notes]  # fmt: skip
-    if limit is not None and len(found) > limit:
-        told.append(f"{len(found) - limit} more kernels; --all shows them")
+            f"{differing} of {len(compared)} kernels differ", *notes]  # fmt: skip
+    if limit is not None and len(compared) > limit:
+        told.append(f"{len(compared) - limit} more kernels; --all shows them")
     return View("KERNELS AT REST, compared:", columns, rows, told)
 
 
