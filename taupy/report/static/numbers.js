@@ -56,6 +56,6 @@ const FORMATS = { time_ns: duration, bytes: size, percent, float: number };
 /** A table's cell as text; "" where nothing was measured. */
 export function shown(value, kind) {
   if (value === null) return "";
-  const format = FORMATS[kind];
-  return format && typeof value === "number" ? format(value) : String(value);
+  const format = FORMATS[kind] ?? number;
+  return typeof value === "number" ? format(value) : String(value);
 }
