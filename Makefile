@@ -8,6 +8,7 @@
 # make faults   let every n-th write, mmap, open, fork ... of taupy's fail
 # make soak   runs, kills, recoveries and full disks for an hour (SOAK_SECONDS=600 SEED=N)
 # make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
+# make observer   30 trainings with and without taupy: do they notice? (OBSERVER=--share: a few)
 # make wheel   build a wheel, and try it where there is no compiler
 # make bench   measure what measuring costs
 # make gpu-wheels   fetch into .whl what a GPU machine without network may lack
@@ -23,6 +24,8 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 DEMO := .venv
 TEST := .venv-test-$(VERSION)
 GPU := .venv-gpu
+OBSERVER_VENV := .venv-observer-$(VERSION)
+TORCH := torch==2.13.0+cpu
 GPU_INSTALL = $(PYTHON) -m pip --python $(GPU)/bin/python install --disable-pip-version-check -q
 
 PIP_INSTALL = -m pip install --disable-pip-version-check -q
@@ -32,7 +35,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs sanitize random fuzz faults soak foreign \
+.PHONY: demo test-environment test test-all check lint types floors docs sanitize random fuzz faults soak foreign observer \
   bench wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
@@ -98,6 +101,17 @@ SOAK_SECONDS ?= 3600
 soak: test-environment
 	$(TEST)/bin/python -m tests.soak --seconds $(SOAK_SECONDS) --seed $(SEED)
 
+# With the packages of the tests beside PyTorch, whose build for the CPU is small.
+observer: test-environment
+	@test -x $(OBSERVER_VENV)/bin/python || $(PYTHON) -m venv $(OBSERVER_VENV)
+	@echo 'import site; site.addsitedir("$(CURDIR)/$(TEST)/lib/python$(VERSION)/site-packages")' \
+	  > $(OBSERVER_VENV)/lib/python$(VERSION)/site-packages/tests.pth
+	@if $(OBSERVER_VENV)/bin/python $(PIP_INSTALL) $(TORCH) || \
+	  $(OBSERVER_VENV)/bin/python $(PIP_INSTALL) $(TORCH) \
+	    --extra-index-url https://download.pytorch.org/whl/cpu; then \
+	  $(OBSERVER_VENV)/bin/python -m tests.observer.compare $(OBSERVER); \
+	else echo "observer: skipped, since $(TORCH) cannot be installed here"; fi
+
 foreign: test-environment
 	$(TEST)/bin/python scripts/foreign.py $(FOREIGN)
 
@@ -136,7 +150,7 @@ gpu-record: gpu-environment
 	$(GPU)/bin/python tests/gpu/record.py $(GPU_RECORD)
 
 clean:
-	rm -rf .venv .venv-gpu .venv-test-* build dist *.egg-info
+	rm -rf .venv .venv-gpu .venv-observer-* .venv-test-* build dist *.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f taupy/_native/*.so
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
