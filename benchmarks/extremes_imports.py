@@ -12,6 +12,7 @@ storing costs depends on the number of call paths, which `extremes.py` compares.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import marshal
 import sys
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=IMPORTS)
     args = parser.parse_args()
+    gc.disable()  # as in all commands
     print(tools.machine())
     print(f"{'':12}{'MB':>8}{'read s':>9}{'store s':>9}   reading, x regular (goal {GOAL:g})")
     worst = 0.0
