@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from taupy.network import loggers, torch
-from taupy.network.phases import KINDS
+from taupy.network.phases import KINDS, STEP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the launcher imports this
+    from collections.abc import Iterable
+
+    from taupy.model.profile import Timer
 
 FRAMEWORKS = (torch, loggers)
 
@@ -56,3 +62,13 @@ def _line(place: str, role: str, variables: tuple[int, ...], phase: str | None) 
     if _ROLES[role] < _ROLES["begin"]:
         kind = KINDS.index(phase or _PHASE_OF[role])
     return f"{_ROLES[role]} {kind} {first} {second} {place}"
+
+
+def doubt(timers: Iterable[Timer]) -> str | None:
+    """Why a trial without steps has none, though an optimizer has stepped; None: none has."""
+    if not any(timer.name.startswith(STEP) and timer.file is None for timer in timers):
+        return None
+    return (
+        "an optimizer of PyTorch stepped, but no steps were recorded: the plain engine records "
+        "none, and the compiled one may not know the routines of this version of PyTorch"
+    )

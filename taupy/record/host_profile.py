@@ -30,7 +30,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.network import layers
+from taupy.network import layers, steps
 from taupy.network.phases import group_of
 from taupy.record import endings
 from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
@@ -245,6 +245,9 @@ def profile_of(
         health["taupy.health.layers"] = doubt
     if undivided := layers.undivided(timers.timers, settings.metadata):
         health["taupy.health.autograd"] = undivided
+    has_steps = any(measured.steps for measured in threads)
+    if not has_steps and (doubt := steps.doubt(timers.timers)):
+        health["taupy.health.steps"] = doubt
     if settings.engine_options.get("cpu_time"):
         metrics.append(CPU_TIME)
     if settings.compensate and settings.overhead:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from taupy.model.profile import Timer
+from taupy.network import steps as known
 from tests.engine.conftest import has_native
 
 pytestmark = pytest.mark.skipif(not has_native, reason="the compiled engine is not built")
@@ -297,3 +299,9 @@ for number in range(2):
     )
     rows = trial.sql("SELECT name FROM thread ORDER BY node")
     assert rows == [("MainThread",), ("DataLoader worker 0",), ("DataLoader worker 1",)]
+
+
+def test_a_trial_says_that_steps_were_not_recognised():
+    range_of_torch = Timer("Optimizer.step#SGD.step", groups=("PHASE", "RECORD_FUNCTION"))
+    assert "no steps were recorded" in (known.doubt([Timer("main"), range_of_torch]) or "")
+    assert known.doubt([Timer("main"), Timer("Optimizer.step#mine", file="mine.py")]) is None
