@@ -4,7 +4,7 @@ Source: NVIDIA, CUDA C++ Programming Guide 13.0, "Arithmetic Instructions" and t
 "Architecture" of each compute capability (cores for FP32, FP64 and INT32, special function
 units); 32 banks of 4 bytes of shared memory. Values are instructions of single threads in a
 clock. Packed half precision counts as one instruction: half of the guide's results. What the
-guide does not give is left out.
+guide does not give is left out. Not yet compared with a copy of the guide, number by number.
 """
 
 from __future__ import annotations
