@@ -26,16 +26,21 @@ function showTab(name) {
     button.tabIndex = button === chosen ? 0 : -1;
     byId(`tab-${button.dataset.tab}`).hidden = button !== chosen;
   }
-  remember({ tab: chosen.dataset.tab });
   window.dispatchEvent(new Event("resize")); // what was hidden had no width
+}
+
+function chooseTab(name) {
+  remember({ tab: name });
+  showTab(name);
 }
 
 function addTab(name, title, panel) {
   const button = element("button", title, { role: "tab", "aria-controls": `tab-${name}` });
   button.dataset.tab = name;
-  button.addEventListener("click", () => showTab(name));
+  button.addEventListener("click", () => chooseTab(name));
   byId("tabs").append(button);
   panel.id = `tab-${name}`;
+  panel.hidden = true;
   panel.setAttribute("role", "tabpanel");
   byId("panels").append(panel);
 }
@@ -46,7 +51,7 @@ byId("tabs").addEventListener("keydown", (event) => {
   const buttons = [...byId("tabs").children];
   const at = buttons.findIndex((button) => button.getAttribute("aria-selected") === "true");
   const next = buttons[(at + step + buttons.length) % buttons.length];
-  showTab(next.dataset.tab);
+  chooseTab(next.dataset.tab);
   next.focus();
 });
 
@@ -217,6 +222,7 @@ async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
   document.documentElement.dataset.theme = settings.theme ?? "";
   layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
+  showTab(settings.tab); // what is asked for may have to wait for the call paths
   if (layout.forest) {
     const forest = new Forest(await unpacked(byId("forest").textContent), layout.forest);
     const flame = new FlamePanel(forest);
