@@ -113,8 +113,8 @@ export class Flame {
   }
 
   draw() {
-    if (!this.tree) return;
     const width = this.canvas.clientWidth;
+    if (!this.tree || width === 0) return;
     this.boxes = boxes(this.tree, this.zoomed, width);
     let deepest = 0;
     for (const [, , , depth] of this.boxes) deepest = Math.max(deepest, depth);

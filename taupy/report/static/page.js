@@ -26,7 +26,7 @@ function showTab(name) {
     button.tabIndex = button === chosen ? 0 : -1;
     byId(`tab-${button.dataset.tab}`).hidden = button !== chosen;
   }
-  window.dispatchEvent(new Event("resize")); // what was hidden had no width
+  window.dispatchEvent(new Event("resize")); // draws what was hidden, and had no width
 }
 
 function chooseTab(name) {
@@ -102,7 +102,7 @@ class FlamePanel {
     this.fillGroupings();
     this.restore();
     this.listen();
-    new ResizeObserver(() => this.flame.draw()).observe(this.panel);
+    window.addEventListener("resize", () => this.flame.draw());
   }
 
   fillGroupings() {
