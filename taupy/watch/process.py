@@ -79,7 +79,7 @@ class Watch:
         self.looked_ns = launched_ns
         self.unpolled: set[int] = set()  # pidfds of which nothing has been heard yet
         self.beat = Beat(time.monotonic_ns(), posix.getpid())
-        self.cpu_ns = time.process_time_ns()  # when the round began
+        self.cpu_ns = time.thread_time_ns()  # when the round began; the watch has one thread
         self.credit_ns = CREDIT_NS
         self.round_ns = INTERVAL_NS
         self.chance = posix.getpid()
@@ -191,7 +191,7 @@ class Watch:
                 self.nap(began, left)
             else:
                 self.take_ends(left / 1e9)
-        now = time.process_time_ns()
+        now = time.thread_time_ns()
         earned = (time.monotonic_ns() - began) // SHARE - (now - self.cpu_ns)
         self.credit_ns = min(CREDIT_AT_MOST_NS, self.credit_ns + earned)
         self.cpu_ns = now
@@ -201,17 +201,17 @@ class Watch:
         at most."""
         seen_ns = time.monotonic_ns()
         time.sleep(min(left, INTERVAL_NS) / 1e9)
-        before = time.process_time_ns()
+        before = time.thread_time_ns()
         self.take_ends(0, alive_ns=seen_ns)
         now = self.beat.beat_ns = time.monotonic_ns()
         posix.pwrite(self.file, self.beat.packed(), 0)
         if self.urgent_ns * 2 * SHARE < now - began:
             self.descendants.find(now, only_few=True)
-        self.urgent_ns += time.process_time_ns() - before
+        self.urgent_ns += time.thread_time_ns() - before
 
     def pause_ns(self) -> int:
         """How long this round is to be, after what it has cost."""
-        spent = time.process_time_ns() - self.cpu_ns
+        spent = time.thread_time_ns() - self.cpu_ns
         return max(self.round_ns, (spent - self.credit_ns) * SHARE)
 
     def take_ends(self, seconds: float, alive_ns: int = 0) -> None:

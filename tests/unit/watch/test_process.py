@@ -255,7 +255,7 @@ def test_a_pause_still_finds_new_processes_and_writes_the_heartbeat(folder, tmp_
         before = watch.beat.beat_ns
         watch.credit_ns = -10_000_000  # a second of pause
         other = sleeper()
-        watch.looked_ns = time.monotonic_ns()
+        watch.looked_ns, watch.cpu_ns = time.monotonic_ns(), time.thread_time_ns()
         watch.wait()
         assert other.pid in {found.pid for found in watch.descendants.pending}
         assert heartbeat.read(folder)[0].beat_ns > before
