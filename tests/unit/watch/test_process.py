@@ -58,7 +58,7 @@ def test_a_kill_is_noted_with_its_signal_and_its_moment(folder):
     with sleeper() as child:
         noted, behind_ns = watched(folder, child, lambda: killed(child, signal.SIGTERM))
     assert noted.status == signal.SIGTERM
-    assert noted.late_ns == 0
+    assert 0 <= noted.late_ns < 20_000_000_000  # not 0 if it was dead before the first look
     assert 0 < behind_ns < 20_000_000_000
 
 
@@ -129,7 +129,7 @@ def test_a_round_that_cost_much_is_followed_by_a_long_pause(folder, monkeypatch)
     assert watch.pause_ns() == INTERVAL_NS  # a few dear rounds are on credit
     watch.credit_ns = 0
     for spent_ns, pause_ns in ((0, INTERVAL_NS), (900_000, INTERVAL_NS), (5_000_000, 500_000_000)):
-        monkeypatch.setattr(process.time, "process_time_ns", lambda: watch.cpu_ns + spent_ns)  # noqa: B023
+        monkeypatch.setattr(process.time, "thread_time_ns", lambda: watch.cpu_ns + spent_ns)  # noqa: B023
         assert watch.pause_ns() == pause_ns
     assert SHARE == 100
 
