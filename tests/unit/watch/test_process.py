@@ -248,12 +248,12 @@ def test_threads_of_a_process_are_not_taken_for_processes():
         child.kill()
 
 
-def test_a_pause_still_finds_new_processes_and_writes_the_heartbeat(folder, tmp_path):
+def test_a_pause_still_finds_new_processes_and_writes_the_heartbeat(folder, monkeypatch):
     with sleeper() as child:
         watch = watch_of(folder, os.getpid())
         watch.descendants.find(0)
         before = watch.beat.beat_ns
-        watch.credit_ns = -10_000_000  # a second of pause
+        monkeypatch.setattr(watch, "pause_ns", lambda: 1_000_000_000)
         other = sleeper()
         watch.looked_ns, watch.cpu_ns = time.monotonic_ns(), time.thread_time_ns()
         watch.wait()
