@@ -28,6 +28,7 @@ _JITTER_NS = 30_000_000  # rounds are shorter by so much at most: programs have 
 SHARE = 100  # of its time it works one part in so many
 CREDIT_NS = 50_000_000  # of CPU time that may be spent at first: five seconds' worth
 CREDIT_AT_MOST_NS = 10 * CREDIT_NS  # and at once, where little was spent before
+PAUSE_AT_MOST_NS = 20_000_000_000  # or what naps cost could lengthen a pause for ever
 _PART_SUFFIXES = (".part", ".pypart")
 _COARSE_NS = 50_000_000  # of time stamps of folders
 
@@ -212,7 +213,8 @@ class Watch:
     def pause_ns(self) -> int:
         """How long this round is to be, after what it has cost."""
         spent = time.thread_time_ns() - self.cpu_ns
-        return max(self.round_ns, (spent - self.credit_ns) * SHARE)
+        owed = (spent - self.credit_ns) * SHARE
+        return max(self.round_ns, min(owed, PAUSE_AT_MOST_NS))
 
     def take_ends(self, seconds: float, alive_ns: int = 0) -> None:
         """Wait for ends of processes, and note them.
