@@ -20,7 +20,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.trial_facts import events_at_paths
 from taupy.profiledb.values import values
-from taupy.report.forest import DIMENSIONS, Forest
+from taupy.report.forest import DIMENSIONS, Forest, source_of, thread_name
 from taupy.report.report import Report, report
 from taupy.units import duration, percent, several
 
@@ -250,13 +250,13 @@ def _routines(db: ProfileDB, trial: TrialRow) -> View:
         total = whole[table.codes["thread"][row]]
         mine = own[row]
         rows.append((
-            f"{thread.node}.{thread.context}.{thread.thread} {thread.name}".strip(),
+            thread_name(thread),
             None if mine is None or not total else 100 * mine / total,
             mine,
             table.column("inclusive", "time")[row],
             table.column("calls")[row],
             timer.short_name,
-            "" if timer.file is None else f"{timer.file}:{timer.line or ''}".rstrip(":"),
+            source_of(timer),
             timer.groups,
         ))  # fmt: skip
     return View("", _ROUTINES, rows)

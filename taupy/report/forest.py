@@ -113,15 +113,28 @@ class Forest:
 
 
 def _thread(thread: ThreadRow, side: int, start: int) -> dict[str, Any]:
-    place = f"{thread.node}.{thread.context}.{thread.thread}"
-    name = visible(f"{place} {thread.name}".strip())
-    return {"name": name, "kind": thread.kind, "node": thread.node, "side": side, "start": start}
+    return {
+        "name": visible(thread_name(thread)),
+        "kind": thread.kind,
+        "node": thread.node,
+        "side": side,
+        "start": start,
+    }
 
 
 def _name(timer: TimerRow, kind: int) -> dict[str, Any]:
-    place = "" if timer.file is None else f"{timer.file}:{timer.line or ''}".rstrip(":")
     name, groups = visible(timer.short_name), visible(timer.groups)
-    return {"name": name, "place": visible(place), "kind": kind, "groups": groups}
+    return {"name": name, "place": visible(source_of(timer)), "kind": kind, "groups": groups}
+
+
+def thread_name(thread: ThreadRow) -> str:
+    """Node, context and number of a thread, and its name."""
+    return f"{thread.node}.{thread.context}.{thread.thread} {thread.name}".strip()
+
+
+def source_of(timer: TimerRow) -> str:
+    """`file:line`, as much as is known of it."""
+    return "" if timer.file is None else f"{timer.file}:{timer.line or ''}".rstrip(":")
 
 
 def _rounded(values: Sequence[Amount]) -> list[int]:

@@ -19,9 +19,9 @@ export class Change {
 
   pairs(node) {
     if (node.rows.length === 0) return node.children.flatMap((child) => this.pairs(child));
-    const { time, own } = this.forest;
-    return Array.isArray(node.rows[0])
-      ? node.rows.map(([row]) => [row, own[row]])
+    const { time } = this.forest;
+    return node.values // those of an inverted tree
+      ? node.rows.map(([row]) => [row, node.values[row]])
       : node.rows.map((row) => [row, time[row]]);
   }
 

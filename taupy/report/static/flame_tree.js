@@ -98,17 +98,15 @@ export class TopDown extends Tree {
 
   groups(node) {
     const { timer, end } = this.forest;
-    const groups = new Map();
+    const children = [];
     for (const row of node.rows) {
       for (let child = row + 1; child < end[row]; ) {
         if (this.isFolded(child)) { child++; continue; }
-        const group = groups.get(timer[child]);
-        if (group) group.push(child);
-        else groups.set(timer[child], [child]);
+        children.push(child);
         child = end[child];
       }
     }
-    return groups;
+    return grouped(children, (child) => timer[child]);
   }
 
   /** One node for each name among these rows. */
@@ -141,7 +139,7 @@ export class Inverted extends Tree {
     for (const [row] of rows) time += this.values[row];
     const calls = sumOfCalls(this.forest, parent === null ? rows.map(([row]) => row) : []);
     const node = { key, ...this.label(key), parent, rows, time, children: null };
-    return Object.assign(node, { own: null, calls: parent === null ? calls : null });
+    return Object.assign(node, { own: null, calls: parent === null ? calls : null, values: this.values });
   }
 
   /** The row in whose name a row is shown: itself, or what it is folded into. */

@@ -124,6 +124,8 @@ test("a change is grey within noise, and full at the half", () => {
   trees.names[1].noise = true;
   assert.equal(change.of(nodes[0]), null);
   delete trees.names[1].noise;
+  const [callers] = new Inverted(trees, null, trees.time).of([1, 4], "callers of f").children;
+  assert.deepEqual(change.times(callers), [60, 5]); // with callees, as the tree itself
 });
 
 test("rows are filtered by all words and sorted, unknown ones last", () => {
