@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from os import waitstatus_to_exitcode
 
 from taupy.instrument.runfolder import RunSettings, boot_id, process_start
@@ -37,7 +38,9 @@ def add_endings(folder: Folder, settings: RunSettings, parts: Iterable[Part]) ->
     by_process = {(end.pid, end.start): end for end in ends}
     for part in cut:
         end = by_process.get((part.pid, part.process_start)) or by_process.get((part.pid, 0))
-        until_ns, part.ending = _ending(part, beat, end, why)
+        until_ns, ending = _ending(part, beat, end, why)
+        unseen_ns = max(0, until_ns - part.end_ns) if part.engine == "python" else 0
+        part.ending = replace(ending, unseen_ns=unseen_ns)
         count_until(part, until_ns)
 
 
@@ -121,7 +124,7 @@ def sentence(part: Part) -> str:
     """How a process ended, and until when its open routines count."""
     ending = part.ending or Ending("unknown", why="it is of a run that was not watched")
     ran = duration(part.end_ns - part.start_ns)
-    then = "then, as noted once a second" if part.engine == "python" else "then"
+    then = "then" + _doubt(ending)
     code = exit_code(ending)
     how = (
         "" if code is None else f" by {signal_name(-code)}" if code < 0 else f" (exit code {code})"
@@ -142,15 +145,26 @@ def sentence(part: Part) -> str:
     )
 
 
+def _doubt(ending: Ending) -> str:
+    """The compiled engine keeps at every moment what is open; the plain engine notes it."""
+    if not ending.unseen_ns:
+        return ""
+    ago = duration(ending.unseen_ns)
+    return (
+        f"; the plain engine noted them {ago} before the end, so the innermost may have ended "
+        "and others begun"
+    )
+
+
 def open_routines(part: Part) -> dict[str, str]:
     """What each thread was in when the process ended, as metadata of its node."""
     said = {}
+    doubt = _doubt(part.ending) if part.ending else ""
     for number, thread in enumerate(part.threads[:_THREADS_AT_MOST]):
         if thread.open and not thread.ended:
             name = thread.name or f"thread {number}"
-            said[f"Open at the End: {name}" + (f" ({number})" if number else "")] = open_path(
-                part, thread
-            )
+            label = f"{name} ({number})" if number else name
+            said[f"Open at the End: {label}"] = open_path(part, thread) + doubt
     return said
 
 

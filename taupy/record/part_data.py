@@ -112,12 +112,14 @@ class Ending:
         late_ns: it may have ended so much earlier; after a heartbeat, so much later.
         status: as `os.wait` gives it; None if the kernel did not tell.
         why: it is unknown.
+        unseen_ns: so long before its end the plain engine noted for the last time what was open.
     """
 
     source: Literal["seen", "heartbeat", "unknown", "running"]
     late_ns: int = 0
     status: int | None = None
     why: str = ""
+    unseen_ns: int = 0
 
 
 @dataclass(slots=True)
