@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from taupy.errors import UsageError
 from taupy.model.formula import bound
-from taupy.model.gpu import Launch
-from taupy.model.profile import UserEvent
+from taupy.model.gpu import Device, Launch
+from taupy.model.profile import Thread, UserEvent
 from taupy.model.question import EVENTS, LAUNCHES, VALUES, Condition, Question
 from taupy.model.table import Column, Table, combine
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import DIMENSIONS
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
@@ -254,6 +256,30 @@ def test_one_question_has_one_source(db):
 # --- parts add up ------------------------------------------------------------
 
 
+GROUPS = {
+    "t0": ("LAYER",),
+    "t1": ("LAYER", "PHASE_BACKWARD"),
+    "t2": ("PHASE_FORWARD",),
+    "t3": ("PHASE_BACKWARD",),
+    "t4": ("GPU_KERNEL",),
+    "t5": ("PYTHON", "USER"),
+    "root": ("TAUPY",),
+}
+
+
+def in_a_network(profile):
+    """The profile with timers that are layers, phases and kernels, and one stream a process."""
+    profile.timers = [
+        replace(timer, groups=GROUPS[timer.name], short=f"short {timer.name}")
+        for timer in profile.timers
+    ]
+    for thread in profile.threads:
+        if thread.thread.thread == 2:
+            thread.thread = Thread(thread.thread.node, 1, 2, "stream", "stream 7")
+    profile.devices = [Device(node, 0, f"GPU {node}") for node in range(2)]
+    return profile
+
+
 def add_launches_and_events(thread, random):
     """Some of a few configurations at random call paths; times and events not known everywhere."""
     for _ in range(random.randrange(6)):
@@ -282,7 +308,7 @@ def fleet(tmp_path_factory):
     random = Random(14)
     with ProfileDB.open(path, create=True) as db:
         for number in range(1, 4):
-            profile = random_profile(random, number)
+            profile = in_a_network(random_profile(random, number))
             profile.application = random.choice("ab")
             profile.metadata = {"library": random.choice(["torch", "jax"])}
             for thread in profile.threads[::2]:
@@ -301,15 +327,15 @@ def fleet(tmp_path_factory):
         yield db
 
 
-DIMENSIONS = ["trial", "application", "meta.library", "thread", "node", "rank", "kind", "timer",
-              "file", "group", "module", "kernel", "callpath", "depth"]  # fmt: skip
-PLACES = [f"{node}.0.{thread}" for node in range(2) for thread in range(3)]
+OF_ONE_SOURCE = ("configuration", "event")
+ANY = ["meta.library", *(name for name in DIMENSIONS if name not in OF_ONE_SOURCE)]
+PLACES = [f"{node}.{place}" for node in range(2) for place in ("0.0", "0.1", "1.2")]
 
 questions = st.builds(
     Question,
     trials=st.just((1, 2, 3)),
     metrics=st.sampled_from([("time",), ("share",), ("time", "share"), ("first(share, time)",)]),
-    by=st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=3).map(tuple),
+    by=st.lists(st.sampled_from(ANY), unique=True, max_size=3).map(tuple),
     where=st.lists(
         st.sampled_from(
             [
@@ -317,6 +343,8 @@ questions = st.builds(
                 Condition("depth", (2,), "at most"),
                 Condition("application", ("a",)),
                 Condition("node", (1,)),
+                Condition("layer", ("short t0",)),
+                Condition("phase", ("backward", None)),
             ]
         ),
         max_size=2,
@@ -332,7 +360,7 @@ beside = st.one_of(
             Question,
             trials=st.just((1, 2, 3)),
             metrics=st.just(()),
-            by=st.lists(st.sampled_from([*DIMENSIONS, own]), unique=True, max_size=3).map(tuple),
+            by=st.lists(st.sampled_from([*ANY, own]), unique=True, max_size=3).map(tuple),
             where=conditions,
             values=st.lists(st.sampled_from(values), unique=True, min_size=1).map(tuple),
         )
