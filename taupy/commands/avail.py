@@ -32,8 +32,6 @@ from taupy.model.project import project_settings
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 
-HELP = "list counters and counter sets of this machine or any chip"
-
 _COUNTER_COLUMNS = (
     Column("chip", audience="machines"),
     Column("name", heading="Counter"),

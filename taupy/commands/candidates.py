@@ -39,8 +39,6 @@ from taupy.pprof.view import Audience, Cell, Column, Kind, View
 from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 
-HELP = "rank routines by potential gain from tuning"
-
 _OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
 
 
@@ -81,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         help="roofs for --metric roofline, as for `taupy roofline` (default: the machine's own)",
     )
-    parser.add_argument("--limit", "-n", type=int, default=10, metavar="N", help="default: 10")
+    options.add_limit_argument(parser, "default: 10", default=10)
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
@@ -104,8 +102,6 @@ class _By(argparse.Action):
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.limit < 0:
-        raise UsageError("--limit must be a number of routines, 0 or more")
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.trial(db, args.selector)
         metric = args.metric or ("roofline" if args.ceilings else _usual(db, trial))

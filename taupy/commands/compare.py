@@ -155,10 +155,9 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="sort key (default: impact, the row's effect on the whole, up or down)",
     )  # fmt: skip
     group.add_argument("--reverse", "-r", action="store_true", help="reverse the order")
-    group.add_argument(
-        "--limit", "-n", type=options.count, metavar="N",
-        help=f"rows per table (default: {PEOPLE_ROWS} for people, all in CSV and JSON)",
-    )  # fmt: skip
+    options.add_limit_argument(
+        group, f"rows per table (default: {PEOPLE_ROWS} for people, all in CSV and JSON)"
+    )
     group.add_argument("--all", action="store_true", help="all rows")
     forms = group.add_mutually_exclusive_group()
     for form in ("csv", "json", "markdown"):

@@ -33,8 +33,6 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
 from taupy.profiledb.meaning import COUNTS
 
-HELP = "list, define and show metrics computed from others"
-
 _COLUMNS = (
     Column("name", heading="Name"),
     Column("expression", heading="Derived as"),

@@ -23,8 +23,6 @@ from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
 from taupy.units import several
 
-HELP = "report what works on this machine"
-
 _OK, _WARN, _BAD = "ok", "note", "PROBLEM"
 
 

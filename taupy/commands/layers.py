@@ -12,21 +12,16 @@ thread; `(no layer)` is what belongs to none.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
-from taupy.commands import options
+from taupy.commands import options, running
 from taupy.errors import UsageError
 from taupy.model.question import VALUES, Question
 from taupy.pprof import layers, terminal
-from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
-    )
+    running.add_trial_argument(parser)
     parser.add_argument(
         "--by", choices=("layer", "type"), default="layer", help="one row per layer or per class"
     )
@@ -36,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tree", action="store_true", help="as the layers call each other, indented"
     )
-    parser.add_argument("--limit", type=options.count, metavar="N", help="show N rows")
+    options.add_limit_argument(parser)
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
@@ -44,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.depth == 0:
         raise UsageError("--depth must be at least 1")
-    with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.trial(db, args.trial)
+    with running.asked(args) as (db, trial):
         table = values(db, Question((trial.id,), by=layers.DIMENSIONS, values=VALUES))
     views = layers.views(table, layers.Choice(args.by, args.depth, args.tree))
     if not views:
@@ -53,6 +47,5 @@ def run(args: argparse.Namespace) -> int:
             f"trial {trial.id} has no layers: no module of PyTorch was called, the plain engine "
             "measured it, or it was run with --no-layers; `taupy trials` describes it"
         )
-    shown = [replace(view, rows=view.rows[: args.limit]) for view in views]
-    terminal.show_all(shown, args.form)
+    terminal.show_all([view.first(args.limit) for view in views], args.form)
     return 0

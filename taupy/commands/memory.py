@@ -15,11 +15,11 @@ from itertools import groupby
 
 from taupy.commands import options, running
 from taupy.errors import UsageError
+from taupy.model.rows import TimelineRow
 from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, PEAK, RELEASED, RESIDENT
 from taupy.pprof import sampled, terminal
-from taupy.pprof.view import Column, View
-from taupy.profiledb import query, selector
-from taupy.profiledb.database import ProfileDB
+from taupy.pprof.view import Cell, Column, View
+from taupy.profiledb import query
 from taupy.profiledb.trial_facts import AtPath, events_at_paths
 from taupy.units import duration, size
 
@@ -36,32 +36,25 @@ _NODES_AT_MOST = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "selector", nargs="?", default=selector.LATEST, metavar="TRIAL",
-        help="default: latest; `running`: a program that is still running, so far",
-    )  # fmt: skip
+    running.add_trial_argument(parser)
     parser.add_argument(
         "--by", choices=sampled.BY, default="routine", help="one row for each (default: routine)"
     )
     parser.add_argument("--series", action="store_true", help="resident memory over time")
-    parser.add_argument("--limit", "-n", type=options.count, metavar="N", help="show N rows")
+    options.add_limit_argument(parser)
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    database = options.database_path(args)
-    if args.selector == running.RUNNING and (runs := running.here(database)):
-        return running.show(args, runs, run)
-    with ProfileDB.open(database) as db:
-        trial = selector.trial(db, args.selector)
-        series = [row for row in query.timeline(db, trial.id) if row[3] == RESIDENT]
+    with running.asked(args) as (db, trial):
+        series = query.timeline(db, trial.id, RESIDENT)
         sampled_rows = events_at_paths(db, trial.id, (GROWTH, DOUBT, BETWEEN, RELEASED, PEAK))
     if args.series:
         if not series:
             raise UsageError(f"trial {trial.id} has no memory over time: {_WHY}")
-        rows = [_moment(*row) for row in series]
-        terminal.show(View("RESIDENT MEMORY", _SERIES, rows[: args.limit]), form=args.form)
+        view = View("RESIDENT MEMORY", _SERIES, [_moment(row) for row in series])
+        terminal.show(view.first(args.limit), form=args.form)
         return 0
     if not sampled_rows and not series:
         raise UsageError(f"trial {trial.id} has no samples of memory: {_WHY}")
@@ -70,32 +63,32 @@ def run(args: argparse.Namespace) -> int:
     if not grown:
         notes.append("where it grew is not known: the plain engine cannot tell")
     view = sampled.growth(grown, args.by, notes)
-    terminal.show(
-        View(view.title, view.columns, view.rows[: args.limit], view.notes), form=args.form
-    )
+    terminal.show(view.first(args.limit), form=args.form)
     return 0
 
 
 _WHY = "it was run without a watch (docs/watch.md), with an older taupy, or is of another tool"
 
 
-def _moment(
-    node: int, context: int, thread: int, event: str, unit: str, start_s: float, end_s: float,
-    mean: float, least: float, most: float, count: int,
-) -> tuple[int, ...]:  # fmt: skip
-    values = (int(value * _KIB) for value in (mean, least, most))
-    return (node, int(start_s * _NS), int(end_s * _NS), *values)
+def _moment(row: TimelineRow) -> tuple[Cell, ...]:
+    values = (_bytes(value) for value in (row.mean, row.minimum, row.maximum))
+    return (row.node, int(row.start_s * _NS), int(row.end_s * _NS), *values)
 
 
-def _peaks(series: list[tuple[float, ...]], sampled_rows: list[AtPath]) -> Iterator[str]:
+def _bytes(kib: float | None) -> int | None:
+    return None if kib is None else int(kib * _KIB)
+
+
+def _peaks(series: list[TimelineRow], sampled_rows: list[AtPath]) -> Iterator[str]:
     """When memory was largest, in each process, and what threads were in."""
-    nodes = [(node, list(rows)) for node, rows in groupby(series, key=lambda row: int(row[0]))]
+    nodes = [(node, list(rows)) for node, rows in groupby(series, key=lambda row: row.node)]
     for node, rows in nodes[:_NODES_AT_MOST]:
         first, last = rows[0], rows[-1]
-        most = max(rows, key=lambda row: row[9])
-        at = duration(most[5] * _NS)
-        text = f"largest {size(most[9] * _KIB)}, {at} after the start"
-        ends = f"{size(first[7] * _KIB)} at first, {size(last[7] * _KIB)} at last"
+        most = max(rows, key=lambda row: row.maximum or 0)
+        at = duration(most.start_s * _NS)
+        text = f"largest {size((most.maximum or 0) * _KIB)}, {at} after the start"
+        means = (size((row.mean or 0) * _KIB) for row in (first, last))
+        ends = "{} at first, {} at last".format(*means)
         yield f"process of node {node}: {text} ({ends})"
         for row in sampled_rows:
             if row.name == PEAK and row.thread.node == node:

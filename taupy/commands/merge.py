@@ -20,8 +20,6 @@ from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb.merge_copy import Merged, MovedTrial
 
-HELP = "combine the trials of several databases"
-
 _MOST_NAMED = 8
 
 

@@ -36,10 +36,16 @@ def add_form_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_limit_argument(
+    parser: argparse._ActionsContainer, text: str = "show N rows", default: int | None = None
+) -> None:
+    parser.add_argument("--limit", "-n", type=count, default=default, metavar="N", help=text)
+
+
 def count(text: str) -> int:
     """An option's value that is a count: 0, 1, 2, ..."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count (0, 1, 2, ...)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count, 0 or more")
     return int(text)
 
 

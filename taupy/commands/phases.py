@@ -10,27 +10,22 @@ from __future__ import annotations
 
 import argparse
 
-from taupy.commands import options
+from taupy.commands import options, running
 from taupy.errors import UsageError
 from taupy.model.question import Question
 from taupy.pprof import phases, terminal
-from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
-    )
+    running.add_trial_argument(parser)
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.trial(db, args.trial)
+    with running.asked(args) as (db, trial):
         table = values(
             db, Question((trial.id,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
         )

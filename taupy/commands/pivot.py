@@ -92,11 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--match-table", metavar="FILE", help="a table of patterns, as in taupy compare"
     )
     output = parser.add_argument_group("output")
-    output.add_argument(
-        "--limit", "-n", type=options.count, metavar="N",
-        help=f"routines or kernels under each label (default: {PEOPLE_ROWS} for people, all in "
-        "CSV and JSON)",
-    )  # fmt: skip
+    options.add_limit_argument(
+        output,
+        f"routines or kernels under each label (default: {PEOPLE_ROWS} for people, all in CSV "
+        "and JSON)",
+    )
     output.add_argument("--all", action="store_true", help="show all")
     forms = output.add_mutually_exclusive_group()
     for form in ("csv", "json", "markdown"):

@@ -39,7 +39,7 @@ from taupy.pprof import (
 from taupy.pprof.figures import SORT_KEYS, Order
 from taupy.pprof.selection import Test
 from taupy.pprof.view import View
-from taupy.profiledb import gpu_query, metrics, query, selector, sources
+from taupy.profiledb import gpu_query, metrics, query, sources
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, following
 from taupy.profiledb.meaning import Resolved
@@ -69,12 +69,9 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "selector",
-        nargs="?",
-        default=selector.LATEST,
-        metavar="TRIAL",
-        help="latest (the default), an id, a name, app/experiment/trial, tag:NAME, gpu=MODEL",
+    running.add_trial_argument(
+        parser,
+        "latest (the default), an id, a name, app/experiment/trial, tag:NAME, gpu=MODEL",
     )
     options.add_database_argument(parser)
     parser.add_argument(
@@ -118,12 +115,8 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
             f"-{letter}", dest="sort", action="store_const", const=key, help=f"--sort {key}"
         )
     order.add_argument("--reverse", "-r", action="store_true", help="smallest first")
-    order.add_argument(
-        "--limit",
-        "-n",
-        type=options.count,
-        metavar="N",
-        help=f"N rows per table, the rest as -others- (default on a terminal: {PEOPLE_ROWS})",
+    options.add_limit_argument(
+        order, f"N rows per table, the rest as -others- (default on a terminal: {PEOPLE_ROWS})"
     )
     order.add_argument("--all", action="store_true", help="all rows, even on a terminal")
 
@@ -266,11 +259,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
-    database = options.database_path(args)
-    if args.selector == running.RUNNING and (runs := running.here(database)):
-        return running.show(args, runs, run)
-    with ProfileDB.open(database) as db:
-        trial = selector.trial(db, args.selector)
+    with running.asked(args) as (db, trial):
         asked = Asked(db, trial.id, args)
         with terminal.busy(f"reading trial {trial.id} ..."):
             views = asked.views()

@@ -21,8 +21,6 @@ from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 
-HELP = "query the database in SQL"
-
 _MOST_ROWS = 100_000
 
 
@@ -37,20 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="value of :NAME; numeric text is passed as a number",
     )
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=_MOST_ROWS,
-        metavar="N",
-        help=f"show at most N rows (default: {_MOST_ROWS})",
-    )
+    options.add_limit_argument(parser, f"show N rows (default: {_MOST_ROWS})", _MOST_ROWS)
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.limit < 0:
-        raise UsageError("--limit must be a number of rows, 0 or more")
     statement = sys.stdin.read() if args.sql == "-" else args.sql
     with ProfileDB.open(options.database_path(args)) as db:
         names, answer = run_sql(db, statement, parameters(args.param))

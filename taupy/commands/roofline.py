@@ -40,8 +40,6 @@ from taupy.roofline.placement import Placement
 from taupy.roofline.point import Of, Point
 from taupy.roofline.verdict import verdict
 
-HELP = "compare kernels, routines and phases with the machine's limits"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trials", nargs="*", metavar="TRIAL", help="default: latest")
@@ -93,9 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=int, default=10, metavar="N", help="points named in a chart (default: 10)"
     )
-    parser.add_argument(
-        "--limit", type=int, metavar="N", help="rows of the table in text (default: 20; 0: all)"
-    )
+    options.add_limit_argument(parser, "rows of the table in text (default: 20; 0: all)")
     parser.add_argument("--timer", metavar="PATTERN", help="only names that match, with * and ?")
     parser.add_argument(
         "--inclusive", action="store_true", help="count routines with everything they call"
@@ -209,8 +205,6 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError(f"--export takes {' or '.join(EXPORTS)}, not '{form}'")
     if args.top < 1:
         raise UsageError("--top must be 1 or more")
-    if args.limit is not None and args.limit < 0:
-        raise UsageError("--limit must be 0 or more")
     if args.series and not args.sweep:
         raise UsageError("--series needs --sweep NAME")
 

@@ -29,8 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HELP = "run a program and store its profile as a trial"
-
 MODULES_MIB = 1024
 
 

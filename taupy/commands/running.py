@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError
 from taupy.pprof.view import Cell
+from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.units import several
 
 if TYPE_CHECKING:
     from taupy.live import LiveRun
     from taupy.model.profile import Profile
+    from taupy.model.rows import TrialRow
 
 RUNNING = "running"
 """Stands for the run that began last among those that are under way."""
@@ -34,8 +37,32 @@ def here(database: str) -> list[LiveRun]:
     return live_runs(Path(database))
 
 
-def show(args: argparse.Namespace, runs: list[LiveRun], command: Callable[..., int]) -> int:
-    """Have a command show the newest of these runs as if it were the latest trial."""
+def add_trial_argument(
+    parser: argparse.ArgumentParser, text: str = "default: latest; `running`: of a run so far"
+) -> None:
+    """The trial that a command shows, for `asked`."""
+    parser.add_argument("selector", nargs="?", default=selector.LATEST, metavar="TRIAL", help=text)
+
+
+@contextmanager
+def asked(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialRow]]:
+    """The trial that was asked for, in its database; a live run's as if it were stored.
+
+    Raises:
+        NoSuchTrial: there is none.
+        TaupyError: the run has measured nothing yet.
+    """
+    database = options.database_path(args)
+    if args.selector == RUNNING and (runs := here(database)):
+        with stored(_newest(runs)) as path, ProfileDB.open(path) as db:
+            yield db, selector.trial(db, selector.LATEST)
+    else:
+        with ProfileDB.open(database) as db:
+            yield db, selector.trial(db, args.selector)
+
+
+def _newest(runs: list[LiveRun]) -> Profile:
+    """What the first of these runs has measured so far."""
     from taupy.record.so_far import so_far
 
     run, *others = runs
@@ -44,8 +71,7 @@ def show(args: argparse.Namespace, runs: list[LiveRun], command: Callable[..., i
         raise TaupyError(f"{run.name} (process {run.settings.root_pid}) has measured nothing yet")
     if others:
         say(f"showing {run.name}, the newest; {several(len(others), 'more run')} under way")
-    with stored(now.profile) as database:
-        return command(argparse.Namespace(**{**vars(args), "db": database, "selector": "latest"}))
+    return now.profile
 
 
 @contextmanager

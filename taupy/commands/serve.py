@@ -31,8 +31,6 @@ from taupy.profiledb import pages
 from taupy.profiledb.database import ProfileDB
 from taupy.units import several
 
-HELP = "open the database in a browser, with Datasette"
-
 _HOST = "127.0.0.1"
 _SETTINGS = {
     "sql_time_limit_ms": 10_000,

@@ -12,18 +12,14 @@ from __future__ import annotations
 
 import argparse
 
-from taupy.commands import options
+from taupy.commands import options, running
 from taupy.errors import UsageError
 from taupy.pprof import steps, terminal
-from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
-    )
+    running.add_trial_argument(parser)
     parser.add_argument("--all", action="store_true", help="every step, not only unusual ones")
     parser.add_argument("--kind", choices=("training", "validation"), help="steps of this kind")
     options.add_database_argument(parser)
@@ -31,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with ProfileDB.open(options.database_path(args)) as db:
-        trial = selector.trial(db, args.trial)
+    with running.asked(args) as (db, trial):
         tables = [
             (thread, series)
             for thread, series in steps_of(db, trial.id)

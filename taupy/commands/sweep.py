@@ -26,8 +26,6 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import METADATA
 from taupy.profiledb.sweeps import last_parameter
 
-HELP = "show the effect of a parameter over several trials"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("selector", nargs="*", metavar="TRIAL", help="which trials")
@@ -68,9 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how to combine threads: the longest, the mean or the sum "
         "(default: max for times, total for other metrics)",
     )
-    parser.add_argument(
-        "--limit", "-n", type=int, default=10, metavar="N", help="routines shown (default: 10)"
-    )
+    options.add_limit_argument(parser, "routines shown (default: 10)", default=10)
     parser.add_argument(
         "--all", action="store_true", help="include failed and incomplete trials, and every routine"
     )

@@ -13,7 +13,6 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +28,6 @@ from taupy.pprof.view import Cell, Column, View
 
 if TYPE_CHECKING:
     from taupy.record.so_far import SoFar
-
-HELP = "show the runs that are under way: their processes, hottest routines, phases and layers"
 
 _EVERY_S = 2.0
 _ROUTINES = 10
@@ -57,10 +54,9 @@ _ROUTINE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="print once and end")
-    parser.add_argument(
-        "--limit", "-n", type=options.count, default=_ROUTINES, metavar="N",
-        help=f"show N routines of each run (default: {_ROUTINES})",
-    )  # fmt: skip
+    options.add_limit_argument(
+        parser, f"show N routines of each run (default: {_ROUTINES})", _ROUTINES
+    )
     parser.add_argument("--db", metavar="FILE", help="only runs of this database (default: all)")
     options.add_form_arguments(parser)
 
@@ -128,7 +124,7 @@ def _training(profile: Profile, limit: int) -> Iterator[View]:
         table = values(db, Question((1,), by=layers.DIMENSIONS, values=VALUES))
     views = [*phases.views(table)[:1], *layers.views(table, layers.Choice())[:1]]
     for view in views:
-        yield replace(view, rows=view.rows[:limit])
+        yield view.first(limit)
 
 
 def _processes(run: LiveRun, now: SoFar) -> Iterator[tuple[Cell, ...]]:

@@ -31,8 +31,6 @@ from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query, selector
 from taupy.profiledb.database import ProfileDB
 
-HELP = "list, show, rename, tag and delete trials"
-
 _LIST_COLUMNS = (
     Column("id", "int", "ID"),
     Column("uuid", audience="machines"),
@@ -54,9 +52,7 @@ _FACT_COLUMNS = (Column("name", heading="Name"), Column("value", heading="Value"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="ACTION | TRIAL", help="see above")
-    parser.add_argument(
-        "--limit", "-n", type=options.count, metavar="N", help="list the newest N only"
-    )
+    options.add_limit_argument(parser, "list the newest N only")
     parser.add_argument("--yes", action="store_true", help="delete without asking")
     parser.add_argument(
         "--compact",

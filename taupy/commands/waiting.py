@@ -14,9 +14,6 @@ from taupy.commands import options, running
 from taupy.errors import UsageError
 from taupy.model.sampled import STATES
 from taupy.pprof import sampled, terminal
-from taupy.pprof.view import View
-from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.trial_facts import events_at_paths, times_at_paths
 from taupy.units import count, duration
 
@@ -24,24 +21,17 @@ _WAITS_FOR_GPU = "GPU_SYNC"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "selector", nargs="?", default=selector.LATEST, metavar="TRIAL",
-        help="default: latest; `running`: a program that is still running, so far",
-    )  # fmt: skip
+    running.add_trial_argument(parser)
     parser.add_argument(
         "--by", choices=sampled.BY, default="routine", help="one row for each (default: routine)"
     )
-    parser.add_argument("--limit", "-n", type=options.count, metavar="N", help="show N rows")
+    options.add_limit_argument(parser)
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    database = options.database_path(args)
-    if args.selector == running.RUNNING and (runs := running.here(database)):
-        return running.show(args, runs, run)
-    with ProfileDB.open(database) as db:
-        trial = selector.trial(db, args.selector)
+    with running.asked(args) as (db, trial):
         sampled_rows = events_at_paths(db, trial.id, STATES)
         gpu = times_at_paths(db, trial.id, _WAITS_FOR_GPU)
     if not sampled_rows:
@@ -56,7 +46,5 @@ def run(args: argparse.Namespace) -> int:
     ]
     gpu_ns = sampled.gpu_waits(gpu, args.by) if gpu else None
     view = sampled.states(sampled_rows, args.by, gpu_ns, notes)
-    terminal.show(
-        View(view.title, view.columns, view.rows[: args.limit], view.notes), form=args.form
-    )
+    terminal.show(view.first(args.limit), form=args.form)
     return 0

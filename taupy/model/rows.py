@@ -152,6 +152,22 @@ class Configuration(NamedTuple):
         return ", ".join(parts) or "(no configuration)"
 
 
+class TimelineRow(NamedTuple):
+    """Samples of one user event that were taken together [s since the trial's start]."""
+
+    node: int
+    context: int
+    thread: int
+    event: str
+    unit: str
+    start_s: float
+    end_s: float
+    mean: float | None
+    minimum: float | None
+    maximum: float | None
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
+
+
 class EventRow(NamedTuple):
     """One user event on one thread; `callpath` is its full path or None."""
 

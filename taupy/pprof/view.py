@@ -7,7 +7,7 @@ Every reading command produces views. A view does not depend on terminals, files
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Kind = Literal[
@@ -66,3 +66,7 @@ class View:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
+
+    def first(self, limit: int | None) -> View:
+        """With so many rows at most; None for all."""
+        return self if limit is None else replace(self, rows=self.rows[:limit])

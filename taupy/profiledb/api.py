@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from taupy.escaping import html, visible
 from taupy.model.gpu_rows import KernelRow, SiteRow
-from taupy.model.rows import EventRow, FlatRow, ThreadRow, TreeRow, TrialRow
+from taupy.model.rows import EventRow, FlatRow, ThreadRow, TimelineRow, TreeRow, TrialRow
 from taupy.profiledb import gpu_query, metrics, query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
@@ -270,9 +270,8 @@ class Trial:
         Columns: node, context, thread, event, unit, start_s, end_s [since the trial's start],
         mean, minimum, maximum [in the event's unit], count [samples].
         """
-        columns = query.TIMELINE_COLUMNS
         with self._database._opened() as db:
-            return frame(query.timeline(db, self.row.id), columns)
+            return frame(query.timeline(db, self.row.id), TimelineRow._fields)
 
     def metadata(self) -> pd.DataFrame:
         """Columns: node [missing for facts of the trial as a whole], name, value."""

@@ -7,10 +7,10 @@ Threads, metadata, user events. For values of timers and call paths see `values.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from taupy.model.profile import Metric
-from taupy.model.rows import EventRow, ThreadRow
+from taupy.model.rows import EventRow, ThreadRow, TimelineRow
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.schema import LONGEST_PATH
@@ -32,6 +32,17 @@ _EVENTS = """
       FROM user_event_value AS value
       JOIN user_event ON user_event.id = value.user_event_id
      WHERE value.trial_id = ?
+"""
+
+_TIMELINE = """
+    SELECT thread.node, thread.context, thread.thread, user_event.name, user_event.unit,
+           sample.start_ns, sample.end_ns, sample.mean, sample.minimum, sample.maximum,
+           sample.count
+      FROM sample
+      JOIN thread ON thread.id = sample.thread_id
+      JOIN user_event ON user_event.id = sample.user_event_id
+     WHERE sample.trial_id = ?{only}
+     ORDER BY thread.node, user_event.name, user_event.unit, sample.start_ns
 """
 
 _METADATA = """
@@ -69,18 +80,24 @@ def trial_metadata(db: ProfileDB, trial_id: int) -> list[MetadataRow]:
     return [MetadataRow(*row) for row in db.rows(_METADATA, (trial_id,))]
 
 
-TIMELINE_COLUMNS = ("node", "context", "thread", "event", "unit", "start_s", "end_s", "mean",
-                    "minimum", "maximum", "count")  # fmt: skip
-
-
 @of_a_sound_file
-def timeline(db: ProfileDB, trial_id: int) -> list[tuple[Any, ...]]:
-    """User events over time with `TIMELINE_COLUMNS`, sorted by event and time."""
-    columns = ", ".join(TIMELINE_COLUMNS)
-    return db.rows(
-        f"SELECT {columns} FROM timeline WHERE trial_id = ? ORDER BY node, event, unit, start_s",
-        (db.trial(trial_id).id,),
-    )
+def timeline(db: ProfileDB, trial_id: int, event: str | None = None) -> list[TimelineRow]:
+    """User events over time, all or those of one name, sorted by node, event and time."""
+    begun = _begun_ns(db.trial(trial_id).started_at)
+    only = "" if event is None else " AND user_event.name = ?"
+    names = () if event is None else (event,)
+    return [
+        TimelineRow._make((*row[:5], (row[5] - begun) / 1e9, (row[6] - begun) / 1e9, *row[7:]))
+        for row in db.rows(_TIMELINE.replace("{only}", only), (trial_id, *names))
+    ]
+
+
+def _begun_ns(started_at: str) -> int:
+    """Nanoseconds since the epoch of a trial's start."""
+    from datetime import UTC, datetime, timedelta
+
+    since = datetime.fromisoformat(started_at) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1) * 1000
 
 
 @of_a_sound_file

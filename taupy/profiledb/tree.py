@@ -16,8 +16,8 @@ from taupy.profiledb.database import ProfileDB
 _CALLS = """
     SELECT call.thread_id, call.callpath_id, callpath.timer_id, callpath.parent_id,
            call.calls, call.subroutines
-      FROM call CROSS JOIN callpath ON callpath.id = call.callpath_id
-     WHERE call.trial_id = :trial
+      FROM call CROSS JOIN callpath
+     WHERE call.trial_id = :trial AND callpath.id = call.callpath_id
      ORDER BY call.callpath_id, call.thread_id
 """
 

@@ -206,13 +206,15 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
 
 
 def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
-    moments = [row for row in query.timeline(db, trial.id) if row[3] == RESIDENT]
+    moments = query.timeline(db, trial.id, RESIDENT)
     grown = events_at_paths(db, trial.id, (GROWTH, DOUBT, BETWEEN, RELEASED))
     if not moments and not grown:
         return []
     lines: dict[int, list[tuple[float, float]]] = {}
-    for node, *_, start, end, mean, _, _, _ in moments:
-        lines.setdefault(node, []).append(((start + end) / 2, mean * _KIB))
+    for row in moments:
+        if row.mean is not None:
+            moment = (row.start_s + row.end_s) / 2
+            lines.setdefault(row.node, []).append((moment, row.mean * _KIB))
     series = [Series(f"process {node}", points, "bytes") for node, points in lines.items()]
     parts = [Part("Resident memory over time (sampled)", series=series[:_MOST_LINES])]
     views = [sampled.growth(grown, by, []) for by in sampled.BY] if grown else []

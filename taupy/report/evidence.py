@@ -57,12 +57,11 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
 
 def _memory(db: ProfileDB, trial: TrialRow) -> list[Moment]:
     """Of the process that was launched."""
-    moments = []
-    for row in query.timeline(db, trial.id):
-        at = dict(zip(query.TIMELINE_COLUMNS, row, strict=True))
-        if at["event"] == RESIDENT and at["node"] == 0:
-            moments.append(Moment(at["end_s"] * 1e9, at["mean"] * _KIB))
-    return moments
+    return [
+        Moment(row.end_s * 1e9, row.mean * _KIB)
+        for row in query.timeline(db, trial.id, RESIDENT)
+        if row.node == 0 and row.mean is not None
+    ]
 
 
 def _earlier(db: ProfileDB, trial: TrialRow) -> list[int]:

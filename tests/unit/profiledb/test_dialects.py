@@ -1,19 +1,39 @@
-"""The SQL of questions is SQLite's, and translates: DuckDB gives the same, PostgreSQL parses it."""
+"""All SQL that reads values is SQLite's, and translates: DuckDB gives the same, PostgreSQL parses
+it. Statements are those that questions, commands, notebooks and exports make."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
+from taupy.commands import COMMANDS
 from taupy.model.question import EVENTS, LAUNCHES, VALUES, Condition, Question
-from taupy.profiledb import gpu_query, trial_facts
+from taupy.model.sampled import (
+    BETWEEN,
+    DOUBT,
+    GROWTH,
+    KIB,
+    PEAK,
+    RELEASED,
+    RESIDENT,
+    STATES,
+)
+from taupy.profiledb import gpu_query, kernel_codes, trial_facts
+from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import DIMENSIONS
 from taupy.profiledb.gpu_query import WHERE_LAUNCHED
 from taupy.profiledb.roofline_query import trial_work
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from tests.builders import gpu_profile, small_profile
+from tests.builders import event, gpu_profile, samples, small_profile, steps
+from tests.in_process import taupy
+from tests.kernel_codes import code
 from tests.unit.analysis.counted import counted_profile
+from tests.unit.profiledb.test_ceilings import MEASURED
+from tests.unit.profiledb.test_layers import network
 
 duckdb = pytest.importorskip("duckdb")
 sqlglot = pytest.importorskip("sqlglot")
@@ -58,15 +78,38 @@ QUESTIONS = [
         ),
     ),
 ]
+OF_THE_FILE = re.compile("PRAGMA|sqlite_schema")
 TYPES = {"INTEGER": "BIGINT", "TEXT": "VARCHAR", "REAL": "DOUBLE", "ANY": "DOUBLE"}
+
+
+def training(number):
+    """Layers and phases, steps, and what a watch samples."""
+    profile = network(number=number)
+    profile.experiment = "sweep"
+    profile.metadata = {"batch_size": str(number), "Command Line": "python train.py"}
+    main = profile.threads[0]
+    main.steps = [steps([100, 120, 90])]
+    main.samples = [samples(RESIDENT, KIB, [100.0, 300.0])]
+    main.user_events = [
+        replace(event(name, [4.0, 8.0], KIB), row=row)
+        for row, name in enumerate((GROWTH, DOUBT, BETWEEN, RELEASED, PEAK, *STATES))
+    ]
+    main.user_events += [
+        replace(event(name, [1e6], unit), row=2)
+        for name, unit in (("flop_fp64", "flop"), ("bytes_dram", "B"))
+    ]
+    return profile
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("dialects") / "taupy.db"
     with ProfileDB.open(path, create=True) as db:
-        for number, make in enumerate((small_profile, gpu_profile, counted_profile), 1):
+        made = (small_profile, gpu_profile, counted_profile, training, training)
+        for number, make in enumerate(made, 1):
             add_profile(db, make(number))
+        add_ceilings(db, [MEASURED])
+        list(kernel_codes.storing(db, [code("gemm", chip="9.0")]))
     with ProfileDB.open(path) as db:
         yield db
 
@@ -89,7 +132,7 @@ def duck(store):
 
 
 def statements(db, monkeypatch, ask, *question):
-    """What SQLite is asked for, with parameters."""
+    """What SQLite is asked for, with parameters; not what is asked of its file."""
     asked = []
     for name in ("rows", "stream"):
         method = getattr(ProfileDB, name)
@@ -101,7 +144,7 @@ def statements(db, monkeypatch, ask, *question):
         monkeypatch.setattr(ProfileDB, name, noted)
     ask(db, *question)
     monkeypatch.undo()
-    return asked
+    return [(sql, parameters) for sql, parameters in asked if not OF_THE_FILE.search(sql)]
 
 
 def in_order(rows):
@@ -125,7 +168,7 @@ def assert_same_on(duck, store, asked):
 
 def roofline(db):
     works = trial_work(db, db.trials())
-    assert [bool(work.kernels) for work in works] == [False, True, True]
+    assert [bool(work.kernels) for work in works] == [False, True, True, False, False]
 
 
 def kernels(db):
@@ -141,15 +184,97 @@ def call_paths(db):
 
 @pytest.mark.parametrize("ask", [roofline, kernels, call_paths])
 def test_what_is_made_of_questions_gives_the_same_on_duckdb(store, duck, monkeypatch, ask):
-    asked = statements(store, monkeypatch, ask)
-    # Of a trial's own row SQLite alone is asked, for its tags and its state.
-    assert_same_on(duck, store, [one for one in asked if "FROM trial\n" not in one[0]])
+    assert_same_on(duck, store, statements(store, monkeypatch, ask))
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
 def test_a_statement_is_understood_as_postgresqls(store, monkeypatch, question):
-    for sql, _ in statements(store, monkeypatch, values, question):
+    assert_understood_by_postgresql(statements(store, monkeypatch, values, question))
+
+
+def assert_understood_by_postgresql(asked):
+    for sql, _ in asked:
         (translated,) = sqlglot.transpile(
             sql, read="sqlite", write="postgres", unsupported_level=sqlglot.ErrorLevel.RAISE
         )
         assert sqlglot.parse_one(translated, read="postgres").find(sqlglot.exp.Select)
+
+
+READING = [
+    "report 4",
+    "report 2 --json",
+    "report 1 2 -o page.html",
+    "pprof 1",
+    "pprof 4 --tree",
+    "pprof 2 --by module",
+    "pprof 4 --by layer",
+    "pprof 4 --by phase",
+    "pprof 1 --events",
+    "pprof 3 --metric warps_per_inst",
+    "phases 4",
+    "steps 4",
+    "layers 4",
+    "layers 4 --by type",
+    "memory 4",
+    "memory 4 --by layer",
+    "memory 4 --series",
+    "waiting 4 --by phase",
+    "kernel --trial 2",
+    "kernel gemm --trial 2",
+    "trials",
+    "trials show 2",
+    "compare 1 2",
+    "compare 1 4 --by layer",
+    "compare 1 4 --by callpath",
+    "compare 1 4 --fail-on time>500%",
+    "pivot",
+    "pivot --rows application --columns gpu",
+    "roofline 4 --by routine",
+    "derive show warps_per_inst --trial 3",
+    "candidates 3",
+    "candidates 2 --by module",
+    "candidates 2 --metric code",
+    "sweep --by batch_size",
+    "ceilings list",
+    *(f"export 4 --format {form} -o file" for form in ("json", "tau", "csv", "speedscope")),
+]
+UNDECIDED = 4  # what a gate of single runs ends with
+NEITHER = {
+    "run", "top", "static", "avail", "import", "merge", "doctor", "completion", "help",
+    "serve", "query",  # the user's own SQL, for SQLite
+    "gate",  # as compare
+}  # fmt: skip
+
+
+def test_every_command_that_reads_trials_is_here():
+    assert {command.split()[0] for command in READING} == COMMANDS.keys() - NEITHER
+
+
+@pytest.mark.parametrize("command", READING)
+def test_what_a_command_asks_gives_the_same_on_duckdb(store, duck, monkeypatch, tmp_path, command):
+    def ask(db):
+        shown = taupy(*command.split(), "--db", db.path, cwd=tmp_path)
+        assert shown.returncode in (0, UNDECIDED), shown.stderr
+
+    asked = statements(store, monkeypatch, ask)
+    assert asked
+    assert_same_on(duck, store, asked)
+    assert_understood_by_postgresql(asked)
+
+
+def test_what_a_notebook_asks_gives_the_same_on_duckdb(store, duck, monkeypatch):
+    pytest.importorskip("pandas")
+    import taupy
+
+    def ask(db):
+        database = taupy.open(db.path)
+        assert len(database.trials()) == 5 and len(database.pivot())
+        trial = database.trial(2)
+        for table in ("profile", "callpaths", "kernels", "launches", "threads", "metadata"):
+            assert len(getattr(trial, table)()), table
+        assert len(database.trial(4).timeline()) and len(database.trial(4).user_events())
+        assert len(database.compare(1, 2))
+
+    asked = statements(store, monkeypatch, ask)
+    assert_same_on(duck, store, asked)
+    assert_understood_by_postgresql(asked)
