@@ -200,7 +200,7 @@ def test_a_trial_without_looks_says_so(runs, engine):
 
 def test_a_program_that_still_runs_is_shown_so_far(runs, native):
     source = """
-import pathlib, time
+import colorsys, pathlib, time
 kept = []
 def fill():
     kept.append(bytearray(b"1" * (32 << 20)))
@@ -217,9 +217,11 @@ fill(); nap()
         assert time.monotonic() < until, "waited in vain"
         time.sleep(0.2)
     rows = table(runs, "memory", "running")["rows"]
+    (phases,) = table(runs, "phases", "running")
     program.kill()
     program.wait()
     assert sum(row["growth_bytes"] for row in rows if row["routine"].startswith("fill ")) > 30 << 20
+    assert {row["phase"] for row in phases["rows"]} == {"import", "(no phase)"}
 
 
 def test_kept_memory_is_told_from_memory_that_comes_and_goes(runs, native):
