@@ -4,9 +4,10 @@
     taupy report 12 --json            the same for programs, with the evidence
     taupy report 12 -o report.html    a page: findings, flame graph, layers, memory, kernels
     taupy report 12 15 -o page.html   a page that compares two trials (or sets of repeated runs)
+    taupy report 12 15 -o page.html --fail-on "time > +5%"
 
 At most seven findings, ordered by the seconds that each could save; docs/report.md lists the
-faults that are recognised.
+faults that are recognised. With --fail-on the exit code is that of `taupy compare`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from taupy.commands import options
 from taupy.commands.messages import say
@@ -25,12 +27,22 @@ from taupy.report import document, screen
 from taupy.report.report import report
 from taupy.units import size
 
+if TYPE_CHECKING:
+    from taupy.report.contents import Contents
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trials", nargs="*", metavar="TRIAL", help="one or two; default: latest")
     parser.add_argument("-o", "--output", metavar="FILE", help="write one HTML page instead")
     parser.add_argument(
         "--json", action="store_true", help="JSON, unrounded, with evidence and abstentions"
+    )
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="the gate on a page of two trials (default: time > +5%%); may be repeated",
     )
     options.add_database_argument(parser)
 
@@ -39,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     trials = args.trials or [selector.LATEST]
     if len(trials) > 2:
         raise UsageError(f"report takes one trial, or two to compare, not {len(trials)}")
+    if args.fail_on and (len(trials) != 2 or args.output is None):
+        raise UsageError("--fail-on is for a page of two trials: taupy report A B -o FILE.html")
     if args.output is not None:
         return _write_page(args, trials)
     if len(trials) == 2:
@@ -51,18 +65,28 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_page(args: argparse.Namespace, trials: list[str]) -> int:
-    from taupy.report import contents, page, versus
+    from taupy.report import page
 
     if args.json:
         raise UsageError("-o writes a page; --json prints: ask for one of them")
-    with ProfileDB.open(options.database_path(args)) as db:
-        if len(trials) == 2:
-            text = page.html_page(versus.of_sides(db, *trials))
-        else:
-            text = page.html_page(contents.of_trial(db, selector.trial(db, trials[0])))
+    contents, code = _contents(args, trials)
+    text = page.html_page(contents)
     try:
         Path(args.output).write_text(text, "utf-8")
     except OSError as problem:
         raise UsageError(f"{args.output} cannot be written: {problem.strerror}") from None
     say(f"wrote {args.output} ({size(len(text))})")
-    return 0
+    return code
+
+
+def _contents(args: argparse.Namespace, trials: list[str]) -> tuple[Contents, int]:
+    """What the page holds, and the exit code."""
+    from taupy.analysis import gate
+    from taupy.report import contents, versus
+
+    conditions = [gate.parse(text) for text in args.fail_on]
+    with ProfileDB.open(options.database_path(args)) as db:
+        if len(trials) == 1:
+            return contents.of_trial(db, selector.trial(db, trials[0])), 0
+        compared, code = versus.of_sides(db, trials[0], trials[1], conditions)
+    return compared, code if conditions else 0

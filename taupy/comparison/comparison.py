@@ -77,6 +77,7 @@ class Answer:
         keys: names of rows, by their keys in `comparison.rows`.
         calls: median number of calls of each row on each side; empty for user events.
         sums: whether the rows add up to the whole.
+        of_timers: each side's timers -> their names here, for rows by routine or kernel.
     """
 
     by: By
@@ -87,6 +88,7 @@ class Answer:
     keys: Mapping[Hashable, Key]
     calls: Mapping[Hashable, tuple[float | None, ...]] = field(default_factory=dict)
     sums: bool = True
+    of_timers: Sequence[Mapping[TimerRow, Key]] = ()
 
 
 # --- answers -------------------------------------------------------------------
@@ -182,7 +184,9 @@ class _Asked:
             ]
             return list(map(of_timer.__getitem__, answer.table.codes["timer"]))
 
-        return self._answer(where, self._runs(of_sides, keyed, where), keys)
+        answer = self._answer(where, self._runs(of_sides, keyed, where), keys)
+        answer.of_timers = keys_of
+        return answer
 
     def _grouped(self, by: str) -> Answer:
         of_sides = self.values.answers(by, limits=self._limits)

@@ -221,6 +221,7 @@ class _Layout:
         self.verdicts = [*verdicts] if repeated[0] and any(repeated[1:]) else []
         self.shares = bool(answer.comparison.totals)
         self.repeated = any(len(side.trials) > 1 for side in sides)
+        self.counts = answer.value != "calls" and bool(answer.calls)  # which goes through all rows
         self.columns = self._columns()
 
     def _columns(self) -> list[Column]:
@@ -260,7 +261,7 @@ class _Layout:
             columns += [
                 Column(f"share_{letter.lower()}", "percent", f"%{letter}") for letter in letters
             ]
-        if answer.calls and answer.value != "calls":
+        if self.counts:
             what = "#Samples" if answer.by == "event" else "#Call"
             columns += [
                 Column(f"calls_{letter.lower()}", "float", f"{what}\n{letter}")
@@ -296,7 +297,7 @@ class _Layout:
         cells.append(row.impact)
         if self.shares:
             cells += [answer.comparison.share(row, at) for at in range(len(self.sides))]
-        if answer.calls and answer.value != "calls":
+        if self.counts:
             cells += answer.calls[row.key]
         if self.repeated:
             cells += [row.present(at) for at in range(len(self.sides))]
@@ -320,7 +321,7 @@ class _Layout:
         cells.append(None)
         if self.shares:
             cells += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
-        if self.answer.calls and self.answer.value != "calls":
+        if self.counts:
             calls = self.answer.calls
             cells += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
         if self.repeated:

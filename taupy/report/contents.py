@@ -20,7 +20,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.trial_facts import events_at_paths
 from taupy.profiledb.values import values
-from taupy.report.forest import DIMENSIONS, Forest, source_of, thread_name
+from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest, source_of, thread_name
 from taupy.report.report import Report, report
 from taupy.units import duration, percent, several
 
@@ -101,7 +101,7 @@ class Contents:
 def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     """The page of one trial."""
     contents = Contents(_title(trial), _subtitle(trial))
-    add_trees(db, trial, contents.forest, 0)
+    add_trees(db, trial, contents.forest)
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest)),
         Section("layers", "Layers", _layers(db, trial)),
@@ -116,10 +116,10 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     return contents
 
 
-def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, side: int) -> None:
+def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, aligned: Aligned = ALONE) -> None:
     """Add a trial's call paths, those of GPUs included."""
     table = values(db, Question((trial.id,), by=DIMENSIONS, values=VALUES))
-    forest.add(table, sources.timer_paths(db, trial.id), side)
+    forest.add(table, sources.timer_paths(db, trial.id), aligned)
 
 
 def _title(trial: TrialRow) -> str:
@@ -200,7 +200,7 @@ def _steps(db: ProfileDB, trial: TrialRow) -> list[Part]:
 
 
 def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Series:
-    """A quantity over the numbers of steps, where it is known."""
+    """A quantity over the numbers of steps, where it is aligned."""
     points = zip(map(float, series.number), values, strict=True)
     return Series(name, [point for point in points if math.isfinite(point[1])], kind, "step")
 

@@ -10,26 +10,49 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from taupy.analysis.match import Key
 from taupy.escaping import visible
 from taupy.model import callpaths
-from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.rows import Named, ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
 from taupy.pprof.fold import is_library_code
 
 DIMENSIONS = ("thread", "callpath", "parent", "timer")
 """What the table is grouped by."""
 
-COLUMNS = ("depth", "timer", "calls", "own", "rest")
+COLUMNS = ("depth", "timer", "calls", "own", "rest", "verdict")
 """Calls are stored plus one, 0 for calls that were not counted; `own` is exclusive time [ns];
 `rest` is what inclusive time [ns] has beyond own time and the children's: 0 but in files of other
-tools."""
+tools; `verdict` is one of `VERDICTS`."""
+
+VERDICTS = {"": 0, "same": 1, "unclear": 1, "more": 2, "less": 2}
+"""0: not tested; 1: within noise; 2: a change."""
 
 KINDS = {False: 0, True: 1, None: 2}
 """Code of the user, of a library, and code that belongs to its caller (`fold.is_library_code`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """What a comparison knows of one of its sides.
+
+    Attributes:
+        side: 0, or 1 for the second trial.
+        key_of: the timers' names there; those of one identity are one.
+        verdict_of: call path -> a value of `VERDICTS`, on its inclusive time.
+    """
+
+    side: int = 0
+    key_of: Mapping[TimerRow, Key] = field(default_factory=dict)
+    verdict_of: Mapping[int, int] = field(default_factory=dict)
+
+
+ALONE = Aligned()
+"""For a trial that is not compared."""
 
 
 @dataclass(slots=True)
@@ -38,9 +61,11 @@ class Forest:
 
     Attributes:
         columns: by the names of `COLUMNS`, one number for each row.
-        names: each timer once: name, place, kind (a key of `KINDS`), groups.
+        names: each timer once: name, place, kind (a key of `KINDS`), groups; in a comparison,
+            timers that it takes for the same are one, with the verdict on their own time.
         threads: name, kind, node, side (0, or 1 for the second trial), start (first row).
         unmeasured: rows without a time; they count as 0.
+        judged: some changes were tested, so that what has no verdict was too small for it.
     """
 
     columns: dict[str, array[int]] = field(
@@ -49,9 +74,12 @@ class Forest:
     names: list[dict[str, Any]] = field(default_factory=list)
     threads: list[dict[str, Any]] = field(default_factory=list)
     unmeasured: int = 0
-    _numbers: dict[TimerRow, int] = field(default_factory=dict)
+    judged: bool = False
+    _numbers: dict[Hashable, int] = field(default_factory=dict)
 
-    def add(self, table: Table, path_of: Mapping[str, str | None], side: int = 0) -> None:
+    def add(
+        self, table: Table, path_of: Mapping[str, str | None], aligned: Aligned = ALONE
+    ) -> None:
         """The trees of one trial.
 
         Args:
@@ -60,18 +88,19 @@ class Forest:
         """
         inclusive = [value or 0 for value in table.column("inclusive", "time")]
         table = table.taken(callpaths.in_order(table, inclusive))
-        self._add_threads(table, side)
+        self._add_threads(table, aligned.side)
         parent = callpaths.parents(table)
         own = _rounded(table.column("exclusive", "time"))
         whole = _rounded(table.column("inclusive", "time"))
         self.unmeasured += list(table.column("exclusive", "time")).count(None)
-        timers = [self._number(timer, path_of) for timer in table.labels["timer"]]
+        timers = [self._number(timer, path_of, aligned) for timer in table.labels["timer"]]
         new = {
             "depth": callpaths.depths(parent),
             "timer": map(timers.__getitem__, table.codes["timer"]),
             "calls": (0 if count is None else int(count) + 1 for count in table.column("calls")),
             "own": own,
             "rest": _rest(whole, own, parent),
+            "verdict": (aligned.verdict_of.get(id, 0) for id in table.row_labels("callpath")),
         }
         for name, values in new.items():
             self.columns[name].extend(values)
@@ -85,12 +114,21 @@ class Forest:
                 last = code
                 self.threads.append(_thread(threads[code], side, before + row))
 
-    def _number(self, timer: TimerRow, path_of: Mapping[str, str | None]) -> int:
-        number = self._numbers.setdefault(timer, len(self.names))
+    def _number(self, timer: TimerRow, path_of: Mapping[str, str | None], aligned: Aligned) -> int:
+        key = aligned.key_of.get(timer)
+        number = self._numbers.setdefault(key.identity if key else timer, len(self.names))
         if number == len(self.names):
             kind = KINDS[is_library_code(timer, path_of.get(timer.timer))]
-            self.names.append(_name(timer, kind))
+            self.names.append(_name(key or timer, kind))
         return number
+
+    def judge(self, verdict_of: Mapping[Hashable, int]) -> None:
+        """Note verdicts on own times, by what identifies a timer in its comparison."""
+        for identity, verdict in verdict_of.items():
+            number = self._numbers.get(identity)
+            if number is not None:
+                entry = self.names[number]
+                entry["verdict"] = max(verdict, entry.get("verdict", 0))
 
     def layout(self, widths: Mapping[str, int]) -> dict[str, Any]:
         """What a reader of `packed` must know."""
@@ -100,6 +138,7 @@ class Forest:
             "names": self.names,
             "threads": self.threads,
             "compares": any(thread["side"] for thread in self.threads),
+            "judged": self.judged,
         }
 
     def packed(self) -> tuple[bytes, dict[str, int]]:
@@ -122,7 +161,7 @@ def _thread(thread: ThreadRow, side: int, start: int) -> dict[str, Any]:
     }
 
 
-def _name(timer: TimerRow, kind: int) -> dict[str, Any]:
+def _name(timer: Named, kind: int) -> dict[str, Any]:
     name, groups = visible(timer.short_name), visible(timer.groups)
     return {"name": name, "place": visible(source_of(timer)), "kind": kind, "groups": groups}
 
@@ -132,7 +171,7 @@ def thread_name(thread: ThreadRow) -> str:
     return f"{thread.node}.{thread.context}.{thread.thread} {thread.name}".strip()
 
 
-def source_of(timer: TimerRow) -> str:
+def source_of(timer: Named) -> str:
     """`file:line`, as much as is known of it."""
     return "" if timer.file is None else f"{timer.file}:{timer.line or ''}".rstrip(":")
 

@@ -3,38 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
-from taupy.comparison import comparison, comparison_views, sides, verdicts
-from taupy.comparison.comparison import Answer, Question
+from taupy.analysis import gate as conditions
+from taupy.analysis.comparable import Difference
+from taupy.analysis.gate import Condition
+from taupy.analysis.match import Key
+from taupy.comparison import comparison, comparison_views, gate, gate_view, sides, verdicts
+from taupy.comparison.comparison import Answer, By, Question
 from taupy.comparison.comparison_views import Shown
+from taupy.comparison.path_names import PathsById
 from taupy.comparison.sides import Side
-from taupy.comparison.verdicts import Rule, Verdict
+from taupy.comparison.verdicts import Rule
+from taupy.errors import MissingMetric, UsageError
+from taupy.model.rows import TimerRow
+from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import ids_of
 from taupy.report.contents import Contents, Part, Section, add_trees
+from taupy.report.forest import VERDICTS, Aligned, Forest
 
-_NOISE = ("same", "unclear")
-"""Verdicts that leave a routine grey."""
+GATE = "time > +5%"
+"""The condition where none is given."""
+
+_RULE = Rule()
 
 
-def of_sides(db: ProfileDB, first: str, second: str) -> Contents:
-    """The page of two sides; each is a selector that may match repeated runs.
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Two sides, how they differ, and the answers to which all tables belong."""
+
+    db: ProfileDB
+    sides: Sequence[Side]
+    facts: Sequence[Sequence[Mapping[str, str]]]
+    apart: Sequence[Difference]
+    within: Sequence[tuple[str, Difference]]
+    routines: Sequence[Answer]
+
+    @property
+    def few(self) -> str | None:
+        """Why no change can be told from noise, if so."""
+        return verdicts.too_few([len(side.trials) for side in self.sides], _RULE.alpha)
+
+    def view(self, answer: Answer) -> View:
+        judged = [verdicts.verdicts(answer, 1, _RULE)]
+        return comparison_views.rows_view(answer, self.sides, judged, Shown())
+
+
+def of_sides(
+    db: ProfileDB, first: str, second: str, fail_on: Sequence[Condition] = ()
+) -> tuple[Contents, int]:
+    """The page of two sides, and the gate's exit code.
+
+    Args:
+        first, second: each is a selector that may match repeated runs.
+        fail_on: conditions of the gate; `GATE` if there are none.
 
     Raises:
         taupy.errors.NoSuchTrial, UsageError: as for `taupy compare`.
     """
-    compared = sides.sides(db, [first, second])
-    contents = Contents(f"{_name(compared[0])} and {_name(compared[1])}", _subtitle(compared))
-    answers = comparison.answers(db, compared, Question(by="routine"))
-    words = [verdicts.verdicts(answer, 1, Rule()) for answer in answers]
-    for number, side in enumerate(compared):
-        add_trees(db, side.trials[-1], contents.forest, number)
-    _mark_noise(contents, words)
+    both = sides.sides(db, [first, second])
+    facts = sides.facts_of(db, both)
+    answers = comparison.answers(db, both, Question(by="routine"))
+    compared = _Compared(db, both, facts, *sides.obstacles(both, facts), answers)
+    contents = Contents(f"{_name(both[0])} and {_name(both[1])}", _subtitle(both))
+    _add_trees(compared, contents.forest)
+    judged, code = _gate(compared, fail_on or [conditions.parse(GATE)])
     contents.sections = [
-        Section("overview", "Overview", _overview(db, compared, answers, contents)),
-        Section("routines", "All routines", _routines(compared, answers, words)),
-        Section("facts", "Facts that differ", _facts(db, compared)),
+        Section("overview", "Overview", [judged, *_overview(compared)]),
+        *_by(compared, "phases", "Phases", "phase"),
+        *_by(compared, "layers", "Layers", "layer"),
+        Section("routines", "All routines", _parts(compared, answers)),
+        Section("facts", "Facts that differ", _facts(compared)),
     ]
-    return contents
+    return contents, code
+
+
+# --- the flame graph -----------------------------------------------------------
+
+
+def _add_trees(compared: _Compared, forest: Forest) -> None:
+    """Both trees, with what the comparison takes for the same as one."""
+    paths = None if compared.few else _of_paths(compared)
+    for at, side in enumerate(compared.sides):
+        trial = side.trials[-1]
+        verdict_of = {} if paths is None else _verdicts_of_paths(compared.db, paths, at, trial.id)
+        add_trees(compared.db, trial, forest, Aligned(at, _keys(compared.routines, at), verdict_of))
+    if paths is not None:
+        forest.judged = True
+        for answer in compared.routines:
+            forest.judge(_words(answer))
+
+
+def _keys(answers: Sequence[Answer], side: int) -> dict[TimerRow, Key]:
+    return {timer: key for answer in answers for timer, key in answer.of_timers[side].items()}
+
+
+def _of_paths(compared: _Compared) -> Answer:
+    """By call path and inclusive time: what the boxes of the flame graph show."""
+    asked = Question(by="callpath", value="inclusive")
+    return comparison.answers(compared.db, compared.sides, asked)[0]
+
+
+def _verdicts_of_paths(db: ProfileDB, answer: Answer, side: int, trial_id: int) -> dict[int, int]:
+    words, keys = _words(answer), answer.keys
+    assert isinstance(keys, PathsById)
+    ids = list(ids_of(db, "callpath", [trial_id]))
+    return {id: words.get(key, 0) for id, key in zip(ids, keys.keyed(side, ids), strict=True)}
+
+
+def _words(answer: Answer) -> dict[Hashable, int]:
+    judged = verdicts.verdicts(answer, 1, _RULE)
+    return {identity: VERDICTS[verdict.word] for identity, verdict in judged.items()}
+
+
+# --- sections ------------------------------------------------------------------
 
 
 def _name(side: Side) -> str:
@@ -52,48 +135,46 @@ def _subtitle(compared: Sequence[Side]) -> str:
     return f"{' and '.join(runs)}; call trees are those of the last run of each"
 
 
-def _overview(
-    db: ProfileDB, compared: Sequence[Side], answers: Sequence[Answer], contents: Contents
-) -> list[Part]:
-    apart, _ = sides.obstacles(compared, sides.facts_of(db, compared))
-    parts = [Part("Trials", views=[comparison_views.sides_view(compared, answers)])]
-    if apart:
-        view = comparison_views.obstacles_view(compared, apart)
-        parts.insert(0, Part("Not comparable", views=[view]))
-    if not any("noise" in name for name in contents.forest.names):
-        line = (
-            "unknown: a change can only be told from noise with at least four runs on each side, "
-            "so no routine is grey in the flame graph"
-        )
-        parts.append(Part("Noise", [line]))
+def _gate(compared: _Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]:
+    try:
+        judgement = gate.judge(compared.db, compared.sides, fail_on, Question(), _RULE)
+    except MissingMetric as problem:
+        return Part("Gate", [str(problem)], is_warning=True), conditions.UNDECIDED
+    concluded = gate.concluded(
+        compared.sides, judgement, (compared.apart, compared.within), (), None
+    )
+    view = gate_view.conclusion_view(fail_on, judgement, concluded, machines=False)
+    return Part("Gate", views=[view]), concluded.code
+
+
+def _overview(compared: _Compared) -> list[Part]:
+    parts = [Part("Trials", views=[comparison_views.sides_view(compared.sides, compared.routines)])]
+    if compared.apart:
+        view = comparison_views.obstacles_view(compared.sides, compared.apart)
+        parts.insert(0, Part("Not comparable", views=[view], is_warning=True))
+    if compared.few:
+        line = f"{compared.few}; so nothing is grey in the flame graph"
+        parts.append(Part("Noise is unknown", [line]))
     return parts
 
 
-def _routines(
-    compared: Sequence[Side],
-    answers: Sequence[Answer],
-    words: Sequence[Mapping[Hashable, Verdict]],
-) -> list[Part]:
-    return [
-        Part(views=[comparison_views.rows_view(answer, compared, [mine], Shown())])
-        for answer, mine in zip(answers, words, strict=True)
-    ]
+def _by(compared: _Compared, name: str, title: str, by: By) -> list[Section]:
+    """Side by side, if any of the trials has such rows."""
+    try:
+        answers = comparison.answers(compared.db, compared.sides, Question(by=by))
+    except (MissingMetric, UsageError):
+        return []
+    return [Section(name, title, _parts(compared, answers))] if _several(answers) else []
 
 
-def _facts(db: ProfileDB, compared: Sequence[Side]) -> list[Part]:
-    facts = sides.facts_of(db, compared)
-    return [Part(views=[comparison_views.metadata_view(compared, facts, False)])]
+def _several(answers: Sequence[Answer]) -> bool:
+    """One row is what belongs to no phase or layer: there are none."""
+    return any(len(answer.comparison.rows) > 1 for answer in answers)
 
 
-def _mark_noise(contents: Contents, words: Sequence[Mapping[Hashable, Verdict]]) -> None:
-    """Note at each name with a verdict whether its change is within noise."""
-    is_noise: dict[tuple[str, str], bool] = {}
-    for verdicts_of_side in words:
-        for key, verdict in verdicts_of_side.items():
-            if verdict.word:
-                name = (getattr(key, "short_name", ""), getattr(key, "file", None) or "")
-                is_noise[name] = verdict.word in _NOISE
-    for entry in contents.forest.names:
-        file = str(entry["place"]).partition(":")[0]
-        if (entry["name"], file) in is_noise:
-            entry["noise"] = is_noise[entry["name"], file]
+def _parts(compared: _Compared, answers: Sequence[Answer]) -> list[Part]:
+    return [Part(views=[compared.view(answer)]) for answer in answers]
+
+
+def _facts(compared: _Compared) -> list[Part]:
+    return [Part(views=[comparison_views.metadata_view(compared.sides, compared.facts, False)])]

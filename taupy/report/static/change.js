@@ -1,8 +1,10 @@
 // How much longer a node is in the second of two trials, for colors and words.
 import { duration, percent } from "./numbers.js";
 
+const CHANGED = 2;
+
 export class Change {
-  /** @param forest has threads with a `side`, 0 or 1, and names with `noise`. */
+  /** @param forest has threads with a `side`, 0 or 1, and rows and names with a `verdict`. */
   constructor(forest) {
     this.forest = forest;
   }
@@ -25,18 +27,39 @@ export class Change {
       : node.rows.map((row) => [row, time[row]]);
   }
 
-  /** -1 to 1: a change by the half is full color; null for what is within noise. */
+  /**
+   * What the comparison says of a node: 0 nothing, 1 within noise, 2 a change. Of a tree from the
+   * root down it judged the inclusive time of call paths, of an inverted one its routines' own.
+   */
+  verdict(node) {
+    if (node.key < 0) return 0;
+    if (!node.values) return largest(node.rows, this.forest.verdict);
+    const own = node.parent?.key < 0 && node.values === this.forest.own;
+    return own ? this.forest.names[node.key].verdict ?? 0 : 0;
+  }
+
+  /** -1 to 1: a change by the half is full color; null for what is not known to have changed. */
   of(node) {
     const [before, after] = this.times(node);
-    if (node.key >= 0 && this.forest.names[node.key].noise) return null;
+    if (before && after && this.forest.judged && this.verdict(node) !== CHANGED) return null;
     const larger = Math.max(before, after);
     return larger > 0 ? (2 * (after - before)) / larger : null;
   }
 
   text(node) {
     const [before, after] = this.times(node);
-    const change = before > 0 ? `, ${percent((100 * (after - before)) / before)} %` : ", new";
-    const noise = node.key >= 0 && this.forest.names[node.key].noise ? " (within noise)" : "";
-    return `${duration(before)} → ${duration(after)}${change}${noise}`;
+    if (before === 0) return `${duration(after)} in B, not in A`;
+    if (after === 0) return `${duration(before)} in A, not in B`;
+    const change = `${percent((100 * (after - before)) / before)} %`;
+    return `${duration(before)} → ${duration(after)}, ${change}${this.remark(node)}`;
   }
+
+  remark(node) {
+    if (!this.forest.judged || node.key < 0) return "";
+    return [" (not tested)", " (within noise)", ""][this.verdict(node)];
+  }
+}
+
+function largest(rows, values) {
+  return rows.reduce((most, row) => Math.max(most, values[row]), 0);
 }

@@ -27,7 +27,8 @@ function column(bytes, start, rows, width) {
 export class Forest {
   /**
    * @param bytes columns after one another.
-   * @param layout {rows, widths: bytes of a number in each column, names, threads, compares}; a thread has
+   * @param layout {rows, widths: bytes of a number in each column, names, threads, compares,
+   *   judged}; a thread has
    *   {name, kind, node, start}, a name {name, place, kind, groups}.
    */
   constructor(bytes, layout) {
@@ -43,6 +44,8 @@ export class Forest {
     this.threads = layout.threads;
     this.compares = layout.compares; // threads are of two trials: see change.js
     this.timer = Int32Array.from(columns.timer);
+    this.judged = layout.judged ?? false; // there are verdicts: what has none was not tested
+    this.verdict = columns.verdict; // 0: none, 1: within noise, 2: a change
     this.calls = columns.calls; // one more than the calls; 0: not counted
     this.own = columns.own;
     this.#link(columns.depth);

@@ -11,7 +11,7 @@ import { arranged } from "../../../taupy/report/static/table.js";
 
 // main 100 (own 10) -> f 60 (own 20) -> g 40; main -> g 30; another thread: f 5
 const ROWS = [
-  // depth, timer, calls + 1, own, rest
+  // depth, timer, calls + 1, own, rest; and a verdict, 0 where it is left out
   [0, 0, 2, 10, 0],
   [1, 1, 4, 20, 0],
   [2, 2, 11, 40, 0],
@@ -30,10 +30,13 @@ const THREADS = [
 
 function forest(rows = ROWS, extra = {}) {
   const bytes = [];
-  for (const column of [0, 1, 2, 3, 4]) {
-    for (const row of rows) bytes.push(row[column] >= 0 ? 2 * row[column] : -2 * row[column] - 1);
+  for (const column of [0, 1, 2, 3, 4, 5]) {
+    for (const row of rows) {
+      const value = row[column] ?? 0;
+      bytes.push(value >= 0 ? 2 * value : -2 * value - 1);
+    }
   }
-  const widths = { depth: 1, timer: 1, calls: 1, own: 1, rest: 1 };
+  const widths = { depth: 1, timer: 1, calls: 1, own: 1, rest: 1, verdict: 1 };
   return new Forest(Uint8Array.from(bytes), {
     rows: rows.length, widths, names: NAMES, threads: THREADS, ...extra,
   });
@@ -53,8 +56,8 @@ test("negative numbers and wide ones come back", () => {
   const rows = [[0, 0, 1, -5, 7]];
   const trees = forest(rows);
   assert.deepEqual([trees.own[0], trees.time[0]], [-5, 2]);
-  const wide = new Forest(Uint8Array.from([0, 0, 0, 0, 2, 0]), {
-    rows: 1, widths: { depth: 1, timer: 1, calls: 1, own: 2, rest: 1 }, names: NAMES, threads: [],
+  const wide = new Forest(Uint8Array.from([0, 0, 0, 0, 2, 0, 0]), {
+    rows: 1, widths: { depth: 1, timer: 1, calls: 1, own: 2, rest: 1, verdict: 1 }, names: NAMES, threads: [],
   });
   assert.equal(wide.own[0], 256);
 });
@@ -115,17 +118,40 @@ test("boxes of what is zoomed to, and its callers at full width", () => {
 
 test("a change is grey within noise, and full at the half", () => {
   const trees = forest(ROWS, { compares: true });
-  const tree = new TopDown(trees, null);
-  const nodes = tree.of([1, 4], "all").children; // f: 60 in the first, 5 in the second
+  const nodes = new TopDown(trees, null).of([1, 4], "all").children;
+  const [f] = nodes; // 60 in the first, 5 in the second
   const change = new Change(trees);
-  assert.deepEqual(change.times(nodes[0]), [60, 5]);
-  assert.ok(change.of(nodes[0]) < -1);
-  assert.match(change.text(nodes[0]), /60 ns → 5 ns, -91.7 %/);
-  trees.names[1].noise = true;
-  assert.equal(change.of(nodes[0]), null);
-  delete trees.names[1].noise;
+  assert.deepEqual(change.times(f), [60, 5]);
+  assert.ok(change.of(f) < -1);
+  assert.match(change.text(f), /60 ns → 5 ns, -91.7 %$/);
   const [callers] = new Inverted(trees, null, trees.time).of([1, 4], "callers of f").children;
   assert.deepEqual(change.times(callers), [60, 5]); // with callees, as the tree itself
+});
+
+function judgedNode(verdict) {
+  const rows = ROWS.map((row) => [...row, row[1] === 1 ? verdict : 0]);
+  const trees = forest(rows, { compares: true, judged: true });
+  return [new Change(trees), new TopDown(trees, null).of([1, 4], "all").children[0]];
+}
+
+test("where changes were tested, only what passed is colored", () => {
+  const said = [0, 1, 2].map((verdict) => {
+    const [change, f] = judgedNode(verdict);
+    return [change.of(f) === null, /\(.*\)|$/.exec(change.text(f))[0]];
+  });
+  assert.deepEqual(said, [[true, "(not tested)"], [true, "(within noise)"], [false, ""]]);
+});
+
+test("an inverted tree has the verdicts on own times", () => {
+  const trees = forest(ROWS, { compares: true, judged: true });
+  trees.names = trees.names.map((name) => ({ ...name, verdict: 1 }));
+  const tree = new Inverted(trees, null, trees.own);
+  const [g, f] = tree.of([0, 1, 2, 3, 4], "all").children;
+  const change = new Change(trees);
+  assert.equal(change.of(f), null);
+  assert.match(change.text(f), /within noise/);
+  assert.match(change.text(tree.children(f)[0]), /not in B/);
+  assert.notEqual(change.of(g), null); // it is in the first trial only
 });
 
 test("rows are filtered by all words and sorted, unknown ones last", () => {
