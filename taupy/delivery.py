@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from taupy.collectors import host
@@ -22,9 +23,10 @@ from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
 from taupy.record import part_files
 from taupy.record.beginning import never_began
-from taupy.record.children import others, take_notes, unmeasured
+from taupy.record.children import Notes, others, take_notes, unmeasured
 from taupy.record.collected import Collected, clock_now, collect, goes_on
 from taupy.record.endings import add_endings, watch_facts
+from taupy.record.forks import lost_forks, take_forks
 from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
 from taupy.record.gpu_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX
 from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
@@ -212,6 +214,7 @@ def _without_parts(run: _Run) -> Delivery:
 
 def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
     node_of = _known_nodes(run.folder)
+    run.collected.pids |= set(map(part_files.pid_of, node_of))
     nodes = assign_nodes(run.settings, run.parts, node_of)
     try:
         (run.folder / "nodes").write_bytes(values.dumps(node_of))
@@ -260,11 +263,21 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
 def _lost(run: _Run) -> dict[str, str]:
     """What of the run was not measured, as metadata."""
     notes = take_notes(run.parts)
+    is_running = partial(goes_on, settings=run.settings)
+    _add_lost_forks(run, notes, is_running)
     if run.facts is not None:  # what a run of another machine says of files there is not looked up
         return {name: text for name, text in run.facts.items() if name.startswith(HEALTH)}
-    health = unmeasured(notes, run.collected.pids, lambda pid: goes_on(pid, run.settings))
+    health = unmeasured(notes, run.collected.pids, is_running)
     lost = {f"{HEALTH}{name}": text for name, text in health.items()}
     return {**lost, **others(run.folder, notes, run.collected.pids)}
+
+
+def _add_lost_forks(run: _Run, notes: Notes, is_running: Callable[[int], bool]) -> None:
+    """What forked children measured may be lost without a trace but their parent's note."""
+    helpers = [fork for helper in run.collected.helpers for fork in take_forks(helper)]
+    forks = [*notes.forks, *helpers]
+    if text := lost_forks(forks, run.parts, run.collected.pids, is_running):
+        run.collected.lost.append(text)
 
 
 def _add_gpus(

@@ -74,6 +74,21 @@ static void note_folder(Note *note, PyObject *cwd)
     Py_XDECREF(bytes);
 }
 
+static int is_ready(void) { return active && !waiting && (part != NULL || thread_new() != NULL); }
+
+void note_fork(pid_t pid, int64_t began_ns)
+{
+    static uint64_t count;
+    int saved = errno;
+    char text[64], name[40];
+    if (!is_ready())
+        return;
+    snprintf(text, sizeof text, "%ld %lld", (long)pid, (long long)began_ns);
+    snprintf(name, sizeof name, "taupy.fork.%llu", (unsigned long long)count++);
+    metadata_write(name, text);
+    errno = saved;
+}
+
 void note_child(pid_t pid, int64_t began_ns, int64_t ended_ns, PyObject *paths,
                        PyObject *command, PyObject *cwd)
 {
@@ -81,7 +96,7 @@ void note_child(pid_t pid, int64_t began_ns, int64_t ended_ns, PyObject *paths,
     int saved = errno;
     Note note = {.size = 0};
     char head[80], name[40];
-    if (!active || waiting || (part == NULL && thread_new() == NULL))
+    if (!is_ready())
         return;
     note_bytes(&note, head,
                (size_t)snprintf(head, sizeof head, "%ld %lld %lld", (long)pid, (long long)began_ns,

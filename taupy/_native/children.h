@@ -9,6 +9,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Note a fork of ours, from which nothing is known but the child's number. If it leaves no part,
+ * where it could open no file, what it did is lost. */
+void note_fork(pid_t pid, int64_t began_ns);
+
 /* `paths`: the executable, or several of which the first that can be run is it; NULL: unknown.
  * `cwd`: of the child, if it is another than ours. */
 void note_child(pid_t pid, int64_t began_ns, int64_t ended_ns, PyObject *paths, PyObject *command,

@@ -6,12 +6,13 @@
 #include "exit.h"
 #include "gpu.h"
 #include "process.h"
+#include "thread.h"
 #include <unistd.h>
 
 typedef PyObject *(*FastCall)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 
 static PyCFunction real_exit, real_system, real_execv, real_execve, real_fork_exec, real_spawn,
-    real_spawnp;
+    real_spawnp, real_fork, real_forkpty;
 
 #define ARGUMENTS_AT_MOST 32
 
@@ -119,6 +120,34 @@ static PyObject *wrapped_spawnp(PyObject *module, PyObject *const *args, Py_ssiz
     return spawn_with(real_spawnp, module, args, n, names);
 }
 
+/* A child has a part from the start: one that is killed at once is no lost one. */
+static PyObject *forked_with(PyCFunction real, PyObject *module)
+{
+    int64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+    PyObject *result = real(module, NULL);
+    PyObject *pid = result != NULL && PyTuple_Check(result) ? PyTuple_GET_ITEM(result, 0) : result;
+    if (pid != NULL && PyLong_CheckExact(pid)) {
+        pid_t child = (pid_t)PyLong_AsLong(pid);
+        if (child == 0)
+            thread_here();
+        else
+            note_fork(child, began_ns);
+    }
+    return result;
+}
+
+static PyObject *wrapped_fork(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    return forked_with(real_fork, module);
+}
+
+static PyObject *wrapped_forkpty(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    return forked_with(real_forkpty, module);
+}
+
 /* args, executables, close_fds, pass_fds, cwd, env, ..., umask, preexec_fn; up to 3.13 allow_vfork */
 #define CWD_OF_FORK_EXEC 4
 #define ENVIRONMENT_OF_FORK_EXEC 5
@@ -212,6 +241,8 @@ void wrap_functions(void)
         wrap(posix, "_exit", &real_exit, (void *)wrapped_exit, METH_FASTCALL | METH_KEYWORDS);
         wrap(posix, "execv", &real_execv, (void *)wrapped_execv, METH_FASTCALL);
         wrap(posix, "execve", &real_execve, (void *)wrapped_execve, METH_FASTCALL | METH_KEYWORDS);
+        wrap(posix, "fork", &real_fork, (void *)wrapped_fork, METH_NOARGS);
+        wrap(posix, "forkpty", &real_forkpty, (void *)wrapped_forkpty, METH_NOARGS);
         wrap(posix, "system", &real_system, (void *)wrapped_system, METH_FASTCALL | METH_KEYWORDS);
         wrap(posix, "posix_spawn", &real_spawn, (void *)wrapped_spawn,
              METH_FASTCALL | METH_KEYWORDS);

@@ -1,6 +1,7 @@
 /* Wrapped functions.
  *
- * os._exit and os.exec* never return, so the part must be closed before; and a program
+ * os._exit and os.exec* never return, so the part must be closed before; only os.fork and
+ * os.forkpty know the number of the process that they have made; and a program
  * that hands a child an environment made from os.environ, where our variable is not to be
  * seen, would lose that child's profile. The functions behind them are wrapped: the method
  * table keeps its object, its name and its address, only the C function that it points to

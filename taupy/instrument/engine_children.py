@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from taupy.instrument.engine_tree import ThreadTree
 
 EXECS = (posix.execv, posix.execve)
-_STARTERS = (posix.posix_spawn, posix.posix_spawnp)
+FORKS = (posix.fork, posix.forkpty)
+_STARTERS = (posix.posix_spawn, posix.posix_spawnp, *FORKS)
 _HAS_NOT_EXECUTED = 0x40  # PF_FORKNOEXEC, a flag of the process
 _LOOK_NS, _WAIT_NS = 1_000_000_000, 50_000_000
 _NOTE_BYTES, _LOOKS = 1024, 100
@@ -44,7 +45,7 @@ class Children:
 
     def begin(self) -> None:
         """Reset, at the start and in a forked child."""
-        self.count, self.becoming = 0, ""
+        self.count, self.becoming, self.forks = 0, "", 0
         self.seen: dict[int, set[bytes]] = {}  # children by thread
         self.starting: set[int] = set()  # threads in such a function
 
@@ -60,9 +61,17 @@ class Children:
 
     def expect(self, thread: "ThreadTree") -> None:
         """The thread is about to start a process."""
+        if thread.child_began_ns:
+            self.look(thread)  # for the last time after the one before
         thread.child_began_ns = self.state.clock()
-        self.seen[thread.native_id] = set(_children_of(thread))
+        self.seen[thread.native_id] = _children_of(thread)
         self.starting.add(thread.native_id)
+
+    def failed(self, thread: "ThreadTree", function: object) -> None:
+        """A C function has raised: nothing has forked."""
+        if function in FORKS and thread.native_id in self.starting:
+            self.starting.discard(thread.native_id)
+            thread.child_began_ns = 0
 
     def look(self, thread: "ThreadTree", function: object = None) -> None:
         """A C function has returned on a thread that is starting, or has started, a process."""
@@ -76,9 +85,10 @@ class Children:
             self.becoming = ""
             return
         seen = self.seen.get(thread.native_id, set())
-        for pid in _children_of(thread):
-            if pid in seen:
-                continue
+        if function in FORKS:
+            self._note_fork(_children_of(thread).difference(seen), began_ns)
+            return
+        for pid in _children_of(thread).difference(seen):
             command = _command(pid)
             if command:
                 folder, executable = _link(pid, b"cwd") + b"/", _link(pid, b"exe")
@@ -102,6 +112,15 @@ class Children:
             self.starting.add(thread.native_id)
             self.becoming = self._add(b"%d %d 0\0\0" % (self.state.pid, self.state.clock()))
 
+    def _note_fork(self, children: set[bytes], began_ns: int) -> None:
+        """The child is the only new process; none is seen if there is no descriptor to read with,
+        or if it has ended and nobody is to wait for it."""
+        pid = children.pop() if len(children) == 1 else b"0"
+        self.state.metadata[f"taupy.fork.{self.forks}"] = f"{int(pid)} {began_ns}"
+        self.forks += 1
+        if self.state.helper and not self.state.forked and self.state.real_time:
+            self.state.due[0] = 0  # the run may be stored before a helper ends
+
     def _add(self, note: bytes) -> str:
         name = f"taupy.child.{self.count}"
         self.count += 1
@@ -109,8 +128,8 @@ class Children:
         return name
 
 
-def _children_of(thread: "ThreadTree") -> list[bytes]:
-    return contents(b"/proc/self/task/%d/children" % thread.native_id).split()
+def _children_of(thread: "ThreadTree") -> set[bytes]:
+    return {*contents(b"/proc/self/task/%d/children" % thread.native_id).split()}
 
 
 def _command(pid: bytes) -> bytes:

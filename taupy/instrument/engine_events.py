@@ -61,6 +61,8 @@ class ThreadEvents:
             elif event == "c_call":
                 self.enter_c(frame, arg)
             else:
+                if event == "c_exception" and self.thread.child_began_ns:
+                    self.processes_started.failed(self.thread, arg)
                 self.leave_c(frame, arg)
         except RecursionError:
             self.state.lost_events += 1  # the program is at its recursion limit: so are we

@@ -413,7 +413,7 @@ class Engine:
         self.threads.clear()
         if thread is not None:
             thread.native_id = _get_native_id()
-            thread.name = "MainThread"
+            thread.name, thread.child_began_ns = "MainThread", 0
             self.phases.forked(thread, thread.begin_again())
             thread.is_first = True
             self.by_ident[thread.ident] = thread

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from taupy.model.processes import process_start
+from taupy.record.forks import Fork, take_forks
 from taupy.record.part_data import EXEC, RUNNING, Part
 from taupy.state import heartbeat
 from taupy.state.folder import Folder
@@ -96,6 +97,7 @@ class Notes:
     children: list[Child]
     arrivals: list[Arrival]
     measured: frozenset[int]
+    forks: list[Fork]
 
 
 def take_notes(parts: Sequence[Part]) -> Notes:
@@ -111,7 +113,8 @@ def take_notes(parts: Sequence[Part]) -> Notes:
     for part in parts:
         if part.forked and part.state == RUNNING and part.pid in started:
             part.state = EXEC  # preexec_fn of subprocess ran in it
-    return Notes(children, arrivals, frozenset(part.pid for part in parts))
+    forks = [fork for part in parts for fork in take_forks(part)]
+    return Notes(children, arrivals, frozenset(part.pid for part in parts), forks)
 
 
 def _children(part: Part) -> list[Child]:

@@ -7,6 +7,7 @@ a line of `lost`, and a trial with such a line is incomplete.
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from taupy.state.folder import File, Folder
 from taupy.state.limits import RECORD_BYTES
 
 _NAMED_AT_MOST = 8
+_TRIES, _PAUSE_S = 4, 0.005
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Collected:
         problems: why processes are not measured, a line each.
         lost: what was measured and cannot be had any more, a line each.
         pids: processes that are accounted for although no part of theirs is among `parts`.
+        helpers: parts of processes of multiprocessing's own, for the forks that they have noted.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -41,6 +44,7 @@ class Collected:
     problems: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     pids: set[int] = field(default_factory=set)
+    helpers: list[Part] = field(default_factory=list)
 
     def all_pids(self) -> set[int]:
         """Processes of which there is a part, or which are accounted for otherwise."""
@@ -142,17 +146,38 @@ def _take(
         is_empty = is_helper = is_waited_for = False  # `_read` says what is wrong
     if is_helper or is_waited_for:
         collected.running += is_waited_for
-        collected.pids.add(_pid(part))
+        collected.pids.add(part.pid)
+        if is_helper:
+            _take_helper(collected, part, clock_now)
         return
     if is_empty:
         collected.lost.append(
-            f"the part of process {_pid(part)} is empty: all that it measured is lost (the state "
+            f"the part of process {part.pid} is empty: all that it measured is lost (the state "
             "folder had no room, or it was killed at once)"
         )
-        collected.pids.add(_pid(part))
+        collected.pids.add(part.pid)
     elif not _read(collected, part, clock_now):
         return
     collected.files.append(part.file)
+
+
+def _take_helper(collected: Collected, part: PartFile, clock_now: tuple[int, int] | None) -> None:
+    try:
+        read = read_changing(part, clock_now)
+    except (FormatError, OSError) as problem:
+        collected.lost.append(f"which processes a helper has forked is not known: {problem}")
+    else:
+        collected.helpers += [read] if read is not None else []
+
+
+def read_changing(part: PartFile, clock_now: tuple[int, int] | None) -> Part | None:
+    """A part of a process that may go on, which is read again if it does not make sense."""
+    for _ in range(_TRIES):
+        try:
+            return read_part(part, clock_now, is_changing=True)
+        except FormatError:
+            time.sleep(_PAUSE_S)
+    return read_part(part, clock_now, is_changing=True)
 
 
 def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | None) -> bool:
@@ -161,7 +186,7 @@ def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | Non
         read = read_part(part, clock_now)
     except FormatError as problem:
         collected.lost.append(f"{problem}: what it held is lost")
-        collected.pids.add(_pid(part))
+        collected.pids.add(part.pid)
         return True
     except OSError as problem:
         collected.lost.append(f"a part was left alone: {problem}")
@@ -173,7 +198,7 @@ def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | Non
 
 def _is_running(part: PartFile, settings: RunSettings) -> bool:
     if not part.bytes():  # all of it is in that process's memory, if anywhere
-        return goes_on(_pid(part), settings) and _pid(part) != os.getppid()
+        return goes_on(part.pid, settings) and part.pid != os.getppid()
     pid, start, closed, _ = peek_process(part)
     if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
         return False
@@ -187,11 +212,6 @@ def _is_cut(part: PartFile) -> bool:
     except (FormatError, OSError):
         return True
     return read is None or not read.complete or read.lost_bytes > 0
-
-
-def _pid(part: PartFile) -> int:
-    text = part.name.split("-")[0]
-    return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
 def _add_problems(collected: Collected, folder: Folder) -> None:

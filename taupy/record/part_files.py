@@ -47,6 +47,11 @@ class PartFile:
     at: int = 0
     size: int = -1
 
+    @property
+    def pid(self) -> int:
+        """Of the process that it is of."""
+        return pid_of(self.name)
+
     def read_bytes(self, *, first: int = -1) -> bytes:
         """The part, or its first bytes.
 
@@ -59,6 +64,12 @@ class PartFile:
     def bytes(self) -> int:
         """How many bytes it has; raises as `read_bytes` does."""
         return self.file.size() if self.size < 0 else self.size
+
+
+def pid_of(name: str) -> int:
+    """Of the process that a part of this name is of; 0 if the name does not say."""
+    text = name.split("-")[0]
+    return int(text) if text.isdecimal() and len(text) < 20 else 0
 
 
 def take_folded(folder: Folder) -> bool:

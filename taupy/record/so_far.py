@@ -13,18 +13,15 @@ from taupy.errors import FormatError
 from taupy.instrument.runfolder import RunSettings, is_alive
 from taupy.model.profile import Profile
 from taupy.record.children import take_notes
-from taupy.record.collected import clock_now
+from taupy.record.collected import clock_now, read_changing
 from taupy.record.endings import add_endings, count_until
 from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
-from taupy.record.host_part import peek_process, read_part
+from taupy.record.host_part import peek_process
 from taupy.record.host_profile import HEALTH, assign_nodes, profile_of
 from taupy.record.looks import add_looks, add_series
 from taupy.record.part_data import Ending, Part
 from taupy.record.part_files import PartFile, parts_so_far
 from taupy.state.folder import Folder, open_run
-
-_TRIES = 5
-_PAUSE_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +85,9 @@ def _parts(folder: Folder, settings: RunSettings) -> tuple[list[Part], list[str]
 
 def _read(file: PartFile, settings: RunSettings) -> Part | None:
     """A part, of a process that may go on; None if there is nothing in it, or it is a helper's."""
-    for number in range(_TRIES):
-        if not file.bytes() or peek_process(file)[3]:
-            return None
-        try:
-            part = read_part(file, clock_now(settings), is_changing=True)
-            break
-        except FormatError:
-            if number == _TRIES - 1:
-                raise
-            time.sleep(_PAUSE_S)
+    if not file.bytes() or peek_process(file)[3]:
+        return None
+    part = read_changing(file, clock_now(settings))
     if part is not None and not part.complete and is_alive(part.pid, part.process_start):
         part.ending = Ending("running")
         count_until(part, time.monotonic_ns())

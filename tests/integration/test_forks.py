@@ -1,0 +1,134 @@
+"""A forked child is measured, or the trial says that it is not: also where it can open no file."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.integration.conftest import Runs
+
+_PROGRAM = """\
+import multiprocessing, os, sys
+FOLDERS = ("state", "db")
+def hide():
+    if sys.argv[2:]:
+        for folder in FOLDERS: os.rename(folder, folder + ".away")
+def show():
+    if sys.argv[2:]:
+        for folder in FOLDERS: os.rename(folder + ".away", folder)
+def leaf(): pass
+def end(pid):
+    if not pid:
+        leaf()
+        os._exit(0)
+    os.waitpid(pid, 0)
+def fork():
+    hide(); end(os.fork()); show()
+def forkpty():
+    hide(); end(os.forkpty()[0]); show()
+def double():
+    pid = os.fork()
+    if not pid: fork()
+    end(pid)
+def ignored():
+    import signal, time
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    hide()
+    if not os.fork():
+        leaf()
+        os._exit(0)
+    time.sleep(0.5)
+    show()
+def fork_process(method="fork"):
+    child = multiprocessing.get_context(method).Process(target=leaf)
+    hide(); child.start(); child.join(); show()
+def forkserver():
+    other()  # from now on the server runs
+    fork_process("forkserver")
+    other()  # it can write again
+def other():
+    child = multiprocessing.get_context("forkserver").Process(target=int)
+    child.start(); child.join()
+if __name__ == "__main__":
+    leaf()
+    globals()[sys.argv[1]]()
+"""
+_FULL = """\
+import os, resource
+def leaf(): pass
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+held = []
+try:
+    while True: held.append(os.dup(0))
+except OSError: pass
+pid = os.fork()
+if not pid:
+    leaf()
+    os._exit(0)
+os.waitpid(pid, 0)
+for descriptor in held: os.close(descriptor)
+leaf()
+"""
+_MANY = """\
+import os
+def leaf(): pass
+for n in range(40):
+    if not os.fork():
+        leaf()
+        os._exit(0)
+    if n % 2: os.wait()
+for n in range(20): os.wait()
+try: os.execv("/nowhere", ["x"])
+except OSError: pass
+"""
+_WAYS = ("fork", "forkpty", "double", "ignored", "fork_process", "forkserver")
+
+
+class Apart(Runs):
+    """The database lies in a folder of its own."""
+
+    @property
+    def database(self):
+        return self.folder / "db" / "taupy.db"
+
+
+@pytest.fixture
+def apart(tmp_path) -> Runs:
+    (tmp_path / "db").mkdir()
+    return Apart(tmp_path)
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_a_fork_that_can_write_nothing_is_named(apart, engine, way):
+    done = apart.run(_PROGRAM, "--engine", engine, arguments=(way, "hide"))
+    assert done.returncode == 0, done.stderr
+    assert apart.one("SELECT state FROM trial") == "incomplete"
+    named = r"1 forked process left no part \(process (\d+|unknown,) forked by \d+\)"
+    assert re.match(named, apart.metadata("taupy.health.lost"))
+    assert apart.calls()["leaf"] == (2 if way == "double" else 1)
+    assert "1 forked process left no part" in done.stderr
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_a_fork_that_leaves_a_part_is_not_called_lost(apart, engine, way):
+    done = apart.run(_PROGRAM, "--engine", engine, arguments=(way,))
+    assert done.returncode == 0, done.stderr
+    assert apart.one("SELECT state FROM trial") == "complete"
+    assert apart.metadata("taupy.health.lost") is None
+    assert apart.calls()["leaf"] == (3 if way == "double" else 2)
+
+
+def test_a_fork_without_a_descriptor_left_is_named(runs, engine):
+    done = runs.run(_FULL, "--engine", engine)
+    assert done.returncode == 0, done.stderr
+    assert runs.one("SELECT state FROM trial") == "incomplete"
+    assert "1 forked process left no part" in runs.metadata("taupy.health.lost")
+    assert runs.calls()["leaf"] == 1
+
+
+def test_many_forks_are_all_there(runs, engine):
+    done = runs.run(_MANY, "--engine", engine)
+    assert done.returncode == 0, done.stderr
+    assert runs.one("SELECT state FROM trial") == "complete"
+    assert runs.calls()["leaf"] == 40
