@@ -2,6 +2,7 @@
  *
  * All state is the process's, in static variables: the program may import this module
  * again after boot has taken it out of sys.modules, and must find the same engine. */
+#include "allocator.h"
 #include "api.h"
 #include "autograd.h"
 #include "codes.h"
@@ -120,6 +121,7 @@ static void start_timing(const Options *options)
     sample_ticks = (uint64_t)((double)options->sample_ms * per_ms);
     long_call_ticks = counter_event_count ? (uint64_t)per_ms : UINT64_MAX;
     memory_start();
+    allocator_start();
 }
 
 static void start_routines(const Options *options)
@@ -142,9 +144,9 @@ static void start_routines(const Options *options)
 static void start_listeners(void)
 {
     Listener *all[] = {&greenlets_listener,  &hooks_listener,   &natives_listener,
-                       &memory_listener,     &gpu_listener,     &phases_listener,
-                       &layers_listener,     &steps_listener,   &operations_listener,
-                       &ranges_listener,     &autograd_listener};
+                       &memory_listener,     &allocator_listener, &gpu_listener,
+                       &phases_listener,     &layers_listener,  &steps_listener,
+                       &operations_listener, &ranges_listener,  &autograd_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
     phases_start();

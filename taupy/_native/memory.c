@@ -1,6 +1,7 @@
 /* See memory.h. */
 #define _GNU_SOURCE
 #include "memory.h"
+#include "allocator.h"
 #include "events.h"
 #include "process.h"
 #include <errno.h>
@@ -75,8 +76,7 @@ static uint64_t faults_of(const Thread *thread)
     return minor + major;
 }
 
-/* The innermost routine that has been open since `from`; NULL: none. */
-static Node *open_since(Node *node, uint64_t from)
+Node *open_since(Node *node, uint64_t from)
 {
     while (node->parent != NULL && node->t0 > from)
         node = node->parent;
@@ -139,12 +139,19 @@ static void divide(Thread *own, Node *node, uint64_t faults, double kib, uint64_
         sample(BETWEEN, UNIT, kib, own, NULL);
 }
 
+int memory_has_others(const Thread *own)
+{
+    for (const Thread *thread = threads; thread != NULL; thread = thread->next)
+        if (thread != own && is_charged(thread))
+            return 1;
+    return 0;
+}
+
 /* Nobody knows which thread has given memory back, if there are several. */
 static void release(Thread *own, Node *node, double kib)
 {
-    for (Thread *thread = threads; thread != NULL; thread = thread->next)
-        if (thread != own && is_charged(thread))
-            node = NULL;
+    if (memory_has_others(own))
+        node = NULL;
     sample(RELEASED, UNIT, kib, own, node != NULL ? open_since(node, looked_ticks) : NULL);
 }
 
@@ -181,12 +188,19 @@ static void next_window(Thread *thread, uint64_t now)
     thread->due_ticks = is_fine ? after : after + sample_ticks / WINDOWS_PER_SAMPLE;
 }
 
-void memory_due(Thread *thread, Node *node, uint64_t now)
+static void look_if_due(Thread *thread, Node *node, uint64_t now)
 {
     uint64_t seen = own_faults(), faults = seen - thread->faults;
     thread->faults = seen;
     if (faults != 0 || look_again || now - looked_ticks >= sample_ticks)
         look(thread, node, faults, now);
+}
+
+void memory_due(Thread *thread, Node *node, uint64_t now)
+{
+    look_if_due(thread, node, now);
+    if (now >= allocator_ticks)
+        allocator_due(thread, node, clock_ticks());
     next_window(thread, now);
 }
 
@@ -210,7 +224,7 @@ static void on_finish(int ends)
 {
     if (ends && sample_ticks && this_thread != NULL) {
         looked_ticks = 0; /* whoever has touched memory */
-        memory_due(this_thread, visible(this_thread), clock_ticks());
+        look_if_due(this_thread, visible(this_thread), clock_ticks());
     }
 }
 

@@ -20,5 +20,9 @@ void memory_start(void);
 void memory_due(Thread *thread, Node *node, uint64_t now);
 /* The same at an entry: the time when it is done. */
 uint64_t memory_looked(Thread *thread, Node *node, uint64_t now);
+/* The innermost routine that has been open since `from`; NULL: none. */
+Node *open_since(Node *node, uint64_t from);
+/* Are there other threads that may touch memory? */
+int memory_has_others(const Thread *thread);
 
 #endif

@@ -35,6 +35,7 @@ enum BlockKind {
     BLOCK_SAMPLES = 6,  /* SampleRecord: one user event at one place */
     BLOCK_STEPS = 7,    /* StepRecord[]: iterations of one thread and kind */
     BLOCK_STEP_VALUE = 8, /* StepValueRecord: the name of a value of steps */
+    BLOCK_ALLOCATOR = 9, /* AllocatorRecord; its thread is a GPU's ordinal */
     BLOCK_PART = 32,    /* FoldedName and a part: in the file of folded parts only */
 };
 

@@ -3,6 +3,7 @@
     taupy memory                      the trial stored last
     taupy memory 12 --by layer        growth by routine, phase, layer, call path or thread
     taupy memory --series --csv       resident memory over time
+    taupy memory --gpu                the same of what PyTorch has allocated on GPUs
 
 Growth is sampled: what could not be charged to a routine has a row of its own.
 """
@@ -16,15 +17,17 @@ from itertools import groupby
 from taupy.commands import options, running
 from taupy.errors import UsageError
 from taupy.model.rows import TimelineRow
-from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, PEAK, RELEASED, RESIDENT
+from taupy.model.sampled import CUDA, CUDA_ALLOCATED, CUDA_RESERVED, HOST, RESIDENT, MemoryEvents
 from taupy.pprof import sampled, terminal
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query
+from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.trial_facts import AtPath, events_at_paths
 from taupy.units import duration, size
 
 _SERIES = (
     Column("node", "int", "Node"),
+    Column("event", heading="Of"),
     Column("start_ns", "time_ns", "From"),
     Column("end_ns", "time_ns", "To"),
     Column("resident_bytes", "bytes", "Memory"),
@@ -40,61 +43,89 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by", choices=sampled.BY, default="routine", help="one row for each (default: routine)"
     )
-    parser.add_argument("--series", action="store_true", help="resident memory over time")
+    parser.add_argument("--series", action="store_true", help="memory over time")
+    parser.add_argument(
+        "--gpu", action="store_true", help="what PyTorch's caching allocator holds of GPUs' memory"
+    )
     options.add_limit_argument(parser)
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    events, title = (CUDA, "MEMORY OF PYTORCH ON GPUS") if args.gpu else (HOST, "RESIDENT MEMORY")
+    why = _WHY_NO_GPU if args.gpu else _WHY
     with running.asked(args) as (db, trial):
-        series = query.timeline(db, trial.id, RESIDENT)
-        sampled_rows = events_at_paths(db, trial.id, (GROWTH, DOUBT, BETWEEN, RELEASED, PEAK))
+        series = _gpu_series(db, trial.id) if args.gpu else query.timeline(db, trial.id, RESIDENT)
+        sampled_rows = events_at_paths(db, trial.id, events)
     if args.series:
         if not series:
-            raise UsageError(f"trial {trial.id} has no memory over time: {_WHY}")
-        view = View("RESIDENT MEMORY", _SERIES, [_moment(row) for row in series])
+            raise UsageError(f"trial {trial.id} has no {title.lower()} over time: {why}")
+        view = View(title, _SERIES, [_moment(row) for row in series])
         terminal.show(view.first(args.limit), form=args.form)
         return 0
     if not sampled_rows and not series:
-        raise UsageError(f"trial {trial.id} has no samples of memory: {_WHY}")
-    notes = [*_peaks(series, sampled_rows)]
-    grown = [row for row in sampled_rows if row.name != PEAK]
-    if not grown:
+        raise UsageError(f"trial {trial.id} has no samples of {title.lower()}: {why}")
+    notes = [*_peaks(series, sampled_rows, events)]
+    grown = [row for row in sampled_rows if row.name != events.peak]
+    if not grown and not args.gpu:
         notes.append("where it grew is not known: the plain engine cannot tell")
-    view = sampled.growth(grown, args.by, notes)
+    view = sampled.growth(grown, args.by, notes, events)
     terminal.show(view.first(args.limit), form=args.form)
     return 0
 
 
 _WHY = "it was run without a watch (docs/watch.md), with an older taupy, or is of another tool"
+_WHY_NO_GPU = (
+    "PyTorch was not seen to use CUDA (docs/watch.md), or it was run by the plain engine or with "
+    "an older taupy"
+)
+
+
+def _gpu_series(db: ProfileDB, trial_id: int) -> list[TimelineRow]:
+    names = (CUDA_ALLOCATED, CUDA_RESERVED)  # of each GPU
+    return [row for row in query.timeline(db, trial_id) if row.event.startswith(names)]
 
 
 def _moment(row: TimelineRow) -> tuple[Cell, ...]:
     values = (_bytes(value) for value in (row.mean, row.minimum, row.maximum))
-    return (row.node, int(row.start_s * _NS), int(row.end_s * _NS), *values)
+    return (row.node, row.event, int(row.start_s * _NS), int(row.end_s * _NS), *values)
 
 
 def _bytes(kib: float | None) -> int | None:
     return None if kib is None else int(kib * _KIB)
 
 
-def _peaks(series: list[TimelineRow], sampled_rows: list[AtPath]) -> Iterator[str]:
-    """When memory was largest, in each process, and what threads were in."""
+def _peaks(
+    series: list[TimelineRow], sampled_rows: list[AtPath], events: MemoryEvents
+) -> Iterator[str]:
+    """When there was most, in each process, and what threads were in."""
     nodes = [(node, list(rows)) for node, rows in groupby(series, key=lambda row: row.node)]
     for node, rows in nodes[:_NODES_AT_MOST]:
-        first, last = rows[0], rows[-1]
-        most = max(rows, key=lambda row: row.maximum or 0)
-        at = duration(most.start_s * _NS)
-        text = f"largest {size((most.maximum or 0) * _KIB)}, {at} after the start"
-        means = (size((row.mean or 0) * _KIB) for row in (first, last))
-        ends = "{} at first, {} at last".format(*means)
-        yield f"process of node {node}: {text} ({ends})"
-        for row in sampled_rows:
-            if row.name == PEAK and row.thread.node == node:
-                yield f"then thread {_within(row)}"
+        for event, moments in groupby(rows, key=lambda row: row.event):
+            what = "" if event == RESIDENT else f"{event}: "
+            yield f"process of node {node}: {what}{_largest(list(moments))}"
+        yield from _reached(sampled_rows, node, events)
     if len(nodes) > _NODES_AT_MOST:
         yield f"not shown: {len(nodes) - _NODES_AT_MOST} more processes"
+
+
+def _largest(rows: list[TimelineRow]) -> str:
+    most = max(rows, key=lambda row: row.maximum or 0)
+    at = duration(most.start_s * _NS)
+    first, last = (size((row.mean or 0) * _KIB) for row in (rows[0], rows[-1]))
+    text = f"largest {size((most.maximum or 0) * _KIB)}, {at} after the start"
+    return f"{text} ({first} at first, {last} at last)"
+
+
+def _reached(sampled_rows: list[AtPath], node: int, events: MemoryEvents) -> Iterator[str]:
+    """What threads were in when resident memory was largest; on GPUs, where that was reached."""
+    rows = [row for row in sampled_rows if row.name == events.peak and row.thread.node == node]
+    if events == HOST:
+        yield from (f"then thread {_within(row)}" for row in rows)
+    elif rows:
+        highest = max(rows, key=lambda row: row.most or 0)
+        yield f"the most was reached when thread {_within(highest)}"
 
 
 def _within(row: AtPath) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, RELEASED, STATES
+from taupy.model.sampled import CUDA, HOST, STATES, MemoryEvents
 from taupy.network.layers import is_layer, layer_of
 from taupy.network.phases import nearest
 from taupy.pprof.layers import NO_LAYER
@@ -76,7 +76,7 @@ def _sums(samples: Iterable[Seen], by: By) -> dict[str, _Sums]:
     sums: dict[str, _Sums] = {}
     for seen in samples:
         above = labels(by, seen.thread, seen.path)
-        own = BETWEEN_LOOKS if seen.name == BETWEEN else above[0]
+        own = BETWEEN_LOOKS if seen.name in _BETWEEN else above[0]
         row = sums.setdefault(own, _Sums())
         row.count[seen.name] = row.count.get(seen.name, 0) + seen.count
         row.own[seen.name] = row.own.get(seen.name, 0) + seen.total
@@ -93,36 +93,41 @@ _GROWTH = (
     Column("net_bytes", "bytes", "Net with\ncallees", width=10),
     Column("looks", "int", "Looks"),
 )
-_ADDED = (GROWTH, BETWEEN)
+_TITLES = {
+    HOST: "GROWTH OF RESIDENT MEMORY (sampled)",
+    CUDA: "GROWTH OF WHAT PYTORCH HAS ALLOCATED ON GPUS (sampled)",
+}
+_BETWEEN = {events.between for events in _TITLES}
 
 
-def growth(samples: Sequence[Seen], by: By, notes: Sequence[str]) -> View:
-    """Where resident memory grew [KiB in the samples, byte here], the most first.
+def growth(samples: Sequence[Seen], by: By, notes: Sequence[str], of: MemoryEvents = HOST) -> View:
+    """Where memory grew [KiB in the samples, byte here], the most first.
 
     Net is what was given back taken off.
     """
     sums = _sums(samples, by)
-    own = {label: sum(entry.own.get(name, 0) for name in _ADDED) for label, entry in sums.items()}
+    added = (of.growth, of.between)
+    own = {label: sum(entry.own.get(name, 0) for name in added) for label, entry in sums.items()}
     net = {
-        label: sum(entry.within.get(name, 0) for name in _ADDED) - entry.within.get(RELEASED, 0)
+        label: sum(entry.within.get(name, 0) for name in added) - entry.within.get(of.released, 0)
         for label, entry in sums.items()
     }
     whole = sum(own.values())
     rows: list[tuple[Cell, ...]] = []
     for label in sorted(own, key=lambda label: (-own[label], -net[label], label)):
         entry = sums[label]
-        doubt = entry.own.get(DOUBT)
+        doubt = entry.own.get(of.doubt)
         rows.append(
             (
                 100 * own[label] / whole if whole else None,
                 int(own[label] * _KIB),
                 None if doubt is None else int(doubt * _KIB),
                 None if label == BETWEEN_LOOKS else int(net[label] * _KIB),
-                sum(entry.count.get(name, 0) for name in _ADDED),
+                sum(entry.count.get(name, 0) for name in added),
                 label,
             )
         )
-    return View("GROWTH OF RESIDENT MEMORY (sampled)", (*_GROWTH, _named(by)), rows, notes)
+    return View(_TITLES[of], (*_GROWTH, _named(by)), rows, notes)
 
 
 _STATE_COLUMNS = (

@@ -104,6 +104,7 @@ class AtPath:
 
     Attributes:
         path: its timers, the innermost first; empty if it belongs to none.
+        most: the largest sample; None for what is no event.
     """
 
     thread: ThreadRow
@@ -111,19 +112,19 @@ class AtPath:
     name: str
     count: int
     total: float
+    most: float | None = None
 
 
 def events_at_paths(db: ProfileDB, trial_id: int, names: Sequence[str]) -> list[AtPath]:
     """User events of these names, call path by call path."""
     question = Question(
         (trial_id,), (), ("thread", "callpath", "event"), (Condition("event", tuple(names)),),
-        values=("event.count", "event.total"),
+        values=("event.count", "event.total", "event.most"),
     )  # fmt: skip
     table = values(db, question)
-    counts, totals = table.column("event.count"), table.column("event.total")
-    return list(
-        _at_paths(db, table, [event.name for event in table.row_labels("event")], counts, totals)
-    )
+    names = [event.name for event in table.row_labels("event")]
+    columns = map(table.column, ("event.count", "event.total", "event.most"))
+    return list(_at_paths(db, table, names, *columns))
 
 
 def times_at_paths(db: ProfileDB, trial_id: int, group: str) -> list[AtPath]:
@@ -140,13 +141,14 @@ def times_at_paths(db: ProfileDB, trial_id: int, group: str) -> list[AtPath]:
 def _at_paths(
     db: ProfileDB, table: Table, names: Sequence[str], *columns: Sequence[Amount]
 ) -> Iterator[AtPath]:
+    """Columns: counts, totals, and of events the largest samples."""
     callpaths = list(table.row_labels("callpath"))
     above = Ancestry.of(db, callpaths)
-    for thread, callpath, name, count, total in zip(
+    for thread, callpath, name, count, total, *most in zip(
         table.row_labels("thread"), callpaths, names, *columns, strict=True
     ):
         path = [above.timers[timer] for timer in above.up(callpath)]
-        yield AtPath(thread, path, name, int(count or 0), total or 0)
+        yield AtPath(thread, path, name, int(count or 0), total or 0, *most)
 
 
 @of_a_sound_file

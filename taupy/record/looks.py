@@ -1,5 +1,5 @@
 """What the watch saw at its looks, brought to where it belongs: into the parts, before they become
-a profile, what threads were doing and were in; into the profile resident memory over time.
+a profile, what threads were doing and were in; into the profile memory over time.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from taupy.model.profile import Profile, Samples
-from taupy.model.sampled import KIB, PEAK, RESIDENT, STATES
+from taupy.model.sampled import CUDA_ALLOCATED, CUDA_RESERVED, KIB, PEAK, RESIDENT, STATES, of_gpu
 from taupy.record.part_data import Part, Sampled
 from taupy.state import looks
 from taupy.state.folder import Folder
-from taupy.state.looks import InPath, Peak, Resident
+from taupy.state.looks import Held, InPath, Memory, Peak
 from taupy.state.values import Damaged
 from taupy.watch.part_threads import identity
 
@@ -67,33 +67,41 @@ def _add_peak(part: Part, peak: Peak) -> None:
 
 
 def add_series(folder: Folder, profile: Profile, nodes: Mapping[int, Part]) -> None:
-    """Add resident memory over time to the first thread of each process."""
+    """Add memory over time to the first thread of each process."""
     try:
-        seen = looks.read_resident(folder)
+        seen = looks.read_memory(folder)
     except (Damaged, OSError) as problem:
         profile.metadata[_UNREAD] = f"memory over time is not to be had ({problem})"
         return
-    by_process: dict[int, list[Resident]] = {}
+    series: dict[Memory, list[Held]] = {}
     for row in seen:
-        by_process.setdefault(row.pid, []).append(row)
+        series.setdefault(row.memory, []).append(row)
     for thread in profile.threads:
         part = nodes.get(thread.thread.node)
         if part is None or (thread.thread.context, thread.thread.thread) != (0, 0):
             continue
-        rows = [
-            row for row in by_process.get(part.pid, ()) if part.start_ns <= row.at_ns <= part.end_ns
-        ]
-        if rows:
-            thread.samples.append(_series(rows, part))
+        for memory in sorted(memory for memory in series if memory[0] == part.pid):
+            rows = [row for row in series[memory] if part.start_ns <= row.at_ns <= part.end_ns]
+            if rows and (event := _event(memory)):
+                thread.samples.append(_series(event, rows, part))
 
 
-def _series(rows: Sequence[Resident], part: Part) -> Samples:
+def _event(memory: Memory) -> str:
+    """The name of its user event; empty if it is of a kind that a newer watch has kept."""
+    _, kind, device = memory
+    if kind == looks.RESIDENT:
+        return RESIDENT
+    name = {looks.ALLOCATED: CUDA_ALLOCATED, looks.RESERVED: CUDA_RESERVED}.get(kind)
+    return of_gpu(name, device) if name else ""
+
+
+def _series(event: str, rows: Sequence[Held], part: Part) -> Samples:
     """Each point lasts until the next one."""
     epoch_ns = int(part.started_at * 1e9) - part.start_ns
     moments = [row.at_ns for row in rows] + [max(part.end_ns, rows[-1].at_ns)]
     ends = [later for _, later in pairwise(moments)]
     return Samples(
-        RESIDENT,
+        event,
         KIB,
         array("q", [row.at_ns + epoch_ns for row in rows]),
         array("q", [end + epoch_ns for end in ends]),

@@ -1,7 +1,8 @@
 """What the watch keeps of its looks at the measured processes, in three files of a run folder.
 
-`watch.memory` has a record for each look at which a process's resident memory was another one,
-`watch.peaks` one for each process, with what its threads were in when it was largest, and
+`watch.memory` has a record for each look at which what a process held of some kind of memory was
+another amount, `watch.peaks` one for each process, with what its threads were in when its resident
+memory was largest, and
 `watch.threads` one for each call path that a thread was seen in, with what the thread was doing:
 so many looks, and the time that they stand for. A call path is told by the part's name and the
 address that it has in the process. Who writes this is to stay small: only `struct` is imported.
@@ -18,36 +19,43 @@ FILES = (MEMORY, PEAKS, THREADS)
 STATES = ("cpu", "runnable", "sleeping", "disk")
 """What a thread does: it computes, waits for a processor, or waits for something else."""
 
+RESIDENT, ALLOCATED, RESERVED = range(3)
+"""Kinds of memory: the process's own, and what PyTorch's caching allocator holds of a GPU's."""
+
 PATHS_AT_MOST = 8
-_RESIDENT = Struct("<5q")
+_HELD = Struct("<qii4q")
 _PEAK = Struct(f"<qQqqq{PATHS_AT_MOST}Q")
 _THREAD = Struct("<qQQ8q8x")
-RESIDENT_BYTES, PEAK_BYTES, THREAD_BYTES = _RESIDENT.size, _PEAK.size, _THREAD.size
-RESIDENT_AT_MOST = 1 << 15
+HELD_BYTES, PEAK_BYTES, THREAD_BYTES = _HELD.size, _PEAK.size, _THREAD.size
+HELD_AT_MOST = 1 << 15
 PEAKS_AT_MOST = RECORD_BYTES // PEAK_BYTES
 THREADS_AT_MOST = 1 << 14
 _LARGEST = 1 << 62
 
 
-class Resident:
-    """A process's resident memory from a moment on.
+Memory = tuple[int, int, int]
+"""What is looked at: process id, kind, and the GPU's ordinal (0 of resident memory)."""
+
+
+class Held:
+    """How much of it there is from a moment on.
 
     Attributes:
         at_ns: of CLOCK_MONOTONIC.
         least_kib, most_kib: until the next record, of which several may have become one.
     """
 
-    __slots__ = ("at_ns", "kib", "least_kib", "most_kib", "pid")
+    __slots__ = ("at_ns", "kib", "least_kib", "memory", "most_kib")
 
-    def __init__(self, pid: int, at_ns: int, kib: int, least_kib: int, most_kib: int) -> None:
-        self.pid = pid
+    def __init__(self, memory: Memory, at_ns: int, kib: int, least_kib: int, most_kib: int) -> None:
+        self.memory = memory
         self.at_ns = at_ns
         self.kib = kib
         self.least_kib = least_kib
         self.most_kib = most_kib
 
     def packed(self) -> bytes:
-        return _RESIDENT.pack(self.pid, self.at_ns, self.kib, self.least_kib, self.most_kib)
+        return _HELD.pack(*self.memory, self.at_ns, self.kib, self.least_kib, self.most_kib)
 
 
 class Peak:
@@ -98,16 +106,17 @@ class InPath:
         return _THREAD.pack(self.pid, self.ticks, self.address, *self.looks, *self.time_ns)
 
 
-def read_resident(folder: Folder) -> list[Resident]:
+def read_memory(folder: Folder) -> list[Held]:
     """As the others: empty if there was no watch.
 
     Raises:
         Damaged: the file is damaged.
         OSError: it is not trusted, or cannot be read.
     """
-    rows = [Resident(*row) for row in _RESIDENT.iter_unpack(_whole(folder, MEMORY, RESIDENT_BYTES))]
-    for row in rows:
-        _check(MEMORY, row.at_ns, row.kib, row.least_kib, row.most_kib)
+    rows = []
+    for pid, kind, device, *numbers in _HELD.iter_unpack(_whole(folder, MEMORY, HELD_BYTES)):
+        _check(MEMORY, kind, device, *numbers)
+        rows.append(Held((pid, kind, device), *numbers))
     return rows
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 from taupy.state import looks
 from taupy.state.folder import Folder
-from taupy.state.looks import InPath, Peak, Resident
+from taupy.state.looks import ALLOCATED, RESERVED, RESIDENT, Held, InPath, Memory, Peak
 from taupy.watch.part_threads import PartThreads
 
 _ROUND_NS = 500_000  # of CPU time for looks in a round of 100 ms
@@ -44,6 +44,7 @@ class Looks:
         self.parts: dict[int, PartThreads] = {}  # by process, the one looked at last at the end
         self.series = Series(self.files[looks.MEMORY])
         self.peaks: dict[int, tuple[int, int]] = {}  # by process: record, KiB
+        self.gpu_peaks: dict[Memory, int] = {}  # KiB
         self.threads: dict[int, _Thread] = {}
         self.paths: dict[tuple[int, int, int], tuple[int, InPath]] = {}
 
@@ -75,13 +76,26 @@ class Looks:
         if not kib:
             return  # it has ended, and its parent has not waited for it yet
         paths = list(part.open_paths())
-        self.series.add(part.pid, now, kib)
+        self.series.add((part.pid, RESIDENT, 0), now, kib, kib)
+        for device, held in part.held.items():
+            self.look_at_gpu(part.pid, device, now, held)
         self.note_peak(part, now, kib, paths)
         for thread, address in paths:
             try:
                 self.look_at_thread(part, thread, address)
             except (OSError, IndexError):  # it has ended
                 self.threads.pop(thread, None)
+
+    def look_at_gpu(self, pid: int, device: int, now: int, held: tuple[int, ...]) -> None:
+        """Between two looks there was as much as the allocator's own peak, if that is another."""
+        allocated, reserved, *peaks = (number >> 10 for number in held)
+        for kind, kib, peak in zip(
+            (ALLOCATED, RESERVED), (allocated, reserved), peaks, strict=True
+        ):
+            memory = (pid, kind, device)
+            is_new = self.gpu_peaks.get(memory) != peak
+            self.gpu_peaks[memory] = peak
+            self.series.add(memory, now, kib, max(kib, peak) if is_new else kib)
 
     def note_peak(
         self, part: PartThreads, now: int, kib: int, paths: list[tuple[int, int]]
@@ -136,8 +150,7 @@ def _does(state: bytes, earlier: _Thread, cpu_ns: int, delay_ns: int) -> int:
 
 
 class Series:
-    """Resident memory of all processes over time. When there is no more room, pairs of records
-    become one.
+    """Memory of all processes over time. When there is no more room, pairs of records become one.
 
     Args:
         file: descriptor of what it is kept in.
@@ -145,42 +158,60 @@ class Series:
 
     def __init__(self, file: int) -> None:
         self.file = file
-        self.last: dict[int, Resident] = {}
-        self.rows: list[Resident] = []
+        self.last: dict[Memory, int] = {}  # places in `rows`
+        self.rows: list[Held] = []
         self.apart_ns = 0  # new records of a process are so far apart at least
 
-    def add(self, pid: int, now: int, kib: int) -> None:
-        last = self.last.get(pid)
-        if last is not None and abs(kib - last.kib) < _CHANGE_KIB:
-            return
-        if last is not None and now - last.at_ns < self.apart_ns:
-            _join(last, kib, kib, kib)
-            return
-        if len(self.rows) >= looks.RESIDENT_AT_MOST:
+    def add(self, memory: Memory, now: int, kib: int, most_kib: int) -> None:
+        """What there is now.
+
+        Args:
+            most_kib: since the look before.
+        """
+        place = self.last.get(memory)
+        if place is not None:
+            last = self.rows[place]
+            has_changed = abs(kib - last.kib) >= _CHANGE_KIB
+            if has_changed and now - last.at_ns < self.apart_ns:
+                self.join(place, kib, kib, most_kib)
+                return
+            if most_kib > max(kib, last.most_kib):
+                self.join(place, last.kib, last.kib, most_kib)
+            if not has_changed:
+                return
+            most_kib = kib
+        if len(self.rows) >= looks.HELD_AT_MOST:
             self.thin()
-        self.last[pid] = row = Resident(pid, now, kib, kib, kib)
-        if len(self.rows) < looks.RESIDENT_AT_MOST:
-            posix.pwrite(self.file, row.packed(), len(self.rows) * looks.RESIDENT_BYTES)
-            self.rows.append(row)
+        if len(self.rows) < looks.HELD_AT_MOST:
+            self.last[memory] = len(self.rows)
+            self.rows.append(Held(memory, now, kib, kib, most_kib))
+            self.write(len(self.rows) - 1)
+
+    def join(self, place: int, kib: int, least_kib: int, most_kib: int) -> None:
+        _join(self.rows[place], kib, least_kib, most_kib)
+        self.write(place)
+
+    def write(self, place: int) -> None:
+        posix.pwrite(self.file, self.rows[place].packed(), place * looks.HELD_BYTES)
 
     def thin(self) -> None:
         """Make room."""
         self.apart_ns = max(2 * self.apart_ns, 200_000_000)
-        kept: list[Resident] = []
+        kept: list[Held] = []
         self.last = {}
         for row in self.rows:
-            last = self.last.get(row.pid)
-            if last is not None and row.at_ns - last.at_ns < self.apart_ns:
-                _join(last, row.kib, row.least_kib, row.most_kib)
+            place = self.last.get(row.memory)
+            if place is not None and row.at_ns - kept[place].at_ns < self.apart_ns:
+                _join(kept[place], row.kib, row.least_kib, row.most_kib)
             else:
+                self.last[row.memory] = len(kept)
                 kept.append(row)
-                self.last[row.pid] = row
         self.rows = kept
         posix.pwrite(self.file, b"".join(row.packed() for row in kept), 0)
-        posix.ftruncate(self.file, len(kept) * looks.RESIDENT_BYTES)
+        posix.ftruncate(self.file, len(kept) * looks.HELD_BYTES)
 
 
-def _join(row: Resident, kib: int, least_kib: int, most_kib: int) -> None:
+def _join(row: Held, kib: int, least_kib: int, most_kib: int) -> None:
     row.kib = kib
     row.least_kib = min(row.least_kib, least_kib)
     row.most_kib = max(row.most_kib, most_kib)

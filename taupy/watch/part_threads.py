@@ -2,7 +2,8 @@
 
 Blocks are found one after another (`_native/part.h`) and are looked at once: a thread's block
 stays where it is. Of a thread the first bytes are read (`_native/calltree.h`): the call path that
-is open is where its cursor stands, or above its hidden node.
+is open is where its cursor stands, or above its hidden node. Beside threads there is what
+PyTorch's allocator holds of each GPU's memory (`_native/allocator.h`).
 """
 
 import posix
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
 
 _HEAD = Struct("<8sIIQQQ")  # magic, version, header's size, chunks, used, mapped
 _BLOCK = Struct("<IIQQ")
-_BLOCK_BYTES, _THREAD = 64, 2
+_BLOCK_BYTES, _THREAD, _ALLOCATOR = 64, 2, 9
 _MAGIC, _VERSION = b"TAUPYPRT", 2
 _HIDDEN_PARENT, _CURSOR = 128 + 8, 256
 _PARENT = Struct("<Q")
 _STATE = Struct("<5Q")  # cursor, hide, index, native id, ticks of its end
+_HELD = Struct("<4Q")
 _AT_ONCE = 1 << 14
 
 
@@ -46,9 +48,13 @@ class PartThreads:
         self.pid, self.ticks = identity(name)
         self.at = 0  # where the next block begins
         self.threads: list[int] = []  # where their structures begin in the file
+        self.allocators: dict[int, int] = {}  # by GPU, the same
+        self.held: dict[
+            int, tuple[int, ...]
+        ] = {}  # by GPU: allocated, reserved, their peaks [byte]
 
     def open_paths(self) -> "Iterator[tuple[int, int]]":
-        """(thread id, address of the call path) of each thread that has not ended.
+        """(thread id, address of the call path) of each thread that has not ended; `held` anew.
 
         Raises:
             OSError: the part is gone.
@@ -58,6 +64,8 @@ class PartThreads:
         file = posix.open(self.name, posix.O_RDONLY | posix.O_NOFOLLOW, dir_fd=self.folder)
         try:
             self._find(file)
+            for device, at in self.allocators.items():
+                self.held[device] = _HELD.unpack(posix.pread(file, _HELD.size, at))
             for at in self.threads.copy():
                 data = posix.pread(file, _CURSOR + _STATE.size, at)
                 if len(data) < _CURSOR + _STATE.size:
@@ -86,9 +94,11 @@ class PartThreads:
                 data, begin = posix.pread(file, _AT_ONCE, self.at), self.at
             if len(data) - (self.at - begin) < _BLOCK.size:
                 return
-            kind, _, size, is_native = _BLOCK.unpack_from(data, self.at - begin)
+            kind, number, size, is_native = _BLOCK.unpack_from(data, self.at - begin)
             if size < _BLOCK_BYTES:
                 return  # a chunk that is in no file
             if kind == _THREAD and not is_native:
                 self.threads.append(self.at + _BLOCK_BYTES)
+            elif kind == _ALLOCATOR:
+                self.allocators[number] = self.at + _BLOCK_BYTES
             self.at += size

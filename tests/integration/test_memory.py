@@ -242,3 +242,109 @@ for _ in range(20):
     rows = {row["routine"].split(" [")[0]: row for row in table(runs, "memory")["rows"]}
     assert 30 << 20 < rows["keep"]["net_bytes"] < 50 << 20, rows
     assert abs(rows["<module>"]["net_bytes"] - (40 << 20)) < 20 << 20
+
+
+# --- what PyTorch's caching allocator holds: played by built-in functions, which is all that the
+# engine calls; none of this has run on a GPU.
+
+PLAYED_TORCH = """
+import sys, time, types
+MIB = 1 << 20
+torch, cuda, c = (types.ModuleType(name) for name in ("torch", "torch.cuda", "torch._C"))
+sys.modules.update({"torch": torch, "torch.cuda": cuda, "torch._C": c})
+held = {what: {"all": {"current": 0, "peak": 0}} for what in ("allocated_bytes", "reserved_bytes")}
+c._cuda_memoryStats = {0: held}.__getitem__
+c._cuda_getDevice = (0).bit_length  # 0
+c._cuda_isInBadFork = "1".isspace  # False
+cuda._initialized = False
+def allocate(bytes):
+    for what in held.values():
+        what["all"]["current"] += bytes
+        what["all"]["peak"] = max(what["all"].values())
+def free(bytes):
+    held["allocated_bytes"]["all"]["current"] -= bytes
+def idle(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.002), nothing()
+def nothing(): pass
+"""
+
+ON_GPU = (
+    PLAYED_TORCH
+    + """
+def model():
+    idle(0.05); allocate(100 * MIB); step_aside(); idle(0.3)
+def step_aside(): pass
+def short():
+    allocate(1 * MIB)
+def activations():
+    allocate(700 * MIB); free(700 * MIB)
+def train():
+    idle(0.05)
+    for _ in range(50):
+        short()
+    idle(0.1); activations(); idle(0.3)
+cuda._initialized = True
+model(); train(); free(150 * MIB); idle(0.3)
+"""
+)
+
+
+def on_gpu(runs, source, *options):
+    runs.run(source)
+    return table(runs, "memory", "--gpu", *options)
+
+
+def test_what_pytorch_allocates_on_a_gpu_is_a_series_with_its_own_peaks(runs, native):
+    rows = on_gpu(runs, ON_GPU, "--series")["rows"]
+    allocated = [row for row in rows if row["event"] == "PyTorch CUDA Memory Allocated, GPU 0"]
+    reserved = [row for row in rows if row["event"] == "PyTorch CUDA Memory Reserved, GPU 0"]
+    assert [row["resident_bytes"] >> 20 for row in (allocated[-1], reserved[-1])] == [0, 850]
+    assert 150 in {row["resident_bytes"] >> 20 for row in allocated}
+    assert max(row["most_bytes"] for row in allocated) >> 20 == 850  # between two looks
+
+
+def test_growth_on_a_gpu_is_charged_where_it_is_known(runs, native):
+    shown = on_gpu(runs, ON_GPU)
+    rows = {row["routine"].split(" [")[0]: row for row in shown["rows"]}
+    assert sum(row["growth_bytes"] for row in shown["rows"]) >> 20 == 150
+    # Nothing is charged to what only stood by.
+    assert not {"nothing", "idle", "step_aside"} & {
+        name for name, row in rows.items() if row["growth_bytes"]
+    }
+    assert rows["model"]["net_bytes"] >> 20 == 100
+    assert rows["train"]["net_bytes"] >> 20 == 50
+    assert rows["<module>"]["net_bytes"] == 0
+    (reached,) = [note for note in shown["notes"] if note.startswith("the most was reached")]
+    assert "was in train <= <module>" in reached
+
+
+def test_before_cuda_is_in_use_nothing_is_asked(runs, native):
+    runs.run(PLAYED_TORCH + "allocate(MIB); c._cuda_memoryStats = print; idle(0.3)")
+    refused = runs.taupy("memory", "--gpu")
+    assert refused.returncode != 0 and "was not seen to use CUDA" in refused.stderr
+    assert "PyTorch" not in runs.taupy("memory").stdout
+
+
+def test_an_allocator_that_cannot_be_asked_leaves_the_program_as_it_is(runs, native):
+    source = (
+        "cuda._initialized = True\nc._cuda_memoryStats = {}.__getitem__\nidle(0.3); print('well')"
+    )
+    done = runs.run(PLAYED_TORCH + source)
+    assert (done.stdout, done.returncode) == ("well\n", 0)
+
+
+def test_a_process_forked_after_cuda_began_does_not_ask(runs, native):
+    source = """
+import os
+cuda._initialized = True
+allocate(8 * MIB); idle(0.2)
+if not os.fork():
+    c._cuda_isInBadFork = "1".isdigit  # True
+    allocate(MIB); idle(0.3)
+    os._exit(0)
+os.wait()
+"""
+    rows = on_gpu(runs, PLAYED_TORCH + source, "--series")["rows"]
+    assert {row["node"] for row in rows} == {0}

@@ -9,10 +9,12 @@ import pytest
 
 from taupy.state import looks
 from taupy.state.folder import open_run
-from taupy.state.looks import InPath, Peak, Resident
+from taupy.state.looks import ALLOCATED, RESERVED, Held, InPath, Peak
 from taupy.state.values import Damaged
 from taupy.watch.looks import Looks, Series, _does, _Thread
 from taupy.watch.part_threads import PartThreads, identity
+
+MINE = (7, looks.RESIDENT, 0)
 
 
 @pytest.fixture
@@ -24,11 +26,12 @@ def folder(tmp_path):
 
 
 def test_what_is_written_is_read_again(folder, tmp_path):
-    (tmp_path / looks.MEMORY).write_bytes(Resident(1, 2, 3, 4, 5).packed() + b"half")
+    (tmp_path / looks.MEMORY).write_bytes(Held((1, ALLOCATED, 7), 2, 3, 4, 5).packed() + b"half")
     (tmp_path / looks.PEAKS).write_bytes(Peak(1, 2, 3, 4, [7, 8]).packed())
     (tmp_path / looks.THREADS).write_bytes(InPath(1, 2, 3, [1, 2, 3, 4], [5, 6, 7, 8]).packed())
-    (row,) = looks.read_resident(folder)
-    assert (row.pid, row.at_ns, row.kib, row.least_kib, row.most_kib) == (1, 2, 3, 4, 5)
+    (row,) = looks.read_memory(folder)
+    assert (row.at_ns, row.kib, row.least_kib, row.most_kib) == (2, 3, 4, 5)
+    assert row.memory == (1, ALLOCATED, 7)
     (peak,) = looks.read_peaks(folder)
     assert (peak.ticks, peak.kib, peak.addresses) == (2, 4, [7, 8])
     (path,) = looks.read_threads(folder)
@@ -36,26 +39,57 @@ def test_what_is_written_is_read_again(folder, tmp_path):
 
 
 def test_numbers_that_cannot_be_are_refused(folder, tmp_path):
-    (tmp_path / looks.MEMORY).write_bytes(struct.pack("<5q", 1, -1, 3, 4, 5))
+    (tmp_path / looks.MEMORY).write_bytes(struct.pack("<qii4q", 1, 0, 0, -1, 3, 4, 5))
     with pytest.raises(Damaged, match=looks.MEMORY):
-        looks.read_resident(folder)
+        looks.read_memory(folder)
 
 
 def test_memory_is_noted_when_it_has_changed(folder, tmp_path):
     series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
     for at, kib in enumerate((1000, 1010, 2000, 2000, 1500)):
-        series.add(7, at, kib)
-    assert [(row.at_ns, row.kib) for row in looks.read_resident(folder)] == [
+        series.add(MINE, at, kib, kib)
+    assert [(row.at_ns, row.kib) for row in looks.read_memory(folder)] == [
         (0, 1000), (2, 2000), (4, 1500),
     ]  # fmt: skip
 
 
+def test_a_peak_between_two_looks_is_in_the_record_before(folder, tmp_path):
+    series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
+    for at, (kib, most_kib) in enumerate(((1000, 1000), (1000, 5000), (2000, 9000), (2000, 2000))):
+        series.add(MINE, at, kib, most_kib)
+    assert [(row.at_ns, row.kib, row.most_kib) for row in looks.read_memory(folder)] == [
+        (0, 1000, 9000), (2, 2000, 2000),
+    ]  # fmt: skip
+
+
+def test_what_is_near_the_record_before_is_kept_in_it_at_once(folder, tmp_path):
+    series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
+    series.apart_ns = 10
+    for at, kib in ((0, 1000), (1, 9000), (2, 100)):
+        series.add(MINE, at, kib, kib)
+    (row,) = looks.read_memory(folder)
+    assert (row.at_ns, row.kib, row.least_kib, row.most_kib) == (0, 100, 100, 9000)
+
+
+def test_the_allocators_own_peak_counts_where_it_has_risen(folder):
+    watch, mib = Looks(folder), 1 << 20
+    for now, held in enumerate(((4, 8, 9, 10), (4, 8, 9, 10), (5, 8, 30, 40), (5, 8, 5, 40))):
+        watch.look_at_gpu(3, 1, now, tuple(number * mib for number in held))
+    rows = {
+        kind: [(row.at_ns, row.kib >> 10, row.most_kib >> 10) for row in looks.read_memory(folder)
+               if row.memory == (3, kind, 1)]
+        for kind in (ALLOCATED, RESERVED)
+    }  # fmt: skip
+    assert rows == {ALLOCATED: [(0, 4, 30), (2, 5, 5)], RESERVED: [(0, 8, 40)]}
+
+
 def test_a_long_series_loses_moments_and_never_the_largest(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(looks, "RESIDENT_AT_MOST", 64)
+    monkeypatch.setattr(looks, "HELD_AT_MOST", 64)
     series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
     for look in range(1000):
-        series.add(7, look * 100_000_000, 900_000 if look == 501 else 1000 * (look % 7))
-    rows = looks.read_resident(folder)
+        kib = 900_000 if look == 501 else 1000 * (look % 7)
+        series.add(MINE, look * 100_000_000, kib, kib)
+    rows = looks.read_memory(folder)
     assert 16 <= len(rows) <= 64
     assert max(row.most_kib for row in rows) == 900_000
     assert min(row.least_kib for row in rows) == 0
@@ -84,6 +118,9 @@ def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
         struct.pack_into("<5Q", data, 256, cursor, hide, 0, native_id, ended)
         return struct.pack("<IIQ48x", 2, 0, 64 + len(data)) + data
 
+    def allocator(device, *held):
+        return struct.pack("<IIQ48x", 9, device, 128) + struct.pack("<4Q32x", *held)
+
     def write(*blocks):
         body = b"".join(blocks)
         head = struct.pack("<8sIIQQQ", b"TAUPYPRT", 2, 64, 1, 64 + len(body), 1 << 20)
@@ -94,8 +131,9 @@ def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
     assert list(part.open_paths()) == [(5, 1000)]
     write(thread(5, 1064), other, thread(6, 9, hide=1, above=2000))
     assert list(part.open_paths()) == [(5, 1064), (6, 2000)]
-    write(thread(5, 1064, ended=1), other, thread(6, 3000))
+    write(thread(5, 1064, ended=1), other, thread(6, 3000), allocator(2, 5, 6, 7, 8))
     assert list(part.open_paths()) == [(6, 3000)]
+    assert part.held == {2: (5, 6, 7, 8)}
     file.unlink()
     with pytest.raises(FileNotFoundError):
         list(part.open_paths())
@@ -106,8 +144,8 @@ def test_it_looks_at_a_process_without_a_known_thread(folder, tmp_path):
     watch = Looks(folder)
     watch.add(f"{os.getpid()}-1.pypart")
     watch.look()
-    (row,) = looks.read_resident(folder)
-    assert row.pid == os.getpid() and row.kib > 1000
+    (row,) = looks.read_memory(folder)
+    assert row.memory == (os.getpid(), looks.RESIDENT, 0) and row.kib > 1000
     assert math.isclose(row.at_ns, time.monotonic_ns(), abs_tol=60_000_000_000)
     assert looks.read_threads(folder) == []
 
