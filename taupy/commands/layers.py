@@ -2,7 +2,7 @@
 
     taupy layers                      the trial stored last
     taupy layers 12 --tree            as the layers call each other
-    taupy layers --by type            one row per class of layers
+    taupy layers --by layer_type      one row per class of layers
     taupy layers --depth 2            encoder.layers instead of encoder.layers.0.self_attn
 
 A layer is a module of a model, such as `encoder.layers.3`. Own times add up to the time of the
@@ -22,9 +22,7 @@ from taupy.profiledb.values import values
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_trial_argument(parser)
-    parser.add_argument(
-        "--by", choices=("layer", "type"), default="layer", help="one row per layer or per class"
-    )
+    options.add_by_argument(parser, ("layer", "layer_type"), "one row for each", _renamed)
     parser.add_argument(
         "--depth", type=options.count, metavar="N", help="cut names after N parts, and add up"
     )
@@ -36,12 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_form_arguments(parser)
 
 
+def _renamed(by: str) -> str:
+    """`type` was the spelling before classes were a dimension."""
+    return "layer_type" if by == "type" else by
+
+
 def run(args: argparse.Namespace) -> int:
     if args.depth == 0:
         raise UsageError("--depth must be at least 1")
     with running.asked(args) as (db, trial):
         table = values(db, Question((trial.id,), by=layers.DIMENSIONS, values=VALUES))
-    views = layers.views(table, layers.Choice(args.by, args.depth, args.tree))
+    by: layers.By = "layer" if args.by == "layer" else "type"
+    views = layers.views(table, layers.Choice(by, args.depth, args.tree))
     if not views:
         raise UsageError(
             f"trial {trial.id} has no layers: no module of PyTorch was called, the plain engine "

@@ -1,7 +1,7 @@
 """Show when memory was largest, and where it grew.
 
     taupy memory                      the trial stored last
-    taupy memory 12 --by layer        growth by routine, phase, layer, call path or thread
+    taupy memory 12 --by layer        growth by layer, or by another dimension
     taupy memory --series --csv       resident memory over time
     taupy memory --gpu                the same of what PyTorch has allocated on GPUs
 
@@ -22,7 +22,7 @@ from taupy.pprof import sampled, terminal
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.trial_facts import AtPath, events_at_paths
+from taupy.profiledb.sampled import BY, Peak, peaks, sampled_by
 from taupy.units import duration, size
 
 _SERIES = (
@@ -40,9 +40,7 @@ _NODES_AT_MOST = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_trial_argument(parser)
-    parser.add_argument(
-        "--by", choices=sampled.BY, default="routine", help="one row for each (default: routine)"
-    )
+    options.add_by_argument(parser, BY, "one row for each")
     parser.add_argument("--series", action="store_true", help="memory over time")
     parser.add_argument(
         "--gpu", action="store_true", help="what PyTorch's caching allocator holds of GPUs' memory"
@@ -57,17 +55,17 @@ def run(args: argparse.Namespace) -> int:
     why = _WHY_NO_GPU if args.gpu else _WHY
     with running.asked(args) as (db, trial):
         series = _gpu_series(db, trial.id) if args.gpu else query.timeline(db, trial.id, RESIDENT)
-        sampled_rows = events_at_paths(db, trial.id, events)
+        grown = sampled_by(db, trial.id, events.grown, args.by, sampled.APART)
+        largest = peaks(db, trial.id, events.peak)
     if args.series:
         if not series:
             raise UsageError(f"trial {trial.id} has no {title.lower()} over time: {why}")
         view = View(title, _SERIES, [_moment(row) for row in series])
         terminal.show(view.first(args.limit), form=args.form)
         return 0
-    if not sampled_rows and not series:
+    if not grown and not largest and not series:
         raise UsageError(f"trial {trial.id} has no samples of {title.lower()}: {why}")
-    notes = [*_peaks(series, sampled_rows, events)]
-    grown = [row for row in sampled_rows if row.name != events.peak]
+    notes = [*_peaks(series, largest, events)]
     if not grown and not args.gpu:
         notes.append("where it grew is not known: the plain engine cannot tell")
     view = sampled.growth(grown, args.by, notes, events)
@@ -96,16 +94,14 @@ def _bytes(kib: float | None) -> int | None:
     return None if kib is None else int(kib * _KIB)
 
 
-def _peaks(
-    series: list[TimelineRow], sampled_rows: list[AtPath], events: MemoryEvents
-) -> Iterator[str]:
+def _peaks(series: list[TimelineRow], largest: list[Peak], events: MemoryEvents) -> Iterator[str]:
     """When there was most, in each process, and what threads were in."""
     nodes = [(node, list(rows)) for node, rows in groupby(series, key=lambda row: row.node)]
     for node, rows in nodes[:_NODES_AT_MOST]:
         for event, moments in groupby(rows, key=lambda row: row.event):
             what = "" if event == RESIDENT else f"{event}: "
             yield f"process of node {node}: {what}{_largest(list(moments))}"
-        yield from _reached(sampled_rows, node, events)
+        yield from _reached([peak for peak in largest if peak.thread.node == node], events)
     if len(nodes) > _NODES_AT_MOST:
         yield f"not shown: {len(nodes) - _NODES_AT_MOST} more processes"
 
@@ -118,21 +114,16 @@ def _largest(rows: list[TimelineRow]) -> str:
     return f"{text} ({first} at first, {last} at last)"
 
 
-def _reached(sampled_rows: list[AtPath], node: int, events: MemoryEvents) -> Iterator[str]:
+def _reached(largest: list[Peak], events: MemoryEvents) -> Iterator[str]:
     """What threads were in when resident memory was largest; on GPUs, where that was reached."""
-    rows = [row for row in sampled_rows if row.name == events.peak and row.thread.node == node]
     if events == HOST:
-        yield from (f"then thread {_within(row)}" for row in rows)
-    elif rows:
-        highest = max(rows, key=lambda row: row.most or 0)
+        yield from (f"then thread {_within(peak)}" for peak in largest)
+    elif largest:
+        highest = max(largest, key=lambda peak: peak.most or 0)
         yield f"the most was reached when thread {_within(highest)}"
 
 
-def _within(row: AtPath) -> str:
-    thread, path = row.thread, row.path
-    phase, layer = (sampled.labels(by, thread, path)[0] for by in ("phase", "layer"))
-    places = [name for name in (phase, layer) if not name.startswith("(no ")]
-    where = " <= ".join(timer.short_name for timer in path[:4]) or sampled.NO_ROUTINE
-    return f"{thread.thread} ({thread.name}) was in {where}" + (
-        f", {', '.join(places)}" if places else ""
-    )
+def _within(peak: Peak) -> str:
+    where = " <= ".join(peak.routines[:4]) or "(no routine)"
+    places = [where, *filter(None, (peak.phase, peak.layer))]
+    return f"{peak.thread.thread} ({peak.thread.name}) was in {', '.join(places)}"

@@ -9,6 +9,10 @@ from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.model.project import project_settings as project_settings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `taupy run` is on its way to the program
+    from collections.abc import Callable, Sequence
+
 DEFAULT_DATABASE = "taupy.db"
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -40,6 +44,23 @@ def add_limit_argument(
     parser: argparse._ActionsContainer, text: str = "show N rows", default: int | None = None
 ) -> None:
     parser.add_argument("--limit", "-n", type=count, default=default, metavar="N", help=text)
+
+
+def add_by_argument(
+    parser: argparse._ActionsContainer,
+    dimensions: Sequence[str],
+    text: str,
+    spelled: Callable[[str], str] = str,
+) -> None:
+    """`--by DIMENSION`, one of these; the first is the default."""
+    parser.add_argument(
+        "--by",
+        type=spelled,
+        choices=dimensions,
+        default=dimensions[0],
+        metavar="DIMENSION",
+        help=f"{text}: {', '.join(dimensions)} (default: {dimensions[0]})",
+    )
 
 
 def count(text: str) -> int:

@@ -35,6 +35,11 @@ class MemoryEvents(NamedTuple):
     released: str
     peak: str
 
+    @property
+    def grown(self) -> tuple[str, ...]:
+        """What is known of where it grew."""
+        return self[:-1]
+
 
 HOST = MemoryEvents(GROWTH, DOUBT, BETWEEN, RELEASED, PEAK)
 CUDA = MemoryEvents(

@@ -8,82 +8,29 @@ no routine, phase or layer owns has a row of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import CUDA, HOST, STATES, MemoryEvents
-from taupy.network.layers import is_layer, layer_of
-from taupy.network.phases import nearest
-from taupy.pprof.layers import NO_LAYER
-from taupy.pprof.phases import NO_PHASE
 from taupy.pprof.view import Cell, Column, View
 
-By = Literal["routine", "phase", "layer", "callpath", "thread"]
-BY: tuple[By, ...] = get_args(By)
-NO_ROUTINE = "(no routine)"
 BETWEEN_LOOKS = "(growth between looks)"
+APART = {events.between: BETWEEN_LOOKS for events in (HOST, CUDA)}
+"""Growth of which only the routines around it are known has a row of its own."""
+
 _KIB = 1024
 
 
-class Seen(Protocol):
-    """Samples of one user event at one call path, as `profiledb.trial_facts` gives them.
-
-    Attributes:
-        path: its timers, the innermost first; empty if they belong to none.
-    """
+class Sampled(Protocol):
+    """The samples of one row, as `profiledb.sampled` gives them: by event, how many, their own
+    total, and that with what was called."""
 
     @property
-    def thread(self) -> ThreadRow: ...
+    def count(self) -> Mapping[str, int]: ...
     @property
-    def path(self) -> Sequence[TimerRow]: ...
+    def own(self) -> Mapping[str, float]: ...
     @property
-    def name(self) -> str: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def total(self) -> float: ...
-
-
-@dataclass(slots=True)
-class _Sums:
-    """Of one row: by event, its own and those with what it called."""
-
-    count: dict[str, int] = field(default_factory=dict)
-    own: dict[str, float] = field(default_factory=dict)
-    within: dict[str, float] = field(default_factory=dict)
-
-
-def labels(by: By, thread: ThreadRow, path: Sequence[TimerRow]) -> list[str]:
-    """The row that a call path belongs to; behind it those that it lies within."""
-    if by == "routine":
-        return [timer.timer for timer in path] or [NO_ROUTINE]
-    if by == "phase":
-        return [nearest(timer.groups for timer in reversed(path)) or NO_PHASE]
-    if by == "layer":
-        return [layer_of(timer.short_name) for timer in path if is_layer(timer.groups)] or [
-            NO_LAYER
-        ]
-    if by == "callpath":
-        return [" => ".join(timer.timer for timer in reversed(path)) or NO_ROUTINE]
-    return [" ".join((".".join(map(str, thread[:3])), thread.name)).strip()]
-
-
-def _sums(samples: Iterable[Seen], by: By) -> dict[str, _Sums]:
-    """The sums of each label. A sample belongs to the first one of its labels, apart from growth
-    between looks: what is known is only that it lies within all of them."""
-    sums: dict[str, _Sums] = {}
-    for seen in samples:
-        above = labels(by, seen.thread, seen.path)
-        own = BETWEEN_LOOKS if seen.name in _BETWEEN else above[0]
-        row = sums.setdefault(own, _Sums())
-        row.count[seen.name] = row.count.get(seen.name, 0) + seen.count
-        row.own[seen.name] = row.own.get(seen.name, 0) + seen.total
-        for label in set(above):
-            outer = sums.setdefault(label, _Sums()).within
-            outer[seen.name] = outer.get(seen.name, 0) + seen.total
-    return sums
+    def within(self) -> Mapping[str, float]: ...
 
 
 _GROWTH = (
@@ -97,15 +44,15 @@ _TITLES = {
     HOST: "GROWTH OF RESIDENT MEMORY (sampled)",
     CUDA: "GROWTH OF WHAT PYTORCH HAS ALLOCATED ON GPUS (sampled)",
 }
-_BETWEEN = {events.between for events in _TITLES}
 
 
-def growth(samples: Sequence[Seen], by: By, notes: Sequence[str], of: MemoryEvents = HOST) -> View:
+def growth(
+    sums: Mapping[str, Sampled], by: str, notes: Sequence[str], of: MemoryEvents = HOST
+) -> View:
     """Where memory grew [KiB in the samples, byte here], the most first.
 
     Net is what was given back taken off.
     """
-    sums = _sums(samples, by)
     added = (of.growth, of.between)
     own = {label: sum(entry.own.get(name, 0) for name in added) for label, entry in sums.items()}
     net = {
@@ -141,7 +88,7 @@ _STATE_COLUMNS = (
 
 
 def states(
-    samples: Sequence[Seen], by: By, gpu_ns: dict[str, float] | None, notes: Sequence[str]
+    sums: Mapping[str, Sampled], by: str, gpu_ns: Mapping[str, float] | None, notes: Sequence[str]
 ) -> View:
     """What threads were seen to do, those seen most first.
 
@@ -149,7 +96,6 @@ def states(
         gpu_ns: of each row the time in calls that wait for a GPU, as CUPTI measured it; None if
             there are none.
     """
-    sums = _sums(samples, by)
     looks = {label: sum(entry.count.values()) for label, entry in sums.items()}
     whole = sum(looks.values())
     time_ns = {label: sum(entry.own.values()) for label, entry in sums.items()}
@@ -168,14 +114,6 @@ def states(
     return View("WORKING OR WAITING (sampled)", (*_STATE_COLUMNS, *gpu, _named(by)), rows, notes)
 
 
-def gpu_waits(samples: Iterable[Seen], by: By) -> dict[str, float]:
-    """The time of calls that wait for a GPU, by the row of the routine that called them."""
-    time_of: dict[str, float] = {}
-    for seen in samples:
-        label = labels(by, seen.thread, seen.path[1:])[0]
-        time_of[label] = time_of.get(label, 0) + seen.total
-    return time_of
-
-
-def _named(by: By) -> Column:
-    return Column(by, heading={"callpath": "Call path"}.get(by, by.capitalize()))
+def _named(by: str) -> Column:
+    heading = {"callpath": "Call path", "layer_type": "Class"}.get(by, by.capitalize())
+    return Column(by, heading=heading)

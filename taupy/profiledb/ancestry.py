@@ -40,19 +40,24 @@ class Ancestry:
         named = labels(db, "timer", list(dict.fromkeys(timer for _, timer in steps.values())))
         return cls(steps, {id: timer for id, (timer,) in named.items() if id is not None})
 
-    def up(self, callpath: int | None) -> Iterator[int]:
-        """The timers from the call path itself up to its root, by id.
+    def ids(self, callpath: int | None) -> Iterator[int]:
+        """The call path itself and those above, up to its root.
 
         Raises:
-            ValueError: a call path stands above itself, in a damaged file.
+            ValueError: a call path is above itself, in a damaged file.
         """
         here, left = callpath, len(self.steps)
         while here is not None and here in self.steps:
             if not left:
                 raise ValueError("a call path stands above itself")
-            here, timer = self.steps[here]
+            yield here
+            here, _ = self.steps[here]
             left -= 1
-            yield timer
+
+    def up(self, callpath: int | None) -> Iterator[int]:
+        """Their timers, by id."""
+        for id in self.ids(callpath):
+            yield self.steps[id][1]
 
     def names(self, callpath: int, longest: int | None = None) -> list[str]:
         """The full names from the root; of a path longer than `longest` its end, after "..."."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from taupy.model.question import EVENTS, Condition, Question
-from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.table import Amount, Table
+from taupy.model.question import EVENTS, Question
+from taupy.model.rows import TimerRow
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import labels
@@ -96,59 +94,6 @@ def callpath_names(
     wanted = list(callpaths)
     above = Ancestry.of(db, wanted)
     return {id: (above.timers[next(above.up(id))], above.names(id)) for id in wanted}
-
-
-@dataclass(frozen=True, slots=True)
-class AtPath:
-    """A value at one call path of one thread.
-
-    Attributes:
-        path: its timers, the innermost first; empty if it belongs to none.
-        most: the largest sample; None for what is no event.
-    """
-
-    thread: ThreadRow
-    path: list[TimerRow]
-    name: str
-    count: int
-    total: float
-    most: float | None = None
-
-
-def events_at_paths(db: ProfileDB, trial_id: int, names: Sequence[str]) -> list[AtPath]:
-    """User events of these names, call path by call path."""
-    question = Question(
-        (trial_id,), (), ("thread", "callpath", "event"), (Condition("event", tuple(names)),),
-        values=("event.count", "event.total", "event.most"),
-    )  # fmt: skip
-    table = values(db, question)
-    names = [event.name for event in table.row_labels("event")]
-    columns = map(table.column, ("event.count", "event.total", "event.most"))
-    return list(_at_paths(db, table, names, *columns))
-
-
-def times_at_paths(db: ProfileDB, trial_id: int, group: str) -> list[AtPath]:
-    """Own times of the timers of a group on host threads, call path by call path."""
-    where = (Condition("group", (group,)), Condition("kind", ("host",)))
-    question = Question(
-        (trial_id,), by=("thread", "callpath"), where=where, values=("calls", "exclusive")
-    )
-    table = values(db, question)
-    times = table.column("exclusive", "time")
-    return list(_at_paths(db, table, [group] * len(table), table.column("calls"), times))
-
-
-def _at_paths(
-    db: ProfileDB, table: Table, names: Sequence[str], *columns: Sequence[Amount]
-) -> Iterator[AtPath]:
-    """Columns: counts, totals, and of events the largest samples."""
-    callpaths = list(table.row_labels("callpath"))
-    above = Ancestry.of(db, callpaths)
-    for thread, callpath, name, count, total, *most in zip(
-        table.row_labels("thread"), callpaths, names, *columns, strict=True
-    ):
-        path = [above.timers[timer] for timer in above.up(callpath)]
-        yield AtPath(thread, path, name, int(count or 0), total or 0, *most)
 
 
 @of_a_sound_file

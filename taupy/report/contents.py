@@ -11,20 +11,21 @@ from taupy.model.finding import Finding
 from taupy.model.profile import Steps
 from taupy.model.question import VALUES, Question
 from taupy.model.rows import TrialRow
-from taupy.model.sampled import BETWEEN, DOUBT, GROWTH, RELEASED, RESIDENT
+from taupy.model.sampled import HOST, RESIDENT
 from taupy.model.step_times import per_step
 from taupy.pprof import events, kernels, layers, sampled, steps
 from taupy.pprof.view import Column, Kind, View
 from taupy.profiledb import gpu_query, query, sources
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sampled import sampled_by
 from taupy.profiledb.steps import steps_of
-from taupy.profiledb.trial_facts import events_at_paths
 from taupy.profiledb.values import values
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest, source_of, thread_name
 from taupy.report.report import Report, report
 from taupy.units import duration, percent, several
 
 _KIB = 1024
+_GROWN_BY = ("routine", "phase", "layer", "callpath", "thread")
 _MOST_LINES = 8
 """Processes whose memory is drawn."""
 
@@ -207,8 +208,12 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
 
 def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
     moments = query.timeline(db, trial.id, RESIDENT)
-    grown = events_at_paths(db, trial.id, (GROWTH, DOUBT, BETWEEN, RELEASED))
-    if not moments and not grown:
+    views = [
+        sampled.growth(grown, by, [])
+        for by in _GROWN_BY
+        if (grown := sampled_by(db, trial.id, HOST.grown, by, sampled.APART))
+    ]
+    if not moments and not views:
         return []
     lines: dict[int, list[tuple[float, float]]] = {}
     for row in moments:
@@ -217,7 +222,6 @@ def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
             lines.setdefault(row.node, []).append((moment, row.mean * _KIB))
     series = [Series(f"process {node}", points, "bytes") for node, points in lines.items()]
     parts = [Part("Resident memory over time (sampled)", series=series[:_MOST_LINES])]
-    views = [sampled.growth(grown, by, []) for by in sampled.BY] if grown else []
     return [*parts, Part("Where it grew (sampled)", views=views)]
 
 
