@@ -40,16 +40,18 @@ class Advice(NamedTuple):
 
 
 def advice(
-    code: KernelCode, block: int | None = None, dynamic: int = 0, chip: str | None = None
+    code: KernelCode, block: int | None = None, dynamic: int | None = None, chip: str | None = None
 ) -> list[Advice]:
     """Proposals, those with the largest bound first.
 
     Args:
-        block: threads of a block, where the launch is known.
-        dynamic: shared memory in bytes that the launch adds.
+        block: threads of a block, where the launch is known; by default those that the code
+            asks for.
+        dynamic: shared memory in bytes that the launch adds; by default as the compiler noted.
         chip: for which occupancy is meant; the code's own if None.
     """
     proposals = [*_spills(code), *_accesses(code), *_barriers(code), *_tensor(code)]
+    block = block or code.launch.block
     if block:
         proposals += _occupancy(code, block, dynamic, chip or code.chip)
     return sorted(proposals, key=lambda proposal: -(proposal.saved or 0))
@@ -58,7 +60,7 @@ def advice(
 # --- occupancy ---------------------------------------------------------------
 
 
-def _occupancy(code: KernelCode, block: int, dynamic: int, chip: str) -> Iterator[Advice]:
+def _occupancy(code: KernelCode, block: int, dynamic: int | None, chip: str) -> Iterator[Advice]:
     now = kernel_occupancy.at(code, block, chip, dynamic)
     if now is None:
         return
@@ -81,7 +83,7 @@ def _lifted(now: float, then: float, chip: str, change: str) -> Advice:
 
 
 def _registers(
-    code: KernelCode, block: int, dynamic: int, chip: str, share: float
+    code: KernelCode, block: int, dynamic: int | None, chip: str, share: float
 ) -> tuple[int, float] | None:
     """The most registers with which more warps fit, and the occupancy then."""
     start = (code.registers or 0) // _REGISTER_STEP * _REGISTER_STEP
@@ -93,7 +95,7 @@ def _registers(
 
 
 def ranked(
-    code: KernelCode, blocks: Sequence[int], chip: str | None = None, dynamic: int = 0
+    code: KernelCode, blocks: Sequence[int], chip: str | None = None, dynamic: int | None = None
 ) -> list[Fit]:
     """Block sizes by occupancy, the highest first, of equals the smaller; those that do not fit
     last."""
@@ -115,7 +117,8 @@ def _spills(code: KernelCode) -> Iterator[Advice]:
         for depth in {access.depth for access in code.accesses if access.spill}
     }  # fmt: skip
     deepest = max(by_depth)
-    where = f", {by_depth[deepest]} of them in {deepest} loops" if deepest else ""
+    loops = "a loop" if deepest == 1 else f"{deepest} nested loops"
+    where = f", {by_depth[deepest]} of them in {loops}" if deepest else ""
     yield Advice(
         "spills",
         f"{code.spills} instructions spill {code.spill_bytes} bytes per thread{where}",

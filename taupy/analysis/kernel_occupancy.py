@@ -21,13 +21,17 @@ class Fit(NamedTuple):
 
 
 def fits(
-    code: KernelCode, chips: Iterable[str], blocks: Sequence[int] = BLOCKS, dynamic: int = 0
+    code: KernelCode,
+    chips: Iterable[str],
+    blocks: Sequence[int] = BLOCKS,
+    dynamic: int | None = None,
 ) -> Iterator[Fit]:
     """Each block size on each chip. Another chip's own compiler may take other registers: these
     are the numbers for code of as many.
 
     Args:
-        dynamic: shared memory in bytes that the launch asks for besides the code's own.
+        dynamic: shared memory in bytes that the launch asks for besides the code's own; None
+            for what its compiler has noted, else 0.
     """
     for chip in chips:
         for block in blocks:
@@ -38,22 +42,25 @@ def at(
     code: KernelCode,
     block: int,
     chip: str | None = None,
-    dynamic: int = 0,
+    dynamic: int | None = None,
     registers: int | None = None,
 ) -> Occupancy | None:
-    """The occupancy for one block size; None where it does not fit or is not known.
+    """The occupancy for one block size; None where it does not fit, is not allowed, or is not
+    known.
 
     Args:
         registers: instead of the code's own.
     """
     taken = code.registers if registers is None else registers
-    if taken is None:
+    if taken is None or not code.is_kernel or not code.launch.allow(block):
         return None
-    return occupancy(chip or code.chip, block, taken, code.block_shared_bytes + dynamic)
+    added = (code.launch.dynamic_shared or 0) if dynamic is None else dynamic
+    return occupancy(chip or code.chip, block, taken, code.block_shared_bytes + added)
 
 
-def best(code: KernelCode, chip: str | None = None, dynamic: int = 0) -> Fit | None:
+def best(code: KernelCode, chip: str | None = None, dynamic: int | None = None) -> Fit | None:
     """The block size with the highest occupancy, the smallest of several; None where none fits."""
-    fitting = [fit for fit in fits(code, [chip or code.chip], BLOCKS, dynamic) if fit.occupancy]
+    blocks = (code.launch.block,) if code.launch.block else BLOCKS
+    fitting = [fit for fit in fits(code, [chip or code.chip], blocks, dynamic) if fit.occupancy]
     return max(fitting, key=lambda fit: (fit.occupancy.share if fit.occupancy else 0, -fit.block),
                default=None)  # fmt: skip

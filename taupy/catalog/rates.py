@@ -1,10 +1,12 @@
 """What a multiprocessor does at most in a clock, by compute capability and pipe.
 
-Source: NVIDIA, CUDA C++ Programming Guide 13.0, "Arithmetic Instructions" and the sections
-"Architecture" of each compute capability (cores for FP32, FP64 and INT32, special function
-units); 32 banks of 4 bytes of shared memory. Values are instructions of single threads in a
-clock. Packed half precision counts as one instruction: half of the guide's results. What the
-guide does not give is left out. Not yet compared with a copy of the guide, number by number.
+Source: NVIDIA, CUDA C++ Best Practices Guide 13, "Throughput of Native Arithmetic
+Instructions" (the Programming Guide's table until 12.9), as quoted by XLA's cuda_core_info_table.cc
+for 8.0, 9.0 and 10.0 and by others for 12.0; the guide itself was not at hand, so the other chips'
+values are not compared with it. 32 banks of 4 bytes of shared memory. Values are instructions of
+single threads in a clock: packed half precision counts as one. `alu` is the fastest integer
+operation, so that a bound stays a bound: since 12.0 additions, of which 128 start in a clock,
+against 64 shifts and logical operations. What the guide does not give is left out.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ RATES = {
     "8.6": Rates(2, 128, 64, 64),
     "8.9": Rates(2, 128, 64, 64),
     "9.0": Rates(64, 128, 64, 128),
-    "10.0": Rates(64, 128, 64, 128),
+    "10.0": Rates(64, 128, 64, 64),
     "12.0": Rates(2, 128, 128, 64),
     "12.1": Rates(2, 128, 128, 64),
 }

@@ -53,8 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="occupancy for blocks of so many threads (default: the best block size)",
     )  # fmt: skip
     parser.add_argument(
-        "--dynamic-shared", type=options.count, default=0, metavar="BYTES",
-        help="shared memory that the launch asks for besides the code's own",
+        "--dynamic-shared", type=options.count, metavar="BYTES",
+        help="shared memory that the launch asks for besides the code's own (default: as Triton's "
+        "cache says, else 0)",
     )  # fmt: skip
     parser.add_argument(
         "--gpu", metavar="MODEL", help="estimate the least time on this GPU; needs --threads"
@@ -65,6 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trips", type=_trips, default=(), metavar="N[,N...]",
         help="how often loops run, for --gpu: the outermost, those within it, ... (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--functions", action="store_true",
+        help="also functions that kernels call by address, such as most of NCCL's code",
     )  # fmt: skip
     parser.add_argument(
         "--source", action="store_true", help="instructions by source line, with --kernel"
@@ -90,7 +95,9 @@ def run(args: argparse.Namespace) -> int:
     sheet = _sheet(args)
     with bar.shown() as progress:
         progress.begin("reading kernels")
-        codes, remarks = read(args.files, args.chip, args.kernel, args.source, progress)
+        codes, remarks = read(
+            args.files, args.chip, args.kernel, args.source or args.store, args.functions, progress
+        )
         if args.store:
             codes = _stored(args, codes)
         if args.kernel is None:
@@ -109,6 +116,7 @@ def read(
     chips: Sequence[str] = (),
     name: str | None = None,
     sources: bool = False,
+    functions: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Iterable[KernelCode], list[str]]:
     """The kernels of files, and remarks that are complete once all have been read.
@@ -123,6 +131,7 @@ def read(
         chips=[capability(chip) for chip in chips],
         names=None if name is None else _meant(name),
         sources=sources,
+        functions=functions,
         progress=None if progress is None else lambda *_: progress.advance(),
     )
     return reading.kernels(files, request), request.remarks
@@ -179,7 +188,8 @@ def _views(
     yield code_views.mix(code)
     yield code_views.memory(code)
     yield code_views.loops(code)
-    yield code_views.occupancies(_occupancies(code, args), code.chip)
+    if code.is_kernel:
+        yield code_views.occupancies(_occupancies(code, args), code)
     yield code_views.advice(kernel_advice.advice(code, args.block, args.dynamic_shared))
     if sheet is not None:
         bound = kernel_bound.estimate(code, sheet, args.threads, args.trips)
@@ -197,7 +207,8 @@ def _occupancies(
     chips = [capability(chip) for chip in args.chip] or [
         code.chip, *(chip for chip in OTHER_CHIPS if chip != code.chip and chip in LIMITS)
     ]  # fmt: skip
-    blocks = (args.block,) if args.block else kernel_occupancy.SHOWN_BLOCKS
+    block = args.block or code.launch.block
+    blocks = (block,) if block else kernel_occupancy.SHOWN_BLOCKS
     by_block: dict[int, dict[str, tuple[float, str] | None]] = {}
     for fit in kernel_occupancy.fits(code, chips, blocks, args.dynamic_shared):
         told = None if fit.occupancy is None else (fit.occupancy.share, fit.occupancy.limiter)

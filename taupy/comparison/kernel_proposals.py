@@ -115,7 +115,7 @@ def blocks_view(
     """
     test = name_test(name) if name is not None else lambda full, short: True
     codes = [code for code in kernel_codes.stored(db, lambda full, chip: True)
-             if test(code.full_name, code.short_name)]  # fmt: skip
+             if code.is_kernel and test(code.full_name, code.short_name)]  # fmt: skip
     if not codes:
         asked = f"matches '{name}'" if name else "is there"
         raise UsageError(f"no stored code of a kernel {asked}: {STORE_FIRST}")

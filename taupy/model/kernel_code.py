@@ -81,6 +81,27 @@ class Line(NamedTuple):
     spills: int
 
 
+class LaunchLimits(NamedTuple):
+    """What is settled of a kernel's launches before any; None where it is left to the launch.
+
+    Attributes:
+        block: threads of every block (`.reqntid`, as Triton writes it).
+        most_threads: of a block (`__launch_bounds__`).
+        dynamic_shared: bytes of a block besides the code's own, from the compiler's notes.
+    """
+
+    block: int | None = None
+    most_threads: int | None = None
+    dynamic_shared: int | None = None
+
+    def allow(self, block: int) -> bool:
+        """Can blocks of so many threads be launched?"""
+        return self.block in (None, block) and block <= (self.most_threads or block)
+
+
+LEFT_TO_THE_LAUNCH = LaunchLimits()
+
+
 class Estimate(NamedTuple):
     """A lower bound of one launch's time, from the code: an estimate, never a measurement.
 
@@ -120,6 +141,7 @@ class KernelCode:
         calls: of names, "?" for an address.
         indirect: it jumps to computed addresses, so control flow is incomplete.
         irreducible: loops with several entrances, which `loops` leaves out.
+        is_kernel: it can be launched; else it is a function that kernels call.
     """
 
     name: str
@@ -145,6 +167,8 @@ class KernelCode:
     loops: tuple[Loop, ...]
     lines: tuple[Line, ...] = ()
     compiler: str = ""
+    launch: LaunchLimits = LEFT_TO_THE_LAUNCH
+    is_kernel: bool = True
 
     @property
     def full_name(self) -> str:

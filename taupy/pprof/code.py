@@ -15,6 +15,7 @@ _COLUMNS = (
     Column("kernel", heading="Kernel", audience="people"),
     Column("name", audience="machines"),
     Column("full_name", audience="machines"),
+    Column("what", audience="machines"),
     Column("chip", heading="Chip"),
     Column("registers", "int", "Regs"),
     Column("peak_live", "int", "Live"),
@@ -23,6 +24,9 @@ _COLUMNS = (
     Column("local_bytes", "bytes", audience="machines"),
     Column("spills", "int", "Spills"),
     Column("spill_bytes", "bytes", audience="machines"),
+    Column("dynamic_shared_bytes", "bytes", audience="machines"),
+    Column("block_asked", "int", audience="machines"),
+    Column("most_threads", "int", audience="machines"),
     Column("block", "int", "Best\nblock"),
     Column("occupancy_percent", "percent", "Occ.\n%"),
     Column("limiter", heading="Limited by", spare=True),
@@ -41,6 +45,8 @@ _COLUMNS = (
     Column("file", audience="machines"),
 )
 
+_WHAT = [column.name for column in _COLUMNS].index("what")
+
 Fitting = tuple[int | None, float | None, str]
 """Block size, occupancy in percent, and limiter."""
 
@@ -48,15 +54,21 @@ Fitting = tuple[int | None, float | None, str]
 def table(rows: Iterable[tuple[KernelCode, Fitting]], notes: Sequence[str] = ()) -> View:
     """One line a kernel and chip."""
     cells = [_row(code, fitting) for code, fitting in rows]
-    return View(f"KERNELS AT REST: {len(cells)} kernels", _COLUMNS, cells, notes)
+    what = {kind: sum(row[_WHAT] == kind for row in cells) for kind in ("kernel", "function")}
+    counted = ", ".join(
+        f"{number} {kind}{'s' * (number > 1)}" for kind, number in what.items() if number
+    )
+    return View(f"KERNELS AT REST: {counted or 'none'}", _COLUMNS, cells, notes)
 
 
 def _row(code: KernelCode, fitting: Fitting) -> tuple[Cell, ...]:
     kinds = by_kind([code])
     depth = max((loop.depth for loop in code.loops), default=0)
     return (
-        code.short_name, code.name, code.full_name, code.chip, code.registers, code.peak_live,
+        code.short_name, code.name, code.full_name, "kernel" if code.is_kernel else "function",
+        code.chip, code.registers, code.peak_live,
         code.shared_bytes, code.stack_bytes, code.local_bytes, code.spills, code.spill_bytes,
+        code.launch.dynamic_shared, code.launch.block, code.launch.most_threads,
         *fitting, code.instructions, *(kinds.get(kind, 0) for kind in KINDS), code.blocks,
         len(code.loops), depth, code.branches, code.divergent, len(code.calls),
         int(code.indirect), code.peak_at, code.compiler, code.module, code.file,
@@ -135,8 +147,11 @@ def loops(code: KernelCode) -> View:
     return View("CONTROL FLOW:", columns, rows, notes)
 
 
-def occupancies(fits: Mapping[int, Mapping[str, tuple[float, str] | None]], own: str) -> View:
+def occupancies(
+    fits: Mapping[int, Mapping[str, tuple[float, str] | None]], code: KernelCode
+) -> View:
     """Occupancy by block size, a column for each chip."""
+    own, launch = code.chip, code.launch
     chips = list(next(iter(fits.values()), {}))
     rows = [
         (block, *(None if row[chip] is None else 100 * row[chip][0] for chip in chips),  # type: ignore[index]
@@ -149,6 +164,12 @@ def occupancies(fits: Mapping[int, Mapping[str, tuple[float, str] | None]], own:
         Column("limiter", heading=f"Limited on {own} by"),
     ]
     notes = ["on other chips than its own: for as many registers"] if len(chips) > 1 else []
+    if launch.block:
+        notes.append(f"the code asks for blocks of {launch.block} threads")
+    if launch.most_threads:
+        notes.append(f"blocks of more than {launch.most_threads} threads fail (__launch_bounds__)")
+    if launch.dynamic_shared is not None:
+        notes.append(f"with {launch.dynamic_shared} B of dynamic shared memory, as Triton noted")
     return View("OCCUPANCY:", columns, rows, notes)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from taupy.model.kernel_code import Access, Count, KernelCode, Loop
+from taupy.model.kernel_code import Access, Count, KernelCode, LaunchLimits, Line, Loop
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.text import storable
 
 _COLUMNS = ("module", "name", "full_name", "chip", "file", "compiler", "registers", "shared_bytes",
             "stack_bytes", "local_bytes", "constants", "peak_live", "peak_at", "instructions",
-            "blocks", "branches", "divergent", "calls", "indirect", "irreducible")  # fmt: skip
+            "blocks", "branches", "divergent", "calls", "indirect", "irreducible", "is_kernel",
+            "block", "most_threads", "dynamic_shared")  # fmt: skip
+
+_LAUNCH = _COLUMNS[-3:]
 
 _INSERT = f"""
     INSERT INTO kernel_code ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})
@@ -21,6 +24,7 @@ _PARTS = {
     "kernel_code_count": "INSERT INTO kernel_code_count VALUES (?, ?, ?, ?, ?, ?, ?)",
     "kernel_code_access": "INSERT INTO kernel_code_access VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "kernel_code_loop": "INSERT INTO kernel_code_loop VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "kernel_code_line": "INSERT INTO kernel_code_line VALUES (?, ?, ?, ?, ?, ?, ?)",
 }
 
 _NAMES = "SELECT module, name, full_name, chip FROM kernel_code ORDER BY full_name, chip, module"
@@ -37,6 +41,10 @@ _ACCESSES = """
 _LOOPS = """
     SELECT start, depth, instructions, barriers, line
       FROM kernel_code_loop WHERE module = ? AND name = ? ORDER BY start
+"""
+_LINES = """
+    SELECT place, depth, instructions, accesses, spills
+      FROM kernel_code_line WHERE module = ? AND name = ? ORDER BY rowid
 """
 
 
@@ -61,9 +69,11 @@ def _store(connection: Any, code: KernelCode) -> None:
             " ".join(f"{bank}:{size}" for bank, size in code.constants),
             code.peak_live, code.peak_at, code.instructions, code.blocks, code.branches,
             code.divergent, storable("\n".join(code.calls)), int(code.indirect), code.irreducible,
+            int(code.is_kernel), *code.launch,
         ),
     )  # fmt: skip
-    rows = (code.counts, code.accesses, code.loops)
+    lines = [(storable(line.place), *line[1:]) for line in code.lines]
+    rows = (code.counts, code.accesses, code.loops, lines)
     for statement, parts in zip(_PARTS.values(), rows, strict=True):
         connection.executemany(statement, [(*key, *part) for part in parts])
 
@@ -88,8 +98,13 @@ def _read(db: ProfileDB, module: str, name: str) -> KernelCode:
     del facts["full_name"]
     pairs = [part.split(":") for part in facts.pop("constants").split()]
     calls = facts.pop("calls")
+    launch = LaunchLimits(*(facts.pop(name) for name in _LAUNCH))
+    indirect, is_kernel = bool(facts.pop("indirect")), bool(facts.pop("is_kernel"))
     return KernelCode(
-        **{**facts, "indirect": bool(facts["indirect"])},
+        **facts,
+        indirect=indirect,
+        is_kernel=is_kernel,
+        launch=launch,
         constants=tuple((int(bank), int(size)) for bank, size in pairs),
         calls=tuple(calls.split("\n")) if calls else (),
         counts=tuple(map(Count._make, db.rows(_COUNTS, key))),
@@ -98,4 +113,5 @@ def _read(db: ProfileDB, module: str, name: str) -> KernelCode:
             for access in db.rows(_ACCESSES, key)
         ),
         loops=tuple(map(Loop._make, db.rows(_LOOPS, key))),
+        lines=tuple(map(Line._make, db.rows(_LINES, key))),
     )

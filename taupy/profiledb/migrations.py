@@ -14,7 +14,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from taupy.errors import DatabaseError
-from taupy.profiledb.schema import APPLICATION_ID, KERNEL_CODES, SAMPLES, STEPS, TABLES, VIEWS
+from taupy.profiledb.schema import (
+    APPLICATION_ID,
+    KERNEL_CODES,
+    KERNEL_LAUNCHES,
+    SAMPLES,
+    STEPS,
+    TABLES,
+    VIEWS,
+)
 
 Upgrade = Callable[[Any], None]
 """Takes a `sqlite_utils.Database` from one version to the next."""
@@ -44,7 +52,19 @@ def add_steps(database: Any) -> None:
         database.execute(statement)
 
 
-UPGRADES: tuple[Upgrade, ...] = (make_tables, add_samples, add_kernel_codes, add_steps)
+def add_kernel_launches(database: Any) -> None:
+    """Version 5: limits of kernels' launches, and their source lines."""
+    for statement in KERNEL_LAUNCHES:
+        database.execute(statement)
+
+
+UPGRADES: tuple[Upgrade, ...] = (
+    make_tables,
+    add_samples,
+    add_kernel_codes,
+    add_steps,
+    add_kernel_launches,
+)
 """Number n leads from version n to version n + 1. Released ones must not change."""
 
 SCHEMA_VERSION = len(UPGRADES)

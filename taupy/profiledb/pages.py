@@ -246,6 +246,7 @@ TABLES = {
     "kernel_code_count": "Instructions of a kernel's code by kind and depth of loops.",
     "kernel_code_access": "Memory accesses of a kernel's code by space, width and pattern.",
     "kernel_code_loop": "Loops of a kernel's code.",
+    "kernel_code_line": "Instructions of a kernel's code by source line.",
 }
 
 COLUMNS = {

@@ -319,6 +319,25 @@ KERNEL_CODES = (
 )
 """Additions of version 3."""
 
+KERNEL_LAUNCHES = (
+    # What code settles of its launches; NULL where it leaves that to the launch.
+    "ALTER TABLE kernel_code ADD COLUMN is_kernel INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE kernel_code ADD COLUMN block INTEGER",
+    "ALTER TABLE kernel_code ADD COLUMN most_threads INTEGER",
+    "ALTER TABLE kernel_code ADD COLUMN dynamic_shared INTEGER",
+    """CREATE TABLE kernel_code_line (
+        module TEXT NOT NULL,
+        name TEXT NOT NULL,
+        place TEXT NOT NULL,
+        depth INTEGER NOT NULL,
+        instructions INTEGER NOT NULL,
+        accesses INTEGER NOT NULL,
+        spills INTEGER NOT NULL,
+        UNIQUE (module, name, place)
+    ) STRICT""",
+)
+"""Additions of version 5."""
+
 STEPS = (
     # Iterations of a training. NULL in phases: there was none. `count` steps may be one row.
     """CREATE TABLE step (

@@ -5,12 +5,15 @@ Only headers, sections and symbols are read here; instructions are the disassemb
 
 from __future__ import annotations
 
+import math
 import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from taupy.errors import FormatError
+from taupy.model.kernel_code import LaunchLimits
 
 Kind = Literal["cubin", "fatbin", "library", "ptx"]
 
@@ -21,6 +24,11 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMTAB, _NOBITS, _FUNCTION = 2, 8, 2
+_INFO = ".nv.info."
+_ATTRIBUTE = struct.Struct("<BBH")
+_OF_SIZE = 4  # the form of an attribute whose value follows, of as many bytes as it says
+_MOST_THREADS, _BLOCK = 0x05, 0x10
+_EXTENT = struct.Struct("<III")
 
 
 class Function(NamedTuple):
@@ -44,16 +52,27 @@ class Function(NamedTuple):
 class Cubin:
     """Attributes:
     chip: "9.0".
+    launches: name of a kernel -> what the code settles of its launches.
     """
 
     path: Path
     chip: str
     functions: tuple[Function, ...]
     has_lines: bool
+    launches: Mapping[str, LaunchLimits]
 
     @property
     def kernels(self) -> list[Function]:
         return [function for function in self.functions if function.kernel]
+
+    @property
+    def bodies(self) -> list[Function]:
+        """Kernels, and functions with a section of their own."""
+        return [
+            function
+            for function in self.functions
+            if function.kernel or function.section == f".text.{function.name}"
+        ]
 
 
 def kind(path: Path) -> Kind | None:
@@ -105,7 +124,9 @@ def _read(path: Path, data: bytes) -> Cubin:
     names = [_string(data, sections[names_at], section[0]) for section in sections]
     functions = _functions(data, sections, names)
     lines = any(name.startswith(".debug_line") for name in names)
-    return Cubin(path, _chip(data[8], flags), tuple(functions), lines)
+    return Cubin(
+        path, _chip(data[8], flags), tuple(functions), lines, _launches(data, sections, names)
+    )
 
 
 def _chip(version: int, flags: int) -> str:
@@ -129,6 +150,32 @@ def _functions(
                 Function(index, text, names[at], value, bool(other & _ENTRY), sections[at][5])
             )
     return functions
+
+
+def _launches(
+    data: bytes, sections: list[tuple[int, ...]], names: list[str]
+) -> dict[str, LaunchLimits]:
+    return {
+        name.removeprefix(_INFO): _limits(dict(_extents(data, section[4], section[5])))
+        for name, section in zip(names, sections, strict=True)
+        if name.startswith(_INFO)
+    }
+
+
+def _limits(extents: Mapping[int, int]) -> LaunchLimits:
+    return LaunchLimits(extents.get(_BLOCK), extents.get(_MOST_THREADS))
+
+
+def _extents(data: bytes, at: int, size: int) -> Iterator[tuple[int, int]]:
+    """The attributes of a kernel that are sizes of a block, in threads."""
+    end = at + size
+    while at < end:
+        form, attribute, value = _ATTRIBUTE.unpack_from(data, at)
+        at += _ATTRIBUTE.size
+        if form == _OF_SIZE:
+            if attribute in (_MOST_THREADS, _BLOCK):
+                yield attribute, math.prod(_EXTENT.unpack_from(data, at))
+            at += value
 
 
 def _string(data: bytes, table: tuple[int, ...], at: int) -> str:

@@ -16,6 +16,9 @@ from taupy.static.listing import Instruction
 _TARGET = re.compile(r"-?0x[0-9a-f]+\Z")
 _ENDS = frozenset({"EXIT", "RET", "BRX", "BRXU", "JMX", "JMXU", "KILL", "RTT"})
 _JUMPS = frozenset({"BRA", "JMP"})
+ANY = "?"
+"""Stands for the routine that a call of a computed address means."""
+
 _COMPUTED = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
 
 
@@ -68,11 +71,14 @@ def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
     """The control flow of a function.
 
     Args:
-        symbols: name -> offset of the routines within it, which calls name.
+        symbols: name -> offset of the routines within it, which calls name. Where it calls an
+            address, any of them may be meant.
     """
     at = {instruction.offset: place for place, instruction in enumerate(code)}
     names = _calls(code)
-    routines = {name: at[symbols[name]] for name in names if symbols.get(name, -1) in at}
+    callable_names = symbols if ANY in names else names
+    routines = {name: at[symbols[name]] for name in callable_names if symbols.get(name) in at}
+    routines = {name: place for name, place in routines.items() if place}  # 0: the function itself
     called = list(routines.values())
     blocks, number = _blocks(code, at, called)
     _connect(code, at, blocks, number)
@@ -112,13 +118,13 @@ def is_conditional(instruction: Instruction) -> bool:
 
 
 def _calls(code: Sequence[Instruction]) -> tuple[str, ...]:
-    """The names of all calls, "?" where the address is computed."""
+    """The names of all calls, ANY where the address is computed."""
     names = []
     for instruction in code:
         if instruction.name == "CALL" and not is_jump(instruction):
             plain = instruction.arguments[-1].strip("`()") if instruction.arguments else ""
             by_register = len(instruction.arguments) > 1 or re.match(r"U?R\d", plain)
-            names.append("?" if by_register else plain)
+            names.append(ANY if by_register else plain)
     return tuple(names)
 
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 
 from taupy.catalog import opcodes
 from taupy.catalog.opcodes import UNKNOWN, Opcode
-from taupy.model.kernel_code import Access, Count, KernelCode, Line, Loop
+from taupy.model.kernel_code import (
+    LEFT_TO_THE_LAUNCH,
+    Access,
+    Count,
+    KernelCode,
+    LaunchLimits,
+    Line,
+    Loop,
+)
 from taupy.static import flow, values
 from taupy.static.facts import Live, Resources
 from taupy.static.flow import Flow
@@ -37,13 +45,15 @@ class Circumstances:
     live: Live | None = None
     symbols: Mapping[str, int] = field(default_factory=dict)
     lines: Mapping[int, str] = field(default_factory=dict)
+    launch: LaunchLimits = LEFT_TO_THE_LAUNCH
+    is_kernel: bool = True
 
 
 def kernel(listing: Listing, about: Circumstances) -> KernelCode:
     """The record of a listed function."""
     code = listing.instructions
     control = flow.flow(code, about.symbols)
-    followed = values.followed(code, control)
+    followed = values.followed(code, control, about.is_kernel)
     depth = {
         place: control.blocks[block].depth
         for block in control.order
@@ -79,6 +89,8 @@ def kernel(listing: Listing, about: Circumstances) -> KernelCode:
         accesses=_accesses(code, depth, table, followed),
         loops=_loops(code, control, about.lines),
         lines=_lines(code, depth, table, about.lines),
+        launch=about.launch,
+        is_kernel=about.is_kernel,
     )
 
 

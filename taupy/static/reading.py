@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from taupy.errors import FormatError
-from taupy.model.kernel_code import KernelCode
-from taupy.static import elf, facts, listing, tools
+from taupy.model.kernel_code import LEFT_TO_THE_LAUNCH, KernelCode
+from taupy.static import elf, facts, listing, notes, tools
 from taupy.static.elf import Cubin, Function
 from taupy.static.kernel import Circumstances, kernel
 from taupy.static.listing import Listed
@@ -24,6 +24,9 @@ from taupy.static.tools import Tools
 
 PART_BYTES = 2 << 20
 """Machine code that nvdisasm lists at a time: it needs some 40 times that."""
+
+PART_FUNCTIONS = 4000
+"""Functions that nvdisasm lists at a time: its command line names each by number."""
 
 MOST_LIVE_BYTES = 16 << 20
 """Live registers are asked for in cubins up to this size: it takes as long as the listing."""
@@ -42,11 +45,13 @@ class Request:
         chips: compute capabilities, such as "9.0"; empty for all.
         names: takes a kernel's name as the code spells it.
         sources: ask for source lines, too.
+        functions: also those that kernels call by address and that cannot be launched.
     """
 
     chips: Collection[str] = ()
     names: Callable[[str], bool] | None = None
     sources: bool = False
+    functions: bool = False
     progress: Progress | None = None
     remarks: list[str] = field(default_factory=list)
 
@@ -158,7 +163,9 @@ def _of_cubin(path: Path, shown: str, request: Request, toolset: Tools) -> Itera
             request.remarks.append(remark)
         return
     wanted = [
-        function for function in cubin.kernels if not request.names or request.names(function.name)
+        function
+        for function in (cubin.bodies if request.functions else cubin.kernels)
+        if not request.names or request.names(function.name)
     ]
     if wanted:
         yield from _of_kernels(cubin, wanted, shown, request, toolset)
@@ -174,7 +181,8 @@ def _of_kernels(
     symbols: dict[str, dict[str, int]] = {}
     for function in cubin.functions:
         symbols.setdefault(function.section, {})[function.name] = function.offset
-    sections = {function.name: function.section for function in wanted}
+    wanted_by_name = {function.name: function for function in wanted}
+    noted = notes.dynamic_shared(cubin.path)
     for part in _parts(wanted):
         live = _live(cubin, part, toolset)
         lines = _lines(cubin, part, toolset) if request.sources and cubin.has_lines else {}
@@ -182,8 +190,10 @@ def _of_kernels(
         command = [str(toolset.nvdisasm), "-json", *(["-annotate"] if toolset.annotates else [])]
         with tools.output([*command, *_only(part), str(cubin.path)], cubin.path) as stream:
             for listed in listing.functions(stream, told):
-                if listed.name not in sections:
+                symbol = wanted_by_name.get(listed.name)
+                if symbol is None:
                     continue
+                limits = cubin.launches.get(listed.name, LEFT_TO_THE_LAUNCH)
                 yield kernel(
                     listed,
                     Circumstances(
@@ -193,8 +203,10 @@ def _of_kernels(
                         compiler=told.compiler,
                         resources=usage.get(listed.name),
                         live=live.get(listed.name),
-                        symbols=symbols[sections[listed.name]],
+                        symbols=symbols[symbol.section],
                         lines=lines.get(listed.name, {}),
+                        launch=limits._replace(dynamic_shared=noted),
+                        is_kernel=symbol.kernel,
                     ),
                 )
 
@@ -204,7 +216,8 @@ def _parts(wanted: Sequence[Function]) -> Iterator[list[Function]]:
     part: list[Function] = []
     size = 0
     for function in wanted:
-        if part and size + function.code_bytes > PART_BYTES:
+        full = size + function.code_bytes > PART_BYTES or len(part) == PART_FUNCTIONS
+        if part and full:
             yield part
             part, size = [], 0
         part.append(function)

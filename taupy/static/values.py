@@ -68,6 +68,7 @@ _NO_RESULT = frozenset({"ST", "STG", "STL", "STS", "RED", "REDG", "BRA", "EXIT",
                         "LDGDEPBAR", "JMP", "BREAK", "YIELD"})  # fmt: skip
 
 State = dict[str, Value]
+_ARGUMENTS = {f"R{number}": UNKNOWN for number in range(255) if number != 1}  # R1: the stack
 
 
 @dataclass
@@ -81,12 +82,12 @@ class Followed:
     addresses: dict[int, Value] = field(default_factory=dict)
 
 
-def followed(code: Sequence[Instruction], flow: Flow) -> Followed | None:
+def followed(code: Sequence[Instruction], flow: Flow, is_kernel: bool = True) -> Followed | None:
     """The data flow of a function, until nothing changes; None where it is too long or too
-    tangled for that."""
+    tangled for that. A kernel's arguments are the same for all threads, a function's unknown."""
     if len(code) > MOST_INSTRUCTIONS:
         return None
-    states: dict[int, State] = {}
+    states: dict[int, State] = {} if is_kernel else {0: dict(_ARGUMENTS)}
     result = Followed()
     changed = set(flow.order)
     for _ in range(MOST_ROUNDS):
@@ -127,7 +128,8 @@ def _called(
 ) -> set[int]:  # fmt: skip
     """A routine begins with what its callers have; what it leaves behind is unknown."""
     routine = flow.routines.get(call.arguments[-1].strip("`()"))
-    changed = {routine} if routine is not None and _merged(states, routine, state, False) else set()
+    goals = flow.routines.values() if routine is None else (routine,)  # by address: any of them
+    changed = {goal for goal in goals if _merged(states, goal, state, False)}
     state.update({name: UNKNOWN for name in state if name[0] == "R" and name != "R1"})
     return changed
 

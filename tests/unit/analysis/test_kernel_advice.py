@@ -45,7 +45,7 @@ def test_spills_are_bounded_by_their_share_of_the_loop_they_are_in():
         accesses=(spill(40, depth=1),),
     )
     (spills,) = of("spills", kernel)
-    assert spills.finding == "40 instructions spill 160 bytes per thread, 40 of them in 1 loops"
+    assert spills.finding == "40 instructions spill 160 bytes per thread, 40 of them in a loop"
     assert spills.saved == 0.4
 
 

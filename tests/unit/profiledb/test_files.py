@@ -367,13 +367,16 @@ def test_an_older_file_is_brought_up_to_date(tmp_path, monkeypatch, create):
 
 
 STEPS = "DROP TABLE step; DROP TABLE step_value;"
+LAUNCHES = "DROP TABLE kernel_code_line;" + "ALTER TABLE kernel_code DROP COLUMN %s;" * 4 % (
+    "is_kernel", "block", "most_threads", "dynamic_shared"
+)  # fmt: skip
 
 
 def test_a_file_of_version_one_gets_samples(tmp_path):
     path = tmp_path / "taupy.db"
     stored(path)
     with sqlite3.connect(path) as connection:
-        codes = "DROP TABLE kernel_code%s;" * 4 % ("", "_count", "_access", "_loop")
+        codes = "DROP TABLE kernel_code%s;" * 5 % ("", "_count", "_access", "_loop", "_line")
         connection.executescript(
             f"DROP VIEW timeline; DROP TABLE sample; {codes} {STEPS} PRAGMA user_version = 1"
         )
@@ -388,7 +391,7 @@ def test_a_file_of_version_three_gets_steps(tmp_path):
     path = tmp_path / "taupy.db"
     stored(path)
     with sqlite3.connect(path) as connection:
-        connection.executescript(f"DROP VIEW steps; {STEPS} PRAGMA user_version = 3")
+        connection.executescript(f"DROP VIEW steps; {STEPS} {LAUNCHES} PRAGMA user_version = 3")
     connection.close()
     with ProfileDB.open(path) as db:
         assert db.rows("SELECT count(*) FROM steps") == [(0,)]

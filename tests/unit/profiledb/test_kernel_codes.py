@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taupy.errors import FormatError
-from taupy.model.kernel_code import Loop
+from taupy.model.kernel_code import LaunchLimits, Line, Loop
 from taupy.profiledb import kernel_codes
 from taupy.profiledb.database import ProfileDB
 from tests.in_process import taupy
@@ -23,6 +23,9 @@ RICH = code(
     counts=(count("fp32", 8, 2), count("tensor", 4, 1, "HMMA.16816.F32")),
     accesses=(access(), access(pattern="strided", stride=8), spill(3, 1)),
     loops=(Loop(64, 1, 30, 2, "a.cu:3"), Loop(128, 2, 10, 0)),
+    lines=(Line("a.cu:3", 1, 20, 4, 0), Line("b.cuh:40", 2, 10, 0, 1)),
+    launch=LaunchLimits(None, 256, 4096),
+    is_kernel=False,
 )
 
 
