@@ -29,7 +29,7 @@ class Advice(NamedTuple):
     """A proposal.
 
     Attributes:
-        rule: occupancy, spills, access, barriers or tensor.
+        rule: occupancy, spills, access, width, barriers or tensor.
         saved: share of the kernel's time, at most; None where it is not bounded.
     """
 
@@ -146,9 +146,11 @@ def _accesses(code: KernelCode) -> Iterator[Advice]:
 
 
 def _access(access: Access) -> Iterator[Advice]:
-    what = f"{access.number} {access.what}s of {access.bytes} bytes from {access.space} memory"
-    if access.what == "store":
-        what = what.replace(" from ", " to ")
+    way = "to" if access.what == "store" else "from"
+    what = (
+        f"{_number(access.number, access.what)} of {_number(access.bytes, 'byte')} {way} "
+        f"{access.space} memory"
+    )
     if access.pattern == "strided" and access.stride is not None:
         if access.space == "shared":
             ways = conflicts(access.stride, access.bytes)
@@ -167,8 +169,12 @@ def _access(access: Access) -> Iterator[Advice]:
         yield Advice("access", f"{what} with a stride that the launch decides",
                      "check that it is 1 element where threadIdx.x grows", None)  # fmt: skip
     elif access.pattern == "contiguous" and access.bytes < 4 and access.space == "global":
-        yield Advice("access", f"{what}: narrow", "4 to 16 bytes per thread (vector types)",
+        yield Advice("width", f"{what}: narrow", "4 to 16 bytes per thread (vector types)",
                      1 - access.bytes / _WIDEST)  # fmt: skip
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number} {what}" + ("s" if number != 1 else "")
 
 
 def conflicts(stride: int, width: int) -> int:

@@ -60,13 +60,26 @@ def _of(code: KernelCode, site: SiteRow) -> list[Advice]:
     return kernel_advice.advice(code, extent(site.block), site.shared_dynamic_bytes or 0)
 
 
+def by_kernel(db: ProfileDB, trial_id: int) -> dict[str, list[Advice]]:
+    """Kernel -> what its stored code proposes; empty where no code is stored."""
+    if not kernel_codes.has_any(db):
+        return {}
+    try:
+        rows = proposals(db, trial_id)
+    except TaupyError:  # nothing of it ran on a GPU
+        return {}
+    told: dict[str, list[Advice]] = {}
+    for row in rows:
+        told.setdefault(row.timer, []).append(row.advice)
+    return told
+
+
 def remarks(db: ProfileDB, trial_id: int) -> Mapping[str, list[str]]:
     """Kernel -> what its code proposes first."""
-    told: dict[str, list[str]] = {}
-    if kernel_codes.has_any(db):
-        for row in proposals(db, trial_id):
-            told.setdefault(row.timer, [f"code: {row.advice.finding}; {row.advice.change}"])
-    return told
+    return {
+        timer: [f"code: {first.finding}; {first.change}"]
+        for timer, (first, *_) in by_kernel(db, trial_id).items()
+    }
 
 
 def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:

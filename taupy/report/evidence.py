@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 
 from taupy.analysis.findings.trial import Moment, Trial
+from taupy.comparison import kernel_proposals
 from taupy.model.question import Question
 from taupy.model.rows import TimerRow, TrialRow
 from taupy.model.sampled import RESIDENT
@@ -52,6 +53,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         steps_of(db, trial.id),
         paths,
         _sources(trial, metadata, paths),
+        kernel_proposals.by_kernel(db, trial.id),
     )
 
 

@@ -17,6 +17,7 @@ from taupy.analysis.findings import (
     host_bound,
     imbalance,
     imports,
+    kernel_code,
     memory_growth,
     one_busy,
     recompilation,
@@ -46,6 +47,7 @@ class Rule(Protocol):
 
 RULES: tuple[Rule, ...] = (
     *(data_wait, host_bound, synchronisation, copies, tiny_kernels, without_flop, tensor_cores),
+    kernel_code,
     *(imbalance, one_busy, element_loops, recompilation, stalls, imports, regression),
     *(memory_growth, step_time),
 )

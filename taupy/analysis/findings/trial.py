@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from taupy.analysis.findings.calls import TREE, Calls
+from taupy.analysis.kernel_advice import Advice
 from taupy.model.finding import Cell, Evidence
 from taupy.model.gpu import Device
 from taupy.model.names import is_library
@@ -43,6 +44,7 @@ class Trial:
         paths: a routine's full name -> its file, as the interpreter knew it.
         source: the text of the file that a routine stands in, if it is still as it was when the
             trial ran; else None.
+        advice: a kernel's full name -> what its stored code proposes.
     """
 
     id: int
@@ -57,6 +59,7 @@ class Trial:
     steps: Sequence[tuple[ThreadRow, Steps]] = ()
     paths: Mapping[str, str | None] = field(default_factory=dict)
     source: Callable[[TimerRow], str | None] = lambda timer: None
+    advice: Mapping[str, Sequence[Advice]] = field(default_factory=dict)
 
     @cached_property
     def calls(self) -> Calls:

@@ -73,11 +73,11 @@ def test_strided_and_narrow_accesses_of_the_innermost_loop_are_named():
         access("store", bytes=1, depth=1),
         access("load", "shared", pattern="strided", stride=128, depth=1),
     ))  # fmt: skip
-    found = {proposal.finding: proposal.saved for proposal in of("access", kernel)}
-    assert found == {
-        "1 loads of 4 bytes from global memory, 8 bytes apart: 50% of the traffic is used": 0.5,
-        "1 stores of 1 bytes to global memory: narrow": 1 - 1 / 16,
-        "1 loads of 4 bytes from shared memory: 32 threads share a bank": 1 - 1 / 32,
+    proposed = [*of("access", kernel), *of("width", kernel)]
+    assert {proposal.finding: proposal.saved for proposal in proposed} == {
+        "1 load of 4 bytes from global memory, 8 bytes apart: 50% of the traffic is used": 0.5,
+        "1 store of 1 byte to global memory: narrow": 1 - 1 / 16,
+        "1 load of 4 bytes from shared memory: 32 threads share a bank": 1 - 1 / 32,
     }
 
 

@@ -1,0 +1,55 @@
+"""Kernels whose stored code spills registers, or reaches memory in strides.
+
+The only rule that looks at code: `taupy static --store` must have kept it. What code proposes of
+occupancy, barriers and tensor instructions is no finding, because code cannot tell whether the
+kernel suffers from it; `taupy candidates --metric code` lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taupy.analysis.findings import kernels
+from taupy.analysis.findings.gpu_clock import gpu_clock
+from taupy.analysis.findings.trial import Trial
+from taupy.analysis.kernel_advice import Advice
+from taupy.model.finding import Finding
+from taupy.units import duration
+
+KIND = "kernel's code"
+NEEDS = ("host", "gpu")
+
+_RULES = ("spills", "access")
+_LEAST_SHARE = 0.25  # of the kernel's time
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    clock = gpu_clock(trial) if trial.advice else None
+    if clock is None:
+        return
+    for kernel in kernels.kernels(clock):
+        advice = _first(trial, kernel.timer.timer)
+        if advice is None or advice.saved is None:
+            continue
+        yield Finding(
+            KIND,
+            f"{kernel.timer.short_name} takes {duration(kernel.ns)} of the GPU, and its code has "
+            f"{advice.finding}",
+            clock.saved_ns(gpu=kernel.ns * advice.saved),
+            trial.wall_ns,
+            (kernels.evidence(trial, [kernel]),),
+            "low",
+            advice.change,
+            "the kernel waits for something else, as its counters would show "
+            "(`taupy kernel` sets them beside its code)",
+        )
+
+
+def _first(trial: Trial, timer: str) -> Advice | None:
+    """The proposal with the largest bound that is worth a finding."""
+    proposals = [
+        advice
+        for advice in trial.advice.get(timer, ())
+        if advice.rule in _RULES and (advice.saved or 0) >= _LEAST_SHARE
+    ]
+    return max(proposals, key=lambda advice: advice.saved or 0, default=None)
