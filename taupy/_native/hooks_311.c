@@ -158,9 +158,10 @@ static __attribute__((noinline)) PyObject *eval_import(Thread *thread, PyThreadS
 /* The call of a module. */
 static __attribute__((noinline)) PyObject *eval_layer(Thread *thread, PyThreadState *state,
                                                       struct _PyInterpreterFrame *frame,
-                                                      int throwing)
+                                                      int throwing, const Routine *routine)
 {
-    layer_called(thread, frame, frame->f_code->co_argcount > 0 ? frame->localsplus[0] : NULL);
+    int has_one = frame->f_code->co_argcount > 0;
+    layer_called(thread, routine, frame, has_one ? frame->localsplus[0] : NULL);
     PyObject *result = evaluate(thread, state, frame, throwing);
     if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
         layer_returns(thread, frame);
@@ -248,7 +249,7 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
         if (!hidden && routine != NULL && routine->flags & ROUTINE_IMPORT)
             return eval_import(thread, state, frame, throwing, routine);
         if (routine != NULL && routine->flags & ROUTINE_LAYER && !hidden)
-            return eval_layer(thread, state, frame, throwing);
+            return eval_layer(thread, state, frame, throwing, routine);
         if (routine != NULL && routine->flags & ROUTINE_KNOWN && !hidden)
             return eval_known(thread, state, frame, throwing, routine);
         if (likely(routine == NULL || !(routine->flags & ROUTINE_PHASE)))

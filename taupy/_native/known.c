@@ -30,11 +30,31 @@ void known_start(char **texts)
     }
 }
 
+/* A pattern is a whole name, or begins with `*`. */
+static int is_like(const char *name, const char *pattern)
+{
+    size_t size = strlen(name), length = strlen(pattern);
+    if (*pattern != '*')
+        return strcmp(name, pattern) == 0;
+    return size >= length - 1 && strcmp(name + size - (length - 1), pattern + 1) == 0;
+}
+
+/* Is `folder`, which ends with a slash, part of the file's path? */
+static int lies_below(const char *file, const char *folder, size_t length)
+{
+    for (const char *at = file; at != NULL; at = (at = strchr(at, '/')) != NULL ? at + 1 : NULL)
+        if (strncmp(at, folder, length) == 0)
+            return 1;
+    return 0;
+}
+
 int routine_is_at(const Routine *routine, const char *code)
 {
     const char *colon = strchr(code, ':');
-    if (colon == NULL || strcmp(colon + 1, routine->name) != 0)
+    if (colon == NULL || !is_like(routine->name, colon + 1))
         return 0;
+    if (colon > code && colon[-1] == '*')
+        return lies_below(routine->file, code, (size_t)(colon - code) - 1);
     size_t length = (size_t)(colon - code), size = strlen(routine->file);
     return size >= length && strncmp(routine->file + size - length, code, length) == 0 &&
            (size == length || routine->file[size - length - 1] == '/');

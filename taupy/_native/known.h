@@ -32,7 +32,8 @@ typedef struct KnownRoutine {
 void known_start(char **texts);
 /* Have the engine tell of them. */
 void known_watch_start(void);
-/* Is it at FILE:NAME: in a file of that path, or one that ends with it? */
+/* Is it at FILE:NAME: in a file of that path, or one that ends with it? FOLDER/ and a star is any
+ * file below; a name may begin with a star. */
 int routine_is_at(const Routine *routine, const char *code);
 /* ROUTINE_KNOWN if the routine is one of them; then `routine->known` says which. */
 uint32_t known_flags(Routine *routine);

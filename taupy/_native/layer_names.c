@@ -1,5 +1,6 @@
 /* Names of modules; see layer_names.h. */
 #include "layer_names.h"
+#include "children_of.h"
 #include "names.h"
 #include "timers.h"
 
@@ -11,21 +12,6 @@ static Layer *roots[LAYERS_AT_MOST];
 static size_t root_count, layer_count;
 static uint64_t walks;
 static int has_plain_root; /* the names below one root have no prefix */
-
-/* `_modules`, if it has one. Borrowed from the module. */
-static PyObject *children_of(PyObject *module)
-{
-    static PyObject *name;
-    if (name == NULL && (name = PyUnicode_InternFromString("_modules")) == NULL)
-        return NULL;
-    PyObject *variables = PyObject_GenericGetDict(module, NULL);
-    PyObject *children = variables != NULL && PyDict_CheckExact(variables)
-                             ? PyDict_GetItemWithError(variables, name)
-                             : NULL;
-    Py_XDECREF(variables);
-    PyErr_Clear();
-    return children != NULL && PyDict_Check(children) ? children : NULL;
-}
 
 /* ---------------------------------------------------------------- places */
 
@@ -132,10 +118,11 @@ static int is_met(const PyObject *module, uint64_t walk)
 /* Note all modules below one; of a shared one, the first place. */
 static void walk_below(Layer *layer, PyObject *module, int depth)
 {
-    PyObject *children = children_of(module), *key, *child;
+    Children children = children_of(module);
+    PyObject *key, *child;
     Py_ssize_t at = 0;
-    while (children != NULL && PyDict_Next(children, &at, &key, &child)) {
-        if (!PyUnicode_CheckExact(key) || child == Py_None || is_met(child, walks))
+    while (children_next(children, &at, &key, &child)) {
+        if (child == Py_None || PyUnicode_Check(child) || is_met(child, walks))
             continue;
         Layer *below = layer_at(layer, key);
         if (below == NULL)
@@ -159,10 +146,7 @@ static PyObject *module_at(const Layer *layer, const OpenLayer *open)
     if (layer == open->layer)
         return open->module;
     PyObject *above = layer->above == NULL || layer->is_stray ? NULL : module_at(layer->above, open);
-    PyObject *children = above != NULL ? children_of(above) : NULL;
-    PyObject *found = children != NULL ? PyDict_GetItemWithError(children, layer->key) : NULL;
-    PyErr_Clear();
-    return found;
+    return above != NULL ? children_get(children_of(above), layer->key, layer->module) : NULL;
 }
 
 /* Is the module, which was at this layer's place last, there now? Of a stray one only the class
@@ -244,10 +228,10 @@ static void *timer_of(const char *begin, const Layer *layer, const char *group)
     return timer;
 }
 
-static Layer *named(Layer *layer)
+static Layer *named(Layer *layer, const char *group)
 {
     if (layer != NULL && layer->timer == NULL && name_of(layer) != NULL) {
-        layer->timer = timer_of("", layer, LAYER_GROUP);
+        layer->timer = timer_of("", layer, group);
         layer->backward = timer_of("backward of ", layer, BACKWARD_GROUP);
     }
     return layer != NULL && layer->timer != NULL ? layer : NULL;
@@ -268,9 +252,10 @@ static int roots_of(const PyTypeObject *type, Layer **last)
     return count;
 }
 
-static Layer *root_new(const PyTypeObject *type, int number)
+static Layer *root_new(PyObject *module, int number)
 {
     Layer *root = layer_new(NULL, NULL);
+    PyObject *own = own_name(module);
     char text[32] = "";
     if (root == NULL)
         return NULL;
@@ -278,7 +263,10 @@ static Layer *root_new(const PyTypeObject *type, int number)
         strcpy(text, " (others)");
     else if (number > 0)
         snprintf(text, sizeof text, " (%d)", number + 1);
-    root->name = joined(class_of(type), text, "");
+    if (own != NULL && number < ROOTS_AT_MOST)
+        root->name = text_of(own);
+    else
+        root->name = joined(class_of(Py_TYPE(module)), text, "");
     roots[root_count++] = root;
     return root;
 }
@@ -286,19 +274,19 @@ static Layer *root_new(const PyTypeObject *type, int number)
 /* A module that no other calls: a layer of its own, unless nothing is below it. */
 static Layer *root_of(PyObject *module)
 {
-    PyObject *children = children_of(module);
-    int is_lone = children == NULL || PyDict_Size(children) == 0;
+    int has_name = own_name(module) != NULL;
+    int is_lone = !has_name && children_count(children_of(module)) == 0;
     Layer *last;
     int number = roots_of(Py_TYPE(module), &last);
     Layer *root = last;
     if (last == NULL || !(is_lone || number > ROOTS_AT_MOST))
-        root = root_new(Py_TYPE(module), number);
+        root = root_new(module, number);
     if (root == NULL || root->name == NULL)
         return NULL;
     bind(root, module);
     if (root->prefix == NULL) {
-        root->prefix = is_lone || has_plain_root ? joined(root->name, ".", "") : "";
-        has_plain_root |= !is_lone;
+        root->prefix = is_lone || has_name || has_plain_root ? joined(root->name, ".", "") : "";
+        has_plain_root |= !is_lone && !has_name;
     }
     if (!is_lone)
         walk(root, module);
@@ -351,7 +339,7 @@ static Layer *searched(PyObject *module, OpenLayer *open, size_t count)
     return stray_of(module, inner);
 }
 
-Layer *layer_of(PyObject *module, OpenLayer *open, size_t count)
+Layer *layer_of(PyObject *module, OpenLayer *open, size_t count, const char *group)
 {
     Layer *layer = layer_below(module, open, count);
     if (layer == NULL && count > 0)
@@ -359,5 +347,5 @@ Layer *layer_of(PyObject *module, OpenLayer *open, size_t count)
     else if (layer == NULL && (layer = layer_alone(module)) == NULL)
         layer = root_of(module);
     PyErr_Clear();
-    return named(layer != NULL ? layer : folded(module));
+    return named(layer != NULL ? layer : folded(module), group);
 }

@@ -1,16 +1,16 @@
 /* Which layer of a network a module is: the names of modules, found without running any code.
  *
- * A layer is a place: a root, or a key in the `_modules` of the layer above it. The tree of places
- * grows by walking those dicts at a root's first call, and below a layer in which a module is
+ * A layer is a place: a root, or a name below another layer (children_of.h). The tree of places
+ * grows by walking these at a root's first call, and below a layer in which a module is
  * called that is not known. Which module stands at a place is a hint that is checked at every
- * call, by going down the dicts from a module that is at work: addresses are used again.
+ * call, by going down from a module that is at work: addresses are used again.
  *
  * Modules are not kept alive, and nothing is put into them. A layer's name and timer are made at
  * its first call. Beyond a number of layers, modules stand for their class. */
 #ifndef TAUPY_LAYER_NAMES_H
 #define TAUPY_LAYER_NAMES_H
 
-#include "table.h"
+#include "routine.h"
 #include <Python.h>
 
 #define LAYERS_AT_MOST 10000
@@ -18,7 +18,7 @@
 
 typedef struct Layer {
     struct Layer *above; /* NULL: a root */
-    PyObject *key;       /* in the `_modules` above; NULL: a root */
+    PyObject *key;       /* its name below `above`; NULL: a root */
     void *module;        /* that was here last; NULL: none. Compared only, as is its type */
     PyTypeObject *type;
     struct Layer *same;  /* the next one with this module */
@@ -27,7 +27,7 @@ typedef struct Layer {
     const char *prefix;  /* of a root: what names below it begin with */
     void *timer;         /* key of what is recorded; NULL: not called yet */
     void *backward;      /* the same of its backward pass */
-    int is_stray;        /* modules that stand in no `_modules`, of one class in one layer */
+    int is_stray;        /* modules that stand below none, of one class in one layer */
 } Layer;
 
 /* A layer that is at work, and its module, which is alive therefore. */
@@ -35,12 +35,13 @@ typedef struct OpenLayer {
     Layer *layer;
     PyObject *module;  /* ours while it works */
     const void *frame; /* that it is the call of */
+    const Routine *routine; /* that called it */
     void *timer;
     int is_searched;   /* what is below it, in this call */
 } OpenLayer;
 
 /* The layer of a module that is called where `count` layers are open, outermost first; its timer
- * is there. NULL: no memory for it. */
-Layer *layer_of(PyObject *module, OpenLayer *open, size_t count);
+ * is there, in that group. NULL: no memory for it. */
+Layer *layer_of(PyObject *module, OpenLayer *open, size_t count, const char *group);
 
 #endif

@@ -20,11 +20,13 @@ static __thread struct {
 } open;
 static uint64_t starts;
 
-uint32_t layer_flags(const Routine *routine)
+uint32_t layer_flags(Routine *routine)
 {
     for (char **code = layer_codes; code != NULL && *code != NULL; code++)
-        if (routine_is_at(routine, *code))
+        if (routine_is_at(routine, strchr(*code, ' ') + 1)) {
+            routine->layer_kind = (uint32_t)**code;
             return ROUTINE_LAYER;
+        }
     for (char **code = plumbing_codes; code != NULL && *code != NULL; code++)
         if (routine_is_at(routine, *code))
             return ROUTINE_PLUMBING;
@@ -47,22 +49,39 @@ static int open_grow(void)
     return 0;
 }
 
-static void layer_begin(Thread *thread, const void *frame, PyObject *module)
+/* Is this call part of the one that is open: through a second routine, or, of an estimator, a method
+ * that another one uses? */
+static int is_within(const Routine *routine, const PyObject *module)
 {
-    Layer *layer = open_grow() == 0 ? layer_of(module, open.layers, open.count) : NULL;
+    const OpenLayer *inner = open.count > 0 ? &open.layers[open.count - 1] : NULL;
+    return inner != NULL && inner->module == module &&
+           (inner->routine != routine || routine->layer_kind == LAYER_ESTIMATOR);
+}
+
+static int is_network(const Routine *routine) { return routine->layer_kind != LAYER_ESTIMATOR; }
+
+static void layer_begin(Thread *thread, const Routine *routine, const void *frame, PyObject *module)
+{
+    int has_room = open_grow() == 0;
+    if (routine->layer_kind == LAYER_MODULE)
+        autograd_start();
+    const char *group = is_network(routine) ? LAYER_GROUP : ESTIMATOR_GROUP;
+    Layer *layer = has_room && !is_within(routine, module)
+                       ? layer_of(module, open.layers, open.count, group)
+                       : NULL;
     if (layer == NULL)
         return;
     enter(layer->timer, 0, Py_None, NULL, 1);
     if (thread->cursor == &thread->hidden)
         return;
-    if (open.count == 0)
+    if (open.count == 0 && is_network(routine))
         steps_forward(thread, module, 1);
-    open.layers[open.count++] = (OpenLayer){layer, Py_NewRef(module), frame, layer->timer, 0};
-    autograd_start();
+    open.layers[open.count++] =
+        (OpenLayer){layer, Py_NewRef(module), frame, routine, layer->timer, 0};
     autograd_owner(layer->backward);
 }
 
-void layer_called(Thread *thread, const void *frame, PyObject *module)
+void layer_called(Thread *thread, const Routine *routine, const void *frame, PyObject *module)
 {
     if (thread->cursor == &thread->hidden) {
         hide(thread);
@@ -73,7 +92,7 @@ void layer_called(Thread *thread, const void *frame, PyObject *module)
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    layer_begin(thread, frame, module);
+    layer_begin(thread, routine, frame, module);
     PyErr_Restore(type, value, trace);
     errno = saved;
 }
@@ -91,7 +110,7 @@ void layer_returns(Thread *thread, const void *frame)
     OpenLayer ended = open.layers[at - 1];
     memmove(&open.layers[at - 1], &open.layers[at], (open.count-- - at) * sizeof ended);
     autograd_owner(open.count > 0 ? open.layers[open.count - 1].layer->backward : NULL);
-    if (open.count == 0)
+    if (open.count == 0 && is_network(ended.routine))
         steps_forward(thread, ended.module, 0);
     leave(ended.timer, 1);
     Py_DECREF(ended.module);
@@ -110,7 +129,7 @@ Listener layers_listener = {.on_thread_end = on_thread_end};
 static int on_entered(Thread *thread, Routine *routine)
 {
     FrameAtWork frame = frame_at_work(routine->key);
-    layer_called(thread, frame.id, frame.self);
+    layer_called(thread, routine, frame.id, frame.self);
     Py_XDECREF(frame.self);
     return 1;
 }

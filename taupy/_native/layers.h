@@ -10,16 +10,22 @@
 
 #include "listeners.h"
 
-extern char **layer_codes;    /* FILE:NAME of the routines that call modules; NULL: none */
+enum LayerKind { /* what a routine calls */
+    LAYER_MODULE = 'm',    /* a module of PyTorch, of whose backward pass autograd tells */
+    LAYER_LAYER = 'l',     /* a layer of another framework */
+    LAYER_ESTIMATOR = 'e', /* what is fitted and asked: no forward pass */
+};
+
+extern char **layer_codes;    /* "KIND FILE:NAME" of the routines that call modules; NULL: none */
 extern char **plumbing_codes; /* of those in between */
 extern Listener layers_listener;
 
 /* ROUTINE_LAYER or ROUTINE_PLUMBING, if it is one of these. */
-uint32_t layer_flags(const Routine *routine);
+uint32_t layer_flags(Routine *routine);
 /* Have the engine tell of them. */
 void layers_start(void);
-/* The call of a module begins, in this frame. */
-void layer_called(Thread *thread, const void *frame, PyObject *module);
+/* The call of a module by this routine begins, in this frame. */
+void layer_called(Thread *thread, const Routine *routine, const void *frame, PyObject *module);
 /* It returns, or an exception leaves it. */
 void layer_returns(Thread *thread, const void *frame);
 

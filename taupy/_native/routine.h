@@ -99,6 +99,7 @@ typedef struct Routine {
     struct Routine *next_retired; /* of the same name, file and line */
     struct Routine *shown; /* with one of these flags: what is recorded stands there */
     const struct KnownRoutine *known; /* with ROUTINE_KNOWN */
+    uint32_t layer_kind;   /* with ROUTINE_LAYER: enum LayerKind */
 } Routine;
 
 extern Table routines; /* by key, and by node_key where it is another */

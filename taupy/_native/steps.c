@@ -10,7 +10,7 @@
 #define NOT_KNOWN UINT64_MAX
 _Static_assert(STEP_ROWS % (2 * ROWS_A_BLOCK) == 0, "rows become half as many");
 
-enum Phase { FORWARD = 1, BACKWARD = 3, RECOMPUTE = 4 }; /* as in taupy/network/phases.py */
+enum Phase { FORWARD = 1, LOSS = 2, BACKWARD = 3, RECOMPUTE = 4, VALIDATION = 9, COMPILE = 10 }; /* as in taupy/network/phases.py */
 
 typedef struct Series {
     StepRecord *blocks[STEP_ROWS / ROWS_A_BLOCK];
@@ -258,6 +258,17 @@ static void work_join(Work *work, const Work *first)
     work->evaluates += first->evaluates;
 }
 
+/* Nothing was done with its batches. */
+static int is_idle(const Work *work)
+{
+    return work->calls == 0 && work->backwards == 0 && work->updates == 0;
+}
+
+static int is_only_fetched(const Work *work)
+{
+    return work->is_open && work->fetches > 0 && is_idle(work);
+}
+
 static int has_stepped(const Work *work, const void *optimizer)
 {
     for (unsigned i = 0; i < work->updates && i < UPDATES; i++)
@@ -301,9 +312,8 @@ static void fetch_begins(Thread *thread, struct Steps *steps, const void *source
         settle(thread, steps);
         step_write(thread, STEP_VALIDATION, now, at);
         work_open(now, at);
-    } else if (now->is_open && now->fetches > 0 && now->calls == 0 && now->backwards == 0 &&
-               now->updates == 0 && now->source == source)
-        work_open(now, at); /* nothing was done with the batch before */
+    } else if (is_only_fetched(now) && now->source == source)
+        work_open(now, at);
     work_begins(steps, at);
     now->fetches++;
     now->source = source;
@@ -312,10 +322,18 @@ static void fetch_begins(Thread *thread, struct Steps *steps, const void *source
 /* There are no more batches. */
 static void fetch_failed(Thread *thread, struct Steps *steps)
 {
-    Work *now = &steps->now;
     settle(thread, steps);
-    if (now->calls == 0 && now->backwards == 0 && now->updates == 0)
-        now->is_open = 0;
+    if (is_idle(&steps->now))
+        steps->now.is_open = 0;
+}
+
+/* A batch is fetched, or there are no more, where a framework says when steps begin. */
+static void fetch_told(struct Steps *steps, uint64_t at)
+{
+    if (steps->told_depth == 0) {
+        work_open(&steps->now, at);
+        steps->now.fetches = 1;
+    }
 }
 
 static void update_ends(Thread *thread, struct Steps *steps, const void *optimizer, uint64_t at)
@@ -353,6 +371,32 @@ static int is_inside(const struct Steps *steps, int role)
     return 0;
 }
 
+static int is_in_phase(const struct Steps *steps, int kind)
+{
+    for (size_t i = 0; i < steps->depth && i < OPEN_AT_MOST; i++)
+        if (steps->open[i].kind == kind)
+            return 1;
+    return 0;
+}
+
+/* As in taupy/network/phases.py. */
+static int meant(const struct Steps *steps, int kind)
+{
+    if (kind != FORWARD && kind != LOSS)
+        return kind;
+    return is_in_phase(steps, COMPILE)      ? COMPILE
+           : is_in_phase(steps, VALIDATION) ? VALIDATION
+                                            : kind;
+}
+
+/* What is called now is part of something that is counted as a whole, or a trial of the program's
+ * code. */
+static int is_aside(const struct Steps *steps)
+{
+    return is_inside(steps, KNOWN_UPDATE) || is_inside(steps, KNOWN_FETCH) ||
+           is_in_phase(steps, COMPILE);
+}
+
 static void phase_push(struct Steps *steps, const void *owner, int kind, int role)
 {
     if (steps->depth < OPEN_AT_MOST)
@@ -384,7 +428,8 @@ static struct Steps *steps_of(Thread *thread)
 
 /* ---------------------------------------------------------------- what is told */
 
-void step_begin(Thread *thread, enum StepKind kind)
+/* `with_fetch`: the batch that was fetched right before is the step's. */
+static void step_told(Thread *thread, enum StepKind kind, int with_fetch)
 {
     struct Steps *steps = steps_of(thread);
     if (steps == NULL || steps->told_depth++ > 0)
@@ -397,8 +442,11 @@ void step_begin(Thread *thread, enum StepKind kind)
     }
     steps->is_told = 1;
     steps->told = kind;
-    work_open(&steps->now, at);
+    if (!with_fetch || !is_only_fetched(&steps->now))
+        work_open(&steps->now, at);
 }
+
+void step_begin(Thread *thread, enum StepKind kind) { step_told(thread, kind, 0); }
 
 void step_end(Thread *thread)
 {
@@ -474,7 +522,7 @@ static void add_samples(Work *work, PyObject *batch)
 static void recognise(Thread *thread, struct Steps *steps, const KnownRoutine *known,
                       PyObject *first, uint64_t at)
 {
-    if (is_inside(steps, KNOWN_UPDATE) || is_inside(steps, KNOWN_FETCH))
+    if (is_aside(steps))
         return;
     if (known->role == KNOWN_FETCH)
         fetch_begins(thread, steps, first, at);
@@ -521,7 +569,9 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
         uint64_t at = phase_run(steps);
         if (!steps->is_told)
             recognise(thread, steps, known, first, at);
-        phase_push(steps, known, known->kind, known->role);
+        else if (known->role == KNOWN_FETCH && !is_aside(steps))
+            fetch_told(steps, at);
+        phase_push(steps, known, meant(steps, known->kind), known->role);
     }
 }
 
@@ -531,16 +581,18 @@ void steps_left(Thread *thread, const KnownRoutine *known, int returned)
     if (steps == NULL)
         return;
     if (known->role == KNOWN_BEGIN) {
-        step_begin(thread, known->kind);
+        step_told(thread, known->kind, 1);
         return;
     }
     if (known->role == KNOWN_END || known->role >= KNOWN_VALUE)
         return;
     uint64_t at = phase_run(steps);
-    if (!phase_pop(steps, known) || steps->is_told || is_inside(steps, KNOWN_UPDATE) ||
-        is_inside(steps, KNOWN_FETCH))
+    if (!phase_pop(steps, known) || is_aside(steps))
         return;
-    if (known->role == KNOWN_FETCH && !returned)
+    if (steps->is_told) {
+        if (known->role == KNOWN_FETCH && !returned && steps->told_depth == 0)
+            steps->now.is_open = 0;
+    } else if (known->role == KNOWN_FETCH && !returned)
         fetch_failed(thread, steps);
     else if (known->role == KNOWN_FETCH)
         add_batch(&steps->now, (PyObject *)steps->now.source);
@@ -575,15 +627,14 @@ void steps_forward(Thread *thread, PyObject *module, int begins)
         return;
     }
     int is_again = is_inside(steps, KNOWN_BACKWARD);
-    if (!steps->is_told && !is_again && !is_inside(steps, KNOWN_UPDATE) &&
-        !is_inside(steps, KNOWN_FETCH)) {
+    if (!steps->is_told && !is_again && !is_aside(steps)) {
         work_begins(steps, at);
         int training = is_training(module);
         steps->now.calls++;
         steps->now.trains += training == 1;
         steps->now.evaluates += training == 0;
     }
-    phase_push(steps, module, is_again ? RECOMPUTE : FORWARD, KNOWN_PHASE);
+    phase_push(steps, module, is_again ? RECOMPUTE : meant(steps, FORWARD), KNOWN_PHASE);
 }
 
 /* ---------------------------------------------------------------- ends */

@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
     views = layers.views(table, layers.Choice(by, args.depth, args.tree))
     if not views:
         raise UsageError(
-            f"trial {trial.id} has no layers: no module of PyTorch was called, the plain engine "
-            "measured it, or it was run with --no-layers; `taupy trials` describes it"
+            f"trial {trial.id} has no layers: no module of a known framework was called, the "
+            "plain engine measured it, or it was run with --no-layers; `taupy trials` describes it"
         )
     terminal.show_all([view.first(args.limit) for view in views], args.form)
     return 0

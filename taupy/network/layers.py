@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taupy.network import torch
+from taupy.network import keras, sklearn, torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the launcher imports this
@@ -12,6 +12,9 @@ if TYPE_CHECKING:  # the launcher imports this
 
 GROUP = "LAYER"
 """Of the timers that are layers, and of their backward passes."""
+
+ESTIMATOR = "ESTIMATOR"
+"""Of layers that are fitted and asked: not a forward pass."""
 
 BACKWARD = "backward of "
 """What the names of the latter begin with."""
@@ -23,14 +26,18 @@ AUTOGRAD = "taupy.autograd"
 
 ONE_PHASE = "one phase: "
 
-_FRAMEWORKS = (torch,)
-_FILES = tuple(code.partition(":")[0] for framework in _FRAMEWORKS for code in framework.LAYERS)
+_FRAMEWORKS = (torch, keras, sklearn)
+_FILES = tuple(code.partition(":")[0] for code in torch.LAYERS)
 
 
 def engine_options() -> dict[str, list[str]]:
     """Options of the engine by which calls of modules become layers."""
     return {
-        "layers": [code for framework in _FRAMEWORKS for code in framework.LAYERS],
+        "layers": [
+            f"{framework.LAYER_KIND} {code}"
+            for framework in _FRAMEWORKS
+            for code in framework.LAYERS
+        ],
         "plumbing": [code for framework in _FRAMEWORKS for code in framework.PLUMBING],
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from taupy.network import layers, torch
+from taupy.network import huggingface, keras, layers, lightning, torch
 
 KINDS = (
     *("data", "forward", "loss", "backward", "recompute", "optimizer", "scaling"),
@@ -18,7 +18,7 @@ GROUP = "PHASE_"
 STEP = "Optimizer.step#"
 """What the names of timers begin with that are called once a step."""
 
-_FRAMEWORKS = (torch,)
+_FRAMEWORKS = (torch, lightning, huggingface, keras)
 _ROUTINES = {
     tuple(place.split(":")): kind
     for framework in _FRAMEWORKS
@@ -40,7 +40,7 @@ def group_of(name: str, file: str | None, groups: Collection[str]) -> str | None
 
 def _kind(name: str, file: str | None, groups: Collection[str]) -> str | None:
     if "RECORD_FUNCTION" in groups:
-        ranges = (framework.RANGES for framework in _FRAMEWORKS)
+        ranges = (getattr(framework, "RANGES", {}) for framework in _FRAMEWORKS)
         kinds = (
             kind
             for prefixes in ranges
@@ -61,12 +61,22 @@ def kind_of(groups: str) -> str | None:
     for group in named:
         if group.startswith(GROUP):
             return group.removeprefix(GROUP).lower()
-    return "import" if "IMPORT" in named else "forward" if layers.GROUP in named else None
+    if "IMPORT" in named:
+        return "import"
+    return "forward" if layers.GROUP in named and layers.ESTIMATOR not in named else None
 
 
 def meant(kind: str | None, inside: Collection[str]) -> str | None:
-    """The kind of a phase inside others: a forward pass in a backward pass is a recomputation."""
-    return "recompute" if kind == "forward" and "backward" in inside else kind
+    """The kind of a phase inside others.
+
+    A forward pass in a backward pass is a recomputation; while code is compiled, or in a
+    validation, it and its loss are that.
+    """
+    if kind == "forward" and "backward" in inside:
+        return "recompute"
+    if kind not in ("forward", "loss"):
+        return kind
+    return next((outer for outer in ("compile", "validation") if outer in inside), kind)
 
 
 def nearest(groups: Iterable[str | None]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taupy.network import loggers, torch
+from taupy.network import huggingface, keras, lightning, loggers, torch
 from taupy.network.phases import KINDS, STEP
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the launcher imports this
 
     from taupy.model.profile import Timer
 
-FRAMEWORKS = (torch, loggers)
+FRAMEWORKS = (torch, lightning, huggingface, keras, loggers)
 
 _ROLES = {
     "phase": 0,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 _MODULE = "torch/nn/modules/module.py"
 
+LAYER_KIND = "module"
+"""As `enum LayerKind` in `_native/layers.h`, which looks at the first letter."""
+
 LAYERS = (f"{_MODULE}:Module._wrapped_call_impl",)
 """FILE:NAME of the routines that call a module, their first argument; since PyTorch 2.1."""
 

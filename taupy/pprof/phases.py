@@ -115,7 +115,7 @@ def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int, training: Steps |
         if (sums_of_kind := sums.get(kind)) is not None
     ]
     place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
-    count = f"{steps} steps" if steps else "no steps: no optimizer of PyTorch was called"
+    count = f"{steps} steps" if steps else "no steps: no optimizer of a known framework was called"
     return View(f"THREAD {place} ({count})", _COLUMNS, rows)
 
 

@@ -1,0 +1,26 @@
+"""Hugging Face: the Trainer of transformers, as of 5.23, and Accelerate, as of 1.15."""
+
+from __future__ import annotations
+
+_TRAINER = "transformers/trainer.py:Trainer"
+_ACCELERATOR = "accelerate/accelerator.py:Accelerator"
+
+ROUTINES = {
+    "data": (
+        *(f"{_TRAINER}._prepare_inputs", f"{_TRAINER}.get_batch_samples"),
+        "accelerate/utils/operations.py:send_to_device",
+    ),
+    "forward": (f"{_TRAINER}.compute_loss",),
+    "scaling": tuple(f"{_ACCELERATOR}.clip_grad_{name}_" for name in ("norm", "value")),
+    "communication": tuple(
+        f"{_ACCELERATOR}.{name}" for name in ("gather", "reduce", "wait_for_everyone")
+    ),
+    "checkpoint": (
+        *(f"{_TRAINER}.{name}" for name in ("_save_checkpoint", "save_model")),
+        *(f"{_TRAINER}.{name}" for name in ("_load_from_checkpoint", "_load_best_model")),
+        *(f"{_ACCELERATOR}.{name}_state" for name in ("save", "load")),
+    ),
+    "validation": tuple(f"{_TRAINER}.{name}" for name in ("evaluation_loop", "predict")),
+}
+STEPS = {"values": {f"{_TRAINER}.log": (1,), f"{_ACCELERATOR}.log": (1,)}}
+"""As in torch.py."""

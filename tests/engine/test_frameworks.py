@@ -1,0 +1,306 @@
+"""Frameworks above PyTorch and beside it: their phases, steps, layers and logged values.
+
+Here with stand-ins that lie where the frameworks' files lie; against the frameworks themselves at
+the end, where they are installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import has_native
+from tests.engine.test_layers import layers
+from tests.engine.test_steps import FILES, HEAD, steps
+
+pytestmark = pytest.mark.skipif(not has_native, reason="the compiled engine is not built")
+
+PROGRAMS = Path(__file__).with_name("framework_programs")
+KERAS = {
+    "keras/src/layers/layer.py": """
+from torch.nn.modules.module import Module
+class Layer(Module):
+    def __init__(self, name, layers=()):
+        Module.__init__(self)
+        self.name, self._layers, self._tracker = name, list(layers), None
+    def __call__(self, *args):
+        return Module.__call__(self, *args)
+    def forward(self, *args):
+        for layer in self._layers:
+            layer(*args)
+""",
+    "keras/src/trainers/trainer.py": """
+class Trainer:
+    def _symbolic_build(self, source, model):
+        model(next(source))
+    def evaluate(self, step, source):
+        for batch in source:
+            step(batch)
+""",
+    "keras/src/trainers/epoch_iterator.py": """
+class EpochIterator:
+    def __init__(self, batches): self.batches = iter(batches)
+    def __iter__(self): return self
+    def __next__(self): return next(self.batches)
+""",
+    "keras/src/optimizers/base_optimizer.py": """
+class BaseOptimizer:
+    def apply(self): pass
+""",
+    "keras/src/callbacks/callback_list.py": """
+class CallbackList:
+    def on_train_batch_begin(self, batch, logs=None): pass
+    def on_train_batch_end(self, batch, logs=None): pass
+    def on_test_batch_begin(self, batch, logs=None): pass
+    def on_test_batch_end(self, batch, logs=None): pass
+""",
+}
+SKLEARN = {
+    "sklearn/base.py": """
+def _fit_context():
+    def decorator(method):
+        def wrapper(estimator, *args):
+            return method(estimator, *args)
+        return wrapper
+    return decorator
+class Base:
+    @_fit_context()
+    def fit(self): return self
+    def predict(self): return self.predict_proba()
+    def predict_proba(self): return 1
+class Scaler(Base): pass
+class Classifier(Base): pass
+""",
+    "sklearn/pipeline.py": """
+from sklearn.base import Base, _fit_context
+def _fit_one(transformer):
+    return transformer.fit()
+class Pipeline:
+    def __init__(self, steps): self.steps = steps
+    @_fit_context()
+    def fit(self):
+        for name, step in self.steps:
+            if step != "passthrough":
+                _fit_one(step)
+        return self
+    def predict(self):
+        return self.steps[-1][1].predict()
+""",
+}
+LIGHTNING = {
+    "pytorch_lightning/core/module.py": """
+class LightningModule:
+    def log(self, name, value, prog_bar=False): pass
+""",
+    "pytorch_lightning/loops/evaluation_loop.py": """
+class _EvaluationLoop:
+    def run(self, model, source):
+        for batch in source:
+            model(batch)
+""",
+}
+
+
+@pytest.fixture
+def run(runner):
+    for path, text in {**FILES, **KERAS, **SKLEARN, **LIGHTNING}.items():
+        file = runner.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        for folder in (file.parent, *file.parent.parents):
+            if folder == runner.folder:
+                break
+            (folder / "__init__.py").touch()
+    return lambda source: runner.run(HEAD + source, "native")
+
+
+KERAS_FIT = """
+from keras.src.layers.layer import Layer
+from keras.src.trainers.trainer import Trainer
+from keras.src.trainers.epoch_iterator import EpochIterator
+from keras.src.optimizers.base_optimizer import BaseOptimizer
+from keras.src.callbacks.callback_list import CallbackList
+model = Layer("digits", [Layer("features", [Layer("conv")]), Layer("head")])
+callbacks, trainer, optimizer = CallbackList(), Trainer(), BaseOptimizer()
+trainer._symbolic_build(EpochIterator([0]), model)
+def test(batch):
+    callbacks.on_test_batch_begin(0)
+    model(batch)
+    callbacks.on_test_batch_end(0, {"loss": 2.0})
+for epoch in range(2):
+    for batch in EpochIterator(loader(4)):
+        callbacks.on_train_batch_begin(0)
+        model(batch)
+        loss.backward()
+        optimizer.apply()
+        callbacks.on_train_batch_end(0, {"loss": 1.5, "tensor": object()})
+    trainer.evaluate(test, EpochIterator(loader(3)))
+"""
+
+
+def test_a_layer_of_keras_is_one_call_whatever_calls_it(run):
+    assert layers(run(KERAS_FIT)) == {
+        "digits": 15,
+        "digits > digits.features": 15,
+        "digits > digits.features > digits.features.conv": 15,
+        "digits > digits.head": 15,
+    }
+
+
+def test_batches_of_keras_are_steps_with_their_fetch_and_values(run):
+    trial = run(KERAS_FIT)
+    assert steps(trial) == {"training": 8, "validation": 6}
+    assert trial.sql(
+        "SELECT kind, name, count(*), min(value), max(value) FROM step_value GROUP BY kind, name"
+    ) == [("training", "loss", 8, 1.5, 1.5), ("validation", "loss", 6, 2.0, 2.0)]
+    rows = trial.sql("SELECT samples, data_ns, forward_ns, backward_ns FROM step ORDER BY number")
+    assert all(row[0] == 8 and row[1] > 0 for row in rows)
+
+
+def test_what_keras_builds_or_evaluates_is_no_forward_pass_of_training(run):
+    trial = run(KERAS_FIT)
+    rows = trial.sql(
+        "SELECT kind, count(forward_ns), count(validation_ns), count(compile_ns) FROM step"
+        " GROUP BY kind ORDER BY kind"
+    )
+    assert rows == [("training", 8, 0, 0), ("validation", 6, 0, 0)]
+
+
+def test_steps_of_a_pipeline_are_layers_and_no_forward_pass(run):
+    trial = run(
+        """
+from sklearn.base import Classifier, Scaler
+from sklearn.pipeline import Pipeline
+class Own:
+    def fit(self): return self
+def train():
+    steps = [("scale", Scaler()), ("no", "passthrough"), ("own", Own()), ("end", Classifier())]
+    line = Pipeline(steps)
+    for _ in range(3):
+        line.fit()
+    line.predict()
+train()
+"""
+    )
+    assert calls_of(trial) == {"Pipeline": 4, "scale": 3, "own": 3, "end": 4}
+    assert {path.groups for path in trial.paths() if path.names[-1] == "end"} == {
+        ("ESTIMATOR", "LAYER")
+    }
+    assert trial.sql("SELECT count(*) FROM step") == [(0,)]
+
+
+def test_validation_of_lightning_is_a_phase_and_its_values_are_read(run):
+    trial = run(
+        """
+from pytorch_lightning.core.module import LightningModule
+from pytorch_lightning.loops.evaluation_loop import _EvaluationLoop
+module = LightningModule()
+for i, batch in enumerate(loader(4)):
+    train(batch)
+    module.log("train_loss", 0.5)
+net.training = False
+_EvaluationLoop().run(net, loader(3))
+"""
+    )
+    assert steps(trial) == {"training": 4, "validation": 3}
+    rows = trial.sql("SELECT kind, count(forward_ns), count(validation_ns) FROM step GROUP BY kind")
+    assert rows == [("training", 4, 0), ("validation", 0, 3)]
+    assert trial.sql("SELECT name, count(*) FROM step_value GROUP BY name") == [
+        ("learning rate", 4),
+        ("train_loss", 4),
+    ]
+
+
+# ---------------------------------------------------------------- the frameworks themselves
+
+
+def needs(*modules: str):
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def of_phase(trial) -> set[str]:
+    """The kinds of phases in steps of training."""
+    from taupy.network.phases import KINDS
+
+    counts = ", ".join(f"count({kind}_ns)" for kind in KINDS)
+    (row,) = trial.sql(f"SELECT {counts} FROM step WHERE kind = 'training'")
+    return {kind for kind, count in zip(KINDS, row, strict=True) if count}
+
+
+def names_of_values(trial) -> set[str]:
+    return {name for (name,) in trial.sql("SELECT DISTINCT name FROM step_value")}
+
+
+def calls_of(trial) -> dict[str, int]:
+    """Layers -> calls, wherever they are called."""
+    found: dict[str, int] = {}
+    for path in trial.paths():
+        if "LAYER" in path.groups and "PHASE_BACKWARD" not in path.groups:
+            found[path.names[-1]] = found.get(path.names[-1], 0) + path.calls
+    return found
+
+
+@pytest.fixture
+def program(runner, tmp_path):
+    def run(name: str, *arguments: str):
+        source = (PROGRAMS / f"{name}.py").read_text()
+        (runner.folder / "out").mkdir()
+        given = [str(runner.folder / "out"), *arguments] if not arguments else [*arguments]
+        return runner.run(f"import sys\nsys.argv[1:] = {given!r}\n" + source, "native")
+
+    return run
+
+
+@needs("pytorch_lightning")
+def test_pytorch_lightning(program):
+    trial = program("lightning")
+    assert steps(trial) == {"training": 16, "validation": 4}
+    assert of_phase(trial) >= {"data", "forward", "loss", "backward", "optimizer", "scaling"}
+    assert names_of_values(trial) == {"train_loss", "accuracy", "learning rate"}
+    assert {"Digits": 20, "encoder.0": 20, "head": 20}.items() <= calls_of(trial).items()
+
+
+@needs("transformers", "accelerate")
+def test_the_trainer_of_hugging_face(program):
+    trial = program("transformers_trainer")
+    assert steps(trial) == {"training": 8, "validation": 6}
+    assert of_phase(trial) >= {"data", "forward", "loss", "backward", "optimizer", "scaling"}
+    assert {"loss", "eval_loss", "learning rate", "grad_norm"} <= names_of_values(trial)
+    assert calls_of(trial)["transformer.h.1.mlp.act"] == 22
+
+
+@needs("accelerate")
+def test_accelerate(program):
+    trial = program("accelerate_loop")
+    assert steps(trial) == {"training": 12}
+    assert of_phase(trial) >= {"data", "forward", "loss", "backward", "optimizer", "scaling"}
+    assert names_of_values(trial) == {"loss", "learning rate"}
+
+
+@needs("keras", "torch")
+def test_keras_with_pytorch(program):
+    trial = program("keras_fit", "torch")
+    assert steps(trial) == {"training": 12, "validation": 4}
+    assert of_phase(trial) >= {"data", "forward", "loss", "backward", "optimizer"}
+    assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= names_of_values(trial)
+    assert {"digits": 17, "digits.features.conv": 17}.items() <= calls_of(trial).items()
+
+
+@needs("keras", "tensorflow")
+@pytest.mark.parametrize("eager", [False, True])
+def test_keras_with_tensorflow(program, eager):
+    trial = program("keras_fit", "tensorflow", *["eager"] * eager)
+    assert steps(trial) == {"training": 12, "validation": 4}
+    assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= names_of_values(trial)
+    (rows,) = trial.sql("SELECT count(backward_ns), count(optimizer_ns) FROM step WHERE number > 2")
+    assert rows == ((10, 10) if eager else (0, 0))
+    assert calls_of(trial)["digits.features.conv"] == (16 if eager else 3)
+
+
+@needs("sklearn")
+def test_a_pipeline_of_scikit_learn(program):
+    found = calls_of(program("sklearn_pipeline"))
+    assert {"Pipeline": 8, "columns": 8, "pca": 8, "classifier": 8}.items() <= found.items()
