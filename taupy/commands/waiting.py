@@ -33,15 +33,20 @@ def run(args: argparse.Namespace) -> int:
         sums = sampled_by(db, trial.id, STATES, args.by, {})
         number, time_ns = looks(db, trial.id, STATES)
         gpu_ns = waits_by(db, trial.id, _WAITS_FOR_GPU, args.by)
-    if not number:
+    if not number and not gpu_ns:
         raise UsageError(
             f"trial {trial.id} does not say what its threads did: it was run without a watch "
             "(docs/watch.md), by the plain engine, with an older taupy, or is of another tool"
         )
-    notes = [
-        f"{count(number)} looks, one each {duration(time_ns / number)} of a thread; the error is "
-        "the standard error of a row's time"
-    ]
-    view = sampled.states(sums, args.by, gpu_ns or None, notes)
+    view = sampled.states(sums, args.by, gpu_ns, [_looks(number, time_ns)])
     terminal.show(view.first(args.limit), form=args.form)
     return 0
+
+
+def _looks(number: int, time_ns: float) -> str:
+    if not number:
+        return "no looks at threads (docs/watch.md): waits for a GPU are all that is known"
+    return (
+        f"{count(number)} looks, one each {duration(time_ns / number)} of a thread; the error is "
+        "the standard error of a row's time"
+    )

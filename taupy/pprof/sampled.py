@@ -88,12 +88,12 @@ _STATE_COLUMNS = (
 
 
 def states(
-    sums: Mapping[str, Sampled], by: str, gpu_ns: Mapping[str, float] | None, notes: Sequence[str]
+    sums: Mapping[str, Sampled], by: str, gpu_ns: Mapping[str, float], notes: Sequence[str]
 ) -> View:
     """What threads were seen to do, those seen most first.
 
     Args:
-        gpu_ns: of each row the time in calls that wait for a GPU, as CUPTI measured it; None if
+        gpu_ns: of each row the time in calls that wait for a GPU, as CUPTI measured it; empty if
             there are none.
     """
     looks = {label: sum(entry.count.values()) for label, entry in sums.items()}
@@ -101,16 +101,18 @@ def states(
     time_ns = {label: sum(entry.own.values()) for label, entry in sums.items()}
     all_ns = sum(time_ns.values())
     rows: list[tuple[Cell, ...]] = []
-    for label in sorted(sums, key=lambda label: (-time_ns[label], label)):
-        if not looks[label] and not (gpu_ns or {}).get(label):
+    for label in sorted({*sums, *gpu_ns}, key=lambda label: (-time_ns.get(label, 0), label)):
+        waits = (gpu_ns.get(label),) if gpu_ns else ()
+        if not looks.get(label):  # it was too short for one
+            if gpu_ns.get(label):
+                rows.append((*(None for _ in STATES), None, 0, *waits, label))
             continue
         own = sums[label].own
-        error = all_ns * math.sqrt(looks[label] * (whole - looks[label]) / whole**3) if whole else 0
-        waits = () if gpu_ns is None else (gpu_ns.get(label),)
+        error = all_ns * math.sqrt(looks[label] * (whole - looks[label]) / whole**3)
         rows.append(
             (*(int(own.get(state, 0)) for state in STATES), int(error), looks[label], *waits, label)
         )
-    gpu = () if gpu_ns is None else (Column("gpu_wait_ns", "time_ns", "GPU wait", width=9),)
+    gpu = (Column("gpu_wait_ns", "time_ns", "GPU wait", width=9),) if gpu_ns else ()
     return View("WORKING OR WAITING (sampled)", (*_STATE_COLUMNS, *gpu, _named(by)), rows, notes)
 
 

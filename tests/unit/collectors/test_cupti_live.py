@@ -6,6 +6,7 @@ launching threads, records in buffers, the flush at the end, and everything that
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ from taupy.model.profile import Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.record import gpu_verdict
+from tests import in_process
 from tests.fake_gpu import PRELUDE
 
 SLOW = pytest.mark.slow
@@ -188,6 +190,46 @@ def test_api_calls_are_rows_of_the_host_and_their_time_is_taken_from_their_calle
     assert times["<module> / wait"][1] < waited / 2  # what it did itself is small now
     # Asynchronous GPU time is not the host's: the whole program is not longer for it.
     assert times[""][0] <= profile.duration_ns
+
+
+WAITS = """
+import torch.serialization
+def wait(took):
+    launch("k", took=took)
+    cuda.fake_synchronize(0, 7)
+def train():
+    wait(600_000_000)
+init()
+train()
+torch.serialization.save(lambda: wait(50_000_000))
+def nap(): time.sleep(0.5)
+nap()
+"""
+
+
+def waits(gpu, by):
+    done = in_process.taupy("waiting", "--db", gpu.folder / "taupy.db", "--by", by, "--json")
+    assert done.returncode == 0, done.stderr
+    return {row[by].split(" [")[0]: row for row in json.loads(done.stdout)["rows"]}
+
+
+@pytest.mark.parametrize("options", [(), ("--no-watch",)])
+def test_waits_for_the_gpu_stand_beside_what_threads_were_seen_to_do(gpu, options):
+    (gpu.folder / "torch").mkdir()
+    (gpu.folder / "torch" / "__init__.py").touch()
+    (gpu.folder / "torch" / "serialization.py").write_text("def save(save): save()\n")
+    gpu.run(WAITS, *options)
+    by_routine, by_phase = waits(gpu, "routine"), waits(gpu, "phase")
+    assert by_routine["wait"]["gpu_wait_ns"] > 600_000_000
+    assert 40_000_000 < by_phase["checkpoint"]["gpu_wait_ns"] < by_routine["wait"]["gpu_wait_ns"]
+    assert sum(row["gpu_wait_ns"] or 0 for row in by_phase.values()) == pytest.approx(
+        by_routine["wait"]["gpu_wait_ns"], abs=2
+    )
+    if options:
+        assert {row["looks"] for row in by_routine.values()} == {0}
+        assert by_routine["wait"]["sleeping_ns"] is None
+    else:
+        assert by_routine["nap"]["gpu_wait_ns"] is None and by_routine["nap"]["looks"] > 0
 
 
 @SLOW
