@@ -54,7 +54,7 @@ _PAGE = """<!DOCTYPE html>
     <button data-part="reset">reset</button>
   </div>
   <div class="path" data-part="path" aria-label="zoomed to"></div>
-  <canvas data-part="canvas" tabindex="0" role="img" aria-live="polite"></canvas>
+  <div class="graph"><canvas data-part="canvas" tabindex="0" role="img" aria-live="polite"></canvas></div>
   <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk.</p>
 </div></template>
 <script type="application/octet-stream" id="contents">{contents}</script>
@@ -65,7 +65,7 @@ _PAGE = """<!DOCTYPE html>
 """
 
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
-_EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.MULTILINE)
 
 
 def html_page(contents: Contents) -> str:

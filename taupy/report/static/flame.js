@@ -6,6 +6,9 @@ const NARROWEST = 1;
 const MOST_ROWS = 300; // below the node that is zoomed to; deeper ones are drawn when zoomed to
 const MOST_ABOVE = 12;
 const LEAST_TEXT = 26; // narrower boxes have no name
+const DRAWING = 4; // ms of a frame, which the browser also has to put on the screen
+const AT_ONCE = 32; // boxes, between looks at the clock
+const LOWEST = 30 * HEIGHT;
 
 /** A color for a name: the same for the same file, by kind of code. */
 function hue(node) {
@@ -40,25 +43,24 @@ export function pathTo(node) {
   return path;
 }
 
-/** The boxes of a tree: [node, x, width, depth], callers before callees. */
-export function boxes(tree, zoomed, width) {
+/** The boxes of a tree: [node, x, width, depth], callers before callees and from above to below. */
+export function* boxes(tree, zoomed, width) {
   const above = pathTo(zoomed).slice(-MOST_ABOVE);
-  const placed = above.slice(0, -1).map((node, depth) => [node, 0, width, depth]);
+  for (const [depth, node] of above.slice(0, -1).entries()) yield [node, 0, width, depth];
   const scale = zoomed.time > 0 ? width / zoomed.time : 0;
-  const stack = [[zoomed, 0, above.length - 1]];
-  while (stack.length) {
-    const [node, x, depth] = stack.pop();
-    placed.push([node, x, node.time * scale, depth]);
+  const queue = [[zoomed, 0, zoomed.time * scale, above.length - 1]];
+  for (const box of queue) { // it grows
+    yield box;
+    const [node, x, , depth] = box;
     if (depth >= above.length + MOST_ROWS) continue;
     let left = x;
     for (const child of tree.children(node)) {
       const wide = child.time * scale;
       if (wide < NARROWEST) break; // the others are smaller still
-      stack.push([child, left, depth + 1]);
+      queue.push([child, left, wide, depth + 1]);
       left += wide;
     }
   }
-  return placed;
 }
 
 export class Flame {
@@ -79,7 +81,7 @@ export class Flame {
   }
 
   show(tree, root) {
-    this.canvas.height = 0;
+    this.canvas.height = 0; // the next tree may need less
     Object.assign(this, { tree, root, zoomed: root, selected: root });
     this.draw();
   }
@@ -112,25 +114,52 @@ export class Flame {
     return lines.filter(Boolean);
   }
 
+  /** From the next frame on, from above to below; what takes longer than a frame may, goes on. */
   draw() {
     const width = this.canvas.clientWidth;
     if (!this.tree || width === 0) return;
-    this.boxes = boxes(this.tree, this.zoomed, width);
-    let deepest = 0;
-    for (const [, , , depth] of this.boxes) deepest = Math.max(deepest, depth);
-    const ratio = window.devicePixelRatio || 1;
-    this.resize(width, (deepest + 1) * HEIGHT, ratio);
-    this.paint(ratio);
+    const waiting = boxes(this.tree, this.zoomed, width);
+    Object.assign(this, { width, waiting, boxes: [], height: HEIGHT });
+    this.resize(this.canvas.height / this.ratio());
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.more());
   }
 
-  /** A canvas that grows a lot loses time in being allocated anew: it only grows. */
-  resize(width, height, ratio) {
-    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+  ratio() {
+    return window.devicePixelRatio || 1;
+  }
+
+  more() {
+    const until = performance.now() + DRAWING;
+    const colors = this.colors();
+    let goesOn = true;
+    while (goesOn && performance.now() < until) goesOn = this.paintSome(colors) || this.placeSome();
+    if (goesOn) this.frame = requestAnimationFrame(() => this.more());
+    this.canvas.parentElement.style.height = `${this.height}px`; // the canvas may be higher
+  }
+
+  /** Place some boxes; is there more to do? */
+  placeSome() {
+    for (let count = 0; count < AT_ONCE; count++) {
+      const { value: box, done } = this.waiting.next();
+      if (done) break;
+      this.boxes.push(box);
+      this.height = Math.max(this.height, (box[3] + 1) * HEIGHT);
+    }
+    if (this.height * this.ratio() > this.canvas.height) this.resize(1.2 * this.height);
+    return this.painted < this.boxes.length;
+  }
+
+  /** A clear canvas; it only grows, since being allocated anew takes time. */
+  resize(height) {
+    const wide = Math.round(this.width * this.ratio());
+    const high = Math.round(Math.max(height, LOWEST) * this.ratio());
     if (this.canvas.width !== wide || this.canvas.height < high) {
       this.canvas.width = wide;
       this.canvas.height = high;
-      this.canvas.style.height = `${height}px`;
+      this.canvas.style.height = `${high / this.ratio()}px`;
     }
+    this.painted = 0;
   }
 
   /** The color of a node, kept with its name while the theme stays. */
@@ -143,38 +172,50 @@ export class Flame {
     return color;
   }
 
-  paint(ratio) {
-    const context = this.canvas.getContext("2d", { alpha: false });
+  colors() {
     const style = getComputedStyle(document.documentElement);
-    const dark = style.getPropertyValue("--dark").trim() === "1";
-    const ink = style.getPropertyValue("--ink").trim();
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.globalAlpha = 1;
-    context.fillStyle = style.getPropertyValue("--paper").trim();
-    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    const value = (name) => style.getPropertyValue(name).trim();
+    return { dark: value("--dark") === "1", ink: value("--ink"), paper: value("--paper") };
+  }
+
+  /** Paint some of the boxes that are placed; was there any to paint? */
+  paintSome(colors) {
+    const context = this.canvas.getContext("2d", { alpha: false });
+    const boxes = this.boxes.slice(this.painted, this.painted + AT_ONCE);
+    if (boxes.length && this.painted === 0) this.clear(context, colors.paper);
+    for (const box of boxes) this.paint(context, colors, box);
+    this.painted += boxes.length;
+    return boxes.length > 0;
+  }
+
+  clear(context, paper) {
+    context.setTransform(this.ratio(), 0, 0, this.ratio(), 0, 0);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
-    for (const [node, x, wide, depth] of this.boxes) {
-      const y = depth * HEIGHT;
-      if (this.matches) context.globalAlpha = this.matches(node) ? 1 : 0.25;
-      context.fillStyle = this.fill(node, dark);
-      context.fillRect(x, y, Math.max(wide - 0.5, 0.5), HEIGHT - 1);
-      if (node === this.selected) {
-        context.strokeStyle = ink;
-        context.strokeRect(x + 0.5, y + 0.5, Math.max(wide - 1.5, 0.5), HEIGHT - 2);
-      }
-      if (wide < LEAST_TEXT) continue;
-      context.fillStyle = ink;
-      context.fillText(cut(node.name, wide), x + 4, y + HEIGHT / 2);
+    context.globalAlpha = 1;
+    context.fillStyle = paper;
+    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+  }
+
+  paint(context, { dark, ink }, [node, x, wide, depth]) {
+    const y = depth * HEIGHT;
+    if (this.matches) context.globalAlpha = this.matches(node) ? 1 : 0.25;
+    context.fillStyle = this.fill(node, dark);
+    context.fillRect(x, y, Math.max(wide - 0.5, 0.5), HEIGHT - 1);
+    if (node === this.selected) {
+      context.strokeStyle = ink;
+      context.strokeRect(x + 0.5, y + 0.5, Math.max(wide - 1.5, 0.5), HEIGHT - 2);
     }
+    if (wide < LEAST_TEXT) return;
+    context.fillStyle = ink;
+    context.fillText(cut(node.name, wide), x + 4, y + HEIGHT / 2);
   }
 
   at(event) {
     const depth = Math.floor(event.offsetY / HEIGHT);
-    const box = this.boxes?.find(
-      ([, x, wide, row]) => row === depth && event.offsetX >= x && event.offsetX < x + wide,
-    );
-    return box?.[0] ?? null;
+    const place = event.offsetX;
+    const isHere = (box) => box[3] === depth && place >= box[1] && place < box[1] + box[2];
+    return this.boxes?.find(isHere)?.[0] ?? null;
   }
 
   point(event) {

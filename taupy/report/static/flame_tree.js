@@ -56,15 +56,18 @@ class Tree {
     return node.children;
   }
 
-  label(key) {
-    const name = this.forest.names[key];
-    return { name: name.name, place: name.place, kind: name.kind, groups: name.groups };
+  made(key, rows, parent, sums) {
+    const { name, place, kind, groups } = this.forest.names[key];
+    const { time, own, calls, values } = sums;
+    return { key, name, place, kind, groups, parent, rows, time, own, calls, values, children: null };
   }
 
   root(name, children) {
     const time = children.reduce((total, child) => total + child.time, 0);
-    const root = { key: -1, name, place: "", kind: USER, groups: "", rows: [], calls: null };
-    Object.assign(root, { parent: null, time, own: 0, children });
+    const root = {
+      key: -1, name, place: "", kind: USER, groups: "", parent: null, rows: [], time, own: 0,
+      calls: null, values: undefined, children,
+    };
     for (const child of children) child.parent = root;
     return root;
   }
@@ -74,10 +77,8 @@ class Tree {
 export class TopDown extends Tree {
   node(key, rows, parent) {
     const { time, own } = this.forest;
-    const node = { key, ...this.label(key), parent, rows, children: null };
-    return Object.assign(node, {
-      time: sum(rows, time), own: this.ownTime(rows, own), calls: sumOfCalls(this.forest, rows),
-    });
+    const calls = sumOfCalls(this.forest, rows);
+    return this.made(key, rows, parent, { time: sum(rows, time), own: this.ownTime(rows, own), calls });
   }
 
   /** Own time, with that of folded rows below. */
@@ -138,8 +139,8 @@ export class Inverted extends Tree {
     let time = 0;
     for (const [row] of rows) time += this.values[row];
     const calls = sumOfCalls(this.forest, parent === null ? rows.map(([row]) => row) : []);
-    const node = { key, ...this.label(key), parent, rows, time, children: null };
-    return Object.assign(node, { own: null, calls: parent === null ? calls : null, values: this.values });
+    const shown = parent === null ? calls : null;
+    return this.made(key, rows, parent, { time, own: null, calls: shown, values: this.values });
   }
 
   /** The row in whose name a row is shown: itself, or what it is folded into. */

@@ -11,9 +11,13 @@ import { element, SortedTable } from "./table.js";
 const byId = (id) => document.getElementById(id);
 const settings = read(location.hash);
 
+let writing = 0;
+
+/** Keep in the address, soon: the browser takes a while for it, which frames do not have. */
 function remember(changes) {
   Object.assign(settings, changes);
-  history.replaceState(null, "", written(settings));
+  clearTimeout(writing);
+  writing = setTimeout(() => history.replaceState(null, "", written(settings)), 100);
 }
 
 // --- tabs ---

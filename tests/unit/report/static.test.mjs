@@ -7,6 +7,7 @@ import { Change } from "../../../taupy/report/static/change.js";
 import { boxes, pathTo } from "../../../taupy/report/static/flame.js";
 import { foldedRows, Inverted, outermostWhere, TopDown } from "../../../taupy/report/static/flame_tree.js";
 import { Forest } from "../../../taupy/report/static/forest.js";
+import { count } from "../../../taupy/report/static/numbers.js";
 import { arranged } from "../../../taupy/report/static/table.js";
 
 // main 100 (own 10) -> f 60 (own 20) -> g 40; main -> g 30; another thread: f 5
@@ -109,11 +110,11 @@ test("boxes of what is zoomed to, and its callers at full width", () => {
   const root = tree.of([0], "all");
   const [main] = root.children;
   const [f] = tree.children(main);
-  const placed = boxes(tree, f, 400).map(([node, x, wide, depth]) => [node.name, x, wide, depth]);
+  const placed = [...boxes(tree, f, 400)].map(([node, x, wide, depth]) => [node.name, x, wide, depth]);
   assert.deepEqual(placed.slice(0, 3), [["all", 0, 400, 0], ["main", 0, 400, 1], ["f", 0, 400, 2]]);
   assert.deepEqual(placed[3].slice(0, 2), ["g", 0]);
   assert.ok(Math.abs(placed[3][2] - (400 * 40) / 60) < 1e-9);
-  assert.deepEqual(boxes(tree, root, 0).length, 1); // nothing is as wide as a pixel
+  assert.deepEqual([...boxes(tree, root, 0)].length, 1); // nothing is as wide as a pixel
 });
 
 test("a change is grey within noise, and full at the half", () => {
@@ -164,6 +165,10 @@ test("the address keeps what is shown", () => {
   const settings = { tab: "flame", find: "a&b=c #1", zoom: "f\u001fg" };
   assert.deepEqual(read(written(settings)), settings);
   assert.equal(written({ tab: "overview", find: "" }), "#tab=overview");
+});
+
+test("counts have separators", () => {
+  assert.deepEqual([0, 999, 1000, 1234567].map(count), ["0", "999", "1,000", "1,234,567"]);
 });
 
 test("a line begins at the left and ends at the right", () => {
