@@ -54,7 +54,10 @@ _PAGE = """<!DOCTYPE html>
     <button data-part="reset">reset</button>
   </div>
   <div class="path" data-part="path" aria-label="zoomed to"></div>
-  <div class="graph"><canvas data-part="canvas" tabindex="0" role="img" aria-live="polite"></canvas></div>
+  <div class="graph">
+    <canvas data-part="canvas" tabindex="0" role="application" aria-label="flame graph"></canvas>
+    <p class="said" aria-live="polite"></p>
+  </div>
   <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk.</p>
 </div></template>
 <script type="application/octet-stream" id="contents">{contents}</script>

@@ -71,7 +71,7 @@ export class Flame {
    * @param change what a node's color says (a number from -1 to 1, null for noise), if anything.
    */
   constructor(canvas, tip, onChange, change) {
-    Object.assign(this, { canvas, tip, onChange, change });
+    Object.assign(this, { canvas, tip, onChange, change, said: canvas.nextElementSibling });
     this.matches = null;
     this.selected = null;
     canvas.addEventListener("mousemove", (event) => this.point(event));
@@ -102,7 +102,7 @@ export class Flame {
   select(node) {
     this.selected = node;
     this.draw();
-    this.canvas.setAttribute("aria-label", this.described(node).join(", "));
+    this.said.textContent = this.described(node).join(", "); // for screen readers
   }
 
   described(node) {
