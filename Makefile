@@ -46,7 +46,7 @@ demo: $(DEMO)/.installed-$(VERSION)
 test-environment: $(TEST)/.installed
 
 test: test-environment
-	$(TEST)/bin/python -m pytest -q -m "not slow and not gpu" -n 2 --durations=10
+	$(TEST)/bin/python -m pytest -q -m "not slow and not gpu" -n 3 --durations=10
 
 # SHARE=1/5 leaves four fifths of what is slow, or the same on all Pythons, to four other runs.
 test-all: test-environment

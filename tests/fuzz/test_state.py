@@ -28,6 +28,7 @@ def test_unchanged_runs_are_stored(runs, place):
         assert attempt(place / f"{number}.taupy-run", place / "taupy.db") == "stored"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_changed_runs_are_refused_or_stored_never_more(runs, place, seed):
     counts, faults = fuzz(runs, Random(seed), time.monotonic() + 60, place, 40)

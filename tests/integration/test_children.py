@@ -176,6 +176,7 @@ subprocess.run("grep python prog.py", shell=True)
     )
 
 
+@pytest.mark.slow
 def test_the_processes_of_scikit_learn_are_measured(runs, native):
     pytest.importorskip("joblib", reason="joblib, which starts them, is not installed")
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")

@@ -282,6 +282,7 @@ def test_what_native_threads_do_counts_at_the_region_that_was_open(runs, fake_pm
     assert not values(runs, "time", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["", "noinherit", "noinherit nordpmc"])
 def test_native_threads_are_counted_together_or_each_by_itself(runs, fake_pmu, how):
     runs.environment.update(LD_PRELOAD=str(fake_pmu), FAKE_PMU=how)
@@ -352,6 +353,7 @@ def test_counters_that_cannot_be_trusted_are_left_out_and_the_time_is_kept(
     assert values(runs, "time")["step"]
 
 
+@pytest.mark.slow
 def test_a_counter_that_miscounts_known_work_is_left_out(runs, fake_pmu):
     runs.environment.update(LD_PRELOAD=str(fake_pmu))  # counts none of real instructions
     done = runs.run(FLOP, "--metrics", "instructions,r1f03", "--counters-at", "calls")
@@ -359,6 +361,7 @@ def test_a_counter_that_miscounts_known_work_is_left_out(runs, fake_pmu):
     assert not values(runs, "instructions") and values(runs, "r1f03")["work"] == (600, 0)
 
 
+@pytest.mark.slow
 def test_counters_that_go_bad_in_the_run_are_not_stored(runs, fake_pmu):
     source = "import os\nos.environ['FAKE_PMU'] = 'multiplexed'\nimport ctypes\n" + (
         "ctypes.CDLL(None).setenv(b'FAKE_PMU', b'multiplexed', 1)\n" + FLOP
@@ -404,6 +407,7 @@ def test_twice_without_metrics_or_with_a_failing_program_says_so(runs):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
+@pytest.mark.slow
 def test_the_second_run_is_left_out_where_nothing_can_be_counted(runs, fake_pmu):
     runs.environment.update(LD_PRELOAD=str(fake_pmu), FAKE_PMU="errno=13")
     done = runs.run("print('ran')", "--twice", "--metrics", "flop")

@@ -70,6 +70,7 @@ def test_a_full_state_folder_costs_nothing_when_the_program_ends(full, engine):
     assert sorted(path.name for path in full.folder.glob("taupy.db*")) == ["taupy.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["os._exit(3)", "sys.exit(3)", "os.abort()"])
 def test_it_is_stored_whole_whatever_way_the_program_ends(full, native, end):
     done = full.run(PROGRAM + f"import sys\n{end}\n")
@@ -83,6 +84,7 @@ def test_it_is_stored_whole_whatever_way_the_program_ends(full, native, end):
         assert (defined(full), state(full)) == (ROUTINES, "complete")
 
 
+@pytest.mark.slow
 def test_what_a_kill_has_cost_is_counted_and_the_trial_is_incomplete(full, native):
     full.run(PROGRAM + "os.kill(os.getpid(), signal.SIGKILL)\n")
     room_again(full)
@@ -98,6 +100,7 @@ def test_what_a_kill_has_cost_is_counted_and_the_trial_is_incomplete(full, nativ
     assert list(full.state.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_children_of_a_run_whose_folder_is_full_are_stored_whole(full, native):
     source = """
 import os
@@ -140,6 +143,7 @@ os.wait()
     assert list(full.state.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_failed_exec_after_the_part_was_put_aside_costs_nothing(full, native):
     source = (
         PROGRAM
@@ -155,6 +159,7 @@ after(); after()
     assert (defined(full), state(full)) == (ROUTINES, "complete")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_kept_in_a_file_holds_what_was_put_aside(full, native):
     full.environment["FULL_PREFIXES"] = str(full.state)
     (full.folder / "db" / "x.db").mkdir()  # cannot be a database
@@ -167,6 +172,7 @@ def test_a_run_that_is_kept_in_a_file_holds_what_was_put_aside(full, native):
     assert (defined(full), state(full)) == (ROUTINES, "complete")
 
 
+@pytest.mark.slow
 def test_a_state_folder_that_is_full_from_the_start_gives_way_to_another(full, native):
     (full.folder / "mark").touch()
     full.environment["HOME"] = str(full.folder / "home")
@@ -209,6 +215,7 @@ while time.monotonic() < end: work()
 """
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_size_of_files_never_kills_by_our_writes(runs, engine):
     done = runs.run(LIMITED.format(soft=1000, hard=1000, count=2), "--engine", engine)
     assert done.returncode == 0, done.stderr
@@ -220,12 +227,14 @@ def test_a_limit_on_the_size_of_files_never_kills_by_our_writes(runs, engine):
         assert state(runs) == "incomplete"
 
 
+@pytest.mark.slow
 def test_under_a_soft_limit_on_the_size_of_files_nothing_is_lost(runs, native):
     done = runs.run(LIMITED.format(soft=1000, hard=-1, count=ROUTINES))
     assert done.returncode == 0, done.stderr
     assert (defined(runs), state(runs)) == (ROUTINES, "complete")
 
 
+@pytest.mark.slow
 def test_what_a_hard_limit_on_the_size_of_files_has_cost_is_counted(runs, native):
     """A part has room for 1 MiB whatever the program does to its limits."""
     done = runs.run(LIMITED.format(soft=1000, hard=1000, count=ROUTINES))
@@ -237,6 +246,7 @@ def test_what_a_hard_limit_on_the_size_of_files_has_cost_is_counted(runs, native
     assert of == "of" and 2_000_000 < int(number) < int(total)
 
 
+@pytest.mark.slow
 def test_the_storer_leaves_no_truncated_bytecode_under_such_a_limit(tmp_path):
     (tmp_path / "taupy" / "commands").mkdir(parents=True)
     lines = "".join(f"x{n} = {n}\n" for n in range(1000))
@@ -286,6 +296,7 @@ def test_children_that_have_ended_take_little_room(runs, native, end):
     assert len(set(statuses)) == 61
 
 
+@pytest.mark.slow
 def test_children_that_end_at_once_do_not_get_into_each_others_way(runs, native):
     source = """
 import os, time
@@ -308,6 +319,7 @@ for pid in children: os.waitpid(pid, 0)
     assert state(runs) == "complete"
 
 
+@pytest.mark.slow
 def test_children_killed_while_they_fold_lose_nothing(runs, native):
     """SIGKILL at a random moment around the end: each child is stored once, by what is whole."""
     source = """
@@ -333,6 +345,7 @@ for number in range(60):
     assert runs.calls().get("work", 0) <= nodes - 1 <= 60
 
 
+@pytest.mark.slow
 def test_children_that_outlive_the_program_fold_into_a_new_file(runs, native):
     source = """
 import os, time
@@ -376,6 +389,7 @@ def test_a_folded_file_that_was_damaged_makes_the_trial_incomplete(runs, native)
     assert state(runs) == "incomplete"
 
 
+@pytest.mark.slow
 def test_a_run_whose_own_process_left_nothing_is_incomplete(runs, native):
     source = CHILDREN.format(count=2, end="os._exit(0)") + "os.kill(os.getpid(), 9)\n"
     runs.run(source)

@@ -137,6 +137,7 @@ def test_kernels_that_cannot_be_run_again_are_left_alone_and_named(gpu):
         assert name in refused
 
 
+@pytest.mark.slow
 def test_a_kernel_among_others_is_doubtful_and_left_out(gpu):
     gpu.environment["FAKE_RANGE"] = "twice"
     gpu.run(PROGRAM + "launch(DRIVER, 'k')\n", "--metrics", "gld")
@@ -144,6 +145,7 @@ def test_a_kernel_among_others_is_doubtful_and_left_out(gpu):
     assert "k" in gpu.metadata("taupy.health.gpu_doubtful")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["silent", "late", "late busy", "silent late busy"])
 def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
     """Ranges may be there after the launch only, and a runtime call's own driver call unseen:
@@ -163,6 +165,7 @@ def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
     assert not gpu.sql("SELECT * FROM metadata WHERE name LIKE 'taupy.health.gpu%'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["", "from launches", "keep image"])
 def test_wherever_cupti_takes_its_configuration_kernels_are_counted(gpu, how):
     """Where a context is created, as NVIDIA's example does it, or within a launch; each launch's
@@ -179,6 +182,7 @@ def test_wherever_cupti_takes_its_configuration_kernels_are_counted(gpu, how):
     assert not gpu.sql("SELECT * FROM metadata WHERE name LIKE 'taupy.health.gpu%'")
 
 
+@pytest.mark.slow
 def test_a_data_image_that_is_full_is_changed_for_another(gpu):
     gpu.environment["FAKE_RANGE"] = "keep image"
     source = PROGRAM + (
@@ -190,6 +194,7 @@ def test_a_data_image_that_is_full_is_changed_for_another(gpu):
     assert gpu.calls()["later"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["from nowhere", "no sass"])
 def test_what_no_callback_may_configure_a_thread_of_ours_does(gpu, how):
     """It takes some launches: those before are among the calls, and not counted."""
@@ -206,6 +211,7 @@ def test_what_no_callback_may_configure_a_thread_of_ours_does(gpu, how):
     assert bool(kernels(gpu, "flop_fp32")) == (how == "from nowhere")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nowhere", [0, 1])
 def test_a_kernel_launched_by_a_librarys_handle_has_its_name(gpu, nowhere):
     """The runtime's callback has none; the driver's has, or the driver itself is asked."""
@@ -216,12 +222,14 @@ def test_a_kernel_launched_by_a_librarys_handle_has_its_name(gpu, nowhere):
     assert kernels(gpu, "gld") == {"gemm": (20, 2)}
 
 
+@pytest.mark.slow
 def test_a_kernel_that_nobody_can_name_is_counted_as_such(gpu):
     source = PROGRAM + "for _ in range(2): cuda.fake_nameless_launch(0, 7, u64(10))\n"
     gpu.run(source, "--metrics", "gld")
     assert kernels(gpu, "gld") == {"(a kernel without a name)": (20, 2)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_the_driver", [0, 1])
 def test_a_launch_that_is_refused_changes_nothing_for_those_after_it(gpu, by_the_driver):
     gpu.environment["FAKE_RANGE"] = "one pass"
@@ -246,6 +254,7 @@ WAITING = PROGRAM + (
 )
 
 
+@pytest.mark.slow
 def test_a_kernel_that_waits_for_another_gpu_is_told_of_and_the_program_goes_on(gpu):
     (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 400\n")
     source = WAITING + (
@@ -276,6 +285,7 @@ def test_a_kernel_that_never_ends_is_named_in_what_a_killed_program_leaves(gpu):
     assert "wait_for_peers had not ended" in gpu.metadata("taupy.health.gpu_counters")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -290,6 +300,7 @@ def test_kernels_of_communication_are_known_by_their_names(gpu, kernel):
     assert "it waits for kernels of other GPUs" in gpu.metadata("taupy.health.gpu_refused")
 
 
+@pytest.mark.slow
 def test_what_cupti_tells_as_a_state_stands_in_the_trial(gpu):
     source = PROGRAM + (
         "launch(DRIVER, 'k')\nctypes.CDLL('libcupti.so.13').fake_state(2, 26, b'another\\ttool')\n"
@@ -300,6 +311,7 @@ def test_what_cupti_tells_as_a_state_stands_in_the_trial(gpu):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "within"])
 def test_after_a_fatal_error_nothing_of_cupti_is_called(gpu, when):
     """The engine goes on to tell of regions: CUPTI has finalized itself."""
@@ -334,6 +346,7 @@ def test_counting_stops_with_cupti(gpu):
     assert kernels(gpu, "gld") == {"k": (10, 1)}
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_size_of_files_ends_what_is_counted_not_the_program(gpu):
     source = PROGRAM + (
         "import resource, signal\n"
@@ -350,6 +363,7 @@ def test_a_limit_on_the_size_of_files_ends_what_is_counted_not_the_program(gpu):
     assert "limited the size of its files" in gpu.metadata("taupy.health.gpu_cut_off")
 
 
+@pytest.mark.slow
 def test_a_forked_child_adds_nothing_to_what_its_parent_has_counted(gpu):
     gpu.environment["FAKE_RANGE"] = "twice"  # what is doubtful is written, too
     source = PROGRAM + (
@@ -363,6 +377,7 @@ def test_a_forked_child_adds_nothing_to_what_its_parent_has_counted(gpu):
     assert gpu.metadata("taupy.health.gpu_doubtful.node0").startswith("5 launches")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "size"),
     [("1206", 32), ("1209", 32), ("1300", 32), ("1301", 32), ("1302", 32), ("1304", 36)],
@@ -377,6 +392,7 @@ def test_each_version_is_told_of_the_structures_that_it_knows(gpu, version, size
     assert kernels(gpu, "gld") == {"k": (10, 1)}
 
 
+@pytest.mark.slow
 def test_a_context_at_the_address_of_one_that_is_gone_is_another(gpu):
     source = PROGRAM + (
         "launch(DRIVER, 'k', work=5)\ncuda.fake_context_ends(0)\nlaunch(DRIVER, 'k2', work=7)\n"
@@ -386,6 +402,7 @@ def test_a_context_at_the_address_of_one_that_is_gone_is_another(gpu):
     assert done.stderr.count("enabled") == 2
 
 
+@pytest.mark.slow
 def test_what_takes_changed_code_is_left_out_where_it_cannot_be_had(gpu):
     gpu.environment["FAKE_RANGE"] = "no sass from launches"
     gpu.run(PROGRAM + "for _ in range(5): launch(RUNTIME, 'k')\n", "--metrics", "flop_fp32,gld")
@@ -394,6 +411,7 @@ def test_what_takes_changed_code_is_left_out_where_it_cannot_be_had(gpu):
     assert "operations by precision" in gpu.metadata("taupy.health.gpu_counters")
 
 
+@pytest.mark.slow
 def test_a_launch_that_cannot_be_counted_is_not_the_end(gpu):
     gpu.environment["FAKE_RANGE"] = "now and then"
     gpu.run(PROGRAM + "for _ in range(20): launch(DRIVER, 'k')\n", "--metrics", "gld",
@@ -424,6 +442,7 @@ def test_what_keeps_counters_away_is_said_and_the_program_runs(gpu, fault, said)
     assert gpu.calls()["launch"] == 5
 
 
+@pytest.mark.slow
 def test_a_chip_that_cupti_does_not_know_is_said_and_the_program_runs(gpu):
     gpu.environment["FAKE_RANGE"] = "host=46"
     done = gpu.run("print('ran')", "--metrics", "gld")
@@ -432,6 +451,7 @@ def test_a_chip_that_cupti_does_not_know_is_said_and_the_program_runs(gpu):
     assert "no GPU here can count them" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_metric_that_cupti_refuses_is_named_and_the_others_are_counted(gpu):
     gpu.environment["FAKE_RANGE"] = "unknown"
     gpu.run(PROGRAM + "launch(DRIVER, 'k')\n", "--metrics", "gld,gst")
@@ -441,6 +461,7 @@ def test_a_metric_that_cupti_refuses_is_named_and_the_others_are_counted(gpu):
     assert gpu.metadata("taupy.counters.gpu0") == "GA100, 2 passes"
 
 
+@pytest.mark.slow
 def test_a_killed_program_keeps_what_was_counted(gpu):
     source = PROGRAM + "launch(DRIVER, 'k')\nimport os\nos.kill(os.getpid(), 9)\n"
     gpu.run(source, "--metrics", "gld")
@@ -449,6 +470,7 @@ def test_a_killed_program_keeps_what_was_counted(gpu):
     assert "killed" in gpu.metadata("taupy.health.gpu_cut_off")
 
 
+@pytest.mark.slow
 def test_threads_wait_for_each_others_counted_launch(gpu):
     source = PROGRAM + (
         "import threading\n"
@@ -496,6 +518,7 @@ def test_whole_regions_are_counted_in_one_pass(gpu):
     assert kernels(gpu, "counted_time") == {"step": (38_000, 2)}
 
 
+@pytest.mark.slow
 def test_regions_of_threads_whose_kernels_wait_for_each_other_end(gpu):
     """As with several GPUs of one process: whoever waits for its own region holds up no other."""
     gpu.environment["FAKE_RANGE"] = "one pass"
@@ -514,6 +537,7 @@ def test_regions_of_threads_whose_kernels_wait_for_each_other_end(gpu):
     assert set(kernels(gpu, "gld")) == {"first"}
 
 
+@pytest.mark.slow
 def test_regions_are_not_run_again_for_more_passes(gpu):
     done = gpu.run(REGIONS, "--metrics", "gld", "--counters-at", "regions")
     assert done.returncode == 0 and "need 2 passes, and a region runs once" in done.stderr

@@ -140,7 +140,15 @@ def test_every_command_is_tried():
     assert set(ARGUMENTS) == set(commands.COMMANDS)
 
 
-@pytest.mark.parametrize("command", [name for name, lines in ARGUMENTS.items() if lines])
+def _tried():
+    """Those with many options take seconds."""
+    for name, lines in ARGUMENTS.items():
+        if lines:
+            slow = name in ("pprof", "compare", "roofline", "pivot")
+            yield pytest.param(name, marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize("command", _tried())
 def test_no_command_lets_a_hostile_text_through(command, database, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TAUPY_DB", str(database))

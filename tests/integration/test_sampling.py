@@ -57,6 +57,7 @@ def test_a_timeline_and_its_statistics_stand_in_the_trial(gpu):
     assert list(gpu.state.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1206", "1208", "1300", "1301", "1302", "1305"])
 def test_each_version_is_told_of_the_structures_that_it_knows(gpu, version):
     """CUPTI refuses a size that it does not know; 12.6 knows a shorter configuration."""
@@ -66,12 +67,14 @@ def test_each_version_is_told_of_the_structures_that_it_knows(gpu, version):
     assert gpu.metadata("taupy.health.sampling") is None
 
 
+@pytest.mark.slow
 def test_what_is_sampled_is_configured_for_what_the_gpu_can_count(gpu):
     gpu.environment["FAKE_PM"] = "availability"
     gpu.run(PROGRAM, "--pm-sampling", "sm_active")
     assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
 
 
+@pytest.mark.slow
 def test_the_default_set_and_what_the_chip_has_not(gpu):
     done = gpu.run(PROGRAM, "--pm-sampling", "timeline")
     assert "nvlink" not in done.stderr  # of a set; what is named is missed
@@ -87,6 +90,7 @@ def test_the_default_set_and_what_the_chip_has_not(gpu):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_more_than_a_pass_is_refused_before_the_run_and_what_fits_is_named(gpu):
     gpu.environment["FAKE_PM"] = "most=2"
     done = gpu.run(PROGRAM + "print('ran')", "--pm-sampling", "sm_active,sm_clock,gpu_active")
@@ -95,6 +99,7 @@ def test_more_than_a_pass_is_refused_before_the_run_and_what_fits_is_named(gpu):
     assert not gpu.database.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -164,6 +169,7 @@ def test_turing_and_a100_are_sampled_by_cycles_and_so_is_who_refuses_a_time(gpu)
     assert gpu.metadata("taupy.sampling.gpu0") == "GB100, every 1000000 cycles"
 
 
+@pytest.mark.slow
 def test_a_full_buffer_is_said_with_the_time_that_is_missing(gpu):
     gpu.environment["FAKE_PM"] = "full"
     gpu.run(PROGRAM, "--pm-sampling", "sm_active")
@@ -198,6 +204,7 @@ def test_stamps_of_another_clock_are_moved_and_called_a_guess(gpu):
     assert -1 < points[0][0] < 2 and points[-1][1] > 0
 
 
+@pytest.mark.slow
 def test_only_gpus_that_the_program_used_are_kept(gpu):
     gpu.environment.update(FAKE_CHIPS="GH100,GH100", FAKE_DEVICES="2")
     gpu.run(PRELUDE + "init()\nlaunch('k', device=1)\n", "--pm-sampling", "sm_active")
@@ -233,6 +240,7 @@ def test_the_sampler_is_no_child_and_goes_with_the_program(gpu):
     assert list(gpu.state.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_sampling_and_counting_of_kernels_are_two_runs(gpu):
     done = gpu.run("print(1)", "--pm-sampling", "sm_active", "--pm-interval", "1")
     assert done.returncode == 0  # a number alone is milliseconds

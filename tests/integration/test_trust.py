@@ -391,6 +391,7 @@ def test_a_rescue_file_holds_no_environment_and_is_for_its_owner(runs, native):
         assert b"hunter2" not in b"".join(map(archive.read, archive.namelist()))
 
 
+@pytest.mark.slow
 def test_an_imported_run_keeps_the_facts_of_its_own_machine(runs, native):
     path = rescue_file(runs)
     foreign = values.dumps({"Hostname": "node17", "Git Commit": "abc"})
@@ -401,6 +402,7 @@ def test_an_imported_run_keeps_the_facts_of_its_own_machine(runs, native):
     assert runs.metadata("OS Release") is None
 
 
+@pytest.mark.slow
 def test_git_is_not_asked_in_a_folder_that_a_file_names(runs, native):
     """A repository can have git run programs of its choice."""
     path, mark = rescue_file(runs), runs.folder / "mark"
@@ -419,6 +421,7 @@ def test_git_is_not_asked_in_a_folder_that_a_file_names(runs, native):
     assert not mark.exists()
 
 
+@pytest.mark.slow
 def test_a_rescue_file_that_would_fill_the_disk_is_refused(runs, native):
     path = rescue_file(runs)
     rezipped(path, runs.folder / "bomb.taupy-run", **{"1-1.part": bytes(900 << 20)})
@@ -430,6 +433,7 @@ def test_a_rescue_file_that_would_fill_the_disk_is_refused(runs, native):
     assert list(runs.state.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["../evil.part", "/tmp/evil.part", "a/b.part", ".part", "x\n.part"]
 )
@@ -441,6 +445,7 @@ def test_members_with_names_that_taupy_does_not_give_are_not_taken(runs, native,
     assert not list(runs.folder.rglob("*evil*")) and not Path("/tmp/evil.part").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -461,6 +466,7 @@ def test_a_damaged_rescue_file_is_refused_in_one_line(runs, native, change, word
     assert list(runs.state.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_ways_of_packing_are_refused(runs, native, compression):
     path = rescue_file(runs)

@@ -355,6 +355,7 @@ def test_running_runs_stand_before_stored_ones_and_become_them(runs, native):
     assert "no trial" in runs.taupy("pprof", "running").stderr
 
 
+@pytest.mark.slow
 def test_a_program_that_computes_can_be_read_at_any_moment(runs, native):
     source = """
 import pathlib, time

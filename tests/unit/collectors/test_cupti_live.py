@@ -695,6 +695,7 @@ def test_snapshots_of_many_threads_and_before_any_gpu_work(gpu):
         assert counts == list(range(1, 21))
 
 
+@SLOW
 def test_a_snapshot_without_its_gpu_work_says_so(gpu):
     gpu.told["FAKE_FLUSH_HANGS"] = "1"
     (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 1000\n")
@@ -765,6 +766,7 @@ def test_a_forked_child_neither_hangs_nor_counts_twice(gpu):
     assert {stream.thread.node for stream in streams(profile).values()} == {0}
 
 
+@SLOW
 def test_forked_children_that_end_by_exit_do_not_damage_the_trace(gpu):
     """Activities were in a buffer of the C library, which each child's exit flushed again."""
     profile = gpu.run(
@@ -784,12 +786,14 @@ def test_forked_children_that_end_by_exit_do_not_damage_the_trace(gpu):
     assert not [name for name in profile.metadata if name.startswith("taupy.health.gpu")]
 
 
+@SLOW
 def test_a_call_that_only_asks_and_loads_a_module_has_its_place(gpu):
     profile = gpu.run("init()\ndef ask(): cuda.fake_lazy_load(u64(100), 0)\nask()\n")
     assert work(profile) == {"<module> / ask / Memcpy HtoD": 1}
     assert not host_calls(profile) and health(profile, "gpu_lost") == ""
 
 
+@SLOW
 def test_what_cupti_tells_of_its_own_errors_stands_in_the_trial(gpu):
     profile = gpu.run(
         "init()\nfor i in range(3): launch('k')\n"
@@ -805,6 +809,7 @@ LOADS = (
 )
 
 
+@SLOW
 def test_modules_are_kept_on_request_each_content_once(gpu):
     kept = gpu.folder / "kept"
     profile = gpu.run(
@@ -819,6 +824,7 @@ def test_modules_are_kept_on_request_each_content_once(gpu):
     assert health(profile, "gpu_modules") == "" and sum(work(profile).values()) == 1
 
 
+@SLOW
 def test_modules_beyond_the_limit_are_left_out_and_counted(gpu):
     kept = gpu.folder / "kept"
     profile = gpu.run(
@@ -829,12 +835,14 @@ def test_modules_beyond_the_limit_are_left_out_and_counted(gpu):
     assert "1 beyond the limit, 0 not written" in health(profile, "gpu_modules")
 
 
+@SLOW
 def test_without_the_request_no_module_is_kept(gpu):
     profile = gpu.run(f"init()\n{LOADS}load(b'first')\nlaunch('k')\n")
     assert "GPU Modules" not in profile.metadata
     assert not list(gpu.folder.rglob("*.cubin"))
 
 
+@SLOW
 def test_a_cupti_that_gives_up_is_the_reason_why_there_is_no_record(gpu):
     profile = gpu.run(
         "init()\nctypes.CDLL('libcupti.so.13').fake_state(1, 999, b'out of device memory')\n"
@@ -844,6 +852,7 @@ def test_a_cupti_that_gives_up_is_the_reason_why_there_is_no_record(gpu):
     assert "fatal error (999: out of device memory)" in health(profile, "gpu_states")
 
 
+@SLOW
 def test_a_cupti_that_crashes_when_it_is_flushed_is_flushed_at_the_end_only(gpu):
     gpu.told["FAKE_API"] = "130000"
     profile = gpu.run(
@@ -854,6 +863,7 @@ def test_a_cupti_that_crashes_when_it_is_flushed_is_flushed_at_the_end_only(gpu)
     assert "13.0.85" in health(profile, "gpu_early_cupti")
 
 
+@SLOW
 def test_a_snapshot_does_not_flush_a_cupti_that_crashes_and_says_what_is_missing(gpu):
     gpu.told["FAKE_API"] = "130000"
     gpu.run(
@@ -865,6 +875,7 @@ def test_a_snapshot_does_not_flush_a_cupti_that_crashes_and_says_what_is_missing
     assert "13.0 before its update 1" in health(found["warm"], "snapshot_gpu")
 
 
+@SLOW
 @pytest.mark.parametrize("by_the_driver", [0, 1])
 def test_a_launch_that_is_refused_is_a_call_without_a_kernel(gpu, by_the_driver):
     profile = gpu.run(
@@ -878,12 +889,14 @@ def test_a_launch_that_is_refused_is_a_call_without_a_kernel(gpu, by_the_driver)
     assert not [name for name in profile.metadata if name.startswith("taupy.health.")]
 
 
+@SLOW
 def test_a_program_of_refused_launches_only_is_not_said_to_lack_records(gpu):
     profile = gpu.run("init()\nfor _ in range(3): cuda.fake_refused_launch(text('k'), 0, 0)\n")
     assert not work(profile)
     assert not [name for name in profile.metadata if name.startswith("taupy.health.")]
 
 
+@SLOW
 @pytest.mark.parametrize("left", [0, 1 << 20])
 def test_a_limit_on_the_size_of_files_shortens_a_trace_and_the_program_goes_on(gpu, left):
     profile = gpu.run(
@@ -902,17 +915,20 @@ def test_a_limit_on_the_size_of_files_shortens_a_trace_and_the_program_goes_on(g
     assert len(list(stream.activities)) <= written
 
 
+@SLOW
 def test_less_than_a_second_to_end_in_is_not_none(gpu):
     (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 900\n")
     profile = gpu.run("init()\nlaunch('k', took=100_000_000)\n")
     assert sum(work(profile).values()) == 1 and health(profile, "gpu_flush") == ""
 
 
+@SLOW
 def test_a_kernel_without_a_name_is_counted_as_such(gpu):
     profile = gpu.run("init()\ncuda.fake_nameless_launch(0, 7, u64(9))\n")
     assert work(profile) == {"<module> / (unnamed kernel)": 1}
 
 
+@SLOW
 def test_children_that_use_the_gpu_first_are_nodes_with_streams(gpu):
     profile = gpu.run(
         "import multiprocessing as mp\n"
@@ -928,6 +944,7 @@ def test_children_that_use_the_gpu_first_are_nodes_with_streams(gpu):
     assert 0 not in counts
 
 
+@SLOW
 def test_a_program_that_replaces_itself_keeps_both_images(gpu):
     profile = gpu.run(
         "init()\n"
@@ -953,6 +970,7 @@ def test_the_program_does_not_see_the_collector(gpu):
     assert gpu.printed.split() == ["[]", "[]", "1", "False", "False", "0"]
 
 
+@SLOW
 def test_asking_for_devices_starts_no_thread(gpu):
     gpu.run(
         "def threads(): return len(os.listdir('/proc/self/task'))\n"
@@ -977,6 +995,7 @@ def test_a_tool_that_the_program_names_itself_stays_named(gpu):
     assert sum(work(profile).values()) >= 1
 
 
+@SLOW
 def test_a_driver_that_loads_no_collector_is_noticed_at_a_new_call_path(gpu):
     gpu.told["FAKE_NO_INJECTION"] = "1"
     profile = gpu.run(
@@ -1008,12 +1027,14 @@ def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(gpu, t
     assert "launch" in {timer.name for timer in profile.timers}
 
 
+@SLOW
 def test_a_collector_that_cannot_be_loaded_is_no_missed_driver():
     said = gpu_verdict.verdict("auto", [], {"", "cannot allocate memory in static TLS block"})
     assert "could not be loaded (cannot allocate memory in static TLS block)" in said
     assert gpu_verdict.verdict("auto", [], {""}) is None
 
 
+@SLOW
 def test_a_program_with_a_profiler_of_its_own_is_told_that_there_is_one_cupti(gpu):
     folder = gpu.folder / "torch" / "autograd"
     folder.mkdir(parents=True)
@@ -1042,6 +1063,7 @@ class profile:
 """torch.profiler, as far as CUPTI sees it: it takes the records, and disables their kinds."""
 
 
+@SLOW
 def test_torch_profiler_gets_its_records_and_all_others_are_ours(gpu):
     """After its end no kernel was recorded: it had our buffers' place, and disabled our kinds."""
     (gpu.folder / "torch" / "autograd").mkdir(parents=True)
@@ -1068,6 +1090,7 @@ def test_torch_profiler_gets_its_records_and_all_others_are_ours(gpu):
     assert "gpu_taken" not in profile.metadata and health(profile, "gpu_shared") == ""
 
 
+@SLOW
 def test_a_program_that_ends_in_torch_profiler_says_what_that_took(gpu):
     (gpu.folder / "torch" / "autograd").mkdir(parents=True)
     (gpu.folder / "torch" / "autograd" / "profiler.py").write_text(PROFILER)
@@ -1079,12 +1102,14 @@ def test_a_program_that_ends_in_torch_profiler_says_what_that_took(gpu):
     assert "the records of 2 of 3 launches" in health(profile, "gpu_lent")
 
 
+@SLOW
 def test_a_buffer_of_another_client_is_left_alone(gpu):
     gpu.told["FAKE_FOREIGN"] = "1"
     assert work(gpu.run("init()\nlaunch('k')\n")) == {"<module> / launch / k": 1}
     assert health(gpu.stored(), "lost") == ""
 
 
+@SLOW
 def test_a_call_that_cupti_does_not_tell_of_costs_no_more_than_that_call(gpu):
     gpu.told["FAKE_REFUSED_CALL"] = "cudaMalloc_v3020"
     profile = gpu.run("init()\ncuda.fake_alloc(0, ctypes.c_uint64(1000), 0)\nlaunch('k')\n")
@@ -1093,6 +1118,7 @@ def test_a_call_that_cupti_does_not_tell_of_costs_no_more_than_that_call(gpu):
     assert "cudaMalloc_v3020: 1" in health(profile, "gpu_callbacks")
 
 
+@SLOW
 def test_unified_memory_that_cannot_be_watched_is_said_where_there_is_some(gpu):
     gpu.told["FAKE_UNIFIED"] = "27"
     profile = gpu.run("init()\nlaunch('k')\n")
@@ -1102,6 +1128,7 @@ def test_unified_memory_that_cannot_be_watched_is_said_where_there_is_some(gpu):
     assert work(profile) == {"<module> / launch / k": 1}
 
 
+@SLOW
 def test_another_client_that_takes_the_records_is_noticed(gpu):
     profile = gpu.run(
         "init()\nfor i in range(500): launch('k')\ntime.sleep(2.5)\n"
@@ -1112,6 +1139,7 @@ def test_another_client_that_takes_the_records_is_noticed(gpu):
     assert "after the first 500 of 900 launches no record came" in health(profile, "gpu_taken")
 
 
+@SLOW
 @pytest.mark.parametrize(
     "options",
     [
@@ -1128,6 +1156,7 @@ def test_whatever_is_recorded_of_the_host_the_gpus_work_is_whole(gpu, options):
     assert sum(host_calls(profile).values()) == 21
 
 
+@SLOW
 def test_asking_for_a_gpu_that_is_never_used_is_an_error_line(gpu):
     profile = gpu.run("init()\n", "--gpu")
     assert "launched nothing" in health(profile, "gpu")
@@ -1141,6 +1170,7 @@ def test_asking_for_a_gpu_that_is_never_used_is_an_error_line(gpu):
     assert "never loaded the CUDA driver" in done.stderr
 
 
+@SLOW
 def test_a_driver_without_a_device_is_no_reason_to_speak(gpu):
     gpu.told["FAKE_NO_DEVICE"] = "1"
     profile = gpu.run("assert cuda.cuInit(0) == 100\n")

@@ -72,6 +72,7 @@ def test_the_total_is_over_all_kernels():
     assert found == {("total instructions > +0", "total"): "fails"} and exit_code == gate.FAILED
 
 
+@pytest.mark.slow
 @NEEDED
 def test_the_command_compares_two_chips_of_one_file():
     file = KERNELS / "saxpy.fatbin"

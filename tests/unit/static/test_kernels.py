@@ -16,6 +16,8 @@ from taupy.errors import TaupyError
 from taupy.static import reading, tools
 from tests.data.kernels.expected import CHIPS, EXPECTED, OTHERWISE, TENSOR
 
+pytestmark = pytest.mark.slow
+
 KERNELS = Path(__file__).parents[2] / "data/kernels"
 
 try:

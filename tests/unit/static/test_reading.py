@@ -61,6 +61,7 @@ def told(*files, **more):
 BOTH = [("saxpy", "8.0"), ("saxpy", "9.0")]
 
 
+@pytest.mark.slow
 @NEEDED
 def test_fatbins_libraries_and_folders_are_read(tmp_path):
     assert told(KERNELS / "saxpy.fatbin") == BOTH
@@ -251,6 +252,7 @@ def test_the_command_shows_a_kernel_from_all_sides():
     assert "dram, if nothing is cached  3.58 us" in shown.stdout
 
 
+@pytest.mark.slow
 @NEEDED
 def test_the_command_writes_csv_and_json():
     shown = taupy("static", KERNELS / "saxpy.fatbin", "--json")
