@@ -77,8 +77,8 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 ENGINE = [
     *("allocator", "api", "append", "autograd", "calltree", "carry", "children"),
-    *("children_of", "codes", "counters", "counters_python", "engine", "environment", "events"),
-    *("exit", "flat", "fork"),
+    *("children_of", "codes", "collectives", "counters", "counters_python", "engine"),
+    *("environment", "events", "exit", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
     *("layer_names", "layers", "listeners", "memory", "metrics", "names", "natives", "operations"),
     *("options", "owners", "part", "phases", "process", "pushed", "ranges", "routine", "selection"),

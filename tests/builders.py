@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from taupy.model.collectives import Collectives
 from taupy.model.gpu import Activity, Device, Fact, Launch
 from taupy.model.profile import (
     ABSENT,
@@ -371,6 +372,20 @@ def steps(times: list[int], kind: StepKind = "training") -> Steps:
                  column[:], array("q", [8, *[UNKNOWN] * (len(times) - 1)]),
                  {"data": array("q", [time // 10 for time in times])},
                  {"loss": losses})  # fmt: skip
+
+
+def collectives(
+    asked_ns: Sequence[int], ended_ns: Sequence[int], *, row: int = 0, name: str = "0", **more: Any
+) -> Collectives:
+    """all_reduce of 8 bytes each, in nanoseconds from `SAMPLED_FROM_NS` on; -1: it never ended."""
+    count = len(asked_ns)
+    asked = array("q", [SAMPLED_FROM_NS + moment for moment in asked_ns])
+    ended = array("q", [end if end < 0 else SAMPLED_FROM_NS + end for end in ended_ns])
+    more = {"ranks": "0-1", "size": 2, "begun": count, **more}
+    return Collectives(name, operation=["gloo:all_reduce"] * count,
+                       number=array("q", range(1, count + 1)), bytes=array("q", [8] * count),
+                       asked_ns=asked, begun_ns=asked[:], ended_ns=ended,
+                       row=array("q", [row] * count), **more)  # fmt: skip
 
 
 def canonical(profile: Profile) -> Profile:

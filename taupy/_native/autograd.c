@@ -3,6 +3,7 @@
 #include "autograd.h"
 #include "autograd_host.h"
 #include "carry.h"
+#include "collectives.h"
 #include "owners.h"
 #include "process.h"
 #include "timers.h"
@@ -184,8 +185,10 @@ static void node_begins(const char *name, int64_t sequence, uint64_t forward)
         return;
     int saved = errno, is_done = 1;
     void *owner = NULL;
-    pthread_mutex_lock(&tree_lock);
     Thread *thread = this_thread;
+    if (thread != NULL)
+        collectives_node_begins(thread);
+    pthread_mutex_lock(&tree_lock);
     if (active && !waiting) {
         owner = owner_here(sequence, forward);
         is_done = thread != NULL &&
@@ -237,6 +240,8 @@ static void node_ends(void)
     pthread_mutex_unlock(&tree_lock);
     if (thread != NULL && !is_innermost)
         leave_open(outer, now);
+    if (thread != NULL)
+        collectives_node_ended(thread, inner);
     errno = saved;
 }
 

@@ -1,7 +1,7 @@
 // Tells the engine which node of autograd's graph runs; see autograd_host.h.
 //
 // A callback of PyTorch's own, for nodes alone: they and their gradients are not touched, and
-// nothing of it is to be seen from Python. Compiled by instrument/autograd.py.
+// nothing of it is to be seen from Python. Compiled by instrument/torch_library.py.
 #include "autograd_host.h"
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>

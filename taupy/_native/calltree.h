@@ -67,6 +67,8 @@ typedef struct Thread {
     struct CounterGroup *counters; /* NULL: none */
     uint64_t faults, fine; /* see memory.c */
     struct Steps *steps;           /* NULL: none */
+    uint64_t torch_thread;         /* what PyTorch calls it; 0: not known. See collectives.h */
+    Node *asking; /* what has ended last, if it may have asked for a collective; or NULL */
 } Thread;
 
 extern PartHeader *part;

@@ -6,6 +6,7 @@
 #include "api.h"
 #include "autograd.h"
 #include "codes.h"
+#include "collectives.h"
 #include "counters.h"
 #include "counters_python.h"
 #include "exit.h"
@@ -134,6 +135,7 @@ static void start_routines(const Options *options)
     layer_codes = options->layers;
     plumbing_codes = options->plumbing;
     autograd_library = options->autograd;
+    collectives_library = options->collectives;
     known_start(options->known);
     routines_restart();
     imports_start();
@@ -146,7 +148,8 @@ static void start_listeners(void)
     Listener *all[] = {&greenlets_listener,  &hooks_listener,   &natives_listener,
                        &memory_listener,     &allocator_listener, &gpu_listener,
                        &phases_listener,     &layers_listener,  &steps_listener,
-                       &operations_listener, &ranges_listener,  &autograd_listener};
+                       &operations_listener, &ranges_listener,  &autograd_listener,
+                       &collectives_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
     phases_start();

@@ -1,10 +1,13 @@
 /* Calls of known routines; see known.h. */
 #include "known.h"
 #include "carry.h"
+#include "collectives.h"
 #include "frames.h"
 #include "process.h"
 #include "steps.h"
 #include "timing.h"
+
+enum { COMMUNICATION = 7 }; /* as in taupy/network/phases.py */
 
 static KnownRoutine *known;
 static size_t known_count;
@@ -77,10 +80,13 @@ void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *s
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     Routine *shown = routine_shown(routine);
+    collectives_look(thread);
     if (thread->cursor == &thread->hidden)
         hide(thread);
     else if (shown != NULL)
         enter(shown->key, 0, Py_None, NULL, 1);
+    if (routine->known->role == KNOWN_PHASE && routine->known->kind == COMMUNICATION)
+        collectives_follow(thread);
     steps_called(thread, routine->known, first, second);
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
@@ -93,6 +99,9 @@ void known_left(Thread *thread, Routine *routine, int returned)
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     steps_left(thread, routine->known, returned);
+    if (routine->known->role == KNOWN_GROUPS)
+        collectives_groups();
+    collectives_look(thread);
     if (thread->cursor == &thread->hidden)
         unhide(thread);
     else if (routine->shown != NULL)

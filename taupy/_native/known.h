@@ -20,6 +20,7 @@ enum KnownRole {
     KNOWN_VALUES = 7,   /* a mapping of them (`first`), and maybe another one (`second`), or -1 */
     KNOWN_SAMPLES = 8,  /* a list with an item for each sample of a batch (`first`) */
     KNOWN_WORKER = 9,   /* the main loop of a DataLoader's worker; `first` is its number */
+    KNOWN_GROUPS = 10,  /* makes groups of processes, see collectives.h */
 };
 
 typedef struct KnownRoutine {

@@ -36,6 +36,10 @@ enum BlockKind {
     BLOCK_STEPS = 7,    /* StepRecord[]: iterations of one thread and kind */
     BLOCK_STEP_VALUE = 8, /* StepValueRecord: the name of a value of steps */
     BLOCK_ALLOCATOR = 9, /* AllocatorRecord; its thread is a GPU's ordinal */
+    BLOCK_COMMUNICATOR = 10,    /* CommunicatorRecord */
+    BLOCK_OPERATIONS = 11,      /* OperationRecord[] */
+    BLOCK_COLLECTIVES = 12,     /* CollectiveRecord[] */
+    BLOCK_COLLECTIVE_SUMS = 13, /* CollectiveSum[] */
     BLOCK_PART = 32,    /* FoldedName and a part: in the file of folded parts only */
 };
 

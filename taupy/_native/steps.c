@@ -193,12 +193,15 @@ static int make_room(Series *series, Thread *thread, enum StepKind kind)
     return 1;
 }
 
+uint64_t steps_ended;
+
 /* The work is a step, which ends now. */
 static void step_write(Thread *thread, enum StepKind kind, const Work *work, uint64_t end)
 {
     struct Steps *steps = thread->steps;
     Series *series = &steps->series[kind];
     uint64_t took = end - work->start;
+    steps_ended += kind == STEP_TRAINING;
     StepRecord one = {++series->count, 1, work->start, took, took,
                       work->is_uncounted ? NOT_KNOWN : work->samples};
     memcpy(one.phases, work->phases, sizeof one.phases);
@@ -548,6 +551,8 @@ static void name_worker(Thread *thread, PyObject *number)
 
 void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second)
 {
+    if (known->role == KNOWN_GROUPS)
+        return;
     if (known->role == KNOWN_WORKER) {
         name_worker(thread, first);
         return;

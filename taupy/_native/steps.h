@@ -42,6 +42,7 @@ typedef struct StepValueRecord {
 } StepValueRecord;
 
 extern Listener steps_listener;
+extern uint64_t steps_ended; /* of training, in this process */
 
 /* For known.c, the first two; a thread's outermost module is called, or returns. */
 void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second);

@@ -106,6 +106,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "compiled once (default: if layers are recorded)",
     )
     what.add_argument(
+        "--collectives",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="record the collectives of PyTorch's process groups, for which a small library is "
+        "compiled once (default: if a launcher has started several ranks)",
+    )
+    what.add_argument(
         "--cpu-time", action="store_true", help="also store the metric cpu_time for every routine"
     )
     what.add_argument(
@@ -277,7 +284,7 @@ def run(args: argparse.Namespace) -> int:
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
         _watch(args, folder, settings)
-        _autograd(args, settings, os.path.dirname(folder.path))
+        _torch_libraries(args, settings, os.path.dirname(folder.path))
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
@@ -302,27 +309,49 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
         settings.metadata["taupy.watch"] = f"none: {why}"
 
 
-def _autograd(args: argparse.Namespace, settings: Any, state: str) -> None:
-    """Have backward passes divided by layer, where PyTorch is installed and nobody objects."""
-    wanted = options.project_settings().get("autograd", True)
-    if not isinstance(wanted, bool):
-        raise UsageError(
-            f"`autograd` of [tool.taupy] in pyproject.toml is true or false, not {wanted!r}"
-        )
-    wanted = wanted if args.autograd is None else args.autograd
-    if settings.engine != "native" or not settings.engine_options.get("layers") or not wanted:
+def _torch_libraries(args: argparse.Namespace, settings: Any, state: str) -> None:
+    """Have PyTorch tell of backward passes and collectives, where it is installed and nobody
+    objects."""
+    by_layer = _is_wanted(args.autograd, "autograd")
+    collectives = _is_wanted(args.collectives, "collectives", None)
+    if settings.engine != "native" or not settings.engine_options.get("layers"):
         return
-    from taupy.instrument import autograd
+    from taupy.instrument import torch_library
 
-    torch = autograd.installed(sys.path)
+    torch = torch_library.installed(sys.path)
     if torch is None:
         return
     tell = (lambda line: None) if args.quiet else say
-    try:
-        settings.engine_options["autograd"] = autograd.library(torch, state, tell)
-        settings.metadata[layers.AUTOGRAD] = f"by layer: PyTorch {torch.version}"
-    except autograd.Unusable as problem:
-        settings.metadata[layers.AUTOGRAD] = f"{layers.ONE_PHASE}{problem}"
+    if by_layer:
+        try:
+            settings.engine_options["autograd"] = torch_library.library(
+                torch_library.AUTOGRAD, torch, state, tell
+            )
+            settings.metadata[layers.AUTOGRAD] = f"by layer: PyTorch {torch.version}"
+        except torch_library.Unusable as problem:
+            settings.metadata[layers.AUTOGRAD] = f"{layers.ONE_PHASE}{problem}"
+    if collectives is None:
+        collectives = settings.world_size > 1 or torch_library.is_kept(
+            torch_library.COLLECTIVES, torch, state
+        )
+    if collectives:
+        try:
+            library = torch_library.library(torch_library.COLLECTIVES, torch, state, tell)
+            settings.engine_options["collectives"] = library
+        except torch_library.Unusable as problem:
+            settings.metadata["taupy.health.collectives"] = (
+                f"collectives are not recorded: {problem}"
+            )
+
+
+def _is_wanted(asked: bool | None, name: str, otherwise: bool | None = True) -> bool | None:
+    """What the option says, or else the project, or else `otherwise`."""
+    wanted = options.project_settings().get(name, otherwise)
+    if not isinstance(wanted, bool | None):
+        raise UsageError(
+            f"`{name}` of [tool.taupy] in pyproject.toml is true or false, not {wanted!r}"
+        )
+    return wanted if asked is None else asked
 
 
 def _has_input() -> bool:
@@ -656,7 +685,7 @@ def _keep_modules(
     """Where modules that the program loads are kept.
 
     Raises:
-        UsageError: nothing of GPUs is measured, or the folder cannot be made.
+        UsageError: nothing of GPUs is measured, or the folder cannot be torch_library.
     """
     if args.keep_modules is None:
         return

@@ -23,6 +23,7 @@ Part = Literal[
     "activities",
     "samples",
     "steps",
+    "collectives",
     "metadata",
     "node metadata",
 ]
@@ -83,6 +84,7 @@ _WORDS: Final[Mapping[Part, Callable[[Profile], str]]] = {
         "single activities and their times", lambda thread: any(True for _ in thread.activities)
     ),
     "samples": _if_any("values over time", lambda thread: thread.samples),
+    "collectives": _if_any("collectives of several ranks", lambda thread: thread.collectives),
     "steps": _if_any("steps of a training", lambda thread: thread.steps),
     "metadata": lambda profile: "metadata" if profile.metadata else "",
     "node metadata": lambda profile: (

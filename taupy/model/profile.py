@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from taupy.model.collectives import Collectives
 from taupy.model.gpu import Activity, Device, Launch
 
 ThreadKind = Literal["host", "stream"]
@@ -201,6 +202,7 @@ class ThreadProfile:
     activities: Iterable[Activity] = field(default_factory=list)  # may be read once only
     samples: list[Samples] = field(default_factory=list)  # of some of its user events
     steps: list[Steps] = field(default_factory=list)  # one of each kind
+    collectives: list[Collectives] = field(default_factory=list)  # one of each communicator
 
 
 @dataclass(slots=True)

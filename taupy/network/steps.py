@@ -26,6 +26,7 @@ _ROLES = {
     "values": 7,
     "samples": 8,
     "worker": 9,
+    "groups": 10,
 }
 """As in `_native/known.h`."""
 

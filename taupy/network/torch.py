@@ -69,6 +69,10 @@ STEPS = {
         "torch/optim/optimizer.py:Optimizer.profile_hook_step.<locals>.wrapper": (0,),
         "torch/amp/grad_scaler.py:GradScaler.step": (1,),
     },
+    "groups": {
+        f"{_C10D}:{name}": ()
+        for name in ("init_process_group", "_new_group_with_tag", "new_group", "split_group")
+    },
     "value": {"torch/utils/tensorboard/writer.py:SummaryWriter.add_scalar": (1, 2)},
 }
 """What tells steps: role -> FILE:NAME of routines, and which of their variables are read."""

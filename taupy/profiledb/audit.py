@@ -431,6 +431,11 @@ _IMPOSSIBLE = (
         "number < 1 OR count < 1 OR time_ns < longest_ns OR longest_ns < 0",
         "steps with impossible counts or times",
     ),
+    (
+        "collective",
+        "number < 1 OR bytes < 0 OR ended_ns < begun_ns",
+        "collectives with impossible numbers or times",
+    ),
     ("sample", "end_ns < start_ns OR count < 1", "samples that end before they start"),
     (
         "sample",

@@ -16,6 +16,7 @@ from typing import Any
 from taupy.errors import DatabaseError
 from taupy.profiledb.schema import (
     APPLICATION_ID,
+    COLLECTIVES,
     KERNEL_CODES,
     KERNEL_LAUNCHES,
     SAMPLES,
@@ -58,12 +59,19 @@ def add_kernel_launches(database: Any) -> None:
         database.execute(statement)
 
 
+def add_collectives(database: Any) -> None:
+    """Version 6: collectives of several ranks."""
+    for statement in COLLECTIVES:
+        database.execute(statement)
+
+
 UPGRADES: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
     add_kernel_codes,
     add_steps,
     add_kernel_launches,
+    add_collectives,
 )
 """Number n leads from version n to version n + 1. Released ones must not change."""
 

@@ -237,6 +237,8 @@ TABLES = {
     "device_fact": "Properties of a GPU.",
     "step": "Iterations of trainings, with the time in each kind of phase.",
     "step_value": "What programs logged in steps.",
+    "communicator": "Groups of processes, as each of their processes knew them.",
+    "collective": "Collectives of each process: when they were asked for, began and ended.",
     "sample": "User events that were sampled, over time.",
     "launch": "Sums of a kernel or copy with one configuration under one call path.",
     "activity": "Single launches, copies, waits and API calls of traced trials.",

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from taupy.model.collectives import Collectives
 from taupy.model.flat import FlatSums, flat_sums
 from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import CallTree, Samples, Steps, Thread, ThreadProfile, UserEvent
 from taupy.profiledb import bulk, columns
+from taupy.profiledb.collectives import add_collectives
 from taupy.profiledb.identity import callpath_ids, user_event_id
 from taupy.profiledb.steps import add_steps
 from taupy.profiledb.text import storable
@@ -42,6 +44,7 @@ class PreparedThread:
     activities: Iterable[Activity]
     samples: list[Samples]
     steps: list[Steps]
+    collectives: list[Collectives]
 
     @classmethod
     def of(cls, measured: ThreadProfile, timers: list[int]) -> PreparedThread:
@@ -62,6 +65,7 @@ class PreparedThread:
                 activities=(
                     activity._replace(row=moved[activity.row]) for activity in measured.activities
                 ),
+                collectives=[_moved_rows(item, moved) for item in measured.collectives],
             )
             return cls.of(once, timers)
         flat = _flat(tree, timer_column, is_wide)
@@ -87,6 +91,7 @@ class PreparedThread:
             measured.activities,
             measured.samples,
             measured.steps,
+            measured.collectives,
         )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
@@ -113,6 +118,8 @@ class PreparedThread:
         self._add_samples(connection, trial, thread)
         for series in self.steps:
             add_steps(connection, (trial, thread), series)
+        for of_group in self.collectives:
+            add_collectives(connection, (trial, thread), of_group, self.callpaths)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
@@ -390,6 +397,10 @@ def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTre
         ),
         moved,
     )
+
+
+def _moved_rows(collectives: Collectives, moved: dict[int, int]) -> Collectives:
+    return replace(collectives, row=array("q", (moved[row] for row in collectives.row)))
 
 
 def _moved(event: UserEvent, moved: dict[int, int]) -> UserEvent:

@@ -21,6 +21,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.steps import read_steps
 from taupy.profiledb.tree import StoredTree, stored_trees
@@ -125,6 +126,9 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
         threads[thread_id].samples.append(series)
     for thread_id, steps in read_steps(db, trial_id):
         threads[thread_id].steps.append(steps)
+    for thread_id, of_group, callpaths in read_collectives(db, trial_id):
+        of_group.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
+        threads[thread_id].collectives.append(of_group)
     metadata: dict[str, str] = {}
     node_metadata: dict[int, dict[str, str]] = {}
     for node, name, value in db.rows(_METADATA, (trial_id,)):

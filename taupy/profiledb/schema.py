@@ -369,6 +369,35 @@ STEPS = (
 )
 """Additions of version 4."""
 
+COLLECTIVES = (
+    # What a process did in a group of processes; `ranks` and `size` are "" and 0 if not known.
+    """CREATE TABLE communicator (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        ranks TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        begun INTEGER NOT NULL,
+        stride INTEGER NOT NULL,
+        PRIMARY KEY (trial_id, thread_id, name)
+    ) STRICT, WITHOUT ROWID""",
+    # The same number is the same collective on all ranks. NULL: it had not ended.
+    """CREATE TABLE collective (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        communicator TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        operation TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        asked_ns INTEGER NOT NULL,
+        begun_ns INTEGER NOT NULL,
+        ended_ns INTEGER,
+        callpath_id INTEGER NOT NULL REFERENCES callpath,
+        PRIMARY KEY (trial_id, thread_id, communicator, number)
+    ) STRICT, WITHOUT ROWID""",
+)
+"""Additions of version 6."""
+
 _NAMES = """
            trial.id AS trial_id, application.name AS application,
            experiment.name AS experiment, trial.name AS trial"""

@@ -60,5 +60,50 @@ STEP = np.dtype(
 )
 """A row of steps (`_native/steps.h`)."""
 
+COMMUNICATOR = np.dtype(
+    [
+        ("place", "<u8"),
+        ("size", "<u8"),
+        ("begun", "<u8"),
+        ("stride", "<u8"),
+        ("name", "S64"),
+        ("ranks", "S160"),
+    ]
+)
+"""A group of processes (`_native/collectives.h`)."""
+
+OPERATION_BYTES = 64
+"""The name of an operation."""
+
+COLLECTIVE = np.dtype(
+    [
+        ("is_used", "<u4"),
+        ("operation", "<u4"),
+        ("communicator", "<u8"),
+        ("number", "<u8"),
+        ("bytes", "<u8"),
+        ("asked", "<u8"),
+        ("begun", "<u8"),
+        ("ended", "<u8"),
+        ("cause", "<u8"),
+    ]
+)
+"""One collective."""
+
+COLLECTIVE_SUM = np.dtype(
+    [
+        ("communicator", "<u4"),
+        ("operation", "<u4"),
+        ("count", "<u8"),
+        ("ended", "<u8"),
+        ("ticks", "<u8"),
+        ("longest", "<u8"),
+        ("bytes", "<u8"),
+        ("unused", "<u8"),
+        ("cause", "<u8"),
+    ]
+)
+"""All of one communicator, operation and call path."""
+
 HIDDEN_BYTES = MEASURED_NODE.itemsize
 """From a thread to its hidden node, which stands in for call paths that are not recorded."""

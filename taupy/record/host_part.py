@@ -21,7 +21,17 @@ import numpy as np
 from taupy.errors import FormatError
 from taupy.model.profile import Steps
 from taupy.record import part_steps, plain_part
-from taupy.record.engine_layout import HIDDEN_BYTES, MEASURED_NODE, NODE, STEP
+from taupy.record.collectives import Communicator, PartCollectives
+from taupy.record.engine_layout import (
+    COLLECTIVE,
+    COLLECTIVE_SUM,
+    COMMUNICATOR,
+    HIDDEN_BYTES,
+    MEASURED_NODE,
+    NODE,
+    OPERATION_BYTES,
+    STEP,
+)
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
 from taupy.record.part_data import (
     ENDED,
@@ -45,6 +55,7 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
 _SAMPLE = struct.Struct("<4Q4d")
 _METRICS_AT_MOST = 4  # as in _native/calltree.h
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
+COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS = range(10, 14)
 KIND_NAMES = ("python", "c", "timer")
 LAYOUT = Layout(
     b"TAUPYPRT",
@@ -53,6 +64,8 @@ LAYOUT = Layout(
     {
         **{THREAD: THREAD_LAYOUT.itemsize, ROUTINE: 48, METADATA: 16, EVENT: 24, SAMPLES: 64},
         **{STEPS: STEP.itemsize, STEP_VALUE: 16},
+        **{COMMUNICATORS: COMMUNICATOR.itemsize, OPERATIONS: OPERATION_BYTES},
+        **{COLLECTIVES: COLLECTIVE.itemsize, COLLECTIVE_SUMS: COLLECTIVE_SUM.itemsize},
     },
 )
 _PLAIN_SUFFIXES = (".pypart", ".pysnapshot")
@@ -186,6 +199,7 @@ class _Blocks:
     threads: list[Block] = field(default_factory=list)
     steps: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     step_values: dict[int, str] = field(default_factory=dict)  # place -> name
+    collectives: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
     def of(cls, file: Container) -> _Blocks:
@@ -216,6 +230,8 @@ class _Blocks:
                 place, size = struct.unpack_from("<QQ", data, start)
                 if size:
                     (self.step_values[place],) = file.texts(start + 16, end, size)
+            elif kind in (COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS):
+                self.collectives[kind].append(block)
         return self
 
     def _add_routine(self, file_held: Container, start: int, end: int) -> None:
@@ -330,6 +346,7 @@ class _NativePart:
             places=self.places,
             lost_bytes=self.file.lost_bytes,
             used_bytes=header.used,
+            collectives=self.collectives(blocks.collectives) if blocks.collectives else None,
         )
 
     def tick(self, closed: bool, clock_now: tuple[int, int] | None) -> float:
@@ -452,16 +469,42 @@ class _NativePart:
                 sampled.append(Sampled(name, unit, row, count, low, high, total, squares))
         return sampled
 
+    def rows(self, layout: np.dtype[Any], blocks: list[Block]) -> Iterator[Array]:
+        """The whole rows of each block."""
+        for block in blocks:
+            count = (block.end - block.start) // layout.itemsize
+            yield np.frombuffer(self.data, layout, count, block.start)
+
+    def clock(self) -> part_steps.Clock:
+        header = self.header
+        return part_steps.Clock(header.start_ticks, header.start_epoch_ns, self.ns_per_tick)
+
+    def collectives(self, blocks: dict[int, list[Block]]) -> PartCollectives:
+        held = PartCollectives(self.clock())
+        for rows in self.rows(COMMUNICATOR, blocks[COMMUNICATORS]):
+            record = rows[0]
+            held.communicators[int(record["place"])] = Communicator(
+                _text(record["name"]),
+                _text(record["ranks"]),
+                *(int(record[name]) for name in ("size", "begun", "stride")),
+            )
+        names = self.rows(np.dtype(f"S{OPERATION_BYTES}"), blocks[OPERATIONS])
+        held.operations = [_text(name) for stretch in names for name in stretch if name]
+        for rows in self.rows(COLLECTIVE, blocks[COLLECTIVES]):
+            held.rows.append(rows[(rows["is_used"] == 1) & (rows["number"] > 0)])
+        for rows in self.rows(COLLECTIVE_SUM, blocks[COLLECTIVE_SUMS]):
+            held.sums.append(rows[rows["count"] > 0])
+        return held
+
     def steps(self, index: int, blocks: _Blocks) -> list[Steps]:
         stretches: dict[int, list[Array]] = defaultdict(list)
-        for block in blocks.steps[index]:
-            count = (block.end - block.start) // STEP.itemsize
-            stretches[block.words[0]].append(np.frombuffer(self.data, STEP, count, block.start))
-        header = self.header
-        clock = part_steps.Clock(header.start_ticks, header.start_epoch_ns, self.ns_per_tick)
+        for block, rows in zip(
+            blocks.steps[index], self.rows(STEP, blocks.steps[index]), strict=True
+        ):
+            stretches[block.words[0]].append(rows)
         return [
-            part_steps.series(kind, np.concatenate(rows), clock, blocks.step_values)
-            for kind, rows in sorted(stretches.items())
+            part_steps.series(kind, np.concatenate(pieces), self.clock(), blocks.step_values)
+            for kind, pieces in sorted(stretches.items())
         ]
 
     def usage(self, closed: bool) -> dict[str, str]:
@@ -500,6 +543,10 @@ class _NativePart:
                 "from then on"
             )
         return health
+
+
+def _text(value: Any) -> str:
+    return bytes(value).split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
 def _behind(first: int, column: Array) -> Array:

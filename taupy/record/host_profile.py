@@ -32,7 +32,7 @@ from taupy.model.profile import (
 )
 from taupy.network import layers, steps
 from taupy.network.phases import group_of
-from taupy.record import endings
+from taupy.record import collectives, endings
 from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
 from taupy.record.rows import (
     Rows,
@@ -193,6 +193,7 @@ def profile_of(
     complete = finished
     cut_off: list[int] = []
     lost: list[str] = []
+    asking: list[HostPlaces] = []  # for collectives
     for node, part in sorted(parts.items()):
         timer_of = [timers.of(routine) for routine in part.routines]
         here = HostPlaces(part, [], [])
@@ -208,6 +209,8 @@ def profile_of(
             threads.append(ThreadProfile(where, tree, events, steps=thread.steps))
             here.threads.append(threads[-1])
             here.row_of.append(row_of)
+        if part.collectives is not None:
+            asking.append(here)
         node_metadata[node] = {
             "Process ID": str(part.pid),
             "Parent Process ID": str(part.parent_pid),
@@ -225,6 +228,9 @@ def profile_of(
         if not part.complete:
             cut_off.append(node)
             complete = complete and part.pid != settings.root_pid
+    for here in asking:
+        threads += collectives.thread_of(here.threads, timers.timers, here.part, here.find)
+    threads.sort(key=lambda measured: measured.thread)
     if lost:
         complete = False
         health[f"{HEALTH}lost"] = "\n".join(lost)

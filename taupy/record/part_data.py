@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from taupy.model.profile import Steps
+from taupy.record.collectives import PartCollectives
 
 Column = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -154,6 +155,7 @@ class Part:
     lost_bytes: int = 0
     used_bytes: int = 0
     ending: Ending | None = None
+    collectives: PartCollectives | None = None
 
     @property
     def runs(self) -> bool:

@@ -46,8 +46,9 @@ pytestmark = [
 def played(tmp_path_factory) -> Path:
     """The library that plays libtorch_cpu, and libc10."""
     library = tmp_path_factory.mktemp("played") / "libtorch_cpu.so"
-    command = [compiler, "-std=c++17", "-shared", "-fPIC", "-I", PLAYED, PLAYED / "played_torch.cc"]
-    subprocess.run([*command, "-Wl,-soname,libtorch_cpu.so", "-o", library], check=True)
+    command = [compiler, "-std=c++17", "-shared", "-fPIC", "-pthread", "-I", PLAYED]
+    command += [PLAYED / "played_torch.cc", "-Wl,-soname,libtorch_cpu.so", "-o", library]
+    subprocess.run(command, check=True)
     return library
 
 
@@ -61,7 +62,9 @@ def put_torch(folder: Path, library: Path) -> Path:
     torch = folder / "torch"
     shutil.copy(PLAYED / "__init__.py", torch)
     (torch / "version.py").write_text("__version__ = '2.99.0'\n")
-    shutil.copytree(PLAYED / "ATen", torch / "include" / "ATen")
+    shutil.copytree(PLAYED / "distributed", torch / "distributed")
+    for name in ("ATen", "torch"):
+        shutil.copytree(PLAYED / name, torch / "include" / name)
     (torch / "lib").mkdir()
     for name in ("libtorch_cpu.so", "libc10.so"):
         shutil.copy2(library, torch / "lib" / name)
@@ -352,7 +355,7 @@ def test_without_a_library_backward_is_one_phase_and_the_trial_says_so(
     elif broken == "headers":
         header.unlink()
     elif broken == "abi":
-        libc10.write_bytes(libc10.read_bytes().replace(b"__cxx11", b"__other"))
+        libc10.write_bytes(libc10.read_bytes().replace(b"jRKNSt7__cxx11", b"jRKNSt7__other"))
     else:
         header.write_text(header.read_text().replace("scopes", "of_scopes"))
     for is_first in (True, False):

@@ -10,6 +10,7 @@ _INSIDE = ctypes.CFUNCTYPE(None)
 _C.played_make.restype = ctypes.c_int64
 _C.played_thread.restype = ctypes.c_uint64
 _C.played_number.argtypes = (ctypes.c_uint64,)
+_C.played_ask.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64)
 
 
 class Node:
@@ -43,8 +44,9 @@ NAMES = {}
 
 
 class Tensor:
-    def __init__(self, node):
+    def __init__(self, node, nbytes=0):
         self.grad_fn = node
+        self.nbytes = nbytes
 
     def __mul__(self, other):
         return Tensor(Node("MulBackward0", self.grad_fn))
@@ -62,5 +64,5 @@ class Tensor:
             node = node.next_functions[0][0] if node.next_functions else None
 
 
-def ones(*shape, requires_grad):
-    return Tensor(Node("torch::autograd::AccumulateGrad", numbered=False))
+def ones(*shape, requires_grad=False):
+    return Tensor(Node("torch::autograd::AccumulateGrad", numbered=False), 4 * shape[0])

@@ -19,6 +19,7 @@ from taupy.model import invariants
 from taupy.model.profile import Timer, UserEvent
 from tests.builders import (
     call,
+    collectives,
     gpu_profile,
     host,
     profile_of,
@@ -57,6 +58,21 @@ def test_steps_come_back(tmp_path):
     profile = gpu_profile()
     profile.threads[0].steps = [steps([100, 20, 30]), steps([50], "validation")]
     assert as_text(there_and_back(profile, tmp_path)) == as_text(profile)
+
+
+def test_collectives_come_back(tmp_path):
+    profile = gpu_profile()
+    profile.threads[0].collectives = [collectives([0, 20], [10, -1], row=1), collectives([], [])]
+    assert as_text(there_and_back(profile, tmp_path)) == as_text(profile)
+
+
+def test_collectives_of_call_paths_that_are_not_there_are_refused(tmp_path):
+    profile = gpu_profile()
+    profile.threads[0].collectives = [collectives([0], [10], row=10_000)]
+    file = tmp_path / "x.taupy.json"
+    json_.write(profile, file, SILENT)
+    with pytest.raises(FormatError, match="a collective of a row that is not there"):
+        one(json_, file)
 
 
 def test_columns_of_samples_that_differ_in_length_are_refused(tmp_path):

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from taupy.record.engine_layout import HIDDEN_BYTES, MEASURED_NODE, NODE, THREAD
+from taupy.record.engine_layout import (
+    COLLECTIVE,
+    COLLECTIVE_SUM,
+    COMMUNICATOR,
+    HIDDEN_BYTES,
+    MEASURED_NODE,
+    NODE,
+    OPERATION_BYTES,
+    THREAD,
+)
 
 NATIVE = Path(__file__).parents[3] / "taupy" / "_native"
 
@@ -47,4 +56,31 @@ def test_nodes_and_threads_have_the_layout_of_calltree_h(tmp_path):
         *fields(MEASURED_NODE, "metrics"),
         HIDDEN_BYTES,
         *fields(THREAD, *thread),
+    ]
+
+
+def test_collectives_have_the_layout_of_collectives_h(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    layouts = {
+        "CommunicatorRecord": COMMUNICATOR,
+        "CollectiveRecord": COLLECTIVE,
+        "CollectiveSum": COLLECTIVE_SUM,
+    }
+    asked = [f"offsetof({name}, {field})" for name in layouts for field in layouts[name].names]
+    asked += [f"sizeof({name})" for name in (*layouts, "OperationRecord")]
+    program = f'#include <stdio.h>\n#include "{NATIVE / "collectives.h"}"\nint main(void) {{\n'
+    program += "".join(f'printf("%zu ", (size_t)({one}));\n' for one in asked) + "return 0; }\n"
+    (tmp_path / "x.c").write_text(program)
+    include = sysconfig.get_paths()["include"]
+    subprocess.run(
+        [compiler, f"-I{include}", f"-I{NATIVE}", "-o", tmp_path / "x", tmp_path / "x.c"],
+        check=True,
+    )
+    answer = subprocess.run([tmp_path / "x"], check=True, capture_output=True, text=True).stdout
+    assert list(map(int, answer.split())) == [
+        *(at for layout in layouts.values() for at in fields(layout, *layout.names)),
+        *(layout.itemsize for layout in layouts.values()),
+        OPERATION_BYTES,
     ]

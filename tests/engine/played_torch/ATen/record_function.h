@@ -3,8 +3,26 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <vector>
 namespace at {
-enum class RecordScope { FUNCTION, BACKWARD_FUNCTION };
+enum class RecordScope { FUNCTION, BACKWARD_FUNCTION, USER_SCOPE };
+struct Tensor {
+    uint64_t bytes_;
+    bool defined() const { return true; }
+    bool is_sparse() const { return false; }
+    uint64_t nbytes() const { return bytes_; }
+};
+}
+namespace c10 {
+struct IValue {
+    at::Tensor tensor;
+    bool isTensor() const { return true; }
+    bool isTensorList() const { return false; }
+    const at::Tensor &toTensor() const { return tensor; }
+    std::vector<at::Tensor> toTensorVector() const { return {tensor}; }
+};
+}
+namespace at {
 struct ObserverContext {
     virtual ~ObserverContext() = default;
 };
@@ -12,6 +30,9 @@ struct RecordFunction {
     const char *name_;
     int64_t sequence_;
     uint64_t thread_;
+    std::vector<c10::IValue> inputs_;
+    const std::vector<c10::IValue> &inputs() const { return inputs_; }
+    uint64_t threadId() const { return thread_; }
     const char *name() const { return name_; }
     int64_t seqNr() const { return sequence_; }
     uint64_t forwardThreadId() const { return thread_; }
@@ -22,8 +43,13 @@ struct RecordFunctionCallback {
     using End = void (*)(const RecordFunction &, ObserverContext *);
     Start start;
     End end;
+    RecordScope scope = RecordScope::FUNCTION;
     RecordFunctionCallback(Start start, End end) : start(start), end(end) {}
-    RecordFunctionCallback &scopes(std::initializer_list<RecordScope>) { return *this; }
+    RecordFunctionCallback &scopes(std::initializer_list<RecordScope> given)
+    {
+        scope = *given.begin();
+        return *this;
+    }
 };
 uint64_t addGlobalCallback(RecordFunctionCallback);
 }

@@ -1,8 +1,9 @@
-"""The library that tells the engine of autograd's nodes: compiled once for each PyTorch, and kept.
+"""Libraries that hear of what PyTorch does: compiled once for each PyTorch, and kept.
 
-It is made for the PyTorch that is installed beside this Python, as found without importing it, and
-lies in the state folder. A new one is tried before it counts: in a process of its own it must name
-the nodes of a small graph as PyTorch itself does. One that fails is not tried again.
+One tells the engine of autograd's nodes, one of collectives. They are made for the PyTorch that is
+installed beside this Python, as found without importing it, and lie in the state folder. A new one
+is tried before it counts: in a process of its own it must tell what PyTorch itself tells of a small
+example. One that fails is not tried again.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-_SOURCE = os.path.join(
-    os.path.dirname(os.path.dirname(__file__)), "_native", "autograd_library.cpp"
-)
+_SOURCES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_native")
 _COMPILERS = ("c++", "g++", "clang++")
 _STANDARDS = ("c++20", "c++17")
 """The headers of PyTorch need the first from 2.11 on; compilers of the time of 2.1 lack it."""
@@ -28,7 +27,7 @@ _LIMIT_S = 300
 # How libc10 mentions std::string: with the ABI of C++11, or of before.
 _NEW_ABI, _OLD_ABI = b"torchCheckFailEPKcS2_jRKNSt7__cxx11", b"torchCheckFailEPKcS2_jRKSs"
 
-_CHECK = """
+_AUTOGRAD_CHECK = """
 import ctypes, sys
 library, sys.path = sys.argv[1], sys.argv[2:]
 import torch
@@ -59,6 +58,66 @@ if found != wanted or len(ended) != len(wanted) or numbers != [*range(first, las
     sys.exit(f"it heard of {found} instead of {wanted}")
 """
 
+_COLLECTIVES_CHECK = """
+import ctypes, sys, time
+library, sys.path = sys.argv[1], sys.argv[2:]
+import torch, torch.distributed as dist
+begins = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)
+ends = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+class Host(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("begins", begins), ("ends", ends),
+                ("thread", ctypes.CFUNCTYPE(ctypes.c_uint64)),
+                ("group", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)),
+                ("asked", ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_int))]
+heard, ended = [], []
+def note(*operation):
+    heard.append(operation)
+    return len(heard)
+host = Host(1, begins(note), ends(ended.append))
+begin = ctypes.CDLL(library).taupy_collectives_begin
+begin.restype = ctypes.c_char_p
+if problem := begin(ctypes.byref(host)):
+    sys.exit(problem.decode())
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+group = host.group(b"0")
+before = host.asked(group)
+dist.all_reduce(torch.ones(10))
+dist.barrier()
+until = time.monotonic() + 10
+while len(ended) < 2 and time.monotonic() < until:
+    time.sleep(0.01)
+wanted = [(b"gloo:all_reduce", host.thread(), 40), (b"gloo:barrier", host.thread(), 0)]
+if heard != wanted or ended != [1, 2] or host.asked(group) != before + 2:
+    sys.exit(f"it heard of {heard} instead of {wanted}")
+"""
+
+
+class Kind:
+    """What a library hears of.
+
+    Attributes:
+        name: its source is `_native/NAME_library.cpp`.
+        what: what it is for, to tell people.
+        check: a program that tries it, with its path as an argument.
+        header: of PyTorch's, without which it cannot be made.
+    """
+
+    def __init__(self, name: str, what: str, check: str, header: str) -> None:
+        self.name = name
+        self.source = os.path.join(_SOURCES, f"{name}_library.cpp")
+        self.what = what
+        self.check = check
+        self.header = header
+
+
+AUTOGRAD = Kind("autograd", "backward passes by layer", _AUTOGRAD_CHECK, "ATen/record_function.h")
+COLLECTIVES = Kind(
+    "collectives",
+    "collectives",
+    _COLLECTIVES_CHECK,
+    "torch/csrc/distributed/c10d/GroupRegistry.hpp",
+)
+
 
 class Torch:
     """An installed PyTorch: its version, and where its headers and libraries are."""
@@ -71,15 +130,15 @@ class Torch:
         self.libraries = os.path.join(folder, "lib")
         self.library = os.path.realpath(os.path.join(self.libraries, "libtorch_cpu.so"))
 
-    def name(self) -> str:
+    def name(self, kind: Kind) -> str:
         """What a library for it is called: another one for each build and place."""
         import zlib
 
         status = os.stat(self.library)
-        with open(_SOURCE, "rb") as file:
+        with open(kind.source, "rb") as file:
             source = file.read()
         text = f"{self.library}\n{status.st_size}\n{status.st_mtime_ns}\n"
-        return f"autograd-{self.version}-{zlib.crc32(source + text.encode()):08x}"
+        return f"{kind.name}-{self.version}-{zlib.crc32(source + text.encode()):08x}"
 
     def abi(self) -> str | None:
         """The value of _GLIBCXX_USE_CXX11_ABI that it was compiled with; None: unknown."""
@@ -104,7 +163,7 @@ def installed(paths: Iterable[str]) -> Torch | None:
     return None
 
 
-def library(torch: Torch, state: str, tell: Callable[[str], None]) -> bytes:
+def library(kind: Kind, torch: Torch, state: str, tell: Callable[[str], None]) -> bytes:
     """The path of the library for this PyTorch, compiled now if it is not there yet.
 
     Args:
@@ -116,20 +175,29 @@ def library(torch: Torch, state: str, tell: Callable[[str], None]) -> bytes:
     """
     try:
         with open_own(state) as folder:
-            return _kept(folder, torch, tell)
+            return _kept(folder, kind, torch, tell)
     except OSError as problem:
         raise Unusable(str(problem)) from None
 
 
-def _kept(folder: Folder, torch: Torch, tell: Callable[[str], None]) -> bytes:
-    kept = folder / f"{torch.name()}.so"
+def is_kept(kind: Kind, torch: Torch, state: str) -> bool:
+    """Is it there already?"""
+    try:
+        with open_own(state) as folder:
+            return (folder / f"{torch.name(kind)}.so").exists()
+    except OSError:
+        return False
+
+
+def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Callable[[str], None]) -> bytes:
+    kept = folder / f"{torch.name(kind)}.so"
     refused = kept.with_suffix(".refused")
     if refused.exists():
         raise Unusable(refused.read_record().decode("utf-8", "replace"))
     if not kept.exists():
-        tell(f"compiling a library for backward passes by layer (once for PyTorch {torch.version})")
+        tell(f"compiling a library for {kind.what} (once for PyTorch {torch.version})")
         try:
-            _make(kept, torch)
+            _make(kept, kind, torch)
         except _Refused as problem:
             refused.write_bytes(f"{problem} (remove {refused} to try again)".encode())
             raise
@@ -141,13 +209,13 @@ class _Refused(Unusable):
     """It would be the same the next time."""
 
 
-def _make(kept: File, torch: Torch) -> None:
+def _make(kept: File, kind: Kind, torch: Torch) -> None:
     import shutil
 
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None:
         raise Unusable(f"no C++ compiler was found ({', '.join(_COMPILERS)})")
-    if not os.path.isfile(os.path.join(torch.headers, "ATen", "record_function.h")):
+    if not os.path.isfile(os.path.join(torch.headers, kind.header)):
         raise Unusable("the headers of PyTorch are not there")
     abi = torch.abi()
     if abi is None:
@@ -155,10 +223,10 @@ def _make(kept: File, torch: Torch) -> None:
     new = kept.with_suffix(f".{os.getpid()}")
     before = os.umask(0o077)
     try:
-        _compile(compiler, str(new), torch, abi)
+        _compile(compiler, str(new), kind, torch, abi)
         _run(
             "the library failed its trial",
-            [sys.executable, "-I", "-c", _CHECK, str(new), *sys.path],
+            [sys.executable, "-I", "-c", kind.check, str(new), *sys.path],
         )
         new.rename(kept.name)
     finally:
@@ -166,14 +234,15 @@ def _make(kept: File, torch: Torch) -> None:
         new.unlink(missing_ok=True)
 
 
-def _compile(compiler: str, target: str, torch: Torch, abi: str) -> None:
+def _compile(compiler: str, target: str, kind: Kind, torch: Torch, abi: str) -> None:
     import json
 
     for standard in _STANDARDS:
         command = [
             *(compiler, f"-std={standard}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"),
+            "-DNDEBUG",  # as PyTorch itself: its structures differ without
             *(f"-D_GLIBCXX_USE_CXX11_ABI={abi}", f"-DTAUPY_LIBTORCH={json.dumps(torch.library)}"),
-            *("-I", torch.headers, _SOURCE, "-o", target),
+            *("-I", torch.headers, kind.source, "-o", target),
             *("-L", torch.libraries, "-l:libtorch_cpu.so", "-l:libc10.so"),
         ]
         try:

@@ -1,0 +1,574 @@
+/* Collectives as they are asked for, begin and end; see collectives.h. */
+#define _GNU_SOURCE
+#include "collectives.h"
+#include "collectives_host.h"
+#include "process.h"
+#include "steps.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ASKS 256     /* that wait for their beginning, of a communicator */
+#define OWNERS 512   /* threads of backends */
+#define ROOM 512     /* collectives that can begin before a thread with the GIL comes by */
+#define ROOM_SUMS 128
+#define A_BLOCK 128
+
+typedef struct Ask {
+    uint64_t ticks;
+    Node *cause;
+} Ask;
+
+typedef struct Communicator {
+    CommunicatorRecord *record;
+    int group;
+    uint64_t asked, begun, kept; /* `begun`: of those that were asked for, with send and recv */
+    Ask asks[ASKS];
+    uint64_t first, last; /* of the asks, modulo ASKS */
+} Communicator;
+
+typedef struct Owner {
+    uint64_t thread;
+    Communicator *communicator;
+} Owner;
+
+typedef struct Operation {
+    uint64_t generation;
+    CollectiveRecord *record; /* NULL: it is not kept */
+    CollectiveSum *sum;
+    uint64_t begun;
+} Operation;
+
+/* Pointers that can be taken from the end. */
+typedef struct Stack {
+    void **items;
+    size_t count, room;
+} Stack;
+
+char *collectives_library;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CollectivesHost host;
+static int is_tried, is_over;
+static uint64_t held_generation; /* of all that follows */
+static Communicator *communicators[COMMUNICATORS];
+static unsigned communicator_count, operation_count, owner_count;
+static Owner owners[OWNERS];
+static OperationRecord *operations;
+static Stack records, free_records, free_sums;
+static Table sums;
+static uint64_t kept_in_step, step_then, without_room;
+
+/* ---------------------------------------------------------------- room */
+
+static int stack_push(Stack *stack, void *item)
+{
+    if (stack->count == stack->room) {
+        size_t room = stack->room ? stack->room * 2 : 1024;
+        void **items = realloc(stack->items, room * sizeof *items);
+        if (items == NULL)
+            return -1;
+        stack->items = items;
+        stack->room = room;
+    }
+    stack->items[stack->count++] = item;
+    return 0;
+}
+
+static void *stack_pop(Stack *stack) { return stack->count > 0 ? stack->items[--stack->count] : NULL; }
+
+static void stack_clear(Stack *stack)
+{
+    free(stack->items);
+    *stack = (Stack){0};
+}
+
+static void make_room_of(Stack *stack, size_t wanted, uint32_t kind)
+{
+    _Static_assert(sizeof(CollectiveRecord) == 64 && sizeof(CollectiveSum) == 64, "one stride");
+    while (stack->count < wanted) {
+        Block *block = part_block(part, kind, 0, A_BLOCK * sizeof(CollectiveRecord));
+        if (block == NULL)
+            return;
+        CollectiveRecord *rows = (CollectiveRecord *)(block + 1);
+        for (int i = A_BLOCK - 1; i >= 0; i--)
+            if (stack_push(stack, &rows[i]) != 0)
+                return;
+    }
+}
+
+/* Under the GIL. */
+static void make_room(void)
+{
+    make_room_of(&free_records, ROOM, BLOCK_COLLECTIVES);
+    make_room_of(&free_sums, ROOM_SUMS, BLOCK_COLLECTIVE_SUMS);
+}
+
+static void forget(void)
+{
+    for (unsigned i = 0; i < communicator_count; i++)
+        free(communicators[i]);
+    communicator_count = operation_count = owner_count = 0;
+    operations = NULL;
+    stack_clear(&records);
+    stack_clear(&free_records);
+    stack_clear(&free_sums);
+    table_clear(&sums);
+    kept_in_step = without_room = 0;
+    is_over = 0;
+    held_generation = generation;
+}
+
+/* ---------------------------------------------------------------- who asks */
+
+static Node *cause_on(Thread *thread)
+{
+    Node *node = __atomic_load_n(&thread->asking, __ATOMIC_ACQUIRE);
+    return node != NULL ? node : visible(thread);
+}
+
+static Node *cause_of(uint64_t asker)
+{
+    Thread *thread = __atomic_load_n(&threads, __ATOMIC_ACQUIRE);
+    while (thread != NULL && thread->torch_thread != asker)
+        thread = thread->next;
+    return thread != NULL && !thread_is_over(thread) ? cause_on(thread) : NULL;
+}
+
+/* Note what was asked for since the last time. */
+static void note_asked(Communicator *communicator, Node *cause, uint64_t now)
+{
+    uint64_t asked = host.asked(communicator->group);
+    if (asked == UINT64_MAX || asked <= communicator->asked)
+        return;
+    if (asked - communicator->asked > ASKS)
+        communicator->asked = asked - ASKS;
+    for (; communicator->asked < asked; communicator->asked++) {
+        communicator->asks[communicator->last++ % ASKS] = (Ask){now, cause};
+        if (communicator->last - communicator->first > ASKS)
+            communicator->first = communicator->last - ASKS;
+    }
+}
+
+static void note_all(Node *cause)
+{
+    uint64_t now = clock_ticks();
+    for (unsigned i = 0; i < communicator_count; i++)
+        note_asked(communicators[i], cause, now);
+}
+
+static int is_listening(void)
+{
+    return __atomic_load_n(&communicator_count, __ATOMIC_ACQUIRE) > 0 &&
+           held_generation == generation;
+}
+
+void collectives_look(Thread *thread)
+{
+    if (!is_listening())
+        return;
+    thread->torch_thread = host.thread();
+    pthread_mutex_lock(&lock);
+    make_room();
+    note_all(cause_on(thread));
+    pthread_mutex_unlock(&lock);
+    thread->asking = NULL;
+}
+
+void collectives_follow(Thread *thread)
+{
+    if (is_listening())
+        __atomic_store_n(&thread->asking, visible(thread), __ATOMIC_RELEASE);
+}
+
+void collectives_node_ended(Thread *thread, Node *node)
+{
+    if (!is_listening())
+        return;
+    thread->torch_thread = host.thread();
+    __atomic_store_n(&thread->asking, node, __ATOMIC_RELEASE);
+}
+
+void collectives_node_begins(Thread *thread)
+{
+    if (thread->asking == NULL || !is_listening())
+        return;
+    pthread_mutex_lock(&lock);
+    note_all(thread->asking);
+    pthread_mutex_unlock(&lock);
+    __atomic_store_n(&thread->asking, NULL, __ATOMIC_RELEASE);
+}
+
+/* ---------------------------------------------------------------- an operation begins */
+
+/* The communicator whose operation begins on this thread; NULL: that cannot be told. */
+static Communicator *communicator_here(uint64_t asker)
+{
+    uint64_t thread = (uint64_t)syscall(SYS_gettid);
+    for (unsigned i = 0; i < owner_count; i++)
+        if (owners[i].thread == thread)
+            return owners[i].communicator;
+    Communicator *found = NULL;
+    for (unsigned i = 0; i < communicator_count; i++) {
+        uint64_t asked = host.asked(communicators[i]->group);
+        if (asked == UINT64_MAX || asked <= communicators[i]->begun)
+            continue;
+        if (found != NULL)
+            return NULL; /* of two, either */
+        found = communicators[i];
+    }
+    if (found != NULL && host.thread() != asker && owner_count < OWNERS)
+        owners[owner_count++] = (Owner){thread, found};
+    return found;
+}
+
+/* When, and where, was it asked for? One between two processes begins at once. */
+static Ask ask_of(Communicator *communicator, uint64_t asker, uint64_t now, int is_pair)
+{
+    if (is_pair || communicator->first == communicator->last)
+        note_asked(communicator, cause_of(asker), now);
+    communicator->begun++;
+    if (communicator->first == communicator->last)
+        return (Ask){now, cause_of(asker)};
+    return communicator->asks[(is_pair ? --communicator->last : communicator->first++) % ASKS];
+}
+
+static int operation_place(const char *name)
+{
+    unsigned i = 0;
+    while (i < operation_count && strncmp(operations[i].name, name, sizeof operations->name - 1) != 0)
+        i++;
+    if (i == OPERATIONS)
+        return -1;
+    if (i == operation_count) {
+        snprintf(operations[i].name, sizeof operations[i].name, "%s", name);
+        operation_count++;
+    }
+    return (int)i;
+}
+
+static int is_sum_of(const void *entry, const void *wanted)
+{
+    const CollectiveSum *one = entry, *other = wanted;
+    return one->communicator == other->communicator && one->operation == other->operation &&
+           one->cause == other->cause;
+}
+
+static CollectiveSum *sum_of(uint32_t communicator, uint32_t operation, Node *cause)
+{
+    CollectiveSum wanted = {.communicator = communicator, .operation = operation, .cause = cause};
+    uint64_t hash =
+        table_hash(((uint64_t)communicator << 32 | operation) ^ (uint64_t)cause * 31);
+    CollectiveSum *sum = table_find(&sums, hash, is_sum_of, &wanted);
+    if (sum != NULL || (sum = stack_pop(&free_sums)) == NULL)
+        return sum;
+    *sum = wanted;
+    return table_put(&sums, hash, sum) == 0 ? sum : NULL;
+}
+
+static int is_kept(const CommunicatorRecord *communicator, uint64_t number)
+{
+    return (number - 1) / COLLECTIVES_TOGETHER % communicator->stride == 0;
+}
+
+/* Of each two stretches that were kept the second one goes. */
+static void thin(Communicator *communicator)
+{
+    communicator->record->stride *= 2;
+    size_t left = 0;
+    for (size_t i = 0; i < records.count; i++) {
+        CollectiveRecord *record = records.items[i];
+        int goes = record->communicator == communicator->record->place && record->ended != 0 &&
+                   !is_kept(communicator->record, record->number);
+        if (goes && stack_push(&free_records, record) == 0) {
+            record->is_used = 0;
+            communicator->kept--;
+        } else
+            records.items[left++] = record;
+    }
+    records.count = left;
+}
+
+static int has_place_in_step(void)
+{
+    if (step_then != steps_ended) {
+        step_then = steps_ended;
+        kept_in_step = 0;
+    }
+    return steps_ended == 0 || kept_in_step++ < COLLECTIVES_A_STEP;
+}
+
+static CollectiveRecord *record_new(Communicator *communicator)
+{
+    uint64_t number = communicator->record->begun;
+    if (communicator->kept >= COLLECTIVES_AT_MOST)
+        thin(communicator);
+    if (!is_kept(communicator->record, number) || !has_place_in_step())
+        return NULL;
+    CollectiveRecord *record = stack_pop(&free_records);
+    if (record == NULL || stack_push(&records, record) != 0) {
+        without_room++;
+        return NULL;
+    }
+    communicator->kept++;
+    *record = (CollectiveRecord){.communicator = communicator->record->place, .number = number};
+    return record;
+}
+
+static int is_between_two(const char *name)
+{
+    const char *what = strchr(name, ':');
+    return what != NULL && (strncmp(what + 1, "send", 4) == 0 || strncmp(what + 1, "recv", 4) == 0);
+}
+
+static void operation_note(Operation *operation, Communicator *communicator, const char *name,
+                           uint64_t asker, uint64_t bytes)
+{
+    uint64_t now = operation->begun = clock_ticks();
+    int is_pair = is_between_two(name), place = operation_place(name);
+    Ask ask = ask_of(communicator, asker, now, is_pair);
+    if (place < 0)
+        return;
+    CollectiveSum *sum = sum_of((uint32_t)communicator->record->place, (uint32_t)place, ask.cause);
+    if ((operation->sum = sum) != NULL) {
+        sum->count++;
+        sum->bytes += bytes;
+    } else
+        without_room++;
+    if (is_pair)
+        return;
+    communicator->record->begun++;
+    CollectiveRecord *record = operation->record = record_new(communicator);
+    if (record != NULL) {
+        record->operation = (uint32_t)place;
+        record->bytes = bytes;
+        record->asked = ask.ticks;
+        record->begun = now;
+        record->cause = ask.cause;
+        __atomic_store_n(&record->is_used, 1, __ATOMIC_RELEASE); /* whole now */
+    }
+}
+
+static void *operation_begins(const char *name, uint64_t asker, uint64_t bytes)
+{
+    Operation *operation = NULL;
+    pthread_mutex_lock(&lock);
+    if (active && !is_over && is_listening()) {
+        Communicator *communicator = communicator_here(asker);
+        operation = communicator != NULL ? calloc(1, sizeof *operation) : NULL;
+        if (operation != NULL) {
+            operation->generation = generation;
+            operation_note(operation, communicator, name, asker, bytes);
+        } else
+            without_room++;
+    }
+    pthread_mutex_unlock(&lock);
+    return operation;
+}
+
+static void operation_ends(void *given)
+{
+    Operation *operation = given;
+    uint64_t now = clock_ticks();
+    pthread_mutex_lock(&lock);
+    if (operation->generation == generation && !is_over) {
+        uint64_t took = now - operation->begun;
+        CollectiveSum *sum = operation->sum;
+        if (sum != NULL) {
+            sum->ended++;
+            sum->ticks += took;
+            sum->longest = took > sum->longest ? took : sum->longest;
+        }
+        if (operation->record != NULL)
+            __atomic_store_n(&operation->record->ended, now, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+    free(operation);
+}
+
+/* ---------------------------------------------------------------- groups */
+
+/* Adds `0-3` to a list of ranks; what has no room becomes "...". */
+static void ranks_add(CommunicatorRecord *record, long from, long to)
+{
+    size_t used = strlen(record->ranks), room = sizeof record->ranks - used;
+    const char *comma = used > 0 ? "," : "";
+    if (room < 32)
+        snprintf(record->ranks + used, room, "%s", strstr(record->ranks, "...") ? "" : ",...");
+    else if (from == to)
+        snprintf(record->ranks + used, room, "%s%ld", comma, from);
+    else
+        snprintf(record->ranks + used, room, "%s%ld-%ld", comma, from, to);
+}
+
+static void ranks_write(PyObject *ranks, CommunicatorRecord *record)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    long from = -1, to = -1;
+    while (PyDict_Next(ranks, &at, &key, &value)) {
+        long rank = PyLong_CheckExact(key) ? PyLong_AsLong(key) : -1;
+        if (from >= 0 && rank != to + 1) {
+            ranks_add(record, from, to);
+            from = rank;
+        }
+        from = from < 0 ? rank : from;
+        to = rank;
+    }
+    if (from >= 0)
+        ranks_add(record, from, to);
+    record->size = (uint64_t)PyDict_Size(ranks);
+}
+
+static Communicator *communicator_named(const char *name)
+{
+    for (unsigned i = communicator_count; i-- > 0;)
+        if (strcmp(communicators[i]->record->name, name) == 0)
+            return communicators[i];
+    return NULL;
+}
+
+/* Its name; one that was there before and is no more has let go of it. */
+static Communicator *communicator_new(const char *name)
+{
+    int group = communicator_count < COMMUNICATORS ? host.group(name) : -1;
+    uint64_t asked = group >= 0 ? host.asked(group) : UINT64_MAX;
+    if (asked == UINT64_MAX)
+        return NULL;
+    Communicator *communicator = calloc(1, sizeof *communicator);
+    Block *block = communicator == NULL
+                       ? NULL
+                       : part_block(part, BLOCK_COMMUNICATOR, 0, sizeof(CommunicatorRecord));
+    if (block == NULL) {
+        free(communicator);
+        return NULL;
+    }
+    communicator->record = (CommunicatorRecord *)(block + 1);
+    communicator->group = group;
+    communicator->asked = communicator->begun = communicator->record->begun = asked;
+    communicator->record->stride = 1;
+    snprintf(communicator->record->name, sizeof communicator->record->name, "%s", name);
+    communicator->record->place = communicator_count;
+    communicators[communicator_count] = communicator;
+    __atomic_store_n(&communicator_count, communicator_count + 1, __ATOMIC_RELEASE);
+    return communicator;
+}
+
+/* A group of that name was destroyed, and may be made anew: with a name of its own. */
+static void release_name(Communicator *communicator)
+{
+    char *name = communicator->record->name;
+    size_t length = strlen(name);
+    if (host.asked(communicator->group) == UINT64_MAX)
+        snprintf(name + length, sizeof communicator->record->name - length, "#%llu",
+                 (unsigned long long)communicator->record->place);
+}
+
+static void group_look(const char *name, PyObject *ranks)
+{
+    Communicator *communicator = communicator_named(name);
+    if (communicator != NULL)
+        release_name(communicator);
+    pthread_mutex_lock(&lock);
+    communicator = communicator_named(name);
+    if (communicator == NULL)
+        communicator = communicator_new(name);
+    if (communicator != NULL && communicator->record->size == 0 && ranks != NULL &&
+        PyDict_Check(ranks))
+        ranks_write(ranks, communicator->record);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---------------------------------------------------------------- PyTorch */
+
+static const char *library_begin(void)
+{
+    void *library = dlopen(collectives_library, RTLD_NOW | RTLD_LOCAL);
+    CollectivesEntry *begin =
+        library != NULL ? (CollectivesEntry *)dlsym(library, COLLECTIVES_ENTRY) : NULL;
+    if (begin == NULL)
+        return dlerror();
+    host = (CollectivesHost){
+        .version = COLLECTIVES_HOST_VERSION, .begins = operation_begins, .ends = operation_ends};
+    return begin(&host);
+}
+
+static int is_ready(void)
+{
+    static int works;
+    if (collectives_library == NULL || !active)
+        return 0;
+    if (!is_tried) {
+        is_tried = 1;
+        const char *problem = library_begin();
+        works = problem == NULL;
+        if (problem != NULL) {
+            char text[512];
+            snprintf(text, sizeof text, "collectives are not recorded: %s", problem);
+            metadata_write("taupy.health.collectives", text);
+        }
+    }
+    if (!works)
+        return 0;
+    pthread_mutex_lock(&lock);
+    if (held_generation != generation)
+        forget();
+    if (operations == NULL) {
+        Block *block = part_block(part, BLOCK_OPERATIONS, 0, OPERATIONS * sizeof *operations);
+        operations = block != NULL ? (OperationRecord *)(block + 1) : NULL;
+        make_room();
+    }
+    pthread_mutex_unlock(&lock);
+    return operations != NULL;
+}
+
+/* A dictionary of PyTorch's module; borrowed, or NULL. */
+static PyObject *table_of(const char *name)
+{
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed, as all that follow */
+    PyObject *module =
+        modules ? PyDict_GetItemString(modules, "torch.distributed.distributed_c10d") : NULL;
+    PyObject *table = module != NULL && PyModule_Check(module)
+                          ? PyDict_GetItemString(PyModule_GetDict(module), name)
+                          : NULL;
+    return table != NULL && PyDict_Check(table) ? table : NULL;
+}
+
+void collectives_groups(void)
+{
+    PyObject *names = is_ready() ? table_of("_pg_names") : NULL, *ranks = table_of("_pg_group_ranks");
+    PyObject *group, *name;
+    Py_ssize_t at = 0;
+    while (names != NULL && PyDict_Next(names, &at, &group, &name)) {
+        const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+        if (text != NULL)
+            group_look(text, ranks != NULL ? PyDict_GetItem(ranks, group) : NULL);
+    }
+    PyErr_Clear();
+}
+
+/* ---------------------------------------------------------------- ends */
+
+static void on_finish(int ends)
+{
+    char text[160];
+    if (!is_listening())
+        return;
+    pthread_mutex_lock(&lock);
+    is_over |= ends;
+    pthread_mutex_unlock(&lock);
+    if (without_room == 0)
+        return;
+    snprintf(text, sizeof text, "%llu collectives were not recorded, or in sums only: there was no "
+             "room, or their group could not be told", (unsigned long long)without_room);
+    metadata_write("taupy.health.collectives", text);
+}
+
+static void on_fork(const Thread *thread)
+{
+    (void)thread;
+    pthread_mutex_init(&lock, NULL); /* who held it is not here */
+    communicator_count = 0;          /* nor are the backends' threads */
+}
+
+Listener collectives_listener = {.on_finish = on_finish, .on_fork = on_fork};

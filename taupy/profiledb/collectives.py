@@ -1,0 +1,80 @@
+"""Collectives, in the database and out of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from taupy.model.collectives import NOT_ENDED, Collectives
+from taupy.profiledb import bulk
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.text import storable
+
+_COLUMNS = ("number", "bytes", "asked_ns", "begun_ns", "ended_ns", "callpath_id", "operation")
+_READ = f"""
+    SELECT thread_id, communicator, {", ".join(_COLUMNS)}
+      FROM collective WHERE trial_id = ? ORDER BY thread_id, communicator, number
+"""
+_COMMUNICATORS = """
+    SELECT thread_id, name, ranks, size, begun, stride
+      FROM communicator WHERE trial_id = ? ORDER BY thread_id, name
+"""
+
+
+def add_collectives(
+    connection: sqlite3.Connection,
+    key: tuple[int, int],
+    collectives: Collectives,
+    callpaths: Sequence[int],
+) -> None:
+    """Insert what one process did in one communicator.
+
+    Args:
+        key: the trial and the thread, which exist.
+        callpaths: the id of each row of the thread's tree.
+    """
+    name = storable(collectives.communicator)
+    connection.execute(
+        "INSERT INTO communicator (trial_id, thread_id, name, ranks, size, begun, stride)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*key, name, storable(collectives.ranks), collectives.size, collectives.begun,
+         collectives.stride),
+    )  # fmt: skip
+    bulk.insert(
+        connection,
+        f"INSERT INTO collective (trial_id, thread_id, communicator, {', '.join(_COLUMNS)})",
+        f"({key[0]}, {key[1]}, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (name, number, moved, asked, begun, None if ended == NOT_ENDED else ended,
+             callpaths[row], storable(operation))
+            for number, moved, asked, begun, ended, row, operation in zip(
+                collectives.number, collectives.bytes, collectives.asked_ns, collectives.begun_ns,
+                collectives.ended_ns, collectives.row, collectives.operation, strict=True,
+            )
+        ),
+    )  # fmt: skip
+
+
+def read_collectives(db: ProfileDB, trial: int) -> Iterator[tuple[int, Collectives, list[int]]]:
+    """Each thread of a trial with a communicator of its own, and the call paths of its rows.
+
+    The rows of what is returned are 0: who needs them finds them by the call path's id.
+    """
+    rows = {
+        key: [*of_key]
+        for key, of_key in groupby(db.stream(_READ, (trial,)), lambda row: (row[0], row[1]))
+    }
+    for thread, name, ranks, size, begun, stride in db.rows(_COMMUNICATORS, (trial,)):
+        collectives = Collectives(name, ranks, size, begun, stride)
+        columns = [*zip(*rows.get((thread, name), ()), strict=True)]
+        if not columns:
+            yield thread, collectives, []
+            continue
+        collectives.number, collectives.bytes = array("q", columns[2]), array("q", columns[3])
+        collectives.asked_ns, collectives.begun_ns = array("q", columns[4]), array("q", columns[5])
+        collectives.ended_ns = array("q", (NOT_ENDED if end is None else end for end in columns[6]))
+        collectives.operation = [*columns[8]]
+        collectives.row = array("q", bytes(8 * len(collectives.number)))
+        yield thread, collectives, [*columns[7]]

@@ -1,0 +1,164 @@
+"""Collectives of a process, out of its part: a thread of their own, under the call paths that
+asked for them.
+
+Times on that thread are those of the backend's own threads, which may work at several at once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from taupy.errors import FormatError
+from taupy.model.collectives import GROUP, NOT_ENDED, THREAD_NAME, Collectives
+from taupy.model.gpu import Launch
+from taupy.model.profile import Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.streams import Owner, StreamBuilder
+from taupy.record.engine_layout import COLLECTIVE
+from taupy.record.part_steps import Clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taupy.record.part_data import Part
+
+Array = np.ndarray[Any, Any]
+Find = Callable[[int], tuple[ThreadProfile, int] | None]
+"""Where the call path at an address of the process went."""
+
+BYTES = "Collective bytes"
+"""The user event with the bytes that a process gave to the collectives of a call path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    """A group of processes as the part tells of it; see `Collectives`."""
+
+    name: str
+    ranks: str
+    size: int
+    begun: int
+    stride: int
+
+
+@dataclass(slots=True)
+class PartCollectives:
+    """The collectives of a part, as they lie there.
+
+    Attributes:
+        communicators, operations: by the places that rows and sums name.
+        rows: of COLLECTIVE, those in use; sums: of COLLECTIVE_SUM.
+    """
+
+    clock: Clock
+    communicators: dict[int, Communicator] = field(default_factory=dict)
+    operations: list[str] = field(default_factory=list)
+    rows: list[Array] = field(default_factory=list)
+    sums: list[Array] = field(default_factory=list)
+
+
+def thread_of(
+    threads: list[ThreadProfile], timers: list[Timer], part: Part, find: Find
+) -> list[ThreadProfile]:
+    """The thread of a process's collectives, behind its other threads; none without any.
+
+    Args:
+        threads: of the process, at least one.
+        timers: of the profile; new ones are appended.
+
+    Raises:
+        FormatError: they cannot be what a process has measured.
+    """
+    raw = part.collectives
+    if raw is None or not raw.sums:
+        return []
+    sums = np.concatenate(raw.sums)
+    if not len(sums):
+        return []
+    _check(raw, sums)
+    node = threads[0].thread.node
+    number = 1 + max(measured.thread.thread for measured in threads)
+    place = Thread(node, 0, number, "host", THREAD_NAME)
+    builder = StreamBuilder(timers)
+    rows = {
+        (int(record["communicator"]), int(record["operation"]), int(record["cause"])): _add_sum(
+            builder, place, raw, record, _owner(threads, find, int(record["cause"]))
+        )
+        for record in sums
+    }
+    (measured,) = builder.threads()
+    measured.launches = []
+    measured.collectives = [*_kept(raw, rows)]
+    return [measured]
+
+
+def _owner(threads: list[ThreadProfile], find: Find, cause: int) -> Owner:
+    asker = find(cause) if cause else None
+    return Owner(threads[0].tree, 0) if asker is None else Owner(asker[0].tree, asker[1])
+
+
+def _add_sum(
+    builder: StreamBuilder, place: Thread, part: PartCollectives, record: Any, owner: Owner
+) -> int:
+    name = part.operations[int(record["operation"])]
+    time = int(record["ticks"] * part.clock.ns_per_tick)
+    count, moved = int(record["count"]), float(record["bytes"])
+    timer = Timer(name, groups=(GROUP, "PHASE_COMMUNICATION"))
+    row = builder.add(place, owner, timer, Launch(0, count, time, 0, 0, 0.0, 0))
+    if moved:
+        mean = moved / count  # of single ones it is not known
+        event = UserEvent(BYTES, "bytes", count, mean, mean, mean, moved * mean, row)
+        builder.add_user_events(place, [event])
+    return row
+
+
+def _kept(part: PartCollectives, row_of: dict[tuple[int, int, int], int]) -> Iterator[Collectives]:
+    everything = np.concatenate(part.rows) if part.rows else np.empty(0, COLLECTIVE)
+    for number, communicator in sorted(part.communicators.items()):
+        rows = everything[everything["communicator"] == number]
+        rows = rows[np.argsort(rows["number"], kind="stable")]
+        kept = Collectives(
+            communicator.name,
+            communicator.ranks,
+            communicator.size,
+            communicator.begun,
+            communicator.stride,
+        )
+        _fill(kept, part, rows, number, row_of)
+        if communicator.begun:
+            yield kept
+
+
+def _fill(
+    kept: Collectives,
+    part: PartCollectives,
+    rows: Array,
+    communicator: int,
+    row_of: dict[tuple[int, int, int], int],
+) -> None:
+    clock = part.clock
+    kept.operation = [part.operations[int(place)] for place in rows["operation"]]
+    kept.number = array("q", rows["number"].astype("i8").tobytes())
+    kept.bytes = array("q", rows["bytes"].astype("i8").tobytes())
+    kept.asked_ns = clock.moment(rows["asked"])
+    kept.begun_ns = clock.moment(rows["begun"])
+    ended = np.frombuffer(clock.moment(rows["ended"]), "i8")
+    kept.ended_ns = array("q", np.where(rows["ended"] > 0, ended, NOT_ENDED).tobytes())
+    causes = zip(rows["operation"].tolist(), rows["cause"].tolist(), strict=True)
+    kept.row = array("q", (row_of.get((communicator, *cause), 0) for cause in causes))
+
+
+def _check(part: PartCollectives, sums: Array) -> None:
+    places = [*sums["operation"].tolist()]
+    numbers: list[Array] = []
+    for rows in part.rows:
+        places += rows["operation"].tolist()
+        numbers += [rows["number"], rows["bytes"]]
+    numbers += [sums["count"], sums["ticks"], sums["bytes"]]
+    if any(place >= len(part.operations) for place in places) or any(
+        len(column) and int(column.max()) >= 1 << 62 for column in numbers
+    ):
+        raise FormatError("collectives that cannot be")

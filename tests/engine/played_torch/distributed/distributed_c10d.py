@@ -1,0 +1,46 @@
+"""Plays the module of this name: groups of one process, whose backend works on threads."""
+
+import torch
+
+_pg_names = {}
+_pg_group_ranks = {}
+
+
+class Group:
+    def __init__(self, name, ranks):
+        self.name = name.encode()
+        torch._C.played_group(self.name)
+        _pg_names[self] = name
+        _pg_group_ranks[self] = {rank: at for at, rank in enumerate(ranks)}
+
+
+class HashStore:
+    pass
+
+
+def init_process_group(backend, ranks=(0,), **_):
+    return new_group(ranks)
+
+
+def new_group(ranks):
+    return Group(str(len(_pg_names)), ranks)
+
+
+def ask(name, size, group=None):
+    group = group or next(iter(_pg_names))
+    torch._C.played_ask(group.name, name, size)
+    return group
+
+
+def all_reduce(tensor, group=None, async_op=False):
+    group = ask(b"gloo:all_reduce", tensor.nbytes, group)
+    if not async_op:
+        torch._C.played_wait(group.name)
+
+
+def barrier(group=None):
+    torch._C.played_wait(ask(b"gloo:barrier", 0, group).name)
+
+
+def send(tensor, to):
+    ask(b"gloo:send", tensor.nbytes)

@@ -1,0 +1,237 @@
+"""Collectives hang under what has asked for them, and stand there one by one.
+
+Here with a library that plays PyTorch's groups; the one that hears of them is the real one,
+compiled against it. Against PyTorch itself at the end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+from tests.engine.conftest import TIMEOUT_S
+from tests.engine.test_autograd import HEAD as AUTOGRAD
+from tests.engine.test_autograd import played, put_torch, pytestmark, shared  # noqa: F401
+
+HEAD = (
+    AUTOGRAD
+    + """
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import send
+data = torch.ones(10)
+"""
+)
+
+
+@pytest.fixture
+def run(runner, shared):  # noqa: F811
+    runner.environment["PYTHONPATH"] = str(shared)
+    runner.environment["TAUPY_STATE_DIR"] = str(shared / "state")
+
+    def run(source: str, *options: str):
+        return runner.run(HEAD + source, "native", "--collectives", *options, check=False)
+
+    return run
+
+
+def kept(trial):
+    return trial.sql(
+        """SELECT communicator, number, operation, bytes, above.short_name
+             FROM collective
+             JOIN callpath ON callpath.id = collective.callpath_id
+             JOIN callpath AS parent ON parent.id = callpath.parent_id
+             JOIN timer AS above ON above.id = parent.timer_id
+            ORDER BY communicator, number"""
+    )
+
+
+def test_each_collective_is_kept_under_its_caller(run):
+    trial = run(
+        """
+dist.init_process_group("gloo", ranks=(0, 1, 2, 5))
+def mean():
+    dist.all_reduce(data)
+mean()
+mean()
+other = dist.new_group((0, 5))
+dist.all_reduce(torch.ones(3), other)
+dist.barrier()
+"""
+    )
+    assert kept(trial) == [
+        ("0", 1, "gloo:all_reduce", 40, "all_reduce"),
+        ("0", 2, "gloo:all_reduce", 40, "all_reduce"),
+        ("0", 3, "gloo:barrier", 0, "barrier"),
+        ("1", 1, "gloo:all_reduce", 12, "all_reduce"),
+    ]
+    assert trial.sql("SELECT name, ranks, size, begun, stride FROM communicator") == [
+        ("0", "0-2,5", 4, 3, 1),
+        ("1", "0,5", 2, 1, 1),
+    ]
+    times = trial.sql("SELECT asked_ns, begun_ns, ended_ns FROM collective ORDER BY asked_ns")
+    assert all(asked <= begun <= ended for asked, begun, ended in times)
+    mean = trial.under("mean", "all_reduce", "gloo:all_reduce")
+    assert (mean.thread_name, mean.calls) == ("collectives", 2)
+    assert mean.exclusive >= 3e6
+    assert mean.groups == ("COMMUNICATION", "PHASE_COMMUNICATION")
+
+
+def test_one_that_begins_late_belongs_to_who_asked_for_it(run):
+    trial = run(
+        """
+dist.init_process_group("gloo")
+torch._C.played_hold(b"0", 1)
+def first():
+    dist.all_reduce(data, async_op=True)
+def second():
+    dist.all_reduce(torch.ones(20), async_op=True)
+first()
+second()
+time.sleep(0.05)
+torch._C.played_hold(b"0", 0)
+torch._C.played_wait(b"0")
+""".replace("time.sleep", "import time; time.sleep")
+    )
+    assert trial.under("first", "all_reduce", "gloo:all_reduce").calls == 1
+    assert trial.under("second", "all_reduce", "gloo:all_reduce").calls == 1
+    ((asked, begun),) = trial.sql("SELECT asked_ns, begun_ns FROM collective WHERE bytes = 40")
+    assert begun - asked >= 50_000_000
+
+
+def test_a_node_of_the_backward_pass_asks(run):
+    """As DistributedDataParallel does, without a frame of Python's."""
+    trial = run(
+        """
+import ctypes
+dist.init_process_group("gloo")
+class Net(Module):
+    def __init__(self):
+        super().__init__()
+        self.first = Makes("MulBackward0")
+        self.second = Makes("ExpBackward0")
+    def forward(self):
+        self.first()
+        self.second()
+net = Net()
+net()
+made.insert(0, Node("torch::autograd::AccumulateGrad", numbered=False))
+torch._C.played_hold(b"0", 1)
+nodes = made[::-1]
+lib = torch._C
+class Asks:
+    name, number, thread = "asks", -1, 0
+def backward():
+    run(nodes, None)
+    lib.played_ask(b"0", b"gloo:all_reduce", 8)
+    run(nodes[:1], None)
+    lib.played_hold(b"0", 0)
+    lib.played_wait(b"0")
+backward()
+"""
+    )
+    ((_, _, _, size, above),) = kept(trial)
+    assert (size, above) == (8, "AccumulateGrad")
+
+
+def test_send_and_receive_are_counted_and_do_not_number_collectives(run):
+    trial = run(
+        """
+dist.init_process_group("gloo")
+dist.all_reduce(data)
+send(data, 1)
+dist.all_reduce(data)
+"""
+    )
+    assert [(number, name) for _, number, name, _, _ in kept(trial)] == [
+        (1, "gloo:all_reduce"),
+        (2, "gloo:all_reduce"),
+    ]
+    assert trial.under("send", "gloo:send").calls == 1
+
+
+def test_more_than_have_room_are_thinned_by_their_numbers(run):
+    """Of each two stretches of 256 the first, the same ones on all ranks."""
+    trial = run(
+        """
+dist.init_process_group("gloo")
+for _ in range(16384 + 300):
+    dist.barrier()
+"""
+    )
+    assert trial.sql("SELECT begun, stride FROM communicator") == [(16684, 2)]
+    numbers = [number for (number,) in trial.sql("SELECT number FROM collective ORDER BY number")]
+    assert numbers == [n for n in range(1, 16685) if (n - 1) // 256 % 2 == 0]
+    assert trial.under("barrier", "gloo:barrier").calls == 16684
+
+
+def test_one_that_waits_for_ever_is_kept_without_an_end(run):
+    trial = run(
+        """
+import time
+dist.init_process_group("gloo")
+dist.all_reduce(data)
+torch._C.played_ask(b"0", b"gloo:stuck", 7)
+while torch._C.played_begun() < 2:
+    time.sleep(0.01)
+os._exit(3)
+"""
+    )
+    assert trial.sql("SELECT operation, ended_ns IS NULL FROM collective ORDER BY number") == [
+        ("gloo:all_reduce", 0),
+        ("gloo:stuck", 1),
+    ]
+
+
+def test_without_a_group_nothing_is_compiled_in_or_said(run):
+    trial = run("data\n")
+    assert "taupy.health.collectives" not in trial.metadata()
+    assert {path.thread_name for path in trial.paths()} == {"MainThread"}
+
+
+def test_a_childs_collectives_are_not_its_parents(run):
+    trial = run(
+        """
+dist.init_process_group("gloo")
+dist.all_reduce(data)
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+dist.all_reduce(data)
+"""
+    )
+    assert [number for _, number, _, _, _ in kept(trial)] == [1, 2]
+
+
+PROGRAM = """
+import torch, torch.distributed as dist
+from torch import nn
+import os
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+torch.manual_seed(0)
+net = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1)))
+step = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(3):
+    loss = net(torch.ones(2, 4)).sum()
+    loss.backward()
+    step.step()
+    step.zero_grad()
+print(loss.item().hex())
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_pytorchs_own_collectives(runner):
+    import subprocess
+
+    trial = runner.run(PROGRAM, "native", "--collectives")
+    bare = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=True,
+    )  # fmt: skip
+    assert trial.stdout == bare.stdout
+    reduced = [one for one in kept(trial) if one[2] == "gloo:all_reduce"]
+    assert [(one[3], one[4]) for one in reduced] == [(100, "AccumulateGrad")] * 3
