@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from taupy.model.finding import Finding
@@ -15,16 +16,18 @@ from taupy.model.sampled import HOST, RESIDENT
 from taupy.model.step_times import per_step
 from taupy.pprof import events, kernels, layers, sampled, steps
 from taupy.pprof.view import Column, Kind, View
-from taupy.profiledb import gpu_query, query, sources
+from taupy.profiledb import activities, gpu_query, query, sources
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sampled import sampled_by
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest, source_of, thread_name
 from taupy.report.report import Report, report
+from taupy.report.timeline import MOST, Timeline
 from taupy.units import duration, percent, several
 
 _KIB = 1024
+_MICROSECOND = timedelta(microseconds=1)
 _GROWN_BY = ("routine", "phase", "layer", "callpath", "thread")
 _MOST_LINES = 8
 """Processes whose memory is drawn."""
@@ -97,12 +100,14 @@ class Contents:
     subtitle: str
     sections: list[Section] = field(default_factory=list)
     forest: Forest = field(default_factory=Forest)
+    timeline: Timeline = field(default_factory=Timeline)
 
 
 def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     """The page of one trial."""
     contents = Contents(_title(trial), _subtitle(trial))
     add_trees(db, trial, contents.forest)
+    _add_activities(db, trial, contents.timeline)
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest)),
         Section("layers", "Layers", _layers(db, trial)),
@@ -121,6 +126,14 @@ def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, aligned: Aligned =
     """Add a trial's call paths, those of GPUs included."""
     table = values(db, Question((trial.id,), by=DIMENSIONS, values=VALUES))
     forest.add(table, sources.timer_paths(db, trial.id), aligned)
+
+
+def _add_activities(db: ProfileDB, trial: TrialRow, timeline: Timeline) -> None:
+    """Add the activities of a traced trial."""
+    timeline.count = activities.count(db, trial.id)
+    if timeline.count:
+        begun = datetime.fromisoformat(trial.started_at) - datetime.fromtimestamp(0, UTC)
+        timeline.add(activities.longest(db, trial.id, MOST), begun // _MICROSECOND * 1000)
 
 
 def _title(trial: TrialRow) -> str:

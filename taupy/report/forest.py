@@ -1,14 +1,11 @@
 """The call paths of trials as a few bytes each, for a page that draws them.
 
-Rows stand in depth-first order, thread after thread, siblings from large to small. Each column is
-written as planes of bytes: all lowest bytes first, then all second ones. Numbers of a column are
-mostly small and alike, so the higher planes are nearly empty and deflate leaves little of them
+Rows stand in depth-first order, thread after thread, siblings from large to small
 (`static/forest.js` reads this).
 """
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +17,7 @@ from taupy.model import callpaths
 from taupy.model.rows import Named, ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
 from taupy.pprof.fold import is_library_code
+from taupy.report import planes
 
 DIMENSIONS = ("thread", "callpath", "parent", "timer")
 """What the table is grouped by."""
@@ -142,13 +140,8 @@ class Forest:
         }
 
     def packed(self) -> tuple[bytes, dict[str, int]]:
-        """The columns one after the other, and how many bytes a number of each has."""
-        planes, widths = [], {}
-        for name, values in self.columns.items():
-            own = _planes(values)
-            planes.extend(own)
-            widths[name] = len(own)
-        return b"".join(planes), widths
+        """As `planes.packed`."""
+        return planes.packed(self.columns)
 
 
 def _thread(thread: ThreadRow, side: int, start: int) -> dict[str, Any]:
@@ -186,13 +179,3 @@ def _rest(whole: Sequence[int], own: Sequence[int], parent: Sequence[int]) -> li
         if above >= 0:
             rest[above] -= whole[row]
     return rest
-
-
-def _planes(values: array[int]) -> list[bytes]:
-    """Bytes of zigzag-coded numbers, the lowest of all numbers first."""
-    coded = array("Q", ((value << 1) ^ (value >> 63) for value in values))
-    if sys.byteorder == "big":
-        coded.byteswap()
-    raw = coded.tobytes()
-    width = max(1, (max(coded, default=0).bit_length() + 7) // 8)
-    return [raw[plane::8] for plane in range(width)]

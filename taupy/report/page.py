@@ -20,8 +20,8 @@ from taupy.pprof.view import Cell, View
 from taupy.report.contents import Contents, Part, Section
 
 MODULES = (
-    *("numbers", "address", "table", "chart", "forest", "flame_tree", "change", "flame"),
-    "page",
+    *("numbers", "address", "table", "chart", "columns", "forest", "flame_tree", "change", "flame"),
+    *("timeline", "timeline_panel", "page"),
 )
 """In an order in which each stands after what it imports."""
 
@@ -60,8 +60,24 @@ _PAGE = """<!DOCTYPE html>
   </div>
   <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk.</p>
 </div></template>
+<template id="timeline"><div>
+  <div class="controls">
+    <button data-part="in">zoom in</button>
+    <button data-part="out">zoom out</button>
+    <button data-part="whole">whole run</button>
+    <span class="legend" data-part="legend"></span>
+  </div>
+  <p class="note" data-part="note"></p>
+  <div class="graph">
+    <canvas data-part="canvas" tabindex="0" role="application" aria-label="timeline"></canvas>
+    <p class="said" data-part="said" aria-live="polite"></p>
+  </div>
+  <p class="note">Drag, or arrows, to move; a double click, + and -, or the wheel with Ctrl,
+  to zoom; Escape for the whole run.</p>
+</div></template>
 <script type="application/octet-stream" id="contents">{contents}</script>
 <script type="application/octet-stream" id="forest">{forest}</script>
+<script type="application/octet-stream" id="activities">{activities}</script>
 <script type="module">{script}</script>
 </body>
 </html>
@@ -74,9 +90,11 @@ _EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.M
 def html_page(contents: Contents) -> str:
     """The page, as text of a file."""
     columns, widths = contents.forest.packed()
+    activities, activity_widths = contents.timeline.packed()
     layout = {
         "sections": [_section(section) for section in contents.sections],
         "forest": contents.forest.layout(widths),
+        "timeline": contents.timeline.layout(activity_widths) if contents.timeline.count else None,
     }
     script = _script()
     return _PAGE.format(
@@ -86,6 +104,7 @@ def html_page(contents: Contents) -> str:
         style=_static("page.css"),
         contents=_packed(json.dumps(layout, allow_nan=False, separators=(",", ":")).encode()),
         forest=_packed(columns),
+        activities=_packed(activities),
         script=script,
     )
 

@@ -1,28 +1,6 @@
 // The call paths of all threads, in depth-first order, as columns (see taupy/report/forest.py).
 
-/** Undo deflate and base64: bytes of a script element's text. */
-export async function unpacked(base64) {
-  const text = atob(base64.trim());
-  const bytes = new Uint8Array(text.length);
-  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
-/** Numbers whose bytes stand in planes: all lowest bytes first, and so on; zigzag-coded. */
-function column(bytes, start, rows, width) {
-  const values = new Float64Array(rows);
-  let scale = 1;
-  for (let plane = 0; plane < width; plane++, scale *= 256) {
-    const from = start + plane * rows;
-    for (let row = 0; row < rows; row++) values[row] += bytes[from + row] * scale;
-  }
-  for (let row = 0; row < rows; row++) {
-    const value = values[row];
-    values[row] = value % 2 ? -(value + 1) / 2 : value / 2;
-  }
-  return values;
-}
+import { columns } from "./columns.js";
 
 export class Forest {
   /**
@@ -33,23 +11,18 @@ export class Forest {
    */
   constructor(bytes, layout) {
     const { rows, widths } = layout;
-    const columns = {};
-    let start = 0;
-    for (const [name, width] of Object.entries(widths)) {
-      columns[name] = column(bytes, start, rows, width);
-      start += width * rows;
-    }
+    const read = columns(bytes, widths, rows);
     this.rows = rows;
     this.names = layout.names;
     this.threads = layout.threads;
     this.compares = layout.compares; // threads are of two trials: see change.js
-    this.timer = Int32Array.from(columns.timer);
+    this.timer = Int32Array.from(read.timer);
     this.judged = layout.judged ?? false; // there are verdicts: what has none was not tested
-    this.verdict = columns.verdict; // 0: none, 1: within noise, 2: a change
-    this.calls = columns.calls; // one more than the calls; 0: not counted
-    this.own = columns.own;
-    this.#link(columns.depth);
-    this.#addUp(columns.rest);
+    this.verdict = read.verdict; // 0: none, 1: within noise, 2: a change
+    this.calls = read.calls; // one more than the calls; 0: not counted
+    this.own = read.own;
+    this.#link(read.depth);
+    this.#addUp(read.rest);
     this.#findThreads();
   }
 

@@ -4,9 +4,12 @@ import { Change } from "./change.js";
 import { lineChart } from "./chart.js";
 import { Flame, pathTo } from "./flame.js";
 import { foldedRows, grouped, Inverted, outermostWhere, TopDown } from "./flame_tree.js";
-import { Forest, unpacked } from "./forest.js";
+import { unpacked } from "./columns.js";
+import { Forest } from "./forest.js";
 import { duration, percent } from "./numbers.js";
 import { element, SortedTable } from "./table.js";
+import { Timeline } from "./timeline.js";
+import { TimelinePanel } from "./timeline_panel.js";
 
 const byId = (id) => document.getElementById(id);
 const settings = read(location.hash);
@@ -38,11 +41,11 @@ function chooseTab(name) {
   showTab(name);
 }
 
-function addTab(name, title, panel) {
+function addTab(name, title, panel, at = Infinity) {
   const button = element("button", title, { role: "tab", "aria-controls": `tab-${name}` });
   button.dataset.tab = name;
   button.addEventListener("click", () => chooseTab(name));
-  byId("tabs").append(button);
+  byId("tabs").insertBefore(button, byId("tabs").children[at] ?? null);
   panel.id = `tab-${name}`;
   panel.hidden = true;
   panel.setAttribute("role", "tabpanel");
@@ -222,6 +225,15 @@ function nodeAt(tree, root, zoom) {
 
 // --- beginning ---
 
+async function addTimeline(layout) {
+  const timeline = new Timeline(await unpacked(byId("activities").textContent), layout);
+  const panel = byId("timeline").content.cloneNode(true).firstElementChild;
+  const { from, to } = settings;
+  const shown = new TimelinePanel(timeline, { panel, tip: byId("tip"), from, to, keep: remember });
+  addTab("timeline", "Timeline", panel, 2);
+  shown.draw();
+}
+
 async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
   document.documentElement.dataset.theme = settings.theme ?? "";
@@ -230,10 +242,10 @@ async function begin() {
   if (layout.forest) {
     const forest = new Forest(await unpacked(byId("forest").textContent), layout.forest);
     const flame = new FlamePanel(forest);
-    addTab("flame", "Flame graph", flame.panel);
-    byId("tabs").insertBefore(byId("tabs").lastChild, byId("tabs").children[1]);
+    addTab("flame", "Flame graph", flame.panel, 1);
     flame.rebuild();
   }
+  if (layout.timeline) await addTimeline(layout.timeline);
   showTab(settings.tab);
   document.documentElement.dataset.ready = "yes";
 }

@@ -7,6 +7,7 @@ import { Change } from "../../../taupy/report/static/change.js";
 import { boxes, pathTo } from "../../../taupy/report/static/flame.js";
 import { foldedRows, Inverted, outermostWhere, TopDown } from "../../../taupy/report/static/flame_tree.js";
 import { Forest } from "../../../taupy/report/static/forest.js";
+import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
 import { count } from "../../../taupy/report/static/numbers.js";
 import { arranged } from "../../../taupy/report/static/table.js";
 
@@ -177,4 +178,42 @@ test("a line begins at the left and ends at the right", () => {
   assert.equal(polyline(series[0].points, extent(series)), "90.0,196.0 890.0,10.0");
   const negative = [{ points: [[0, -2], [10, 2]] }];
   assert.equal(polyline(negative[0].points, extent(negative)), "90.0,196.0 890.0,10.0");
+});
+
+// A lane of two rows: [100, 200), [300, 301), [302, 303), [304, 404) above [120, 150).
+function timeline() {
+  const columns = [[100, 200, 2, 2, 120], [100, 1, 1, 100, 30], [0, 1, 1, 0, 1]];
+  const bytes = columns.flatMap((values) => [
+    ...values.map((value) => (2 * value) % 256), ...values.map((value) => (2 * value) >> 8),
+  ]);
+  return new Timeline(Uint8Array.from(bytes), {
+    count: 5, of: 5, end: 404, widths: { gap: 2, length: 2, name: 2 },
+    names: [{ name: "gemm", kind: "kernel" }, { name: "copy", kind: "copy" }],
+    lanes: [{ name: "0.1.0 stream 7", kind: "stream", rows: [4, 1] }],
+  });
+}
+
+test("activities stand where they began", () => {
+  const [lane] = timeline().lanes;
+  assert.deepEqual(lane.rows.map(({ start, end }) => [[...start], [...end]]),
+    [[[100, 300, 302, 304], [200, 301, 303, 404]], [[120], [150]]]);
+  assert.deepEqual([...lane.rows[0].name], [0, 1, 1, 0]);
+});
+
+test("what is narrower than a pixel is drawn once for each pixel, and nothing wide is lost", () => {
+  const [row] = timeline().lanes[0].rows;
+  assert.deepEqual([...spans(row, [0, 404], 404)].map(([at, x, , busy]) => [at, x, busy]),
+    [[0, 100, 1], [1, 300, 1], [2, 302, 1], [3, 304, 1]]);
+  const coarse = [...spans(row, [0, 404], 101)];
+  assert.deepEqual(coarse.map(([at, , , busy]) => [at, busy]), [[0, 1], [1, 0.5], [3, 1]]);
+  assert.ok(coarse.every(([, x, wide]) => x >= 0 && x + wide <= 101));
+  assert.deepEqual([...spans(row, [150, 160], 10)].map(([at, x, wide]) => [at, x, wide]), [[0, 0, 10]]);
+  assert.deepEqual([...spans(row, [210, 220], 10)], []);
+});
+
+test("a part of the time lies within the whole", () => {
+  assert.deepEqual(within([-50, 50], 400), [0, 100]);
+  assert.deepEqual(within([350, 450], 400), [300, 400]);
+  assert.deepEqual(within([0, 900], 400), [0, 400]);
+  assert.equal(after([1, 3, 3, 5], 3), 3);
 });

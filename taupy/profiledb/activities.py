@@ -1,0 +1,47 @@
+"""Single launches, copies, waits and API calls of a traced trial, with their start and end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from taupy.model.rows import ThreadRow
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
+
+_WHERE = """
+      FROM activity WHERE trial_id = :trial AND start_ns > 0 AND end_ns >= start_ns
+"""
+
+_COUNT = f"SELECT count(*) {_WHERE}"
+
+_LONGEST = f"""
+    SELECT thread.node, thread.context, thread.thread, thread.kind, thread.name,
+           timer.short_name, longest.kind, longest.start_ns, longest.end_ns
+      FROM (SELECT * {_WHERE} ORDER BY end_ns - start_ns DESC LIMIT :most) AS longest
+      JOIN thread ON thread.id = longest.thread_id
+      JOIN callpath ON callpath.id = longest.callpath_id
+      JOIN timer ON timer.id = callpath.timer_id
+     ORDER BY thread.node, thread.context, thread.thread, longest.start_ns, longest.end_ns DESC
+"""
+
+
+class ActivityRow(NamedTuple):
+    """One activity; stamps are nanoseconds since the epoch."""
+
+    thread: ThreadRow
+    name: str
+    kind: str
+    start_ns: int
+    end_ns: int
+
+
+@of_a_sound_file
+def count(db: ProfileDB, trial_id: int) -> int:
+    """How many activities of the trial have a start and an end."""
+    return int(db.rows(_COUNT, {"trial": trial_id})[0][0])
+
+
+@of_a_sound_file
+def longest(db: ProfileDB, trial_id: int, most: int) -> list[ActivityRow]:
+    """As many of the trial's longest activities, by thread and start, the outer ones first."""
+    rows = db.rows(_LONGEST, {"trial": trial_id, "most": most})
+    return [ActivityRow(ThreadRow(*row[:5]), *row[5:]) for row in rows]

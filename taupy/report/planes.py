@@ -1,0 +1,31 @@
+"""Columns of numbers as bytes for a page: all lowest bytes first, then all second ones.
+
+Numbers of a column are mostly small and alike, so the higher planes are nearly empty and deflate
+leaves little of them (`static/columns.js` reads this).
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Mapping
+
+
+def packed(columns: Mapping[str, array[int]]) -> tuple[bytes, dict[str, int]]:
+    """The columns one after the other, and how many bytes a number of each has."""
+    planes, widths = [], {}
+    for name, values in columns.items():
+        own = _planes(values)
+        planes.extend(own)
+        widths[name] = len(own)
+    return b"".join(planes), widths
+
+
+def _planes(values: array[int]) -> list[bytes]:
+    """Bytes of zigzag-coded numbers, the lowest of all numbers first."""
+    coded = array("Q", ((value << 1) ^ (value >> 63) for value in values))
+    if sys.byteorder == "big":
+        coded.byteswap()
+    raw = coded.tobytes()
+    width = max(1, (max(coded, default=0).bit_length() + 7) // 8)
+    return [raw[plane::8] for plane in range(width)]

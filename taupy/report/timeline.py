@@ -1,0 +1,94 @@
+"""The activities of a traced trial as a few bytes each, for a page that draws them over time.
+
+A thread or stream is a lane. What lies within another activity of its lane stands a row lower, so
+that no two of a row overlap (`static/timeline.js` reads this).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from taupy.escaping import visible
+from taupy.profiledb.activities import ActivityRow
+from taupy.report import planes
+from taupy.report.forest import thread_name
+
+MOST = 300_000
+"""Activities on a page: some 2 MB."""
+
+COLUMNS = ("gap", "length", "name")
+"""`gap` is the time from the start before, in a row of a lane, or from time 0 [ns]; `length` is the
+duration [ns]; `name` is a position among the names."""
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Activities over time.
+
+    Attributes:
+        columns: by the names of `COLUMNS`, one number for each activity.
+        names: name and kind of activities, each pair once.
+        lanes: name, kind, and the number of activities in each row.
+        end_ns: of the last activity, from time 0.
+        count: how many activities there are in the trial; the longest are shown.
+    """
+
+    columns: dict[str, array[int]] = field(
+        default_factory=lambda: {name: array("q") for name in COLUMNS}
+    )
+    names: dict[tuple[str, str], int] = field(default_factory=dict)
+    lanes: list[dict[str, Any]] = field(default_factory=list)
+    end_ns: int = 0
+    count: int = 0
+
+    def add(self, activities: Iterable[ActivityRow], begun_ns: int) -> None:
+        """Activities by thread and start, the outer ones first; `begun_ns` is time 0."""
+        for thread, mine in groupby(activities, lambda activity: activity.thread):
+            rows = list(_rows(mine))
+            lane = {"name": visible(thread_name(thread)), "kind": thread.kind}
+            self.lanes.append({**lane, "rows": [len(row) for row in rows]})
+            for row in rows:
+                self._add_row(row, begun_ns)
+
+    def _add_row(self, row: list[ActivityRow], before: int) -> None:
+        begun = before
+        gap, length, name = (self.columns[column] for column in COLUMNS)
+        for activity in row:
+            gap.append(activity.start_ns - before)
+            length.append(activity.end_ns - activity.start_ns)
+            key = (visible(activity.name), activity.kind)
+            name.append(self.names.setdefault(key, len(self.names)))
+            before = activity.start_ns
+            self.end_ns = max(self.end_ns, activity.end_ns - begun)
+
+    def layout(self, widths: dict[str, int]) -> dict[str, Any]:
+        """What a reader of `packed` must know."""
+        return {
+            "count": len(self.columns["gap"]),
+            "of": self.count,
+            "end": self.end_ns,
+            "widths": widths,
+            "names": [{"name": name, "kind": kind} for name, kind in self.names],
+            "lanes": self.lanes,
+        }
+
+    def packed(self) -> tuple[bytes, dict[str, int]]:
+        """As `planes.packed`."""
+        return planes.packed(self.columns)
+
+
+def _rows(activities: Iterable[ActivityRow]) -> Iterator[list[ActivityRow]]:
+    """Each activity in the first row whose last one has ended."""
+    rows: list[list[ActivityRow]] = []
+    for activity in activities:
+        for row in rows:
+            if row[-1].end_ns <= activity.start_ns:
+                row.append(activity)
+                break
+        else:
+            rows.append([activity])
+    yield from rows
