@@ -3,13 +3,15 @@
     python scripts/sanitize.py                     all kinds, all tests that concern C
     python scripts/sanitize.py --only thread tests/engine/test_counts.py
     python scripts/sanitize.py --share             a few minutes of it, for CI
+    python scripts/sanitize.py --resume            what an earlier run, of hours, has not come to
 
 Kinds are `address` (AddressSanitizer and UndefinedBehaviorSanitizer) and `thread`. Each has a
 folder of its own, build/sanitize/KIND: what git knows or would add is copied there, so that no
 object of another build takes part, and an interpreter is linked there that brings the sanitizer
-along, so that every child process is under it, too, whatever its environment. Reports go to
-files there, since tests catch what is printed. Ends with 1 if a test failed or a report was
-written.
+and its options along, so that every child process is under it, too, whatever its environment.
+Reports go to files there, since tests catch what is printed. Each file of tests is a piece: its
+result is kept there, and `--resume` goes on in the same copy with those that have none or failed.
+Ends with 1 if a test failed or a report was written.
 
 Needs a C compiler with the sanitizers' libraries, and an interpreter that can be embedded.
 """
@@ -29,12 +31,16 @@ ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "sanitize"
 MAIN = """\
 #include <Python.h>
+const char *__asan_default_options(void) { return OPTIONS; }
+const char *__ubsan_default_options(void) { return OPTIONS; }
+const char *__tsan_default_options(void) { return OPTIONS; }
 int main(int argc, char **argv) { return Py_BytesMain(argc, argv); }
 """
 TESTS = [
     "tests/engine",
     "tests/integration/test_children.py",
     "tests/integration/test_counters.py",
+    "tests/integration/test_forks.py",
     "tests/integration/test_gpu_counters.py",
     "tests/integration/test_operations.py",
     "tests/integration/test_run.py",
@@ -44,29 +50,25 @@ TESTS = [
     "tests/unit/instrument",
     "tests/fidelity",
 ]
+RESULTS = "results"  # in the folder of a kind: what became of each piece
+NO_TESTS = 5  # pytest ends with it where none was selected
 SHARE = ["tests/engine/test_counts.py", "tests/engine/test_races.py", "tests/engine/test_tables.py"]
 
 
 class Kind(NamedTuple):
     flags: list[str]
-    options: dict[str, str]
-    """Environment variables; LOG stands for where reports go."""
+    options: str
+    """Of the sanitizer, besides where its reports go."""
+    environment: dict[str, str]
 
 
 KINDS = {
     "address": Kind(
         ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
-        {
-            # The interpreter frees little at its end. Objects in its own pools would hide errors.
-            "ASAN_OPTIONS": "detect_leaks=0:log_path=LOG",
-            "UBSAN_OPTIONS": "print_stacktrace=1:log_path=LOG",
-            "PYTHONMALLOC": "malloc",
-        },
+        "detect_leaks=0:print_stacktrace=1",  # the interpreter frees little at its end
+        {"PYTHONMALLOC": "malloc"},  # objects in its own pools would hide errors
     ),
-    "thread": Kind(
-        ["-fsanitize=thread"],
-        {"TSAN_OPTIONS": "log_path=LOG:history_size=4:exitcode=0"},
-    ),
+    "thread": Kind(["-fsanitize=thread"], "history_size=4:exitcode=0", {}),
 }
 
 
@@ -85,8 +87,9 @@ def copied(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-def environment(folder: Path, flags: list[str]) -> Path:
+def environment(folder: Path, kind: Kind) -> Path:
     """A virtual environment in the folder, of this one's packages but taupy; its interpreter."""
+    options = f"{kind.options}:log_path={folder / 'reports' / 'report'}"
     place = folder / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
@@ -99,13 +102,13 @@ def environment(folder: Path, flags: list[str]) -> Path:
     library = sysconfig.get_config_var("LIBDIR")
     where = [f"-L{library}", f"-Wl,-rpath,{library}"]
     if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
-        where = [f"-L{sysconfig.get_config_var('LIBPL')}", "-Wl,--export-dynamic"]
+        where = [f"-L{sysconfig.get_config_var('LIBPL')}"]
     system = f"{sysconfig.get_config_var('LIBS')} {sysconfig.get_config_var('SYSLIBS')}".split()
     python.unlink(missing_ok=True)
     subprocess.run(
         [
             *os.environ.get("CC", "cc").split(),
-            *flags,
+            *(*kind.flags, f'-DOPTIONS="{options}"', "-Wl,--export-dynamic"),
             *(f"-I{sysconfig.get_path('include')}", str(source), "-o", str(python)),
             *(*where, f"-lpython{sysconfig.get_config_var('LDVERSION')}", *system, "-lm"),
         ],
@@ -118,46 +121,71 @@ def environment(folder: Path, flags: list[str]) -> Path:
     return python
 
 
-def sanitized(name: str, tests: list[str]) -> bool:
-    """Build, run the tests, show the reports. Was all well?"""
-    kind, folder = KINDS[name], BUILD / name
+def built(folder: Path, kind: Kind) -> None:
+    """A copy of taupy with its C under the sanitizer, and an interpreter for it."""
     copied(folder)
-    python = environment(folder, kind.flags)
+    environment(folder, kind)
+    (folder / "reports").mkdir()
     flags = " ".join([*kind.flags, "-g", "-O1", "-fno-omit-frame-pointer"])
-    build = {**os.environ, "CFLAGS": flags, "LDFLAGS": flags, "TAUPY_REQUIRE_NATIVE": "1"}
-    print(f"== {name}: {folder.relative_to(ROOT)}, Python {sys.version.split()[0]}", flush=True)
     # By the plain interpreter: under a sanitizer a compiler would be slow.
     subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
         cwd=folder,
-        env=build,
+        env={**os.environ, "CFLAGS": flags, "LDFLAGS": flags, "TAUPY_REQUIRE_NATIVE": "1"},
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    reports = folder / "reports"
-    reports.mkdir()
-    options = {k: v.replace("LOG", str(reports / "report")) for k, v in kind.options.items()}
+
+
+def pieces(folder: Path, tests: list[str]) -> list[str]:
+    """The files of these tests; a single test is a piece of its own."""
+    return [
+        str(file.relative_to(folder)) if (folder / test).is_dir() else test
+        for test in tests
+        for file in (sorted((folder / test).rglob("test_*.py")) or [folder])
+    ]
+
+
+def passes(name: str, folder: Path, piece: str) -> bool:
+    """Run a piece, and keep whether it passed."""
     done = subprocess.run(
-        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not gpu", *tests],
+        [str(folder / ".venv/bin/python"), "-m", "pytest", "-q", "-p", "no:cacheprovider",
+         "-m", "not gpu", piece],
         cwd=folder,
-        env={**os.environ, **options, "TAUPY_SANITIZED": name},
-    )
-    written = sorted(reports.iterdir())
+        env={**os.environ, **KINDS[name].environment, "TAUPY_SANITIZED": name},
+    )  # fmt: skip
+    passed = done.returncode in (0, NO_TESTS)
+    with (folder / RESULTS).open("a") as results:
+        results.write(f"{'passed' if passed else 'failed'} {piece}\n")
+    return passed
+
+
+def sanitized(name: str, tests: list[str], resume: bool) -> bool:
+    """Build, run the tests, show the reports. Was all well?"""
+    folder = BUILD / name
+    if not (resume and (folder / "reports").exists()):
+        built(folder, KINDS[name])
+    print(f"== {name}: {folder.relative_to(ROOT)}, Python {sys.version.split()[0]}", flush=True)
+    kept = (folder / RESULTS).read_text().splitlines() if (folder / RESULTS).exists() else []
+    left = [piece for piece in pieces(folder, tests) if f"passed {piece}" not in kept]
+    failed = [piece for piece in left if not passes(name, folder, piece)]
+    written = sorted((folder / "reports").iterdir())
     for report in written[:20]:
         print(f"== {report.name}\n{report.read_text(errors='replace')[:6000]}")
-    print(f"== {name}: {len(written)} reports in {reports}, pytest ended with {done.returncode}")
-    return not written and done.returncode == 0
+    print(f"== {name}: {len(written)} reports, failed: {' '.join(failed) or 'none'}")
+    return not written and not failed
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run tests with taupy's C under sanitizers.")
     parser.add_argument("--only", choices=list(KINDS), help="one kind of sanitizer")
     parser.add_argument("--share", action="store_true", help="a few minutes of it, for CI")
-    parser.add_argument("tests", nargs="*", help="files, folders or options for pytest")
+    parser.add_argument("--resume", action="store_true", help="only what has not passed yet")
+    parser.add_argument("tests", nargs="*", help="files or folders")
     arguments = parser.parse_args()
     tests = arguments.tests or (SHARE if arguments.share else TESTS)
     kinds = [arguments.only] if arguments.only else list(KINDS)
-    results = [sanitized(kind, tests) for kind in kinds]
+    results = [sanitized(kind, tests, arguments.resume) for kind in kinds]
     return 0 if all(results) else 1
 
 

@@ -21,7 +21,7 @@ void known_start(char **texts)
     while (texts != NULL && texts[n] != NULL)
         n++;
     if (n == 0 || (known = calloc(n, sizeof *known)) == NULL)
-        return;
+        n = 0;
     for (size_t i = 0; i < n; i++) {
         KnownRoutine one;
         int at = 0;
@@ -31,6 +31,7 @@ void known_start(char **texts)
             known[known_count++] = one;
         }
     }
+    free(texts); /* the routines have what was in it */
 }
 
 /* A pattern is a whole name, or begins with `*`. */

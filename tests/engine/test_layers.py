@@ -255,7 +255,8 @@ for i in range(30):
     net._modules["b"] = Leaf()
     addresses.add(id(net._modules["b"]))
     net()
-assert len(addresses) < 30
+keeps_freed_memory = os.environ.get("TAUPY_SANITIZED") == "address"
+assert len(addresses) < 30 or keeps_freed_memory
 del net
 gc.collect()
 Net()()
