@@ -52,6 +52,8 @@ class Case:
         lateness_s: how much longer than plain it may take on an idle machine.
         compares_stderr: False where plain Python's own is not the same twice.
         shows_depth: it prints how deep it got, which the plain engine makes a little less.
+        depth_through_c: its recursion goes through C functions, whose levels the interpreter counts
+            otherwise as long as any profile function is set, such as that of the plain engine.
         needs: a module, "root", or "file:PATH" without which the case is skipped.
     """
 
@@ -83,6 +85,7 @@ class Case:
     lateness_s: float = 5.0
     compares_stderr: bool = True
     shows_depth: bool = False
+    depth_through_c: bool = False
     since: tuple[int, int] = (3, 11)
     before_version: tuple[int, int] = (9, 0)
     needs: tuple[str, ...] = ()

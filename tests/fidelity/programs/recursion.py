@@ -43,6 +43,7 @@ CASES = [
         work()
         """,
         shows_depth=True,
+        depth_through_c=True,
     ),
     Case(
         "exact_depth_through_c",
@@ -56,6 +57,7 @@ CASES = [
         except RecursionError: print(n)
         """,
         shows_depth=True,
+        depth_through_c=True,
     ),
     Case(
         "exact_depth_through_init_and_repr",
@@ -77,6 +79,7 @@ CASES = [
         work(lambda: repr(object.__new__(Thing)))
         """,
         shows_depth=True,
+        depth_through_c=True,
     ),
     Case(
         "exact_depth_of_generators",
