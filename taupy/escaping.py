@@ -7,6 +7,7 @@ spreadsheet formulas. Whatever leaves taupy for a reader passes one of these fun
 - `visible` for one line on a terminal or in a log; `guarded` for lines that are complete
 - `csv_cell` for a spreadsheet, `markdown` for Markdown, `json_visible` for JSON
 - `html` and `script_json` for a page, with `content_security_policy` at its head
+- `framed` for a page within another one
 
 Errors escape their own message (`errors.TaupyError`); `pprof/terminal.py` guards every line
 that it writes, and no other module writes to the terminal (tests/unit/test_escaping.py).
@@ -159,6 +160,15 @@ def script_json(data: object) -> str:
 
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c")
+
+
+def framed(page: str, title: str, height: int) -> str:
+    """One of our pages as a frame of another, which its scripts can neither read nor change."""
+    text = page.replace("&", "&amp;").replace('"', "&quot;")
+    return (
+        f'<iframe sandbox="allow-scripts" title="{html(title)}" srcdoc="{text}" '
+        f'style="width: 100%; height: {height}px; border: 0"></iframe>'
+    )
 
 
 def content_security_policy(scripts: Iterable[str] = (), more: str = "") -> str:

@@ -5,15 +5,18 @@
     db.pivot(rows=["application", "kernel"], columns=["gpu"], cells=["warps_per_inst"])
     db.gate("time > +5%", baseline="tag:base")
     db.sweep(over="batch_size").frame("routines")
+    db.trial("latest").report()
 
 Frames have the columns of `taupy compare --csv`; see docs/compare.md.
 """
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
 
 from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, Table
@@ -37,9 +40,11 @@ from taupy.comparison.sweep import Sweep
 from taupy.comparison.trial_values import VALUES, Over, Value
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
+from taupy.escaping import framed
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
+from taupy.units import size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,8 +62,50 @@ def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
     return database
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A report that a notebook shows.
+
+    Attributes:
+        text: the whole page.
+        title: for screen readers.
+        height: in the notebook, in pixels.
+    """
+
+    text: str
+    title: str
+    height: int = 700
+
+    def __repr__(self) -> str:
+        return f"<{self.title}, {size(len(self.text))}>"
+
+    def _repr_html_(self) -> str:
+        return framed(self.text, self.title, self.height)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file."""
+        with builtins.open(path, "w", encoding="utf-8") as file:
+            file.write(self.text)
+
+
+class Trial(api.Trial):
+    """A trial that can show its report."""
+
+    def report(self, height: int = 700) -> Page:
+        """The page of `taupy report -o`: a notebook shows it, `.save(FILE)` writes it."""
+        from taupy.report import contents, page
+
+        with self._database._opened() as db:
+            text = page.html_page(contents.of_trial(db, self.row))
+        return Page(text, f"report of trial {self.row.id}", height)
+
+
 class Database(api.Database):
-    """A trial database that can compare its trials."""
+    """A trial database that can compare its trials, and show their reports."""
+
+    def trial(self, which: str | int = selector.LATEST, **conditions: Any) -> Trial:
+        """As `taupy.profiledb.api.Database.trial`; the trial also has `report()`."""
+        return Trial(self, super().trial(which, **conditions).row)
 
     def compare(
         self,

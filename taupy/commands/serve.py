@@ -1,6 +1,6 @@
-"""Open the database in a browser, with Datasette.
+"""Open the list of trials and their reports in a browser; tables and SQL with Datasette.
 
-    taupy serve                      the database, at http://127.0.0.1:8001/
+    taupy serve                      the trials, at http://127.0.0.1:8001/TOKEN/
     taupy serve FILE --port 9000 --open
 
 The server is read-only. It listens on this machine only, and the address contains a token, so
@@ -137,6 +137,7 @@ def _serve(
 
     from taupy.commands import serve_plugin
     from taupy.commands.serve_guard import Guard
+    from taupy.commands.serve_reports import Reports
 
     pm.register(serve_plugin, name="taupy")
 
@@ -152,7 +153,8 @@ def _serve(
         datasette._metadata_local = metadata(name)
         await datasette.invoke_startup()
         hosts = frozenset((f"{_HOST}:{port}", f"localhost:{port}"))
-        app = Guard(datasette.app(), token, hosts, entered)
+        reports = Reports(datasette.app(), f"/{token}/", path)
+        app = Guard(reports, token, hosts, entered)
         config = uvicorn.Config(
             app,
             host=_HOST,

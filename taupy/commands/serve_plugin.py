@@ -1,4 +1,4 @@
-"""A Datasette plugin: a start page with the trials, and links from their numbers."""
+"""A Datasette plugin: a start page with the trials and their reports, and links from numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from datasette.database import Database
 from jinja2 import ChoiceLoader, DictLoader, Environment
 from markupsafe import Markup, escape
 
+from taupy.commands.serve_reports import PLACE
 from taupy.profiledb.pages import LAST_SWEEP, LATEST_TRIALS, PAGES
 
 START_PAGE = """{% extends "base.html" %}
@@ -32,13 +33,15 @@ START_PAGE = """{% extends "base.html" %}
 <tr><th class="number">ID</th><th>Application</th><th>Experiment</th><th>Trial</th>
 <th>Started (UTC)</th><th class="number">Duration</th><th class="number">Exit</th><th>State</th>
 <th>Tags</th><th>GPUs</th><th>Look at</th></tr>
-{% for row in taupy_trials %}<tr><td class="number">{{ row.trial_id }}</td>
+{% for row in taupy_trials %}<tr><td class="number">
+<a href="{{ taupy_reports }}/{{ row.trial_id }}">{{ row.trial_id }}</a></td>
 <td>{{ row.application }}</td><td>{{ row.experiment }}</td><td>{{ row.trial }}</td>
 <td>{{ row.started_at[:19].replace("T", " ") }}</td>
 <td class="number">{{ "%.3f" % row.duration_s }}&nbsp;s</td>
 <td class="number">{{ "" if row.exit_code is none else row.exit_code }}</td>
 <td>{{ row.state }}</td><td>{{ row.tags or "" }}</td><td>{{ row.gpus or "" }}</td>
 <td class="links">{% set t = row.trial_id|string -%}
+<a href="{{ taupy_reports }}/{{ t }}">report</a>
 <a href="{{ taupy_url }}/top_routines?trial={{ t }}&metric=time">routines</a>
 <a href="{{ taupy_url }}/call_paths?trial={{ t }}&metric=time">call&nbsp;paths</a>
 {%- if row.gpus %} <a href="{{ taupy_url }}/gpu_kernels?trial={{ t }}">kernels</a>{% endif %}
@@ -49,10 +52,10 @@ START_PAGE = """{% extends "base.html" %}
 {% if taupy_trials|length == 50 %}<p>The last 50; <a href="{{ taupy_url }}/trials">all</a>.</p>
 {% endif %}
 <h2>Side by side</h2>
-<form action="{{ taupy_url }}/compare_two_trials">Trial
+<form action="{{ taupy_reports }}">Trial
 <input type="text" name="a" value="{{ taupy_trials[1].trial_id if taupy_trials[1] else "" }}">
 and <input type="text" name="b" value="{{ taupy_trials[0].trial_id if taupy_trials else "" }}">
-<input type="hidden" name="metric" value="time"> <input type="submit" value="Compare"></form>
+<input type="submit" value="Compare"></form>
 <form action="{{ taupy_url }}/sweep">Over metadata <input type="text" name="over"
 value="{{ taupy_over }}"> <input type="submit" value="Sweep"></form>
 <form action="{{ taupy_url }}/routine_over_trials">Routine <input type="text" name="routine">
@@ -133,6 +136,7 @@ def extra_template_vars(
         return {
             "taupy_trials": [dict(row) for row in await database.execute(LATEST_TRIALS)],
             "taupy_url": datasette.urls.database(name),
+            "taupy_reports": datasette.urls.path(PLACE),
             "taupy_pages": PAGES,
             "taupy_over": over[0].split(",")[0] if over else "",
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -13,6 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import zlib
 from contextlib import contextmanager
 from urllib.parse import quote, urlencode
 
@@ -130,6 +132,37 @@ def test_every_page_answers_in_a_browser(runs):
         assert process.wait(timeout=120) == 0
         assert process.stderr.read() == ""
     assert path.read_bytes() == before
+
+
+def test_reports_are_one_link_away(runs):
+    pytest.importorskip("datasette", reason="Datasette is an extra")
+    fill(runs.folder / "a.db")
+    before = (runs.folder / "a.db").read_bytes()
+    with served(runs, "a.db") as (_, address):
+        root = re.match("http://[^/]+", address)[0]
+        start = fetch(address)
+        links = re.findall(r'href="(/[^"]+/-/report/\d+)"', start)
+        assert len(links) == 8  # twice for each trial
+        page = fetch(root + links[-1])
+        assert "<h1>Trial 1: app &gt; default &gt; 1</h1>" in page
+        assert "connect-src" not in page.partition("</head>")[0]
+        _, headers = status(root + links[-1])
+        assert "default-src 'none'" in headers["content-security-policy"]
+        form = re.search(r'<form action="([^"]+/-/report)">', start)[1]
+        assert "Facts that differ" in unpacked(fetch(f"{root}{form}?a=1&b=3"))
+        assert [status(f"{root}{form}{more}")[0] for more in ("/99", "?a=1&b=99", "")] == [
+            404,
+            404,
+            400,
+        ]
+        assert status(f"{root}/-/report/1")[0] == 403
+        assert status(root + links[0], "POST")[0] == 405
+    assert (runs.folder / "a.db").read_bytes() == before
+
+
+def unpacked(page: str) -> str:
+    contents = re.search(r'id="contents">([^<]*)</script>', page)[1]
+    return zlib.decompress(base64.b64decode(contents)).decode()
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,12 @@ let writing = 0;
 function remember(changes) {
   Object.assign(settings, changes);
   clearTimeout(writing);
-  writing = setTimeout(() => history.replaceState(null, "", written(settings)), 100);
+  writing = setTimeout(write, 100);
+}
+
+function write() {
+  if (location.protocol === "about:") return; // a frame in a notebook has no address
+  history.replaceState(null, "", written(settings));
 }
 
 // --- tabs ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import taupy as taupy_package
 from taupy import units
 from taupy.model.question import VALUES, Question
 from taupy.profiledb.database import ProfileDB
@@ -221,3 +223,15 @@ def test_it_opens_in_a_browser_from_a_file(database, tmp_path, tab):
         rf'aria-selected="true"[^>]*data-tab="{tab}"|data-tab="{tab}"[^>]*aria-selected="true"',
         done.stdout,
     )
+
+
+def test_a_notebook_shows_the_page_in_a_frame(database, tmp_path):
+    page = taupy_package.open(database).trial(1).report(height=500)
+    frame = page._repr_html_()
+    assert repr(page).startswith("<report of trial 1, ")
+    (attributes,) = re.findall(r"<iframe ([^<>]*)srcdoc", frame)
+    assert 'sandbox="allow-scripts"' in attributes  # and no allow-same-origin
+    assert "height: 500px" in frame
+    assert html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1]) == page.text
+    page.save(tmp_path / "a.html")
+    assert (tmp_path / "a.html").read_text("utf-8") == page.text
