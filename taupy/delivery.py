@@ -23,8 +23,9 @@ from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
 from taupy.record import part_files
 from taupy.record.beginning import never_began
-from taupy.record.children import Notes, others, take_notes, unmeasured
+from taupy.record.children import Notes, take_notes, unmeasured
 from taupy.record.collected import Collected, clock_now, collect, goes_on
+from taupy.record.descendants import others
 from taupy.record.endings import add_endings, watch_facts
 from taupy.record.forks import lost_forks, take_forks
 from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX

@@ -18,18 +18,13 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from taupy.model.processes import process_start
 from taupy.record.forks import Fork, take_forks
 from taupy.record.part_data import EXEC, RUNNING, Part
-from taupy.state import heartbeat
-from taupy.state.folder import Folder
-from taupy.state.heartbeat import End
-from taupy.state.values import Damaged
-from taupy.units import duration, several
+from taupy.units import several
 
 PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"
 _PYTHON = re.compile(r"(python|pypy)w?[\d.]*t?d?(-dbg)?")
@@ -41,8 +36,7 @@ _LAUNCHERS = re.compile(
 )
 _NO_PROGRAM = frozenset({"-V", "-VV", "--version", "-h", "-?", "--help", "--help-all"})
 _KEYWORDS = frozenset({"!", "{", "(", "do", "else", "elif", "if", "then", "until", "while"})
-_NAMED_AT_MOST, _COMMAND_LENGTH = 8, 100
-_LISTED_AT_MOST = 100
+_NAMED_AT_MOST, COMMAND_LENGTH = 8, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +72,7 @@ class Child:
     def command(self) -> str:
         line = self.words[0] if self.is_shell_line else shlex.join(self.words) or self.executable
         text = " ".join(line.split())
-        return text if len(text) <= _COMMAND_LENGTH else text[: _COMMAND_LENGTH - 3] + "..."
+        return text if len(text) <= COMMAND_LENGTH else text[: COMMAND_LENGTH - 3] + "..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +146,14 @@ def unmeasured(
         reached: ids of processes that are not lost although no part of theirs was read.
         is_running: does the process of this id go on?
     """
-    lost = _lost(notes, reached)
+    missing = lost(notes, reached)
     health = {}
-    if unknown := [child for child in lost if child.is_unknown]:
+    if unknown := [child for child in missing if child.is_unknown]:
         health["exec_unmeasured"] = (
             f"{several(len(unknown), 'program')} that os.exec* started left no profile; "
             "the plain engine cannot tell which"
         )
-    if pythons := [child for child in lost if not child.is_unknown and runs_python(child)]:
+    if pythons := [child for child in missing if not child.is_unknown and runs_python(child)]:
         named = [
             f"{child.command} (process {child.pid or 'unknown'}"
             + (", still running)" if child.pid and is_running(child.pid) else ")")
@@ -175,7 +169,7 @@ def unmeasured(
     return health
 
 
-def _lost(notes: Notes, reached: Collection[int]) -> list[Child]:
+def lost(notes: Notes, reached: Collection[int]) -> list[Child]:
     """Children of which nothing was measured."""
     return [
         child
@@ -183,61 +177,6 @@ def _lost(notes: Notes, reached: Collection[int]) -> list[Child]:
         if child.pid not in reached
         and not any(_brought(child, arrival, notes.measured) for arrival in notes.arrivals)
     ]
-
-
-def others(folder: Folder, notes: Notes, reached: Collection[int]) -> dict[str, str]:
-    """All processes below the program that were not measured, as metadata of the trial: those that
-    the engine saw start, and those that the watch has found.
-
-    Args:
-        reached: as for `unmeasured`.
-    """
-    try:
-        kept, descendants = heartbeat.read(folder), heartbeat.read_found(folder)
-    except (Damaged, OSError):
-        kept, descendants = None, []
-    ends = {end.pid: end for end in kept[1]} if kept else {}
-    until_ns = kept[0].beat_ns if kept else 0
-    rows: dict[int, str] = {}
-    accounted = {child.pid for child in notes.children} | notes.measured | {*reached}
-    for process in descendants:
-        if process.pid not in accounted:
-            words = process.command.decode("utf-8", "backslashreplace").split("\0")
-            rows[process.pid] = _row(
-                _shown(words), process.pid, process.found_ns, 0, ends, until_ns
-            )
-    for child in _lost(notes, reached):
-        if not child.is_unknown:
-            rows[child.pid or -len(rows) - 1] = _row(
-                child.command, child.pid, child.began_ns, child.ended_ns, ends, until_ns
-            )
-    if not rows:
-        return {}
-    text = "; ".join(list(rows.values())[:_LISTED_AT_MOST])
-    more = f"; and {len(rows) - _LISTED_AT_MOST} more" if len(rows) > _LISTED_AT_MOST else ""
-    count = "1 process" if len(rows) == 1 else f"{len(rows)} processes"
-    return {"taupy.children": f"{count} not measured: {text}{more}"}
-
-
-def _row(
-    command: str, pid: int, began_ns: int, ended_ns: int, ends: Mapping[int, End], until_ns: int
-) -> str:
-    """A process that was not measured, with how long it ran."""
-    end = ends.get(pid)
-    if end is not None and end.ended_ns >= began_ns:
-        ran = duration(end.ended_ns - began_ns)
-    elif ended_ns:
-        ran = duration(ended_ns - began_ns)
-    elif until_ns > began_ns and process_start(pid):
-        ran = f"still running after {duration(until_ns - began_ns)}"
-    else:
-        ran = "for an unknown time"
-    return f"{command} ({f'process {pid}, ' if pid else ''}{ran})"
-
-
-def _shown(words: Sequence[str]) -> str:
-    text = " ".join(shlex.join(word for word in words if word).split()) or "unknown"
-    return text if len(text) <= _COMMAND_LENGTH else text[: _COMMAND_LENGTH - 3] + "..."
 
 
 def _brought(child: Child, arrival: Arrival, measured: frozenset[int]) -> bool:

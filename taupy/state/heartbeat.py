@@ -14,12 +14,12 @@ from taupy.state.values import Damaged
 
 NAME = "watch"
 FOUND = "watch.found"
-_MAGIC, _VERSION = b"TAUPYWCH", 1
-_HEADER = Struct("<8sII6q")
+_MAGIC, _VERSION = b"TAUPYWCH", 2
+_HEADER = Struct("<8sII8q48x")
 _END = Struct("<qQqqq24x")
-_FOUND = Struct("<qqQqH222s")
-COMMAND_BYTES = 222
-HEADER_BYTES, END_BYTES, FOUND_BYTES = 64, _END.size, _FOUND.size
+_FOUND = Struct("<qqqH230s")
+COMMAND_BYTES = 230
+HEADER_BYTES, END_BYTES, FOUND_BYTES = _HEADER.size, _END.size, _FOUND.size
 FOUND_AT_MOST = RECORD_BYTES // FOUND_BYTES
 ENDS_AT_MOST = (RECORD_BYTES - HEADER_BYTES) // END_BYTES
 _NO_STATUS = -1
@@ -36,21 +36,27 @@ class Beat:
         rounds: how many there were.
         longest_ns: the longest time between two.
         cpu_ns: what it has used itself.
+        apart_ns: the longest time between two looks for new processes.
+        unseen: processes and threads, also of other programs, that began and ended between two
+            such looks that were too far apart.
         pid: its own.
     """
 
-    __slots__ = ("beat_ns", "began_ns", "cpu_ns", "is_over", "longest_ns", "pid", "rounds")
+    __slots__ = (
+        "apart_ns", "beat_ns", "began_ns", "cpu_ns", "is_over", "longest_ns", "pid", "rounds",
+        "unseen",
+    )  # fmt: skip
 
     def __init__(self, began_ns: int, pid: int) -> None:
         self.is_over = False
         self.began_ns = self.beat_ns = began_ns
-        self.rounds = self.longest_ns = self.cpu_ns = 0
+        self.rounds = self.longest_ns = self.cpu_ns = self.apart_ns = self.unseen = 0
         self.pid = pid
 
     def packed(self) -> bytes:
         return _HEADER.pack(
             _MAGIC, _VERSION, self.is_over, self.began_ns, self.beat_ns, self.rounds,
-            self.longest_ns, self.cpu_ns, self.pid,
+            self.longest_ns, self.cpu_ns, self.apart_ns, self.unseen, self.pid,
         )  # fmt: skip
 
     @property
@@ -91,18 +97,17 @@ class Found:
         command: its words, each ended by a zero, as far as they fit.
     """
 
-    __slots__ = ("command", "found_ns", "parent", "pid", "start")
+    __slots__ = ("command", "found_ns", "parent", "pid")
 
-    def __init__(self, pid: int, parent: int, start: int, found_ns: int, command: bytes) -> None:
+    def __init__(self, pid: int, parent: int, found_ns: int, command: bytes) -> None:
         self.pid = pid
         self.parent = parent
-        self.start = start
         self.found_ns = found_ns
         self.command = command
 
     def packed(self) -> bytes:
         command = self.command[:COMMAND_BYTES]
-        return _FOUND.pack(self.pid, self.parent, self.start, self.found_ns, len(command), command)
+        return _FOUND.pack(self.pid, self.parent, self.found_ns, len(command), command)
 
 
 def read_found(folder: Folder) -> list[Found]:
@@ -117,12 +122,12 @@ def read_found(folder: Folder) -> list[Found]:
     except FileNotFoundError:
         return []
     processes = []
-    for pid, parent, start, found_ns, size, command in _FOUND.iter_unpack(
+    for pid, parent, found_ns, size, command in _FOUND.iter_unpack(
         data[: len(data) // FOUND_BYTES * FOUND_BYTES]
     ):
         if pid <= 0 or not 0 <= found_ns < _LARGEST or size > COMMAND_BYTES:
             raise Damaged(f"{FOUND} is damaged: a process that cannot be")
-        processes.append(Found(pid, parent, start, found_ns, command[:size]))
+        processes.append(Found(pid, parent, found_ns, command[:size]))
     return processes
 
 
@@ -148,7 +153,7 @@ def read(folder: Folder) -> tuple[Beat, list[End]] | None:
         raise Damaged(f"{NAME} is damaged: times that cannot be")
     beat = Beat(times[0], pid)
     beat.is_over = bool(is_over)
-    _, beat.beat_ns, beat.rounds, beat.longest_ns, beat.cpu_ns = times
+    _, beat.beat_ns, beat.rounds, beat.longest_ns, beat.cpu_ns, beat.apart_ns, beat.unseen = times
     return beat, _ends(data)
 
 

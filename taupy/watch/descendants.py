@@ -1,20 +1,39 @@
-"""The processes below the program: found in /proc while they run, for a trial to account for.
+"""The processes below the program: found while they run, for a trial to account for.
 
 A new process is one of them if its parent is, or if it inherited the variable that names the run
 folder (a daemon, whose parent has ended). The kernel tells in one number which process or thread
-began last: if few have begun since the last look each is looked at, else /proc is listed.
+began last: if few have begun since the last look each is looked at, else /proc is listed. A process
+that is started lives on as its parent at first, and soon becomes a command: that is read again.
 """
 
 import posix
+from errno import EINVAL, ENOENT
 
 from taupy.model.processes import stat_fields
 from taupy.state.heartbeat import Found
+from taupy.watch import pidfds
 
 _VARIABLE = b"TAUPY_BOOT="
 _HELPERS = (b"taupy.commands.store import", b"resource_tracker import main")
 _ENVIRONMENT_BYTES = 1 << 16
 _EXIT_SIGNAL = 35  # of the fields in /proc/PID/stat
-_FEW = 64  # processes and threads, which cost less than a list of all processes
+_FEW = 256  # processes and threads, which cost less than a list of all processes
+_IN_TIME_NS = 150_000_000  # who lives for 200 ms is found, and its command then read
+
+
+class Descendant(Found):
+    """A process below the program, while it runs.
+
+    Attributes:
+        pidfd: -1 if the kernel gives none; who takes it over closes it.
+        start: as in `processes.process_start`; 0 if it was not asked for.
+    """
+
+    __slots__ = ("pidfd", "start")
+
+    def __init__(self, pid: int, born: "Born", found_ns: int, command: bytes) -> None:
+        self.pidfd, parent, self.start = born
+        super().__init__(pid, parent, found_ns, command)
 
 
 class Descendants:
@@ -23,62 +42,98 @@ class Descendants:
     Args:
         root: its id.
         folder: path of the run folder.
+
+    Attributes:
+        longest_ns: between two looks.
+        unseen: processes and threads, also of other programs, that began and ended between two
+            looks that were too far apart.
     """
 
     def __init__(self, root: int, folder: str) -> None:
         self.root = root
         self.variable = _VARIABLE + folder.encode("utf-8", "surrogateescape") + b"\0"
         self.tree = {root}
-        self.seen: set[int] = set()
+        self.listed: set[int] = set()
         self.newest = 0
         self.unborn: set[int] = set()  # numbers that are given, of processes not yet seen
-        self.pending: list[Found] = []  # they may still become another program
+        self.pending: list[Descendant] = []  # they may still become another program
+        self.found_ns = self.longest_ns = self.unseen = 0
+        self.is_hurried = False
 
-    def look(self, now: int) -> list[Found]:
-        """Those found at the last look, with what they have become; and find new ones."""
+    def look(self, now: int, hurried: bool = False) -> list[Descendant]:
+        """Those found at the last look, with what they have become; and find new ones.
+
+        Args:
+            hurried: find new ones only if that does not take long, and read their commands at the
+                next look only.
+        """
         descendants, self.pending = self.pending, []
         for descendant in descendants:
             descendant.command = _command(descendant.pid) or descendant.command
-        self.find(now)
+        self.find(now, hurried)
         return [
             descendant
             for descendant in descendants
             if not any(helper in descendant.command for helper in _HELPERS)
         ]
 
-    def find(self, now: int, only_few: bool = False) -> None:
-        """Find new ones.
-
-        Args:
-            only_few: unless that takes long.
-        """
+    def find(self, now: int, hurried: bool) -> None:
+        self.is_hurried = hurried
         before, newest = self.newest, _last_begun()
         are_few = before and 0 <= newest - before <= _FEW
-        if (newest == before and not self.unborn) or (only_few and not are_few):
+        if hurried and not are_few:
             return
-        self.newest = newest
-        if are_few:
-            pids = self.unborn.union(range(before + 1, newest + 1))
-            new = self._take_in(pids - self.seen, now)
-            self.seen |= new
-            self.unborn = set(range(before + 1, newest + 1)) - self.seen
-        else:
-            pids = {int(name) for name in posix.listdir("/proc") if name.isdigit()}
-            self._take_in({pid for pid in pids - self.seen if self.seen or pid > self.root}, now)
-            self.seen, self.unborn = pids, set()
+        if newest != before or self.unborn:
+            self.newest = newest
+            seen = self._of_few(before, now) if are_few else self._of_all(before, now)
+            if self._is_late(now) and newest > before:
+                self.unseen += max(0, newest - before - seen)
+        if self.found_ns:
+            self.longest_ns = max(self.longest_ns, now - self.found_ns)
+        self.found_ns = now
+
+    def _is_late(self, now: int) -> bool:
+        return self.found_ns != 0 and now - self.found_ns > _IN_TIME_NS
+
+    def _of_few(self, before: int, now: int) -> int:
+        """Look at each that began since `before`. How many of them there are."""
+        begun = set(range(before + 1, self.newest + 1))
+        exist = self._take_in(begun | self.unborn, now)
+        self.unborn = begun - exist
+        return len(exist & begun)
+
+    def _of_all(self, before: int, now: int) -> int:
+        """The same by a list of all processes; of the first one those after the program."""
+        pids = {int(name) for name in posix.listdir("/proc") if name.isdigit()}
+        begins_anew = self.newest < before
+        new = pids if begins_anew else pids - self.listed
+        self._take_in({pid for pid in new if before or pid > self.root}, now)
+        self.listed, self.unborn = pids, set()
+        return len([pid for pid in pids if pid > before])
 
     def _take_in(self, pids: set[int], now: int) -> set[int]:
         """Which of these exist; those below the program are noted, parents before children."""
-        new = {pid: fields for pid in pids if (fields := stat_fields(pid))}
-        exist = set(new)
-        while ours := [pid for pid, fields in new.items() if self._is_ours(pid, int(fields[1]))]:
+        exist, others = pids & self.tree, {}
+        for pid in sorted(pids - self.tree):
+            if (born := _born(pid)) is None:
+                continue
+            exist.add(pid)
+            if self._is_ours(pid, born[1]):
+                self._add(pid, born, now)
+            else:
+                others[pid] = born[1]
+                _close(born)
+        while ours := [pid for pid, parent in others.items() if parent in self.tree]:
             for pid in ours:
-                fields = new.pop(pid)
-                if int(fields[_EXIT_SIGNAL]) < 0:
-                    continue  # one of the other threads of a process
-                self.tree.add(pid)
-                self.pending.append(Found(pid, int(fields[1]), int(fields[19]), now, _command(pid)))
+                del others[pid]
+                if (born := _born(pid)) is not None:
+                    self._add(pid, born, now)
         return exist
+
+    def _add(self, pid: int, born: "Born", now: int) -> None:
+        self.tree.add(pid)
+        command = b"" if self.is_hurried else _command(pid)
+        self.pending.append(Descendant(pid, born, now, command))
 
     def _is_ours(self, pid: int, parent: int) -> bool:
         if parent in self.tree:
@@ -86,6 +141,39 @@ class Descendants:
         return parent == 1 and self.variable in _contents(
             f"/proc/{pid}/environ", _ENVIRONMENT_BYTES
         )
+
+
+Born = tuple[int, int, int]
+"""A pidfd or -1, the parent, and the start time as far as that was asked for. The parent of one of
+a process's other threads is -1."""
+
+
+def _born(pid: int) -> "Born | None":
+    """None if there is nothing of this number."""
+    try:
+        pidfd = posix.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    except (OSError, AttributeError) as problem:
+        if getattr(problem, "errno", None) in (EINVAL, ENOENT):
+            return -1, -1, 0
+        pidfd = -1
+    parent = pidfds.parent(pidfd)
+    return (pidfd, parent, 0) if parent is not None else _born_by_stat(pid, pidfd)
+
+
+def _born_by_stat(pid: int, pidfd: int) -> "Born | None":
+    """The same of an older kernel."""
+    fields = stat_fields(pid)
+    if fields and int(fields[_EXIT_SIGNAL]) >= 0:
+        return pidfd, int(fields[1]), int(fields[19])
+    _close((pidfd, -1, 0))
+    return (-1, -1, 0) if fields else None
+
+
+def _close(born: "Born") -> None:
+    if born[0] >= 0:
+        posix.close(born[0])
 
 
 def _last_begun() -> int:

@@ -19,7 +19,7 @@ from taupy.model.processes import process_start, stat_fields
 from taupy.state import heartbeat
 from taupy.state.folder import Folder, open_run
 from taupy.state.heartbeat import Beat, End
-from taupy.watch import ANSWER, ending
+from taupy.watch import ANSWER, ending, pidfds
 from taupy.watch.descendants import Descendants
 from taupy.watch.looks import Looks
 
@@ -39,11 +39,15 @@ class Watched:
     Attributes:
         pidfd: -1 if the kernel gives none.
         seen_ns: when it was last known to live.
+        is_measured: it has a part, or is the program itself.
     """
 
-    __slots__ = ("pid", "pidfd", "seen_ns", "start")
+    __slots__ = ("is_measured", "pid", "pidfd", "seen_ns", "start")
 
-    def __init__(self, pid: int, pidfd: int, start: int, seen_ns: int) -> None:
+    def __init__(
+        self, pid: int, pidfd: int, start: int, seen_ns: int, is_measured: bool = True
+    ) -> None:
+        self.is_measured = is_measured
         self.pid = pid
         self.pidfd = pidfd
         self.start = start
@@ -69,7 +73,9 @@ class Watch:
         self.noted = 0
         self.descendants = Descendants(root, folder.path)
         self.looks = Looks(folder)
-        self.epoll = select.epoll()
+        self.epoll = select.epoll()  # of measured processes
+        self.others = select.epoll()  # nobody waits for these: ends are taken at looks
+        self.polled_ns = launched_ns  # when those were looked at
         self.living: dict[int, Watched] = {}  # by process id
         self.measured = {root}
         self.by_pidfd: dict[int, Watched] = {}
@@ -97,6 +103,7 @@ class Watch:
             self.looks.look()
             self.write_beat()
             self.wait()
+        self.account()
         self.beat.is_over = not self.measured
         self.write_beat()
 
@@ -119,12 +126,8 @@ class Watch:
                         self.looks.add(name)
         return True
 
-    def add(self, pid: int, start: int | None = None) -> None:
-        """Watch a process; one that has ended already did so since the last round.
-
-        Args:
-            start: as in `processes.process_start`; None if that is to be looked up.
-        """
+    def add(self, pid: int) -> None:
+        """Watch a measured process; one that has ended already did so since the last round."""
         now = time.monotonic_ns()
         try:
             pidfd = posix.pidfd_open(pid)
@@ -133,34 +136,60 @@ class Watch:
             return
         except (OSError, AttributeError):
             pidfd = -1
-        if start is None:
-            fields = stat_fields(pid)
-            start = int(fields[19]) if fields else 0
-        watched = Watched(pid, pidfd, start, now)
-        watched_before = self.living.get(pid)
-        if watched_before is not None and watched_before.start == watched.start:
+        fields = stat_fields(pid)
+        start = int(fields[19]) if fields else 0
+        if self.has(pid, start):
+            self.living[pid].start = start or self.living[pid].start
+            self.measure(self.living[pid])
             if pidfd >= 0:
                 posix.close(pidfd)  # a program that became another (exec) has two parts
             return
-        self.living[pid] = watched
-        if pidfd >= 0:
-            self.by_pidfd[pidfd] = watched
-            self.unpolled.add(pidfd)
-            self.epoll.register(pidfd, select.EPOLLIN)
-        else:
-            self.without_pidfd.append(watched)
+        self.take(Watched(pid, pidfd, start, now))
 
-    def account(self) -> None:
+    def has(self, pid: int, start: int) -> bool:
+        """Is this process watched, not one that had its number before?"""
+        before = self.living.get(pid)
+        if before is None:
+            return False
+        if before.start and start:
+            return before.start == start
+        return pidfds.parent(before.pidfd) is not None  # its number is still its own
+
+    def take(self, watched: Watched) -> None:
+        self.living[watched.pid] = watched
+        if watched.pidfd < 0:
+            self.without_pidfd.append(watched)
+            return
+        self.by_pidfd[watched.pidfd] = watched
+        self.unpolled.add(watched.pidfd)
+        epoll = self.epoll if watched.is_measured else self.others
+        epoll.register(watched.pidfd, select.EPOLLIN)
+
+    def measure(self, watched: Watched) -> None:
+        """A process that was found is measured, too."""
+        if watched.pidfd >= 0 and not watched.is_measured:
+            self.others.unregister(watched.pidfd)
+            self.epoll.register(watched.pidfd, select.EPOLLIN)
+        watched.is_measured = True
+
+    def account(self, hurried: bool = False) -> None:
         """Note processes below the program, and watch them for their ends."""
-        for descendant in self.descendants.look(time.monotonic_ns()):
+        now = time.monotonic_ns()
+        for descendant in self.descendants.look(now, hurried):
             if self.noted < heartbeat.FOUND_AT_MOST:
-                at = self.noted * heartbeat.FOUND_BYTES
-                posix.pwrite(self.found_file, descendant.packed(), at)
+                posix.pwrite(
+                    self.found_file, descendant.packed(), self.noted * heartbeat.FOUND_BYTES
+                )
                 self.noted += 1
-        for descendant in self.descendants.pending:
-            watched = self.living.get(descendant.pid)
-            if watched is None or watched.start != descendant.start:
-                self.add(descendant.pid, descendant.start)
+        for new in self.descendants.pending:
+            if self.has(new.pid, new.start):
+                if new.pidfd >= 0:
+                    posix.close(new.pidfd)
+            else:
+                self.take(Watched(new.pid, new.pidfd, new.start, now, is_measured=False))
+        self.take_others()
+        self.beat.apart_ns = self.descendants.longest_ns
+        self.beat.unseen = self.descendants.unseen
 
     def look(self) -> None:
         """Look at the processes without a pidfd."""
@@ -207,7 +236,7 @@ class Watch:
         now = self.beat.beat_ns = time.monotonic_ns()
         posix.pwrite(self.file, self.beat.packed(), 0)
         if self.urgent_ns * 2 * SHARE < now - began:
-            self.descendants.find(now, only_few=True)
+            self.account(hurried=True)
         self.urgent_ns += time.thread_time_ns() - before
 
     def pause_ns(self) -> int:
@@ -227,16 +256,26 @@ class Watch:
             now = time.monotonic_ns()
             watched.seen_ns = self.looked_ns if pidfd in self.unpolled else alive_ns or now
             self.note(watched, now)
-            self.epoll.unregister(pidfd)
             posix.close(pidfd)
+
+    def take_others(self) -> None:
+        """Note the ends of processes that are not measured."""
+        for pidfd, _ in self.others.poll(0):
+            watched = self.by_pidfd.pop(pidfd)
+            watched.seen_ns = self.polled_ns
+            self.note(watched, time.monotonic_ns())
+            posix.close(pidfd)
+        self.polled_ns = time.monotonic_ns()
 
     def note(self, watched: Watched, now: int) -> None:
         """Write down that a process has ended."""
+        status = None
+        if watched.is_measured:  # nobody asks how others ended, and it takes long
+            status = ending.status(watched.pid, watched.start, watched.pidfd)
         if self.living.get(watched.pid, watched) is watched:
             self.living.pop(watched.pid, None)
             self.measured.discard(watched.pid)
             self.descendants.tree.discard(watched.pid)
-        status = ending.status(watched.pid, watched.start, watched.pidfd)
         if self.ended < heartbeat.ENDS_AT_MOST:
             end = End(watched.pid, watched.start, now, now - watched.seen_ns, status)
             at = heartbeat.HEADER_BYTES + self.ended * heartbeat.END_BYTES

@@ -50,7 +50,7 @@ def test_no_file_and_an_empty_one_mean_that_nothing_was_watched(tmp_path):
     [
         b"no heartbeat",
         b"X" * 64,
-        beat().packed().replace(b"\x01\0\0\0", b"\x09\0\0\0", 1),
+        beat().packed().replace(b"\x02\0\0\0", b"\x09\0\0\0", 1),
         beat(beat_ns=-1).packed(),
         beat(cpu_ns=1 << 62).packed(),
         beat().packed() + End(5, 60, -1, 0, 0).packed(),
@@ -68,9 +68,9 @@ def found_in(folder, data):
 
 
 def test_processes_that_were_found_come_back_with_as_much_of_their_commands_as_fits(tmp_path):
-    found = [Found(5, 4, 60, 1_000, b"ls\0-l\0"), Found(6, 5, 61, 2_000, b"x" * 999)]
+    found = [Found(5, 4, 1_000, b"ls\0-l\0"), Found(6, 5, 2_000, b"x" * 999)]
     first, second = found_in(tmp_path, b"".join(one.packed() for one in found) + b"cut")
-    assert (first.pid, first.parent, first.start, first.found_ns) == (5, 4, 60, 1_000)
+    assert (first.pid, first.parent, first.found_ns) == (5, 4, 1_000)
     assert first.command == b"ls\0-l\0"
     assert second.command == b"x" * heartbeat.COMMAND_BYTES
 
@@ -78,8 +78,8 @@ def test_processes_that_were_found_come_back_with_as_much_of_their_commands_as_f
 @pytest.mark.parametrize(
     "data",
     [
-        Found(0, 4, 60, 1_000, b"").packed(),
-        Found(5, 4, 60, -1, b"").packed(),
+        Found(0, 4, 1_000, b"").packed(),
+        Found(5, 4, -1, b"").packed(),
         b"\xff" * heartbeat.FOUND_BYTES,
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from taupy.model.processes import process_start
 from taupy.state import heartbeat, looks
 from taupy.state.folder import open_run
-from taupy.watch import beside, ending, process, start
+from taupy.watch import beside, ending, pidfds, process, start
 from taupy.watch import descendants as descendants_module
 from taupy.watch.descendants import Descendants
 from taupy.watch.process import INTERVAL_NS, SHARE, Watch
@@ -176,8 +176,13 @@ def test_no_process_is_started_where_none_is_allowed(monkeypatch):
     assert beside.begin("tests.unit.collectors.answers", []) is None
 
 
-def test_processes_below_the_program_are_found_with_their_commands(folder):
+@pytest.mark.parametrize("kernel", ["new", "before 6.13", "before 5.3"])
+def test_processes_below_the_program_are_found_with_their_commands(folder, monkeypatch, kernel):
     """Also a grandchild, and a process that becomes another one meanwhile."""
+    if kernel != "new":
+        monkeypatch.setattr(pidfds, "parent", lambda pidfd: None)
+    if kernel == "before 5.3":
+        monkeypatch.delattr(posix, "pidfd_open")
     code = (
         "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(0.3);"
         "subprocess.Popen('sleep 61 & exec sleep 62', shell=True); time.sleep(60)"
@@ -222,7 +227,7 @@ def test_a_process_that_is_not_to_be_seen_yet_is_found_at_the_next_look(monkeypa
         last_begun(monkeypatch, child.pid)
         descendants.newest = child.pid - 1
         with monkeypatch.context() as hidden:
-            hidden.setattr(descendants_module, "stat_fields", lambda pid: [])
+            hidden.setattr(descendants_module, "_born", lambda pid: None)
             descendants.look(1)
         assert not descendants.pending
         descendants.look(2)
@@ -248,16 +253,38 @@ def test_threads_of_a_process_are_not_taken_for_processes():
         child.kill()
 
 
+def test_what_came_and_went_between_two_looks_that_were_far_apart_is_counted(monkeypatch):
+    descendants = Descendants(os.getpid(), "/run")
+    monkeypatch.setattr(posix, "listdir", lambda path: [])
+    monkeypatch.setattr(descendants_module, "_born", lambda pid: None)
+    ms = 1_000_000
+    for now, number in ((0, 70), (100, 80), (400, 90), (500, 95), (900, 1000)):
+        last_begun(monkeypatch, number)
+        descendants.look((1 + now) * ms)
+    assert descendants.longest_ns == 400 * ms
+    assert descendants.unseen == 10 + 905
+
+
+def test_in_a_hurry_many_processes_wait_for_the_next_look(monkeypatch):
+    descendants, listed = Descendants(os.getpid(), "/run"), []
+    monkeypatch.setattr(posix, "listdir", lambda path: listed.append(path) or ["1"])
+    descendants.look(1)
+    for now, (number, hurried) in enumerate(((1 << 20, True), ((1 << 20) + 5, False)), 2):
+        last_begun(monkeypatch, number)
+        descendants.look(now, hurried)
+    assert len(listed) == 2
+
+
 def test_a_pause_still_finds_new_processes_and_writes_the_heartbeat(folder, monkeypatch):
     with sleeper() as child:
         watch = watch_of(folder, os.getpid())
-        watch.descendants.find(0)
+        watch.descendants.look(0)
         before = watch.beat.beat_ns
         monkeypatch.setattr(watch, "pause_ns", lambda: 1_000_000_000)
         other = sleeper()
         watch.looked_ns, watch.cpu_ns = time.monotonic_ns(), time.thread_time_ns()
         watch.wait()
-        assert other.pid in {found.pid for found in watch.descendants.pending}
+        assert other.pid in {found.pid for found in heartbeat.read_found(folder)}
         assert heartbeat.read(folder)[0].beat_ns > before
         for one in (child, other):
             one.kill()

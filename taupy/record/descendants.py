@@ -1,0 +1,137 @@
+"""Processes below the program that were not measured: a trial names them, with how long they ran.
+
+The engines have noted those that a measured process started (`record/children.py`), the watch has
+found those that others started. Many of one command are named together.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from taupy.model.processes import process_start
+from taupy.record.children import COMMAND_LENGTH, Notes, lost
+from taupy.state import heartbeat
+from taupy.state.folder import Folder
+from taupy.state.heartbeat import Beat, End
+from taupy.state.values import Damaged
+from taupy.units import count, duration
+
+_LISTED_AT_MOST, _ALIKE = 100, 3
+_TIME_TO_BE_FOUND_NS = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """Attributes:
+    ran_ns: None if it is not known.
+    """
+
+    command: str
+    pid: int
+    ran_ns: int | None
+    runs: bool = False
+
+
+def others(folder: Folder, notes: Notes, reached: Collection[int]) -> dict[str, str]:
+    """All processes below the program that were not measured, as metadata of the trial.
+
+    Args:
+        reached: ids of processes that are not lost although no part of theirs was read.
+    """
+    try:
+        kept, descendants = heartbeat.read(folder), heartbeat.read_found(folder)
+    except (Damaged, OSError):
+        kept, descendants = None, []
+    beat, ends = kept or (None, [])
+    processes = list(_processes(notes, reached, descendants, _Ends(ends, beat)))
+    if not processes:
+        return {}
+    listed = list(_listed(processes))
+    more = len(listed) - _LISTED_AT_MOST
+    text = "; ".join(listed[:_LISTED_AT_MOST]) + (f"; and {more} more" if more > 0 else "")
+    number = "1 process" if len(processes) == 1 else f"{count(len(processes))} processes"
+    return {"taupy.children": f"{number} not measured: {text}{_missed(beat)}"}
+
+
+class _Ends:
+    """How long processes ran. Numbers are given again: a process's end is the first one after it
+    was found."""
+
+    def __init__(self, ends: Sequence[End], beat: Beat | None) -> None:
+        self.until_ns = beat.beat_ns if beat else 0
+        self.of: dict[int, list[int]] = {}
+        for end in ends:
+            self.of.setdefault(end.pid, []).append(end.ended_ns)
+
+    def process(self, command: str, pid: int, began_ns: int, ended_ns: int = 0) -> _Process:
+        """Args:
+        ended_ns: as its parent has noted it, 0 if it has not.
+        """
+        noted = [ended_ns] if ended_ns else []
+        moments = [end for end in (*self.of.get(pid, ()), *noted) if end >= began_ns]
+        if moments:
+            return _Process(command, pid, min(moments) - began_ns)
+        runs = self.until_ns > began_ns and process_start(pid) != 0
+        return _Process(command, pid, self.until_ns - began_ns if runs else None, runs)
+
+
+def _processes(
+    notes: Notes, reached: Collection[int], descendants: Sequence[heartbeat.Found], ends: _Ends
+) -> Iterator[_Process]:
+    accounted = {child.pid for child in notes.children} | notes.measured | {*reached}
+    for process in descendants:
+        if process.pid not in accounted:
+            words = process.command.decode("utf-8", "backslashreplace").split("\0")
+            yield ends.process(_shown(words), process.pid, process.found_ns)
+    for child in lost(notes, reached):
+        if not child.is_unknown:
+            yield ends.process(child.command, child.pid, child.began_ns, child.ended_ns)
+
+
+def _listed(processes: Sequence[_Process]) -> Iterator[str]:
+    """Each by itself, or all of one command together if there are many."""
+    by_command: dict[str, list[_Process]] = {}
+    for process in processes:
+        by_command.setdefault(process.command, []).append(process)
+    for command, alike in by_command.items():
+        if len(alike) > _ALIKE:
+            yield f"{command} ({count(len(alike))} processes{_range(alike)})"
+        else:
+            yield from (_named(process) for process in alike)
+
+
+def _named(process: _Process) -> str:
+    if process.ran_ns is None:
+        ran = "for an unknown time"
+    else:
+        ran = f"{'still running after ' if process.runs else ''}{duration(process.ran_ns)}"
+    number = f"process {process.pid}, " if process.pid else ""
+    return f"{process.command} ({number}{ran})"
+
+
+def _range(alike: Sequence[_Process]) -> str:
+    """How long they ran."""
+    times = [process.ran_ns for process in alike if process.ran_ns is not None]
+    unknown = len(alike) - len(times)
+    text = f", {duration(min(times))} to {duration(max(times))}" if times else ""
+    if running := sum(process.runs for process in alike):
+        text += f", {count(running)} of them still running"
+    return text + (f", {count(unknown)} of them for an unknown time" if unknown else "")
+
+
+def _shown(words: Sequence[str]) -> str:
+    text = " ".join(shlex.join(word for word in words if word).split()) or "unknown"
+    return text if len(text) <= COMMAND_LENGTH else text[: COMMAND_LENGTH - 3] + "..."
+
+
+def _missed(beat: Beat | None) -> str:
+    """Were there times in which some may have come and gone?"""
+    if beat is None or beat.apart_ns <= _TIME_TO_BE_FOUND_NS:
+        return ""
+    return (
+        f"; and perhaps others, since new ones were looked for up to {duration(beat.apart_ns)} "
+        f"apart: at most {count(beat.unseen)} processes or threads of this machine came and went "
+        "unseen"
+    )
