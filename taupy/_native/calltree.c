@@ -18,7 +18,7 @@ static int node_put(Thread *thread, Node *parent, const void *key, Node *node)
 
 static Thread *thread_hint; /* whose node was asked for last; NULL when threads are forgotten */
 
-/* Of a node that is not an only child. */
+/* Of a node that stands in a table. */
 static Thread *thread_of(Node *node)
 {
     /* Its table tells at once; to climb to the root is long where call paths are deep. */
@@ -32,13 +32,67 @@ static Thread *thread_of(Node *node)
 void node_rekey(Node *node, void *key)
 {
     pthread_mutex_lock(&tree_lock);
-    if (node->parent->flags & NODE_FORKS) {
+    if (node->parent->flags & NODE_MANY) {
         Table *nodes = &thread_of(node)->nodes;
         table_remove(nodes, node_hash(node->parent, node->key), node);
         table_put(nodes, node_hash(node->parent, key), node);
     }
     node->key = key;
     pthread_mutex_unlock(&tree_lock);
+}
+
+/* May they be neighbours in a ring? */
+static int are_near(const Node *node, const Node *other)
+{
+    return other - node >= -INT16_MAX && other - node <= INT16_MAX;
+}
+
+static int ring_count(const Node *parent)
+{
+    int count = 0;
+    const Node *node = parent->last;
+    do {
+        count++;
+        node += node->sibling;
+    } while (node != parent->last);
+    return count;
+}
+
+/* Put the node behind the last child. 0: it cannot be. */
+static int ring_put(const Node *parent, Node *node)
+{
+    Node *last = parent->last, *next = last + last->sibling;
+    if (last == &nowhere)
+        return 1;
+    if (!are_near(last, node) || !are_near(node, next) || ring_count(parent) == RING_AT_MOST)
+        return 0;
+    node->sibling = (int16_t)(next - node);
+    last->sibling = (int16_t)(node - last);
+    return 1;
+}
+
+/* All children of the ring into the table. -1: there is no memory. */
+static int ring_to_table(Thread *thread, Node *parent)
+{
+    Node *node = parent->last;
+    do {
+        if (node_put(thread, parent, node->key, node) != 0)
+            return -1;
+        node += node->sibling;
+    } while (node != parent->last);
+    parent->flags |= NODE_MANY;
+    return 0;
+}
+
+/* The node becomes a child of `parent`. -1: there is no memory. */
+static int child_put(Thread *thread, Node *parent, const void *key, Node *node)
+{
+    int is_in_ring = !(parent->flags & NODE_MANY);
+    if (is_in_ring && ring_put(parent, node))
+        return 0;
+    if (is_in_ring && ring_to_table(thread, parent) != 0)
+        return -1;
+    return node_put(thread, parent, key, node);
 }
 
 Node *node_new(Thread *thread, Node *parent, void *key)
@@ -57,15 +111,8 @@ Node *node_new(Thread *thread, Node *parent, void *key)
         thread->block_count = count < 1000 ? count * 2 + 1 : count;
     }
     Node *node = thread->free_node;
-    if (parent->last != &nowhere) {
-        if (!(parent->flags & NODE_FORKS)) {
-            if (node_put(thread, parent, parent->last->key, parent->last) != 0)
-                return NULL;
-            parent->flags |= NODE_FORKS;
-        }
-        if (node_put(thread, parent, key, node) != 0)
-            return NULL;
-    }
+    if (child_put(thread, parent, key, node) != 0)
+        return NULL;
     thread->free_node += node_stride;
     thread->free_count--;
     node->parent = parent;

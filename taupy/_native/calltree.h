@@ -4,8 +4,11 @@
  * current node is the stack. Each distinct path has its own node, so recursion cannot
  * count a node's inclusive time twice; exclusive time is inclusive less the children's,
  * computed by the reader. A node fills one cache line; with further metrics a second one
- * follows it, holding pairs (at entry, inclusive) per metric. A node's only child is found as
- * its last one; as soon as there are two, all of them stand in the thread's table.
+ * follows it, holding pairs (at entry, inclusive) per metric.
+ *
+ * A node's few children form a ring, in the order of their first entries: what is called in turns
+ * is found in one step from the last child. As soon as there are more than RING_AT_MOST, or two
+ * neighbours lie too far apart, all of them stand in the thread's table.
  *
  * Calls that are not to be recorded (deeper than the depth limit, more call paths than
  * allowed, a disabled group) are *hidden*: the cursor stands on the thread's `hidden`
@@ -20,6 +23,7 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define RING_AT_MOST 4
 #define STACK_UNKNOWN ((char *)UINTPTR_MAX) /* not asked for yet */
 
 typedef struct Node {
@@ -31,14 +35,15 @@ typedef struct Node {
     uint64_t calls;
     uint64_t resumes;    /* entries that are no calls: a generator going on */
     uint32_t depth;      /* 0 for the root */
-    uint16_t region;     /* all metrics are read here, see metric_count; the root is one */
-    uint16_t flags;      /* NodeFlags */
+    uint8_t region;      /* all metrics are read here, see metric_count; the root is one */
+    uint8_t flags;       /* NodeFlags */
+    int16_t sibling;     /* where the next one of the ring lies, in nodes from here */
 } Node;
 _Static_assert(sizeof(Node) == 64, "a node is one cache line");
 
 enum NodeFlags {
     NODE_BACKWARD = 1, /* autograd's threads work for it, see gpu.h */
-    NODE_FORKS = 2,    /* it has several children */
+    NODE_MANY = 2,     /* its children stand in the table */
     NODE_IMPORT = 4,   /* see imports.h */
 };
 
@@ -55,7 +60,7 @@ typedef struct Thread {
     uint64_t due_ticks, looked_ticks; /* end and beginning of its window, see memory.h */
     char name[64];
     /* private to the process, of no use to a reader */
-    Table nodes; /* by parent and key; without only children */
+    Table nodes; /* by parent and key, where there are many children */
     uint64_t node_count;
     Node *free_node;
     uint64_t free_count, block_count;
@@ -103,22 +108,24 @@ static inline int node_is(const void *entry, const void *wanted)
     return node->key == path->key && node->parent == path->parent;
 }
 
+/* The child among few. */
+static inline Node *ring_find(const Node *parent, const void *key)
+{
+    Node *node = parent->last;
+    do {
+        if (node->key == key)
+            return node;
+        node += node->sibling;
+    } while (node != parent->last);
+    return NULL;
+}
+
 static inline Node *node_find(const Thread *thread, const Node *parent, const void *key)
 {
     CallPath path = {parent, key};
-    if (!(parent->flags & NODE_FORKS))
-        return parent->last->key == key ? parent->last : NULL;
+    if (!(parent->flags & NODE_MANY))
+        return ring_find(parent, key);
     return table_find(&thread->nodes, node_hash(parent, key), node_is, &path);
-}
-
-/* A child may be added: if it is the second one, both go into the table. Else it has been looked
- * for there just now. */
-static inline void nodes_prefetch(const Thread *thread, const Node *parent, const void *key)
-{
-    if (parent->flags & NODE_FORKS || parent->last == &nowhere || thread->nodes.slots == NULL)
-        return;
-    table_prefetch(&thread->nodes, node_hash(parent, key));
-    table_prefetch(&thread->nodes, node_hash(parent, parent->last->key));
 }
 
 /* Has it ended? Threads end without the GIL. */

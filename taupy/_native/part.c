@@ -3,6 +3,7 @@
 #include "part.h"
 #include "append.h"
 #include "clock.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,7 +162,10 @@ static Chunk map_chunk(uint64_t from, uint64_t size, uint64_t *end)
         *end = from + size;
         memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
-    return (Chunk){memory == MAP_FAILED ? 0 : (uint64_t)(uintptr_t)memory, from | mark};
+    if (memory == MAP_FAILED)
+        return (Chunk){0, from | mark};
+    pages_large(memory, *end - from);
+    return (Chunk){(uint64_t)(uintptr_t)memory, from | mark};
 }
 
 /* Allocate more of the first chunk, whose file is mapped as far as `first_end`: when the program

@@ -10,14 +10,11 @@
 #ifndef TAUPY_TABLE_H
 #define TAUPY_TABLE_H
 
-#include <errno.h>
-#include <stdint.h>
+#include "pages.h"
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define TABLE_FIRST_BITS 6
-#define LARGE_PAGE (2u << 20)
 
 typedef struct TableSlot {
     uint64_t hash; /* 0: the slot is free */
@@ -61,12 +58,6 @@ static inline __attribute__((always_inline)) void *table_find(const Table *table
     }
 }
 
-/* Fetch the slot of an entry that will be put: large tables are not in the cache. */
-static inline void table_prefetch(const Table *table, uint64_t hash)
-{
-    __builtin_prefetch(&table->slots[hash >> table->shift], 1);
-}
-
 static inline void table_fill(TableSlot *slots, uint64_t mask, unsigned shift, TableSlot slot)
 {
     uint64_t i = slot.hash >> shift;
@@ -84,10 +75,8 @@ static inline TableSlot *slots_new(uint64_t count)
         return calloc(count, sizeof(TableSlot));
     TableSlot *slots = aligned_alloc(LARGE_PAGE, size);
     if (slots != NULL) {
-        int saved = errno;
-        madvise(slots, size, MADV_HUGEPAGE);
+        pages_large(slots, size);
         memset(slots, 0, size);
-        errno = saved;
     }
     return slots;
 }

@@ -59,7 +59,6 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
         hide(thread);
         return NULL;
     }
-    nodes_prefetch(thread, parent, key);
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);

@@ -16,8 +16,9 @@ NODE = np.dtype(
         ("calls", "<u8"),
         ("resumes", "<u8"),
         ("depth", "<u4"),
-        ("region", "<u2"),
-        ("flags", "<u2"),
+        ("region", "u1"),
+        ("flags", "u1"),
+        ("sibling", "<i2"),
     ]
 )
 """A call path. Addresses are those of the measured process, times are ticks."""

@@ -58,6 +58,38 @@ for i in range(100):
 print(json.dumps(engine.tables()))
 """
 
+TREE = """
+import json
+from taupy._native import engine
+
+def left(level):
+    if level:
+        left(level - 1)
+        right(level - 1)
+
+def right(level):
+    if level:
+        left(level - 1)
+        right(level - 1)
+
+def third():
+    pass
+
+def among_many(number):
+    routines[number]()
+
+names = {}
+for i in range(9):
+    exec(f"def routine{i}(): pass", names)
+routines = [names[f"routine{i}"] for i in range(9)]
+for _ in range(3):
+    left(15)
+    third()
+    for i in (0, 1, 2, 3, 0, 4, 8, 5, 6, 7, 2, 1):
+        among_many(i)
+print(json.dumps(engine.tables()))
+"""
+
 RANDOM = """
 import json, random, sys
 
@@ -135,6 +167,18 @@ def test_many_routines_alike_are_found_again_at_once(runner):
     assert trial.calls("<string>")["<lambda>"] == 20_100
     entries, _, steps = json.loads(trial.stdout)["retired"]
     assert steps <= 2 * entries
+
+
+def test_few_children_that_lie_near_need_no_table(runner):
+    trial = runner.run(TREE, "native")
+    entries, _, _ = json.loads(trial.stdout)["nodes"]
+    # Both children of a call lie near but for those at the top, whose trees have thousands.
+    assert 0 < entries < 60
+    paths = [path for path in trial.paths() if path.names[-1] in ("left", "right")]
+    assert [path.calls for path in paths] == [3] * (2**16 - 1)
+    assert trial.calls("prog.py")["third"] == 3
+    among = {path.names[-1]: path.calls for path in trial.paths() if "among_many" in path.names}
+    assert among == {"among_many": 36} | {f"routine{i}": 3 + 3 * (i < 3) for i in range(9)}
 
 
 @pytest.mark.parametrize("seed", range(3))
