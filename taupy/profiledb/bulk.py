@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from taupy.profiledb.columns import Column
 
 ROWS_A_STATEMENT = 50
+_MANY = 10_000
+"""Rows from which it pays to sort an index anew."""
 
 
 def insert(
@@ -54,6 +57,32 @@ def insert_columns(
         columns.statements(cells[:whole], ROWS_A_STATEMENT),
     )
     connection.executemany(_statement(into, row, 1, ending), cells[whole:].tolist())
+
+
+@contextmanager
+def index_afterwards(
+    connection: sqlite3.Connection, index: str, table: str, rows: int
+) -> Iterator[None]:
+    """Make an index of a table anew when rows were inserted into it, if they are more than it has:
+    to sort it once takes a sixth of what it takes to find a place for each row.
+
+    Args:
+        rows: how many will be inserted, at most.
+    """
+    if rows < _MANY or rows <= _size(connection, table):
+        yield
+        return
+    (definition,) = connection.execute(
+        "SELECT sql FROM sqlite_schema WHERE name = ?", (index,)
+    ).fetchone()
+    connection.execute(f"DROP INDEX {index}")
+    yield
+    connection.execute(definition)
+
+
+def _size(connection: sqlite3.Connection, table: str) -> int:
+    (size,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(size)
 
 
 def _statement(into: str, row: str, rows: int, ending: str) -> str:

@@ -9,19 +9,33 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from struct import Struct
 
 from taupy.model.profile import Timer
-from taupy.profiledb.text import storable
+from taupy.profiledb.text import all_storable, storable
 
 _POSITIVE = (1 << 63) - 1
 
 
 def timer_id(timer: Timer) -> int:
     """The timer's id, independent of where its file is on this machine."""
-    return _id(_framed(storable(timer.full_name)) + _framed_groups(timer.groups))
+    (id,) = timer_ids([timer])
+    return id
+
+
+def timer_ids(timers: Sequence[Timer]) -> list[int]:
+    """The id of each timer."""
+    names = all_storable([timer.full_name for timer in timers])
+    identities = [
+        _framed(name) + _framed_groups(timer.groups)
+        for name, timer in zip(names, timers, strict=True)
+    ]
+    # A hash for each timer: nearly all of it runs in C.
+    hashes = map(partial(blake2b, digest_size=8), identities)
+    digests = b"".join(map(blake2b.digest, hashes))
+    return [id & _POSITIVE for (id,) in Struct("<Q").iter_unpack(digests)]
 
 
 def user_event_id(name: str, unit: str) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import Metric, Profile
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.identity import timer_id
+from taupy.profiledb.identity import timer_ids
 from taupy.profiledb.metrics_merge import RunsDiffer, add_facts, metric_ids, with_values
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.reader import read_profile
@@ -212,7 +212,7 @@ def _write(
     match: LaunchMatch,
     units: Mapping[str, str],
 ) -> None:
-    ids = [timer_id(timer) for timer in target.timers]
+    ids = timer_ids(target.timers)
     threads: dict[int, dict[int, Mapping[str, float]]] = defaultdict(dict)
     for (number, row), values in sums.items():
         threads[number][row] = values

@@ -17,7 +17,7 @@ from math import isnan
 from taupy.errors import TaupyError
 from taupy.model.profile import ABSENT, CallTree, Metric, Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.identity import callpath_ids, timer_id
+from taupy.profiledb.identity import callpath_ids, timer_ids
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.text import storable
@@ -119,7 +119,7 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
             f"trial {trial} has {', '.join(doubled)} already; add other metrics or use another "
             "trial"
         )
-    ids = {id(side): [timer_id(timer) for timer in side.timers] for side in (target, profile)}
+    ids = {id(side): timer_ids(side.timers) for side in (target, profile)}
     of_first, of_second = ids[id(target)], ids[id(profile)]
     hosts = [thread for thread in mine if thread.thread.kind == "host"]
     second = [thread for thread in profile.threads if thread.thread.kind == "host"]

@@ -11,3 +11,8 @@ def storable(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def all_storable(texts: list[str]) -> list[str]:
+    """Each of these texts as `storable` gives it; one look at all of them is mostly enough."""
+    return texts if "".join(texts).isascii() else [storable(text) for text in texts]

@@ -15,9 +15,9 @@ from taupy.model.gpu import Device
 from taupy.model.profile import Profile, Timer
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.identity import groups_of, timer_id
+from taupy.profiledb.identity import groups_of, timer_ids
 from taupy.profiledb.prepared import PreparedThread
-from taupy.profiledb.text import storable
+from taupy.profiledb.text import all_storable, storable
 
 INVARIANTS = "taupy.invariants"
 """Name of the metadata that lists the laws a profile broke, one a line."""
@@ -70,7 +70,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
     broken = [] if _is_plainly_lawful(profile) else invariants.check(profile)
     if broken:
         profile = invariants.mended(profile)
-    timers = [timer_id(timer) for timer in profile.timers]
+    timers = timer_ids(profile.timers)
     prepared = [PreparedThread.of(measured, timers) for measured in profile.threads]
     with db.transaction() as connection:
         trial, new_nodes = _trial(connection, profile)
@@ -282,35 +282,36 @@ def _add_metadata(
 def add_timers(
     connection: sqlite3.Connection, trial: int, timers: list[Timer], ids: list[int]
 ) -> None:
-    by_id = sorted(dict(zip(ids, timers, strict=True)).items(), key=lambda pair: pair[0])
-    bulk.insert(
-        connection,
-        "INSERT INTO timer (id, name, short_name, file, line)",
-        "(?, ?, ?, ?, ?)",
-        (
-            (
-                id,
-                storable(timer.full_name),
-                storable(timer.short or timer.name),
-                _stored(timer.file),
-                timer.line,
-            )
-            for id, timer in by_id
-        ),
-        _IF_NEW,
-    )
+    timer_of = dict(zip(ids, timers, strict=True))
+    ids = sorted(timer_of)
+    timers = [timer_of[id] for id in ids]
+    with bulk.index_afterwards(connection, "timer_by_name", "timer", len(ids)):
+        bulk.insert(
+            connection,
+            "INSERT INTO timer (id, name, short_name, file, line)",
+            "(?, ?, ?, ?, ?)",
+            zip(
+                ids,
+                all_storable([timer.full_name for timer in timers]),
+                all_storable([timer.short or timer.name for timer in timers]),
+                _stored([timer.file for timer in timers]),
+                [timer.line for timer in timers],
+                strict=True,
+            ),
+            _IF_NEW,
+        )
     bulk.insert(
         connection,
         "INSERT INTO timer_group (timer_id, name)",
         "(?, ?)",
-        ((id, group) for id, timer in by_id for group in groups_of(timer)),
+        [(id, group) for id, timer in zip(ids, timers, strict=True) for group in groups_of(timer)],
         _IF_NEW,
     )
     bulk.insert(
         connection,
         "INSERT INTO trial_timer (trial_id, timer_id, path)",
         f"({trial}, ?, ?)",
-        ((id, _stored(timer.path)) for id, timer in by_id),
+        zip(ids, _stored([timer.path for timer in timers]), strict=True),
         _IF_NEW,
     )
 
@@ -346,8 +347,10 @@ def _add_device(connection: sqlite3.Connection, trial: int, device: Device) -> N
     )
 
 
-def _stored(text: str | None) -> str | None:
-    return None if text is None else storable(text)
+def _stored(texts: list[str | None]) -> list[str | None]:
+    """Each of these texts as it is stored; few of them differ."""
+    stored = {text: None if text is None else storable(text) for text in set(texts)}
+    return [stored[text] for text in texts]
 
 
 def _metric_ids(connection: sqlite3.Connection, profile: Profile) -> dict[str, int]:

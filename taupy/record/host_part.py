@@ -52,6 +52,7 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
     2: "they could not be read any more: the program has closed their descriptors",
     4: "they gave values that no program reaches",
 }
+_ROUTINE = struct.Struct("<QIIqQQQ")
 _SAMPLE = struct.Struct("<4Q4d")
 _METRICS_AT_MOST = 4  # as in _native/calltree.h
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
@@ -62,7 +63,13 @@ LAYOUT = Layout(
     2,
     "part of a run",
     {
-        **{THREAD: THREAD_LAYOUT.itemsize, ROUTINE: 48, METADATA: 16, EVENT: 24, SAMPLES: 64},
+        **{
+            THREAD: THREAD_LAYOUT.itemsize,
+            ROUTINE: _ROUTINE.size,
+            METADATA: 16,
+            EVENT: 24,
+            SAMPLES: 64,
+        },
         **{STEPS: STEP.itemsize, STEP_VALUE: 16},
         **{COMMUNICATORS: COMMUNICATOR.itemsize, OPERATIONS: OPERATION_BYTES},
         **{COLLECTIVES: COLLECTIVE.itemsize, COLLECTIVE_SUMS: COLLECTIVE_SUM.itemsize},
@@ -235,9 +242,9 @@ class _Blocks:
         return self
 
     def _add_routine(self, file_held: Container, start: int, end: int) -> None:
-        key, what, flags, line, *sizes = struct.unpack_from("<QIIqQQQ", file_held.data, start)
+        key, what, flags, line, *sizes = _ROUTINE.unpack_from(file_held.data, start)
         if key:
-            name, file, group = file_held.texts(start + 48, end, *sizes)
+            name, file, group = file_held.texts(start + _ROUTINE.size, end, *sizes)
             self.routine_at[key] = len(self.routines)
             kind = KIND_NAMES[what] if what < len(KIND_NAMES) else "python"
             self.routines.append(Routine(name, file, line, kind, group, bool(flags & THROTTLED)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ Column = np.ndarray[Any, np.dtype[np.int64]]
 RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 
 
-@dataclass(frozen=True, slots=True)
-class Routine:
+class Routine(NamedTuple):
     """What a part calls a routine; `kind` is "python", "c" or "timer"."""
 
     name: str

@@ -17,6 +17,7 @@ from taupy.model.invariants import check
 from taupy.model.profile import CallTree, Metric, Thread, ThreadProfile, Timer, UserEvent
 from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.identity import timer_id, timer_ids
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import INVARIANTS, add_profile
 from tests.builders import (
@@ -432,3 +433,10 @@ def test_a_profile_without_threads_is_a_trial(db):
     trial = add_profile(db, profile_of(metadata={"a": "b"}))
     assert read_profile(db, trial).metadata == {"a": "b"}
     assert query.threads(db, trial) == []
+
+
+def test_timers_of_any_name_keep_their_ids():
+    timers = [Timer("größe", "x.py", 3, ("B", "A")), Timer("\udc80"), Timer("", groups=("A",))]
+    ids = [7961088239265781464, 7256124232488314728, 3931411746490684460]
+    assert timer_ids(timers) == ids == [timer_id(timer) for timer in timers]
+    assert timer_ids([]) == []
