@@ -1,6 +1,7 @@
 /* See allocator.h. */
 #include "allocator.h"
 #include "events.h"
+#include "gil.h"
 #include "memory.h"
 #include <errno.h>
 #include <stdio.h>
@@ -190,8 +191,8 @@ static void take_note(Thread *thread, Node *node, long device, const AllocatorRe
 void allocator_due(Thread *thread, Node *node, uint64_t now)
 {
     AllocatorRecord read;
-    if (!is_main(thread) && now < allocator_ticks + sample_ticks)
-        return;
+    if (!holds_gil() || (!is_main(thread) && now < allocator_ticks + sample_ticks))
+        return; /* autograd's nodes and CUDA's calls begin without the GIL */
     int is_used = uses_cuda();
     long device = is_used ? device_read_aside(&read) : -1;
     if (device >= 0)

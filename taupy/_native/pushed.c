@@ -1,6 +1,7 @@
 /* Pushing and popping NVTX's ranges. */
 #include "pushed.h"
 #include "carry.h"
+#include "gil.h"
 #include "process.h"
 #include "thread.h"
 #include "timers.h"
@@ -10,7 +11,7 @@ int range_push(const char *name)
 {
     static unsigned names;
     int saved = errno, failed = -1;
-    if (!active || waiting || !Py_IsInitialized() || !PyGILState_Check())
+    if (!active || waiting || !holds_gil())
         return -1;
     Thread *thread = thread_here();
     if (thread == NULL || thread->cursor == &thread->hidden)
@@ -30,7 +31,7 @@ int range_push(const char *name)
 void range_pop(void)
 {
     Thread *thread = this_thread;
-    if (!active || thread == NULL || !Py_IsInitialized() || !PyGILState_Check())
+    if (!active || thread == NULL || !holds_gil())
         return;
     ranges_open--;
     if (thread->cursor == &thread->hidden)

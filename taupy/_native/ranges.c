@@ -1,6 +1,7 @@
 /* Ranges of the process, and marks; see ranges.h. */
 #include "ranges.h"
 #include "events.h"
+#include "gil.h"
 #include "gpu.h"
 #include "process.h"
 #include "thread.h"
@@ -144,7 +145,7 @@ static int ranges_enter(int *may_write)
 {
     if (!active || waiting)
         return 0;
-    *may_write = Py_IsInitialized() && PyGILState_Check();
+    *may_write = holds_gil();
     if (*may_write && this_thread == NULL && thread_new() == NULL)
         return 0;
     if (part == NULL || threads == NULL)

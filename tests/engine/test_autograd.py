@@ -216,6 +216,26 @@ thread.join()
     }
 
 
+def test_memory_is_looked_at_while_nodes_run_without_the_gil(run):
+    """No look asks the interpreter for anything; `torch.cuda` is there to be asked."""
+    trial = run(
+        """
+import sys, time, types
+sys.modules["torch.cuda"] = types.ModuleType("torch.cuda")
+layer = Makes("MulBackward0", "AddBackward0")
+until = time.monotonic() + 1
+passes = 0
+while time.monotonic() < until:
+    layer()
+    backward()
+    passes += 1
+    memory = bytearray(1 << 20)
+print(passes)
+"""
+    )
+    assert passes(trial)["backward of Makes"] == int(trial.stdout)
+
+
 def test_code_is_freed_and_made_anew_while_nodes_run_without_the_gil(run):
     trial = run(
         """
