@@ -28,12 +28,14 @@ class Scaled(NamedTuple):
     """One value of the parameter: statistics of its runs, relative to the baseline.
 
     Attributes:
+        series: the trials that differ in the parameter alone.
         value: of the parameter, as text.
         runs: how many; `median`, `minimum` and `maximum` are over them.
         speedup: strong and none: T(baseline) / T. Weak: that times p / p(baseline).
         efficiency: 1 is ideal; None without a scaling, or if p is not a number above 0.
     """
 
+    series: str
     value: str
     runs: int
     median: float
@@ -98,7 +100,10 @@ def in_order(values: Sequence[str]) -> list[str]:
 
 
 def scaled(
-    samples: Mapping[str, Sequence[float]], scaling: Scaling = "none", baseline: str | None = None
+    samples: Mapping[str, Sequence[float]],
+    scaling: Scaling = "none",
+    baseline: str | None = None,
+    series: str = "",
 ) -> list[Scaled]:
     """Speed-up and relative efficiency over the values of a parameter.
 
@@ -107,6 +112,7 @@ def scaled(
         scaling: how work grows with p: not at all (strong), with p (weak), or p is no
             resource and only the ratio of times is told (none).
         baseline: one of the values; the first in order when None, or when it has no runs.
+        series: for the rows.
     """
     order = [value for value in in_order(list(samples)) if samples[value]]
     if not order:
@@ -128,7 +134,10 @@ def scaled(
             speedup = None
         runs = samples[value]
         rows.append(
-            Scaled(value, len(runs), middle[value], min(runs), max(runs), speedup, efficiency)
+            Scaled(
+                *(series, value, len(runs), middle[value], min(runs), max(runs)),
+                *(speedup, efficiency),
+            )
         )
     return rows
 

@@ -15,11 +15,12 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from taupy.analysis import comparable
 from taupy.analysis.sweep import (
     SCALINGS,
+    Correlation,
     Scaled,
     Scaling,
     as_number,
@@ -29,7 +30,8 @@ from taupy.analysis.sweep import (
     outliers,
     scaled,
 )
-from taupy.comparison.swept_values import PROGRAM, Measured, TimerKey, Where, measured, totals
+from taupy.comparison.sweep_rows import BalanceRow, OutlierRow, TimerRow, TopRow
+from taupy.comparison.swept_values import PROGRAM, Measured, TimerKey, measured, totals
 from taupy.errors import UsageError
 from taupy.escaping import visible
 from taupy.profiledb.database import ProfileDB
@@ -50,94 +52,6 @@ _TIMES = ("ns", "us", "ms", "s")
 _PHASE = "PHASE"
 _MOST_CORRELATED = 20
 _MAY_LACK = ("share", "cumulative", "speedup", "efficiency", "pearson", "spearman")
-
-
-class TotalRow(NamedTuple):
-    """The whole program at one value; see `analysis.sweep.Scaled`."""
-
-    series: str
-    value: str
-    runs: int
-    median: float
-    minimum: float
-    maximum: float
-    speedup: float | None
-    efficiency: float | None
-
-
-class TimerRow(NamedTuple):
-    """A routine or phase at one value. `share`: of the program's total, 0 to 1."""
-
-    series: str
-    timer: str
-    where: Where
-    value: str
-    runs: int
-    calls: float
-    median: float
-    minimum: float
-    maximum: float
-    share: float | None
-    speedup: float | None
-    efficiency: float | None
-
-
-class BalanceRow(NamedTuple):
-    """Load balance of a routine over threads, nodes or GPUs, in the median run of a value.
-
-    `timer` is empty for the whole program; see `analysis.sweep.Balance`.
-    """
-
-    series: str
-    value: str
-    trial: int
-    over: str
-    timer: str
-    parts: int
-    mean: float
-    minimum: float
-    maximum: float
-    stddev: float
-    imbalance: float
-    lost: float
-
-
-class CorrelationRow(NamedTuple):
-    """See `analysis.sweep.Correlation`."""
-
-    fact: str
-    quantity: str
-    trials: int
-    pearson: float | None
-    spearman: float | None
-    explained: float
-
-
-class OutlierRow(NamedTuple):
-    """An outlier: a run, or a thread of a run. `score`: modified z-score."""
-
-    series: str
-    value: str
-    trial: int
-    what: str
-    among: int
-    measured: float
-    median: float
-    score: float
-
-
-class TopRow(NamedTuple):
-    """One of the routines with the largest exclusive value at one value of the parameter."""
-
-    series: str
-    value: str
-    rank: int
-    timer: str
-    where: Where
-    calls: float
-    median: float
-    share: float | None
-    cumulative: float | None
 
 
 def _mixed(selected: SweptTrials) -> list[str]:
@@ -267,13 +181,14 @@ class Sweep:
                 {value: [run.total for run in self._runs(series, value)] for value in self.values},
                 self.scaling,
                 self.baseline,
+                series,
             )
             for series in self.series
         }
 
-    def totals(self) -> list[TotalRow]:
+    def totals(self) -> list[Scaled]:
         """The whole program: median over runs, speed-up, relative efficiency."""
-        return [TotalRow(series, *row) for series in self.series for row in self._totals[series]]
+        return [row for series in self.series for row in self._totals[series]]
 
     def routines(self) -> list[TimerRow]:
         """The same by routine, exclusive; the largest at any value come first."""
@@ -332,7 +247,7 @@ class Sweep:
                     rows += self._balances(runs[(len(runs) - 1) // 2])
         return rows
 
-    def correlation(self) -> list[CorrelationRow]:
+    def correlation(self) -> list[Correlation]:
         """Correlate metadata with the total, the largest routines, and other metrics' totals."""
         names = sorted({name for facts in self._facts.values() for name in facts})
         facts: dict[str, list[str | None]] = {
@@ -358,8 +273,7 @@ class Sweep:
                 for run in self._measured
             ]
         quantities |= self._other_metrics()
-        rows = [CorrelationRow(*row) for row in correlations(facts, quantities)]
-        return sorted(rows, key=lambda row: row.fact != self.over)
+        return sorted(correlations(facts, quantities), key=lambda row: row.fact != self.over)
 
     def outliers(self) -> list[OutlierRow]:
         """Outliers among the runs of a value, and among the threads of a run."""
@@ -546,11 +460,11 @@ def _says_the_same(texts: Sequence[str | None], values: Sequence[str]) -> bool:
 
 
 _ROWS: dict[Part, Any] = {
-    "totals": TotalRow,
+    "totals": Scaled,
     "routines": TimerRow,
     "phases": TimerRow,
     "imbalance": BalanceRow,
-    "correlation": CorrelationRow,
+    "correlation": Correlation,
     "outliers": OutlierRow,
     "top": TopRow,
 }

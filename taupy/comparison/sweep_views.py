@@ -9,7 +9,8 @@ from taupy.analysis.sweep import as_number
 from taupy.pprof.view import Cell, Column, Kind, View
 
 if TYPE_CHECKING:
-    from taupy.comparison.sweep import Part, Sweep, TimerRow
+    from taupy.comparison.sweep import Part, Sweep
+    from taupy.comparison.sweep_rows import TimerRow
 
 SIDE_BY_SIDE = 10
 """Maximum number of values side by side in a table for people."""

@@ -1,0 +1,71 @@
+"""The rows of a sweep's operations, besides `Scaled` and `Correlation`: fields are columns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from taupy.comparison.swept_values import Where
+
+
+class TimerRow(NamedTuple):
+    """A routine or phase at one value. `share`: of the program's total, 0 to 1."""
+
+    series: str
+    timer: str
+    where: Where
+    value: str
+    runs: int
+    calls: float
+    median: float
+    minimum: float
+    maximum: float
+    share: float | None
+    speedup: float | None
+    efficiency: float | None
+
+
+class BalanceRow(NamedTuple):
+    """Load balance of a routine over threads, nodes or GPUs, in the median run of a value.
+
+    `timer` is empty for the whole program; see `analysis.sweep.Balance`.
+    """
+
+    series: str
+    value: str
+    trial: int
+    over: str
+    timer: str
+    parts: int
+    mean: float
+    minimum: float
+    maximum: float
+    stddev: float
+    imbalance: float
+    lost: float
+
+
+class OutlierRow(NamedTuple):
+    """An outlier: a run, or a thread of a run. `score`: modified z-score."""
+
+    series: str
+    value: str
+    trial: int
+    what: str
+    among: int
+    measured: float
+    median: float
+    score: float
+
+
+class TopRow(NamedTuple):
+    """One of the routines with the largest exclusive value at one value of the parameter."""
+
+    series: str
+    value: str
+    rank: int
+    timer: str
+    where: Where
+    calls: float
+    median: float
+    share: float | None
+    cumulative: float | None
