@@ -1,0 +1,216 @@
+"""The options of `taupy run`, and where they end."""
+
+from __future__ import annotations
+
+import argparse
+
+from taupy.commands import options
+
+MODULES_MIB = 1024
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "taupy run [options] {script.py | -m module | -c code | -} [args ...]"
+    where = parser.add_argument_group("where to store the trial")
+    where.add_argument("--db", metavar="FILE", help="the database (default: ./taupy.db)")
+    where.add_argument("--app", metavar="NAME", help="application (default: the script's name)")
+    where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
+    where.add_argument("--trial", metavar="NAME", help="trial (default: the next number)")
+    where.add_argument(
+        "--merge-into",
+        metavar="TRIAL",
+        default=None,
+        help="add what --metrics counts to that trial of the same program",
+    )
+    where.add_argument(
+        "--meta", metavar="KEY=VALUE", action="append", default=[], help="metadata for the trial"
+    )
+    what = parser.add_argument_group("what to measure")
+    what.add_argument("--c-calls", action="store_true", help="also record C functions")
+    what.add_argument(
+        "--no-layers",
+        action="store_true",
+        help="record the calls of a network's modules as routines, not as layers",
+    )
+    what.add_argument(
+        "--include",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="record only routines that match: a glob on name or file, or name:GLOB, "
+        "file:GLOB, module:GLOB; may be repeated",
+    )
+    what.add_argument(
+        "--exclude",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="do not record matching routines",
+    )
+    what.add_argument(
+        "--depth", metavar="N", type=int, default=None, help="call paths of at most N routines"
+    )
+    what.add_argument(
+        "--fold-libraries",
+        action="store_true",
+        help="count library code called by library code for its caller",
+    )
+    what.add_argument(
+        "--imports",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="record what libraries do while they are imported (default: an import is one row)",
+    )
+    what.add_argument(
+        "--throttle",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="stop recording short, frequent routines (TAU_THROTTLE's rule), and name them",
+    )
+    what.add_argument("--throttle-calls", metavar="N", type=int, default=None)
+    what.add_argument("--throttle-usec", metavar="T", type=float, default=None)
+    what.add_argument(
+        "--compensate",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="also store the metric time_compensated: time minus measurement cost",
+    )
+    what.add_argument(
+        "--autograd",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="divide the backward passes of PyTorch by layer, for which a small library is "
+        "compiled once (default: if layers are recorded)",
+    )
+    what.add_argument(
+        "--collectives",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="record the collectives of PyTorch's process groups, for which a small library is "
+        "compiled once (default: if a launcher has started several ranks)",
+    )
+    what.add_argument(
+        "--cpu-time", action="store_true", help="also store the metric cpu_time for every routine"
+    )
+    what.add_argument(
+        "--max-callpaths",
+        metavar="N",
+        type=int,
+        default=None,
+        help="maximum number of distinct call paths",
+    )
+    what.add_argument(
+        "--metrics",
+        metavar="LIST",
+        action="append",
+        default=[],
+        help="also count these: counters and sets, such as flop,instructions or roofline "
+        "(`taupy avail` lists them; default: TAU_METRICS)",
+    )
+    what.add_argument(
+        "--counters-at",
+        choices=("auto", "calls", "regions"),
+        default=None,
+        help="read CPU counters at every call, or at regions and phases only "
+        "(default: at every call if that is cheap)",
+    )
+    what.add_argument(
+        "--twice",
+        action="store_true",
+        help="run twice, once for times and once for --metrics, and store both in one trial",
+    )
+    gpu = parser.add_argument_group("GPUs")
+    gpu.add_argument(
+        "--gpu",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="measure CUDA kernels, copies and API calls (default: if the program uses "
+        "CUDA; with --gpu it is an error if nothing was measured)",
+    )
+    gpu.add_argument(
+        "--gpu-launches",
+        metavar="N",
+        type=int,
+        default=None,
+        help="count N launches of each kernel, grid and call path (default: 3)",
+    )
+    gpu.add_argument(
+        "--pm-sampling",
+        metavar="LIST",
+        action="append",
+        default=[],
+        help="sample counters of the whole GPU while the program runs, at low cost: `timeline`, "
+        "or names such as sm_active,bytes_dram (`taupy avail --sampling` lists them)",
+    )
+    gpu.add_argument(
+        "--pm-interval",
+        metavar="TIME",
+        default=None,
+        help="sampling interval: 1ms (the default), 100us, ...",
+    )
+    gpu.add_argument(
+        "--trace",
+        action="store_true",
+        help="record start and end times of every kernel, copy, wait and API call",
+    )
+    gpu.add_argument(
+        "--keep-modules", metavar="FOLDER",
+        help="keep the code that the program loads onto GPUs there, for `taupy static FOLDER`",
+    )  # fmt: skip
+    gpu.add_argument(
+        "--modules-limit", type=options.count, default=MODULES_MIB, metavar="MIB",
+        help=f"keep no more than so many MiB of it (default: {MODULES_MIB})",
+    )  # fmt: skip
+    gpu.add_argument(
+        "--cupti-backend",
+        choices=("native", "python"),
+        default=None,
+        help="how to record GPU work: taupy's native collector, or, to compare the two, NVIDIA's "
+        "cupti-python, which is slower and is imported into the program "
+        "(default: native)",
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
+    how.add_argument(
+        "--repeat", metavar="N", type=int, default=None, help="run it N times; each run is a trial"
+    )
+    how.add_argument(
+        "--sweep",
+        metavar="NAME=VALUES",
+        action="append",
+        default=[],
+        help="run it once for each value (16,32,64 or 1..8 or 2^0..2^6), substituted "
+        "for {NAME} in its arguments; env:NAME sets an environment variable; may be repeated",
+    )
+    how.add_argument(
+        "--watch",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="see from a small process beside the program when and how each process ends "
+        "(default: yes)",
+    )
+    how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
+    parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Split at the target: argparse must not see the program's arguments."""
+    values = {
+        name: action.nargs is None for action in parser._actions for name in action.option_strings
+    }
+    at = 0
+    while at < len(arguments):
+        word = arguments[at]
+        if word == "--":
+            break
+        if word == "-" or not word.startswith("-") or word[:2] in ("-m", "-c"):
+            break
+        name = word.split("=", 1)[0]
+        if name.startswith("--") and name not in values:
+            fits = [long for long in values if long.startswith(name)]
+            name = fits[0] if len(fits) == 1 else name
+        at += 2 if values.get(name) and "=" not in word else 1
+    parsed = parser.parse_args(arguments[:at])
+    rest = arguments[at:]
+    parsed.target = rest[1:] if rest[:1] == ["--"] else rest
+    return parsed

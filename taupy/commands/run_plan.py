@@ -1,0 +1,159 @@
+"""How a run is measured: by which engine, with which options, counting what.
+
+A `Plan` starts with what the user has said, and each step adds to it. Nothing here may import what
+a launch does not need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from taupy.commands import options
+from taupy.errors import TaupyError, UsageError
+from taupy.network import layers, steps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+
+class Plan:
+    """What a run is told, as far as it is known; see `RunSettings`.
+
+    No dataclass: those import `inspect`.
+
+    Attributes:
+        args: of the command line; `project`: settings of pyproject.toml.
+        engine: "native" or "python"; `early`: a first reading of its clock.
+        options: of the engine.
+        metadata: of the trial; `notes`: for the user and the trial.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.project = options.project_settings()
+        self.notes: list[str] = []
+        self.metadata = _metadata(args.meta)
+        asked = args.engine or self.project.get("engine") or "auto"
+        self.engine, self.early = _engine(asked, self.notes)
+        self.options = _engine_options(args, self.project)
+
+    @property
+    def is_native(self) -> bool:
+        return self.engine == "native"
+
+
+def _metadata(given: list[str]) -> dict[str, str]:
+    metadata = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--meta takes KEY=VALUE, got {item!r}")
+        metadata[name] = value
+    return metadata
+
+
+def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
+    """The engine to use, and a first reading of its clock."""
+    if asked not in ("auto", "native", "python"):
+        raise UsageError(f"unknown engine {asked!r}: use auto, native or python")
+    from taupy.instrument import launch
+
+    if launch.is_free_threaded():
+        raise TaupyError(
+            "this Python is a free-threaded build, which taupy cannot measure: without the GIL, "
+            "threads would miscount each other's calls; run the program with "
+            f"python{sys.version_info.major}.{sys.version_info.minor}, the build with the GIL"
+        )
+    if asked == "python":
+        return "python", (0, 0)
+    try:
+        from taupy._native import engine
+    except ImportError as problem:
+        if asked == "native":
+            raise TaupyError(
+                f"the compiled engine is missing ({problem}); see `taupy doctor`"
+            ) from None
+        notes.append(
+            "the compiled engine is missing: measuring with the slower one in plain Python "
+            "(see `taupy doctor`)"
+        )
+        return "python", (0, 0)
+    return "native", engine.read_clock()
+
+
+def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[str, Any]:
+    depth = number("depth", args.depth, "TAU_DEPTH_LIMIT", project)
+    if depth is not None and depth < 1:
+        raise UsageError(f"--depth must be at least 1, got {depth}")
+    throttle = args.throttle
+    if throttle is None:
+        throttle = os.environ.get("TAU_THROTTLE", "") in ("1", "on") or bool(
+            project.get("throttle")
+        )
+    calls = number("throttle_calls", args.throttle_calls, "TAU_THROTTLE_NUMCALLS", project)
+    usec = number("throttle_usec", args.throttle_usec, "TAU_THROTTLE_PERCALL", project)
+    limit = number("max_callpaths", args.max_callpaths, None, project)
+    if limit is not None and limit < 1:
+        raise UsageError(f"--max-callpaths must be at least 1, got {limit}")
+    chosen: dict[str, Any] = {
+        "c_calls": args.c_calls or bool(project.get("c_calls")),
+        "cpu_time": args.cpu_time or bool(project.get("cpu_time")),
+        "imports": bool(project.get("imports") if args.imports is None else args.imports),
+        "depth": int(depth or 0),
+        "include": _patterns("include", args.include, project),
+        "exclude": _patterns("exclude", args.exclude, project),
+        "throttle": throttle,
+        "throttle_calls": int(calls if calls is not None else 100_000),
+        "throttle_ns_per_call": int((usec if usec is not None else 10) * 1000),
+        "sample_ms": 10,
+    }
+    if not args.no_layers:
+        chosen |= layers.engine_options()
+    chosen |= steps.engine_options()
+    if limit is not None:
+        chosen["max_callpaths"] = int(limit)
+    return chosen
+
+
+def number(name: str, given: Any, environment: str | None, project: dict[str, Any]) -> Any:
+    """An option's number, from the command line, the environment or project settings."""
+    if given is not None:
+        return given
+    if environment and (text := os.environ.get(environment)):
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"{environment} is not a number: {text!r}") from None
+    value = project.get(name)
+    if value is not None and not isinstance(value, int | float):
+        raise UsageError(f"`{name}` of [tool.taupy] in pyproject.toml is not a number: {value!r}")
+    return value
+
+
+def _patterns(name: str, given: list[str], project: dict[str, Any]) -> list[str]:
+    value = given or project.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"`{name}` of [tool.taupy] in pyproject.toml is not a list of strings")
+    return value
+
+
+def merge_into(plan: Plan) -> str:
+    """The uuid of the trial to add the counters to; "" for none."""
+    args = plan.args
+    text = args.merge_into
+    uuid = getattr(args, "merge_into_uuid", "")
+    if text and not args.metrics:
+        raise UsageError("--merge-into adds counters to a trial: name them with --metrics")
+    if text:
+        from pathlib import Path
+
+        from taupy.profiledb import selector
+        from taupy.profiledb.database import ProfileDB
+
+        with ProfileDB.open(Path(options.database_path(args)), create=False) as db:
+            uuid = selector.trial(db, text).uuid
+    counts = ("counters", "blas", "gpu_counters")
+    return uuid if any(plan.options.get(name) for name in counts) else ""
