@@ -1,7 +1,8 @@
 # make demo    profile a real training run and show where its time went
 # make test    run the quick tests, in minutes
 # make test-all    run all tests but those that need a GPU
-# make check   lint, format, types, import floors, docs
+# make check   lint, format, types, import floors, docs, scripts of pages
+# make javascript   lint the scripts of pages with ESLint, where npm is (it fetches ESLint)
 # make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
 # make random   run random programs that are counted independently (PROGRAMS=3000 SEED=N)
 # make fuzz   change files of every format, and taupy's own, at random (FUZZ_SECONDS=1800 SEED=N)
@@ -35,7 +36,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs sanitize random fuzz faults soak foreign observer \
+.PHONY: demo test-environment test test-all check lint types floors docs javascript sanitize random fuzz faults soak foreign observer \
   bench wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
@@ -52,7 +53,7 @@ test: test-environment
 test-all: test-environment
 	$(TEST)/bin/python -m pytest -q -m "not gpu" -n 2 --durations=25 $(if $(SHARE),--share $(SHARE))
 
-check: lint types floors docs  # `make -k check` goes on after a failure
+check: lint types floors docs javascript  # `make -k check` goes on after a failure
 
 lint: $(TEST)/.installed-check
 	$(TEST)/bin/ruff check
@@ -66,6 +67,14 @@ floors: $(TEST)/.installed-check
 
 docs: $(TEST)/.installed-check
 	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
+
+ESLINT := build/eslint/node_modules/.bin/eslint
+
+javascript:
+	@if ! command -v npm >/dev/null; then echo "javascript: skipped, since npm is not installed"; \
+	elif test -x $(ESLINT) || npm install --silent --no-audit --no-fund --prefix build/eslint eslint@9.39.5; \
+	then $(ESLINT) --max-warnings 0 taupy tests; \
+	else echo "javascript: skipped, since ESLint cannot be fetched here"; fi
 
 sanitize: test-environment
 	$(TEST)/bin/python scripts/sanitize.py $(SANITIZE)

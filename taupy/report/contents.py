@@ -141,7 +141,8 @@ def _title(trial: TrialRow) -> str:
 
 
 def _subtitle(trial: TrialRow) -> str:
-    return f"started {trial.started_at} UTC; {trial.state}; exit code {trial.ending or 'unknown'}"
+    started = trial.started_at[:19].replace("T", " ")
+    return f"started {started} UTC; {trial.state}; exit code {trial.ending or 'unknown'}"
 
 
 # --- sections ----------------------------------------------------------------

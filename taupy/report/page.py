@@ -58,6 +58,8 @@ _PAGE = """<!DOCTYPE html>
     <canvas data-part="canvas" tabindex="0" role="application" aria-label="flame graph"></canvas>
     <p class="said" aria-live="polite"></p>
   </div>
+  <p class="note" data-part="colors" hidden>Red: B takes longer. Blue: B takes less. Grey: no
+  change is known.</p>
   <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk.</p>
 </div></template>
 <template id="timeline"><div>

@@ -144,14 +144,14 @@ def _gate(compared: _Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]
         compared.sides, judgement, (compared.apart, compared.within), (), None
     )
     view = gate_view.conclusion_view(fail_on, judgement, concluded, machines=False)
-    return Part("Gate", views=[view]), concluded.code
+    return Part(views=[view]), concluded.code
 
 
 def _overview(compared: _Compared) -> list[Part]:
-    parts = [Part("Trials", views=[comparison_views.sides_view(compared.sides, compared.routines)])]
+    parts = [Part(views=[comparison_views.sides_view(compared.sides, compared.routines)])]
     if compared.apart:
         view = comparison_views.obstacles_view(compared.sides, compared.apart)
-        parts.insert(0, Part("Not comparable", views=[view], is_warning=True))
+        parts.insert(0, Part(views=[view], is_warning=True))
     if compared.few:
         line = f"{compared.few}; so nothing is grey in the flame graph"
         parts.append(Part("Noise is unknown", [line]))

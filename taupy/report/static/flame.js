@@ -125,12 +125,19 @@ export class Flame {
     this.frame = requestAnimationFrame(() => this.more());
   }
 
+  /** At once, for a printer. */
+  drawAll() {
+    this.draw();
+    cancelAnimationFrame(this.frame);
+    if (this.waiting) this.more(Infinity);
+  }
+
   ratio() {
     return window.devicePixelRatio || 1;
   }
 
-  more() {
-    const until = performance.now() + DRAWING;
+  more(time = DRAWING) {
+    const until = performance.now() + time;
     const colors = this.colors();
     let goesOn = true;
     while (goesOn && performance.now() < until) goesOn = this.paintSome(colors) || this.placeSome();

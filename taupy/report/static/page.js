@@ -47,13 +47,16 @@ function chooseTab(name) {
 }
 
 function addTab(name, title, panel, at = Infinity) {
-  const button = element("button", title, { role: "tab", "aria-controls": `tab-${name}` });
+  const button = element("button", title, {
+    role: "tab", id: `of-${name}`, "aria-controls": `tab-${name}`,
+  });
   button.dataset.tab = name;
   button.addEventListener("click", () => chooseTab(name));
   byId("tabs").insertBefore(button, byId("tabs").children[at] ?? null);
   panel.id = `tab-${name}`;
   panel.hidden = true;
   panel.setAttribute("role", "tabpanel");
+  panel.setAttribute("aria-labelledby", button.id);
   byId("panels").append(panel);
 }
 
@@ -77,16 +80,28 @@ function list(lines, name) {
 
 function panelOf(section) {
   const panel = element("div");
-  panel.append(...section.parts.map(partElement));
+  let count = 0;
+  const table = (data) => sortedTable(data, `${section.name}.${count++}`);
+  panel.append(...section.parts.map((part) => partElement(part, table)));
   return panel;
 }
 
-function partElement(part) {
+/** A table whose order and filter the address keeps. */
+function sortedTable(data, key) {
+  const [sort, find] = [`sort.${key}`, `find.${key}`];
+  const names = { sort, find };
+  const keep = (changes) => remember(
+    Object.fromEntries(Object.entries(changes).map(([name, value]) => [names[name], value])),
+  );
+  return new SortedTable(data, { sort: settings[sort], find: settings[find], keep }).element();
+}
+
+function partElement(part, table) {
   const section = element(part.folded ? "details" : "section");
   if (part.title) section.append(element(part.folded ? "summary" : "h2", part.title));
   if (part.lines.length) section.append(list(part.lines, part.style));
   if (part.series.length) section.append(lineChart(part.series));
-  section.append(...part.tables.map((table) => new SortedTable(table).element()));
+  section.append(...part.tables.map(table));
   return section;
 }
 
@@ -111,10 +126,12 @@ class FlamePanel {
     );
     const change = forest.compares ? new Change(forest) : undefined;
     this.flame = new Flame(this.parts.canvas, byId("tip"), (node) => this.zoomed(node), change);
+    part("colors").hidden = !forest.compares;
     this.fillGroupings();
     this.restore();
     this.listen();
     window.addEventListener("resize", () => this.flame.draw());
+    window.addEventListener("beforeprint", () => this.flame.drawAll());
   }
 
   fillGroupings() {
@@ -254,6 +271,22 @@ async function begin() {
   showTab(settings.tab);
   document.documentElement.dataset.ready = "yes";
 }
+
+// --- printing: all tabs, and what is folded ---
+
+let folded = [];
+
+window.addEventListener("beforeprint", () => {
+  document.documentElement.classList.add("printed");
+  folded = [...document.querySelectorAll("details:not([open])")];
+  for (const part of folded) part.open = true;
+});
+
+window.addEventListener("afterprint", () => {
+  document.documentElement.classList.remove("printed");
+  for (const part of folded) part.open = false;
+  window.dispatchEvent(new Event("resize"));
+});
 
 byId("theme").addEventListener("click", () => {
   const root = document.documentElement;

@@ -30,12 +30,18 @@ export function element(name, text, attributes = {}) {
 }
 
 export class SortedTable {
-  /** @param data {title, columns: [{heading, kind, right}], rows, notes}. */
-  constructor(data) {
+  /**
+   * @param data {title, columns: [{heading, kind, right}], rows, notes}.
+   * @param state {sort, find, keep}: what the address says ("2d" for the third column, descending),
+   *   and what is called with {sort, find} when they change.
+   */
+  constructor(data, { sort = "", find = "", keep = () => {} } = {}) {
+    const column = parseInt(sort, 10);
     this.data = data;
-    this.column = null;
-    this.descending = false;
-    this.text = "";
+    this.column = column < data.columns.length ? column : null;
+    this.descending = sort.endsWith("d");
+    this.text = find;
+    this.keep = keep;
     this.most = MOST_ROWS;
   }
 
@@ -43,7 +49,7 @@ export class SortedTable {
   element() {
     const section = element("section", undefined, { class: "table" });
     if (this.data.title) section.append(element("h3", this.data.title));
-    if (this.data.rows.length > 12) section.append(this.filter());
+    if (this.data.rows.length > 12 || this.text) section.append(this.filter());
     const scroll = element("div", undefined, { class: "scroll", tabindex: "0", role: "region",
       "aria-label": this.data.title || "table" });
     this.table = element("table");
@@ -59,7 +65,12 @@ export class SortedTable {
   filter() {
     const label = element("label", "filter ");
     const input = element("input", undefined, { type: "search" });
-    input.addEventListener("input", () => { this.text = input.value; this.fill(); });
+    input.value = this.text;
+    input.addEventListener("input", () => {
+      this.text = input.value;
+      this.keep({ find: this.text });
+      this.fill();
+    });
     label.append(input);
     return label;
   }
@@ -96,7 +107,9 @@ export class SortedTable {
   sort(at, numeric) {
     this.descending = at === this.column ? !this.descending : numeric;
     this.column = at;
+    this.keep({ sort: `${at}${this.descending ? "d" : ""}` });
     this.fill();
+    this.table.querySelectorAll("th button")[at].focus(); // the one before was replaced
   }
 
   row(values) {

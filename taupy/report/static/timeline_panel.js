@@ -44,7 +44,7 @@ export class TimelinePanel {
     canvas.addEventListener("dblclick", (event) => this.scale(0.25, this.time(event.offsetX)));
     canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     canvas.addEventListener("keydown", (event) => this.key(event));
-    window.addEventListener("resize", () => this.draw());
+    for (const event of ["resize", "beforeprint"]) window.addEventListener(event, () => this.draw());
   }
 
   time(x) {

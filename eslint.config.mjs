@@ -1,0 +1,87 @@
+// Rules for the scripts of pages; `make javascript` runs them. Without imports, so that ESLint may
+// be installed anywhere.
+const browser = [
+  "Blob", "DecompressionStream", "Event", "Response", "TextDecoder", "URL", "URLSearchParams",
+  "XMLSerializer", "atob", "cancelAnimationFrame", "clearTimeout", "console", "document",
+  "getComputedStyle", "history", "innerHeight", "innerWidth", "location", "matchMedia", "navigator", "performance",
+  "requestAnimationFrame", "setTimeout", "window",
+];
+const readonly = (names) => Object.fromEntries(names.map((name) => [name, "readonly"]));
+
+const rules = {
+  "array-callback-return": "error",
+  "constructor-super": "error",
+  "default-case-last": "error",
+  "eqeqeq": ["error", "always", { null: "ignore" }],
+  "for-direction": "error",
+  "getter-return": "error",
+  "max-lines": ["error", 400],
+  "no-alert": "error",
+  "no-cond-assign": "error",
+  "no-const-assign": "error",
+  "no-constant-condition": "error",
+  "no-constructor-return": "error",
+  "no-dupe-args": "error",
+  "no-dupe-class-members": "error",
+  "no-dupe-else-if": "error",
+  "no-dupe-keys": "error",
+  "no-duplicate-case": "error",
+  "no-empty": "error",
+  "no-eval": "error",
+  "no-ex-assign": "error",
+  "no-fallthrough": "error",
+  "no-func-assign": "error",
+  "no-implied-eval": "error",
+  "no-import-assign": "error",
+  "no-irregular-whitespace": "error",
+  "no-loss-of-precision": "error",
+  "no-misleading-character-class": "error",
+  "no-new-func": "error",
+  "no-redeclare": "error",
+  "no-self-assign": "error",
+  "no-self-compare": "error",
+  "no-shadow-restricted-names": "error",
+  "no-sparse-arrays": "error",
+  "no-this-before-super": "error",
+  "no-undef": "error",
+  "no-unmodified-loop-condition": "error",
+  "no-unreachable": "error",
+  "no-unsafe-finally": "error",
+  "no-unsafe-negation": "error",
+  "no-unsafe-optional-chaining": "error",
+  "no-unused-private-class-members": "error",
+  "no-unused-vars": "error",
+  "no-use-before-define": ["error", { functions: false, classes: false, variables: false }],
+  "no-useless-assignment": "error",
+  "no-useless-escape": "error",
+  "no-var": "error",
+  "no-with": "error",
+  "prefer-const": "error",
+  "require-yield": "error",
+  "use-isnan": "error",
+  "valid-typeof": "error",
+  // What would make markup or code of a trial's text.
+  "no-restricted-properties": ["error",
+    ...["innerHTML", "outerHTML", "insertAdjacentHTML", "write", "writeln"].map((property) => ({
+      property, message: "text goes into elements as text",
+    })),
+  ],
+};
+
+export default [
+  {
+    files: ["taupy/report/static/*.js"],
+    languageOptions: { sourceType: "module", globals: readonly(browser) },
+    rules,
+  },
+  {
+    files: ["taupy/roofline/*.js"],
+    languageOptions: { sourceType: "script", globals: readonly(browser) },
+    rules: { ...rules, "max-lines": ["error", 500] },
+  },
+  {
+    files: ["tests/**/*.mjs"],
+    languageOptions: { sourceType: "module", globals: readonly(["console", "process"]) },
+    rules,
+  },
+];

@@ -1,0 +1,341 @@
+"""The page of a report in Debian's Chromium and Firefox: what a reader does, and what they see.
+
+    TAUPY_SCREENSHOTS=docs/images python -m pytest tests/integration/test_page_in_browsers.py
+
+also makes the pictures of the docs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from taupy.model.gpu import Activity
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import STARTED_AT, call, gpu_profile, host, profile_of, wide_profile
+from tests.hostile import hostile
+from tests.in_process import taupy
+
+BROWSERS = {
+    "chromium": (("chromium", "google-chrome"), {"args": ["--no-sandbox", "--disable-gpu"]}),
+    # The browser's own protocol: Playwright's other way needs a Firefox of its making.
+    "firefox": (("firefox-esr", "firefox"), {"channel": "moz-firefox"}),
+}
+WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 800}
+LONG = 60_000
+
+
+@pytest.fixture(scope="module", params=BROWSERS)
+def browser(request):
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    names, options = BROWSERS[request.param]
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip(f"there is no {names[0]}")
+    with playwright.sync_playwright() as started:
+        opened = getattr(started, request.param).launch(
+            executable_path=path, timeout=LONG, **options
+        )
+        yield opened
+        opened.close()
+
+
+def routine(name: str, file: str, line: int, *groups: str) -> Timer:
+    return Timer(name, file, line, groups=("PYTHON", *groups))
+
+
+def training(number: int, slow: int = 0, more: int = 0):
+    """A training whose times are lawful; `slow` is added to its loader."""
+    ms = 1_000_000
+    linear = routine("Linear", "site-packages/torch/linear.py", 120, "LAYER")
+    layers = [call(replace(linear, name=f"Linear {n}"), 60, (40 + 9 * n) * ms) for n in range(4)]
+    net = call(routine("Net", "model.py", 31, "LAYER"), 60, 30 * ms, layers)
+    forward = call(routine("forward", "train.py", 44, "PHASE", "PHASE_FORWARD"), 60, 9 * ms, [net])
+    decode = call(routine("decode", "data.py", 9), 960, 210 * ms + slow + more)
+    load = call(routine("load", "data.py", 21, "PHASE", "PHASE_DATA"), 60, 20 * ms, [decode])
+    backward = call(routine("backward", "train.py", 50, "PHASE", "PHASE_BACKWARD"), 60, 380 * ms)
+    main = call(routine("main", "train.py", 60), 1, 25 * ms, [load, forward, backward])
+    root = call(routine("<module>", "train.py", 1), 1, 4 * ms, [main])
+    uuid = f"01900000-0000-7000-8000-0000000001{number:02}"
+    profile = profile_of(host(root, name="MainThread"), metadata={"Hostname": "node7"})
+    return replace(profile, uuid=uuid, application="train")
+
+
+def traced():
+    """A GPU's streams over 60 ms, with pauses."""
+    profile = gpu_profile(90, experiment="traced")
+    random, at = Random(1), int(STARTED_AT * 1e9) + 2_000_000
+    for number in range(900):
+        took = int(random.lognormvariate(10.2, 0.8))
+        for thread, row, kind in ((1, 4 + number % 2, "kernel"), (0, 3, "api")):
+            begin = at if thread else at - 30_000
+            end = at + took if thread else at - 24_000
+            profile.threads[thread].activities.append(Activity(row, kind, begin, end, number + 1))
+        at += took + (4_000_000 if number % 150 == 149 else 3_000)
+    return profile
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A folder with one.html, compared.html, traced.html, hostile.html and empty.html."""
+    folder = tmp_path_factory.mktemp("pages")
+    with ProfileDB.open(folder / "a.db", create=True) as db:
+        for number in range(10):
+            side = number % 2
+            profile = training(number, slow=150_000_000 * side, more=1_000 * (number // 2))
+            add_profile(db, replace(profile, experiment="ab"[side]))
+        add_profile(db, traced())
+        add_profile(db, replace(hostile(wide_profile(400, number=7)), experiment="hostile"))
+        add_profile(db, profile_of(host(call("main")), number=8, experiment="empty"))
+    for name, trials in {
+        "one": ["1"],
+        "compared": ["experiment=a", "experiment=b"],
+        "traced": ["experiment=traced"],
+        "hostile": ["12"],
+        "empty": ["experiment=empty"],
+    }.items():
+        done = taupy("report", *trials, "-o", folder / f"{name}.html", "--db", folder / "a.db")
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Opens a page; at the end, nothing was said on its console and nothing asked of a network."""
+    said, asked, contexts = [], [], []
+
+    def open_page(name: str, hash: str = "", **options):
+        context = browser.new_context(**{"viewport": WIDE, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"file://{pages}/{name}.html#{hash}")
+        page.wait_for_selector("html[data-ready=yes]", timeout=LONG)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(f"file://{pages}/")] == []
+
+
+def settled(page, pattern: str) -> str:
+    """The page's address, once it says this."""
+    for _ in range(LONG // 50):
+        if re.search(pattern, page.evaluate("location.hash")):
+            break
+        page.wait_for_timeout(50)  # Playwright's own waiting needs eval, which the page forbids
+    address = page.evaluate("location.hash")
+    assert re.search(pattern, address), address
+    return address
+
+
+def chosen(page) -> str:
+    return page.evaluate("document.querySelector('[aria-selected=true]').dataset.tab")
+
+
+def test_tabs_are_chosen_by_arrows(opened):
+    page = opened("one")
+    assert chosen(page) == "overview"
+    page.focus("[role=tab][aria-selected=true]")
+    page.keyboard.press("ArrowRight")
+    assert chosen(page) == "flame"
+    assert page.evaluate("document.activeElement.dataset.tab") == "flame"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert chosen(page) == "machine"
+    assert settled(page, "tab=machine") == "#tab=machine"
+
+
+def test_the_flame_graph_is_walked_by_keys(opened):
+    page = opened("one", "tab=flame")
+    canvas = page.locator("#tab-flame canvas")
+    said = page.locator("#tab-flame .said")
+    canvas.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    assert said.text_content().startswith("load, data.py:21, 230 ms")
+    page.keyboard.press("Enter")
+    settled(page, "zoom=.*load")
+    assert page.locator("#tab-flame .path button").all_text_contents()[-1] == "load"
+    page.keyboard.press("Escape")
+    settled(page, "main$")
+
+
+def test_a_box_is_zoomed_to_by_a_click(opened):
+    page = opened("one", "tab=flame")
+    box = page.locator("#tab-flame canvas").bounding_box()
+    page.mouse.click(box["x"] + 40, box["y"] + 2.5 * 18)
+    settled(page, "zoom=.*main")
+    page.mouse.move(box["x"] + 45, box["y"] + 2.5 * 18)
+    assert "main" in page.locator("#tip").text_content()
+
+
+def test_an_address_leads_to_what_it_says(opened):
+    page = opened("one", "tab=flame&inverted=1&find=dec&theme=dark")
+    assert chosen(page) == "flame"
+    assert page.is_checked("[data-part=inverted]")
+    assert page.input_value("[data-part=find]") == "dec"
+    assert "ms" in page.locator("[data-part=share]").text_content()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_the_order_and_the_filter_of_a_table_are_in_the_address(opened):
+    page = opened("one", "tab=routines")
+    page.locator("#tab-routines th button").nth(4).click()
+    address = settled(page, "sort.routines.0=4d")
+    again = opened("one", address[1:] + "&find.routines.0=Linear")
+    rows = again.locator("#tab-routines tbody tr").all_text_contents()
+    assert len(rows) == 4 and all("Linear" in row for row in rows)
+    assert again.locator("#tab-routines th").nth(4).get_attribute("aria-sort") == "descending"
+
+
+def test_the_theme_follows_the_system_and_the_button(opened):
+    def is_dark(page) -> bool:
+        color = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        return max(map(int, re.findall(r"\d+", color)[:3])) < 80
+
+    for scheme in ("light", "dark"):
+        page = opened("one")
+        page.emulate_media(color_scheme=scheme)
+        if not page.evaluate(f"matchMedia('(prefers-color-scheme: {scheme})').matches"):
+            pytest.skip("this browser's protocol emulates no color scheme")
+        assert is_dark(page) == (scheme == "dark")
+        page.click("#theme")
+        assert is_dark(page) == (scheme == "light")
+
+
+def test_the_button_changes_the_theme_and_the_address(opened):
+    page = opened("one", "theme=dark")
+    page.click("#theme")
+    assert settled(page, "theme=light")
+
+
+def test_a_printout_has_all_tabs_and_all_that_is_folded(opened):
+    page = opened("one", "theme=dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    shown = "[...document.querySelectorAll('[role=tabpanel]')].every((it) => it.clientHeight > 0)"
+    assert page.evaluate(shown)
+    assert page.evaluate("[...document.querySelectorAll('details')].every((it) => it.open)")
+    ink = "(() => { const canvas = document.querySelector('#tab-flame canvas');"
+    ink += " return canvas.getContext('2d').getImageData(40, 8, 1, 1).data.slice(0, 3).join(); })()"
+    assert page.evaluate(ink) not in ("0,0,0", "255,255,255")  # a box is drawn
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert not page.evaluate(shown)
+
+
+UNNAMED = """() => {
+  const named = (it) => it.ariaLabel || it.getAttribute("aria-label") || it.textContent.trim()
+    || it.labels?.[0]?.textContent.trim() || it.closest("label")?.textContent.trim();
+  const all = [...document.querySelectorAll("button, input, select, canvas, [role=region]")];
+  return all.filter((it) => !named(it) && !it.hidden).map((it) => it.outerHTML.slice(0, 99));
+}"""
+
+TABS = """() => [...document.querySelectorAll("[role=tab]")].filter((tab) => {
+  const panel = document.getElementById(tab.getAttribute("aria-controls"));
+  return panel?.getAttribute("role") !== "tabpanel"
+    || panel.getAttribute("aria-labelledby") !== tab.id;
+}).length"""
+
+
+@pytest.mark.parametrize("name", ["one", "compared", "traced", "empty"])
+def test_everything_has_a_role_and_a_name(opened, name):
+    page = opened(name)
+    assert page.evaluate(UNNAMED) == []
+    assert page.evaluate(TABS) == 0
+    assert page.evaluate("document.querySelectorAll('th:not([scope])').length") == 0
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.evaluate("document.querySelectorAll('h1').length") == 1
+
+
+@pytest.mark.parametrize("name", ["one", "compared", "traced", "hostile"])
+def test_in_a_narrow_window_nothing_is_wider_than_it(opened, name):
+    page = opened(name, viewport=NARROW)
+    for tab in page.locator("[role=tab]").all():
+        tab.click()
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= NARROW["width"], tab.text_content()
+
+
+def test_a_comparison_says_what_changed(opened):
+    page = opened("compared", "tab=flame")
+    page.locator("#tab-flame canvas").focus()
+    said = page.locator("#tab-flame .said")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    said_of = {}
+    for _ in range(3):
+        text = said.text_content()
+        said_of[text.partition(",")[0]] = text
+        page.keyboard.press("ArrowRight")
+    assert "(within noise)" in said_of["backward"] and "(within noise)" in said_of["forward"]
+    assert said_of["load"].endswith("230 ms → 380 ms, 65.2 %")
+
+
+def test_the_timeline_zooms_and_keeps_what_it_shows(opened):
+    page = opened("traced", "tab=timeline")
+    canvas = page.locator("#tab-timeline canvas")
+    canvas.focus()
+    page.keyboard.press("+")
+    page.keyboard.press("ArrowRight")
+    address = settled(page, "from=\\d+&to=\\d+")
+    again = opened("traced", address[1:])
+    again.locator("#tab-timeline canvas").focus()
+    again.keyboard.press("ArrowRight")
+    settled(again, f"from=(?!{address.partition('from=')[2].partition('&')[0]}&)")
+    again.keyboard.press("Escape")
+    settled(again, "^((?!from=).)*$")
+
+
+def test_a_hostile_trial_is_text(opened):
+    page = opened("hostile", "tab=routines")
+    assert page.locator("#tab-routines tbody tr").count() == 200
+    assert page.evaluate("document.querySelectorAll('main script, main img, main a').length") == 0
+    page.click("#tab-routines .more")
+    assert page.locator("#tab-routines tbody tr").count() > 200
+
+
+def test_a_notebook_shows_the_page(browser, pages, tmp_path):
+    import taupy as package
+
+    frame = package.open(pages / "a.db").trial(1).report()._repr_html_()
+    (tmp_path / "notebook.html").write_text(f"<!DOCTYPE html>{frame}", "utf-8")
+    page = browser.new_page()
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(f"file://{tmp_path}/notebook.html#x")
+    inside = page.frame_locator("iframe")
+    inside.locator("html[data-ready=yes]").wait_for(timeout=LONG)
+    inside.locator("[data-tab=flame]").click()
+    page.wait_for_timeout(500)  # for the address, which a frame does not have
+    assert page.evaluate("location.hash") == "#x" and said == []
+
+
+PICTURES = {
+    "report-flame": ("one", "tab=flame", {"width": 1400, "height": 330}),
+    "report-compared": ("compared", "tab=flame", {"width": 1400, "height": 330}),
+    "report-timeline": ("traced", "tab=timeline", {"width": 1400, "height": 310}),
+}
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_pictures_of_the_docs(opened, picture, request, tmp_path):
+    if request.node.callspec.params["browser"] != "chromium":
+        pytest.skip("one browser makes the pictures")
+    name, hash, viewport = PICTURES[picture]
+    page = opened(name, hash, viewport=viewport)
+    page.wait_for_timeout(300)
+    folder = Path(os.environ.get("TAUPY_SCREENSHOTS", tmp_path))
+    page.screenshot(path=folder / f"{picture}.png")
+    assert (folder / f"{picture}.png").stat().st_size > 5_000
