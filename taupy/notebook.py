@@ -1,6 +1,7 @@
-"""The class behind `taupy.open`: the database of `profiledb/api.py`, plus comparisons.
+"""The classes behind `taupy.open`: those of `profiledb/api.py`, plus trainings and comparisons.
 
     db = taupy.open("taupy.db")
+    db.trial("latest").layers()
     db.compare("tag:base", "latest")
     db.pivot(rows=["application", "kernel"], columns=["gpu"], cells=["warps_per_inst"])
     db.gate("time > +5%", baseline="tag:base")
@@ -41,9 +42,15 @@ from taupy.comparison.trial_values import VALUES, Over, Value
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.escaping import framed
+from taupy.model import question
+from taupy.model import table as sums
+from taupy.pprof import layers, phases, steps
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.steps import steps_of
+from taupy.profiledb.values import values
 from taupy.units import size
 
 if TYPE_CHECKING:
@@ -89,7 +96,7 @@ class Page:
 
 
 class Trial(api.Trial):
-    """A trial that can show its report."""
+    """A trial that can show its report, and the training in it."""
 
     def report(self, height: int = 700) -> Page:
         """The page of `taupy report -o`: a notebook shows it, `.save(FILE)` writes it."""
@@ -99,12 +106,53 @@ class Trial(api.Trial):
             text = page.html_page(contents.of_trial(db, self.row))
         return Page(text, f"report of trial {self.row.id}", height)
 
+    def steps(self) -> pd.DataFrame:
+        """One row per step of a training or validation, thread by thread.
+
+        Columns: node, thread, kind [training or validation], step [its number], steps [that the
+        row stands for], start_ns [since the epoch], time_ns, longest_ns, one `KIND_ns` for each
+        kind of phase that there is, other_ns, samples, samples_per_second, tokens_per_second,
+        one for each value that was logged, mark. No rows: the trial has no steps.
+        """
+        with self._database._opened() as db:
+            series = steps_of(db, self.row.id)
+        return _frames([steps.view(*of_thread) for of_thread in series])
+
+    def phases(self) -> pd.DataFrame:
+        """Where the time of a training goes, thread by thread.
+
+        Columns: node, thread, share_percent, time_ns, calls, per_step_ns, p50_ns, p95_ns, phase.
+        The times of a thread add up to its whole time.
+        """
+        with self._database._opened() as db:
+            table = self._table(db, phases.DIMENSIONS)
+            views = phases.views(table, steps_of(db, self.row.id))
+        return _frames(views)
+
+    def layers(self, by: layers.By = "layer", depth: int | None = None) -> pd.DataFrame:
+        """The layers of a network, thread by thread, the largest own time first.
+
+        Columns: those of `taupy layers --csv`, among them own_ns, which adds up to the thread's
+        time, forward_ns, backward_ns, calls and the layer.
+
+        Args:
+            by: "layer" or "type", its class.
+            depth: cut names of layers after so many parts, and add up; None for whole names.
+        """
+        _check("by", by, get_args(layers.By))
+        with self._database._opened() as db:
+            table = self._table(db, layers.DIMENSIONS)
+        return _frames(layers.views(table, layers.Choice(by, depth)))
+
+    def _table(self, db: ProfileDB, by: tuple[str, ...]) -> sums.Table:
+        return values(db, question.Question((self.row.id,), by=by, values=question.VALUES))
+
 
 class Database(api.Database):
     """A trial database that can compare its trials, and show their reports."""
 
     def trial(self, which: str | int = selector.LATEST, **conditions: Any) -> Trial:
-        """As `taupy.profiledb.api.Database.trial`; the trial also has `report()`."""
+        """As `taupy.profiledb.api.Database.trial`; with `report()`, `layers()` and the like."""
         return Trial(self, super().trial(which, **conditions).row)
 
     def compare(
@@ -329,6 +377,14 @@ def _check(what: str, asked: object, allowed: Sequence[object]) -> None:
     if asked not in allowed:
         names = ", ".join(str(value) for value in allowed if value is not None)
         raise UsageError(f"{what} must be one of {names}, not {asked!r}")
+
+
+def _frames(views: Sequence[View]) -> pd.DataFrame:
+    """Tables of the same kind as one; a column that one of them lacks is missing there."""
+    import pandas as pd
+
+    frames = [_frame(view) for view in views]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def _frame(view: View) -> pd.DataFrame:

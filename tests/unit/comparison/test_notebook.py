@@ -9,7 +9,8 @@ from taupy.errors import NoSuchTrial, TaupyError, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, gpu_profile, host, profile_of, small_profile
+from tests.builders import call, gpu_profile, host, profile_of, small_profile, steps
+from tests.unit.profiledb.test_layers import network
 
 pd = pytest.importorskip("pandas")
 
@@ -58,6 +59,42 @@ def test_a_comparison(db):
     assert found["in"]["f [{app.py}{3}]"] == "only B"
     assert found["a_ns"]["void gemm<float, 128>(float*, int)"] == 5000
     assert set(frame["table"]) == {"host", "gpu"}
+
+
+@pytest.fixture
+def training(tmp_path):
+    profile = network()
+    profile.threads[0].steps = [steps([9_000_000, 1_000_000]), steps([500_000], "validation")]
+    with ProfileDB.open(tmp_path / "training.db", create=True) as writer:
+        add_profile(writer, profile)
+        add_profile(writer, small_profile(2))
+    return taupy.open(tmp_path / "training.db")
+
+
+def test_steps_of_a_trial(training):
+    frame = training.trial(1).steps()
+    assert frame["kind"].tolist() == ["training", "training", "validation"]
+    assert frame["time_ns"].tolist() == [9e6, 1e6, 5e5]
+    assert frame["step"].dtype == "Int64"
+    assert frame["loss"][0] == 1.0 and pd.isna(frame["loss"][1])
+    assert training.trial(2).steps().empty
+
+
+def test_layers_of_a_trial_add_up_to_the_time_of_its_thread(training):
+    frame = training.trial(1).layers()
+    own = frame.set_index("layer")["own_ns"]
+    assert (own["Net"], own["body"], own["body.0"]) == (25, 15, 47)
+    assert own.sum() == 180
+    assert set(training.trial(1).layers(by="type")["type"]) >= {"Net", "Sequential", "Linear"}
+    assert training.trial(1).layers(depth=1)["layer"].tolist().count("body") == 1
+    with pytest.raises(UsageError, match="by must be one of layer, type"):
+        training.trial(1).layers(by="class")
+
+
+def test_phases_of_a_trial_add_up_to_the_time_of_its_thread(training):
+    frame = training.trial(1).phases()
+    assert {"forward", "(no phase)"} <= set(frame["phase"])
+    assert frame["time_ns"].sum() == 180
 
 
 def test_columns_have_the_same_types_whatever_is_missing(db):
