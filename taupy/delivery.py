@@ -16,6 +16,7 @@ from pathlib import Path
 
 from taupy.collectors import host
 from taupy.errors import DatabaseError
+from taupy.instrument import autograd_beside
 from taupy.instrument.runfolder import RunSettings, derived_uuid, read_settings
 from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
@@ -56,6 +57,7 @@ _KEPT_SUFFIXES = (
 FACTS = "facts"
 _KEPT_NAMES = (
     "run",
+    autograd_beside.NAME,
     "nodes",
     "nvml",
     "sampling",

@@ -10,7 +10,11 @@
 #include "listeners.h"
 
 extern char *autograd_library; /* of autograd_library.cpp; NULL: there is none */
+extern char *autograd_lock;    /* a file that is locked while the library is not there; or NULL */
 extern Listener autograd_listener;
+
+/* A module is being imported: if it is PyTorch's, have the library compiled meanwhile. */
+void autograd_imported(void);
 
 /* A module is called: PyTorch is there. The first time, listen to its nodes. */
 void autograd_start(void);

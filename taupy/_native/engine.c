@@ -136,6 +136,7 @@ static void start_routines(const Options *options)
     plumbing_codes = options->plumbing;
     autograd_library = options->autograd;
     collectives_library = options->collectives;
+    autograd_lock = options->autograd_lock;
     known_start(options->known);
     routines_restart();
     imports_start();

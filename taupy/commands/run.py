@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
         _watch(args, folder, settings)
-        _torch_libraries(args, settings, os.path.dirname(folder.path))
+        _torch_libraries(args, folder, settings)
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
@@ -104,7 +104,7 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
         settings.metadata["taupy.watch"] = f"none: {why}"
 
 
-def _torch_libraries(args: argparse.Namespace, settings: Any, state: str) -> None:
+def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> None:
     """Have PyTorch tell of backward passes and collectives, where it is installed and nobody
     objects."""
     by_layer = _is_wanted(args.autograd, "autograd")
@@ -116,13 +116,11 @@ def _torch_libraries(args: argparse.Namespace, settings: Any, state: str) -> Non
     torch = torch_library.installed(sys.path)
     if torch is None:
         return
+    state = os.path.dirname(folder.path)
     tell = (lambda line: None) if args.quiet else say
     if by_layer:
         try:
-            settings.engine_options["autograd"] = torch_library.library(
-                torch_library.AUTOGRAD, torch, state, tell
-            )
-            settings.metadata[layers.AUTOGRAD] = f"by layer: PyTorch {torch.version}"
+            _autograd(args, folder, settings, torch)
         except torch_library.Unusable as problem:
             settings.metadata[layers.AUTOGRAD] = f"{layers.ONE_PHASE}{problem}"
     if collectives is None:
@@ -137,6 +135,25 @@ def _torch_libraries(args: argparse.Namespace, settings: Any, state: str) -> Non
             settings.metadata["taupy.health.collectives"] = (
                 f"collectives are not recorded: {problem}"
             )
+
+
+def _autograd(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> None:
+    """The library for autograd's nodes; it is compiled beside the program, or else before it."""
+    from taupy.instrument import torch_library
+
+    state = os.path.dirname(folder.path)
+    path, is_there = torch_library.kept(torch_library.AUTOGRAD, torch, state)
+    if not is_there:
+        from taupy.instrument import autograd_beside
+
+        lock = autograd_beside.begin(folder, state, torch, settings.root_pid, args.quiet)
+        if lock is not None:
+            settings.engine_options |= {"autograd": path, "autograd_lock": os.fsencode(lock)}
+            return
+        tell = (lambda line: None) if args.quiet else say
+        torch_library.library(torch_library.AUTOGRAD, torch, state, tell)
+    settings.engine_options["autograd"] = path
+    settings.metadata[layers.AUTOGRAD] = torch.fact()
 
 
 def _is_wanted(asked: bool | None, name: str, otherwise: bool | None = True) -> bool | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import time
 
+from taupy.instrument import autograd_beside
 from taupy.instrument.boot import VERSION
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
+from taupy.network.layers import AUTOGRAD
 from taupy.state import values
 from taupy.state.folder import Folder, Untrusted, open_own, open_run
 
@@ -262,7 +264,10 @@ def read_settings(folder: Folder) -> RunSettings:
         Untrusted: they are not ours.
         Damaged: this version of taupy cannot read them.
     """
-    return settings_of(values.loads((folder / "run").read_record()))
+    settings = settings_of(values.loads((folder / "run").read_record()))
+    if fact := autograd_beside.fact_of(folder):
+        settings.metadata[AUTOGRAD] = fact
+    return settings
 
 
 def settings_of(record: Any) -> RunSettings:

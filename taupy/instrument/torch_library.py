@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    Tell = Callable[[str], None]
+
 _SOURCES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_native")
 _COMPILERS = ("c++", "g++", "clang++")
 _STANDARDS = ("c++20", "c++17")
@@ -123,12 +125,17 @@ class Torch:
     """An installed PyTorch: its version, and where its headers and libraries are."""
 
     def __init__(self, folder: str) -> None:
+        self.folder = folder
         with open(os.path.join(folder, "version.py"), encoding="utf-8", errors="replace") as file:
             version = re.search(r"^__version__ = '([\w.+]+)'", file.read(), re.MULTILINE)
         self.version = version[1] if version else "unknown"
         self.headers = os.path.join(folder, "include")
         self.libraries = os.path.join(folder, "lib")
         self.library = os.path.realpath(os.path.join(self.libraries, "libtorch_cpu.so"))
+
+    def fact(self) -> str:
+        """What a trial says whose backward passes are divided."""
+        return f"by layer: PyTorch {self.version}"
 
     def name(self, kind: Kind) -> str:
         """What a library for it is called: another one for each build and place."""
@@ -163,7 +170,21 @@ def installed(paths: Iterable[str]) -> Torch | None:
     return None
 
 
-def library(kind: Kind, torch: Torch, state: str, tell: Callable[[str], None]) -> bytes:
+def kept(kind: Kind, torch: Torch, state: str) -> tuple[bytes, bool]:
+    """Where the library for this PyTorch lies or will lie, and whether it is there.
+
+    Raises:
+        Unusable: none can be made.
+    """
+    try:
+        with open_own(state) as folder:
+            file = _usable(folder, kind, torch)
+            return os.fsencode(str(file)), file.exists()
+    except OSError as problem:
+        raise Unusable(str(problem)) from None
+
+
+def library(kind: Kind, torch: Torch, state: str, tell: Tell) -> bytes:
     """The path of the library for this PyTorch, compiled now if it is not there yet.
 
     Args:
@@ -183,25 +204,37 @@ def library(kind: Kind, torch: Torch, state: str, tell: Callable[[str], None]) -
 def is_kept(kind: Kind, torch: Torch, state: str) -> bool:
     """Is it there already?"""
     try:
-        with open_own(state) as folder:
-            return (folder / f"{torch.name(kind)}.so").exists()
-    except OSError:
+        return kept(kind, torch, state)[1]
+    except Unusable:
         return False
 
 
-def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Callable[[str], None]) -> bytes:
+def _usable(folder: Folder, kind: Kind, torch: Torch) -> File:
+    """The file of the library, which may not be there yet.
+
+    Raises:
+        Unusable: it was refused before.
+        Untrusted: it is not our file.
+    """
     kept = folder / f"{torch.name(kind)}.so"
     refused = kept.with_suffix(".refused")
     if refused.exists():
         raise Unusable(refused.read_record().decode("utf-8", "replace"))
+    if kept.exists():
+        kept.size()
+    return kept
+
+
+def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Tell) -> bytes:
+    kept = _usable(folder, kind, torch)
     if not kept.exists():
+        refused = kept.with_suffix(".refused")
         tell(f"compiling a library for {kind.what} (once for PyTorch {torch.version})")
         try:
             _make(kept, kind, torch)
         except _Refused as problem:
             refused.write_bytes(f"{problem} (remove {refused} to try again)".encode())
             raise
-    kept.size()  # it is a file of ours, or refused
     return os.fsencode(str(kept))
 
 

@@ -355,6 +355,25 @@ def test_the_library_is_compiled_once_and_lies_in_the_state_folder(run_alone, ru
     assert "is a symbolic link" in trial.metadata()["taupy.autograd"]
 
 
+def test_a_program_without_pytorch_has_nothing_compiled_for_it(runner, torch):
+    trial = runner.run("def f(): pass\nf()", "native")
+    assert "compiling" not in trial.stderr
+    assert kept_files(runner) == []
+    assert "taupy.autograd" not in trial.metadata()
+
+
+def test_the_library_is_compiled_while_pytorch_is_imported(run_alone, runner, torch):
+    (runner.folder / "above.py").write_text("import torch\n")
+    with (torch / "__init__.py").open("a") as file:
+        file.write("\nimport torch.nn, time\ntime.sleep(1)\n")
+    trial = runner.run("import above\n" + HEAD + PROGRAM, "native")
+    assert "compiling" in trial.stderr
+    assert passes(trial) == {"backward of 0": 1, "backward of 0 > MulBackward0": 1}
+    assert trial.metadata()["taupy.autograd"] == "by layer: PyTorch 2.99.0"
+    wait = trial.under("wait for a library of taupy's to be compiled")
+    assert wait.groups == ("TAUPY",) and wait.calls == 1
+
+
 @pytest.mark.parametrize(
     ("broken", "why"),
     [

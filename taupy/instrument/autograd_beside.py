@@ -1,0 +1,90 @@
+"""Compile the library of `torch_library.py` beside the program, once that imports PyTorch.
+
+A process of taupy's own holds a lock on a file of the run folder from before the program begins.
+The engine writes a byte into it when PyTorch is being imported; the process then compiles, appends
+the trial's fact, and ends. The engine waits for the lock when the first module is called. A program
+that never imports PyTorch costs nothing but this process, which ends with it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+from taupy.instrument import torch_library
+from taupy.model.processes import is_alive, process_start
+from taupy.network.layers import ONE_PHASE
+from taupy.state.folder import Folder, Untrusted
+from taupy.watch import beside
+
+NAME = "autograd"
+"""The file in the run folder: empty, `w`, or `w` and the fact."""
+
+_LOOK_S = 0.02
+
+
+def begin(run: Folder, state: str, torch: torch_library.Torch, pid: int, quiet: bool) -> str | None:
+    """Start the process for the program `pid`.
+
+    Returns:
+        The path of the file, locked; None if there is no process.
+    """
+    os.close((run / NAME).create())
+    arguments = [run.path, state, torch.folder, str(pid), str(int(quiet))]
+    answer = beside.begin(__name__, arguments)
+    if answer is None:
+        return None
+    locked = os.read(answer, 1)
+    os.close(answer)
+    return f"{run.path}/{NAME}" if locked else None
+
+
+def fact_of(run: Folder) -> str | None:
+    """The fact `taupy.autograd` of a run; None: it was not left to a process, or not asked for."""
+    try:
+        text = (run / NAME).read_record().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+    except Untrusted as problem:
+        return f"{ONE_PHASE}{problem}"
+    if not text:
+        return None
+    return text[1:] or f"{ONE_PHASE}the library was not compiled before the program had ended"
+
+
+def main(arguments: list[str]) -> None:
+    path, state, folder, pid, quiet = arguments
+    start = process_start(int(pid))
+    file = os.open(f"{path}/{NAME}", os.O_RDWR | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    os.write(beside.ANSWER, b"1")
+    os.close(beside.ANSWER)
+    while os.fstat(file).st_size == 0:
+        if not is_alive(int(pid), start):
+            return
+        time.sleep(_LOOK_S)
+
+    def tell(line: str) -> None:
+        if quiet == "0":
+            _say(int(pid), f"taupy: {line}\n")
+
+    os.write(file, _fact(torch_library.Torch(folder), state, tell).encode())
+
+
+def _fact(torch: torch_library.Torch, state: str, tell: torch_library.Tell) -> str:
+    try:
+        torch_library.library(torch_library.AUTOGRAD, torch, state, tell)
+    except torch_library.Unusable as problem:
+        return f"{ONE_PHASE}{problem}"
+    return torch.fact()
+
+
+def _say(pid: int, line: str) -> None:
+    """A line on the program's standard error, as far as that can be opened again."""
+    try:
+        stderr = os.open(f"/proc/{pid}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
+    except OSError:
+        return
+    os.write(stderr, line.encode())
+    os.close(stderr)
