@@ -6,7 +6,7 @@ spreadsheet formulas. Whatever leaves taupy for a reader passes one of these fun
 
 - `visible` for one line on a terminal or in a log; `guarded` for lines that are complete
 - `csv_cell` for a spreadsheet, `markdown` for Markdown, `json_visible` for JSON
-- `html` and `script_json` for a page, with `content_security_policy` at its head
+- `html` and `script_json` for a page, which begins with `page_head`
 - `framed` for a page within another one
 
 Errors escape their own message (`errors.TaupyError`); `pprof/terminal.py` guards every line
@@ -192,3 +192,16 @@ def content_security_policy(scripts: Iterable[str] = (), more: str = "") -> str:
         *([more] if more else []),
     ]
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(parts)}">'
+
+
+def page_head(title: str, style: str, scripts: Iterable[str] = (), more: str = "") -> str:
+    """What one of our pages begins with, up to its body; see `content_security_policy`."""
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+{content_security_policy(scripts, more)}
+<title>{html(title)}</title>
+<style>{style}</style>
+</head>"""

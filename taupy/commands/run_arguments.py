@@ -67,8 +67,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="stop recording short, frequent routines (TAU_THROTTLE's rule), and name them",
     )
-    what.add_argument("--throttle-calls", metavar="N", type=int, default=None)
-    what.add_argument("--throttle-usec", metavar="T", type=float, default=None)
+    what.add_argument(
+        "--throttle-calls",
+        metavar="N",
+        type=int,
+        help="with --throttle: calls before a routine may be dropped (default: 100,000)",
+    )
+    what.add_argument(
+        "--throttle-usec",
+        metavar="T",
+        type=float,
+        help="with --throttle: drop routines below so many microseconds per call (default: 10)",
+    )
     what.add_argument(
         "--compensate",
         action=argparse.BooleanOptionalAction,

@@ -16,7 +16,7 @@ from taupy import units
 from taupy.analysis.sweep import as_number
 from taupy.comparison.swept_values import Where
 from taupy.errors import TaupyError, UsageError
-from taupy.escaping import content_security_policy, html, visible
+from taupy.escaping import html, page_head, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -373,31 +373,25 @@ def _text(name: str, longest: int = _LONGEST_NAME) -> str:
 
 # --- the page ----------------------------------------------------------------
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-{policy}
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; --ink: #1b1f24; --surface: #ffffff; --grid: #d5d9de;
-  --quiet: #57606a; }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --ink: #e6e9ee; --surface: #16191d; --grid: #3a4048; --quiet: #9aa4af; }} }}
-body {{ margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: var(--ink);
-  background: var(--surface); font: 15px/1.45 system-ui, sans-serif; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }}
-svg {{ width: 100%; height: auto; }} svg text {{ font-family: inherit !important; }}
-.wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.88rem; }}
-th, td {{ padding: 0.25rem 0.7rem; border-bottom: 1px solid var(--grid); text-align: left;
-  white-space: nowrap; }}
-th {{ vertical-align: bottom; }}
-.number {{ text-align: right; }}
-p.note {{ color: var(--quiet); margin: 0.4rem 0; }}
-</style>
-</head>
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --surface: #ffffff; --grid: #d5d9de;
+  --quiet: #57606a; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ee; --surface: #16191d; --grid: #3a4048; --quiet: #9aa4af; } }
+body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: var(--ink);
+  background: var(--surface); font: 15px/1.45 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+svg { width: 100%; height: auto; } svg text { font-family: inherit !important; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.88rem; }
+th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid var(--grid); text-align: left;
+  white-space: nowrap; }
+th { vertical-align: bottom; }
+.number { text-align: right; }
+p.note { color: var(--quiet); margin: 0.4rem 0; }
+"""
+
+_PAGE = """{head}
 <body>
 <h1>{title}</h1>
 <p class="note">{lead}</p>
@@ -445,9 +439,10 @@ def page(sweep: Sweep, svg: str, most: int) -> str:
             f'<h2>{html(table.title)}</h2>\n<div class="wide"><table>'
             f"<thead><tr>{head}</tr></thead>\n<tbody>{''.join(body)}</tbody></table></div>{notes}"
         )
+    title = f"{sweep.metric.name} over {sweep.over}"
     return _PAGE.format(
-        policy=content_security_policy(),
-        title=html(f"{sweep.metric.name} over {sweep.over}"),
+        head=page_head(title, _STYLE),
+        title=html(title),
         lead=html(repr(sweep)[1:-1]),
         svg=drawing,
         tables="\n".join(tables),

@@ -14,7 +14,7 @@ import zlib
 from importlib.resources import files
 from typing import Any
 
-from taupy.escaping import content_security_policy, html, visible
+from taupy.escaping import html, page_head, visible
 from taupy.pprof import cells
 from taupy.pprof.view import Cell, View
 from taupy.report.contents import Contents, Part, Section
@@ -25,15 +25,7 @@ MODULES = (
 )
 """In an order in which each stands after what it imports."""
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-{policy}
-<title>{title}</title>
-<style>{style}</style>
-</head>
+_PAGE = """{head}
 <body>
 <header>
   <div><h1>{title}</h1><p class="subtitle">{subtitle}</p></div>
@@ -100,10 +92,9 @@ def html_page(contents: Contents) -> str:
     }
     script = _script()
     return _PAGE.format(
-        policy=content_security_policy([script]),
+        head=page_head(contents.title, _static("page.css"), [script]),
         title=html(contents.title),
         subtitle=html(contents.subtitle),
-        style=_static("page.css"),
         contents=_packed(json.dumps(layout, allow_nan=False, separators=(",", ":")).encode()),
         forest=_packed(columns),
         activities=_packed(activities),

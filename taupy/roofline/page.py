@@ -7,22 +7,14 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
 
-from taupy.escaping import content_security_policy, html, script_json
+from taupy.escaping import page_head, script_json
 from taupy.roofline import chart as charts
 from taupy.roofline.chart import Axis, Chart
 from taupy.roofline.lettering import ROOF_SIZE, lettering
 from taupy.roofline.palette import Theme, palette
 from taupy.roofline.ticks import tick_label, ticks
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-{policy}
-<title>{title}</title>
-<style>{style}</style>
-</head>
+_PAGE = """{head}
 <body>
 <h1 id="title"></h1>
 <div class="subtitle" id="subtitle"></div>
@@ -74,9 +66,7 @@ def html_page(charts_drawn: Sequence[Chart], theme: Theme | None = None) -> str:
         for name in ("page.js", "page.css")
     )
     return _PAGE.format(
-        policy=content_security_policy([script], "img-src data: blob:"),
-        title=html(charts_drawn[0].title),
-        style=style,
+        head=page_head(charts_drawn[0].title, style, [script], "img-src data: blob:"),
         data=script_json(data),
         script=script,
     )
