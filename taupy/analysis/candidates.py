@@ -74,15 +74,13 @@ def routines(
     """
     by_name: dict[str, Routine] = {}
     if times is not None:
+        for (name, short), calls, time in _by_name(times):
+            by_name[name] = Routine(name, short, calls, time)
         pairs = zip(times.timers, times.table.row_labels("node"), strict=True)
-        places, sums = times.grouped((timer.timer, timer.short_name, node) for timer, node in pairs)
-        for (name, short, _), calls, time in zip(
-            places, sums.calls(), sums.values("exclusive"), strict=True
-        ):
-            routine = by_name.setdefault(name, Routine(name, short))
-            routine.calls += calls
-            routine.time_ns = (routine.time_ns or 0) + time
-            routine.longest_ns = max(routine.longest_ns or 0, time)
+        places, sums = times.grouped((timer.timer, node) for timer, node in pairs)
+        for (name, _), time in zip(places, sums.values("exclusive"), strict=True):
+            if name in by_name and time == time:
+                by_name[name].longest_ns = max(by_name[name].longest_ns or 0, time)
     if values is not None:
         for (name, short), calls, value in _by_name(values):
             routine = by_name.setdefault(name, Routine(name, short))

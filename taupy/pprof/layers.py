@@ -90,7 +90,7 @@ class _Layers:
         self._labels = self._labelled(choice)
         self.numbers: dict[str, int] = {}
         groups = [[self.numbers.setdefault(label, len(self.numbers))] for label in self._labels]
-        self._count(table)
+        self._count(table, groups)
         passes, again = self._passes()
         first = [not any(either) for either in zip(passes, again, strict=True)]
         self.sums = self._grouped(groups, [True] * table.size)
@@ -115,14 +115,15 @@ class _Layers:
                 labels[row] = phases[row]
         return labels
 
-    def _count(self, table: Table) -> None:
-        self.calls: dict[str, int] = {}
-        self.types: dict[str, str] = {}
-        calls, types = table.column("calls"), table.row_labels("layer_type")
-        for row, (timer, label) in enumerate(zip(self._timers, self._labels, strict=True)):
-            if is_call(timer.groups) and label in (timer.short_name, types[row]):
-                self.calls[label] = self.calls.get(label, 0) + int(calls[row] or 0)
-                self.types[label] = types[row]
+    def _count(self, table: Table, groups: Sequence[Sequence[int]]) -> None:
+        types = table.row_labels("layer_type")
+        rows = zip(self._timers, self._labels, types, strict=True)
+        counts = [is_call(timer.groups) and label in (timer.short_name, kind)
+                  for timer, label, kind in rows]  # fmt: skip
+        calls = self._grouped(groups, counts)[table.named("calls")]
+        counted = [(self._labels[row], types[row]) for row, here in enumerate(counts) if here]
+        self.types: dict[str, str] = dict(counted)
+        self.calls = {label: int(calls[self.numbers[label]] or 0) for label in self.types}
 
     def _passes(self) -> tuple[list[bool], list[bool]]:
         """Which rows are of layers' backward passes, and which of calls that such a pass makes."""
@@ -138,7 +139,7 @@ class _Layers:
                 again[row] = not passes[row] and inside[row]
         return passes, again
 
-    def _grouped(self, groups: list[list[int]], wanted: Sequence[bool]) -> Any:
+    def _grouped(self, groups: Sequence[Sequence[int]], wanted: Sequence[bool]) -> Any:
         chosen = [mine if here else [] for mine, here in zip(groups, wanted, strict=True)]
         return callpaths.grouped(self.table, self._parent, chosen, len(self.numbers))
 

@@ -7,7 +7,7 @@ up to the thread's time. The forward pass inside a backward pass is a recomputat
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from taupy.model import callpaths
 from taupy.model.forest import preorder
@@ -35,12 +35,11 @@ _COLUMNS = (
 )
 
 
-@dataclass(slots=True)
-class Sum:
+class Sum(NamedTuple):
     """Time [ns] and entries of one kind. None: nothing is entered outside phases."""
 
-    time: float = 0
-    calls: int | None = 0
+    time: float
+    calls: int | None
 
 
 def views(table: Table, series: Iterable[tuple[ThreadRow, Steps]] = ()) -> list[View]:
@@ -67,29 +66,36 @@ def views(table: Table, series: Iterable[tuple[ThreadRow, Steps]] = ()) -> list[
 
 def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
     """The sums of each kind, and the number of steps, of one thread."""
-    parent = callpaths.parents(table)
     timers: Sequence[TimerRow] = table.labels["timer"]
-    kinds = [kind_of(timer.groups) for timer in timers]
-    calls, time = table.column("calls"), table.column("exclusive", "time")
+    phase, begins = _phases(table, [kind_of(timer.groups) for timer in timers])
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys((NO_PHASE, *phase)))}
+    groups = [numbers[kind] for kind in phase]
+    times = table.summed(groups, len(numbers))[table.named("exclusive", "time")]
+    entered = [group if begun else -1 for group, begun in zip(groups, begins, strict=True)]
+    calls = table.summed(entered, len(numbers))[table.named("calls")]
+    sums = {
+        kind: Sum(time or 0, None if kind == NO_PHASE else int(count or 0))
+        for kind, time, count in zip(numbers, times, calls, strict=True)
+    }
+    is_step = [timer.short_name.startswith(STEP) for timer in timers]
+    steps = table.taken([row for row, code in enumerate(table.codes["timer"]) if is_step[code]])
+    return sums, int(steps.by().column("calls")[0] or 0) if len(steps) else 0
+
+
+def _phases(table: Table, kinds: Sequence[str | None]) -> tuple[list[str], list[bool]]:
+    """The phase of each row, and whether it begins there."""
+    parent = callpaths.parents(table)
     inside: list[frozenset[str]] = [frozenset()] * table.size
-    phase = [NO_PHASE] * table.size
-    sums = {NO_PHASE: Sum(calls=None)}
-    steps = 0
+    phase, begins = [NO_PHASE] * table.size, [False] * table.size
     for row in preorder(parent):
         above = parent[row]
-        code = table.codes["timer"][row]
-        entered = int(calls[row] or 0)
-        steps += entered if timers[code].short_name.startswith(STEP) else 0
         if above >= 0:
             phase[row], inside[row] = phase[above], inside[above]
-        kind = meant(kinds[code], inside[row])
+        kind = meant(kinds[table.codes["timer"][row]], inside[row])
         if kind is not None:
-            begins = kind != phase[row]
+            begins[row] = kind != phase[row]
             phase[row], inside[row] = kind, inside[row] | {kind}
-            mine = sums.setdefault(kind, Sum())
-            mine.calls = (mine.calls or 0) + (entered if begins else 0)
-        sums[phase[row]].time += time[row] or 0
-    return sums, steps
+    return phase, begins
 
 
 def _trained(sums: dict[str, Sum]) -> float:
