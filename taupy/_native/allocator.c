@@ -3,6 +3,7 @@
 #include "events.h"
 #include "gil.h"
 #include "memory.h"
+#include "process.h"
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ static int is_main(const Thread *thread) { return thread->native_id == (uint64_t
  * runs. */
 static PyObject *in_module(const char *module, const char *name)
 {
-    PyObject *modules = PyImport_GetModuleDict();
+    PyObject *modules = python_is_there() ? PyImport_GetModuleDict() : NULL;
     if (modules == NULL || !PyDict_Check(modules))
         return NULL;
     PyObject *found = PyDict_GetItemString(modules, module);

@@ -133,9 +133,12 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
     if (node == NULL)
         return 0;
     int again = is_again(layer, caller->t0);
+    uint64_t due = thread->due_ticks;
+    thread->due_ticks = UINT64_MAX; /* windows end under the GIL only */
     if (layer != NULL)
         node_enter(thread, layer, again, 1);
     node_enter(thread, node, 0, 1);
+    thread->due_ticks = due;
     *open = (OpenNode){layer, node};
     return 1;
 }
@@ -145,15 +148,6 @@ static int is_recordable(const Thread *thread)
     return thread->cursor != &thread->hidden &&
            (depth_limit == 0 || thread->cursor->depth < depth_limit) &&
            callpath_count < callpath_limit;
-}
-
-static int python_is_there(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsInitialized() && !Py_IsFinalizing();
-#else
-    return Py_IsInitialized() && !_Py_IsFinalizing();
-#endif
 }
 
 /* The first time on a call path. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define WINDOWS_PER_SAMPLE 50  /* 200 us of 10 ms */
+#define LONG_WINDOWS 10        /* of so many usual ones */
 #define OUTSIDE_PART 10        /* a window may lie outside of what is charged by 1 in so many */
 #define TOLD_APART_KIB 256     /* of more growth, threads' page faults are compared */
 #define THREADS_AT_MOST 16
@@ -83,11 +84,19 @@ Node *open_since(Node *node, uint64_t from)
     return node->parent != NULL ? node : NULL;
 }
 
+/* A window that is so long had no event that could end it; but without the GIL others are entered,
+ * which may have touched memory (autograd.c). */
+static int has_called_unseen(const Node *node, uint64_t from, uint64_t whole)
+{
+    return node->last->t0 > from && whole > sample_ticks / WINDOWS_PER_SAMPLE * LONG_WINDOWS;
+}
+
 /* Growth in a window that ends now, while `node` is a thread's innermost routine. */
 static void charge(Thread *thread, Node *node, double kib, uint64_t from, uint64_t now)
 {
     uint64_t outside = node->t0 > from ? node->t0 - from : 0, whole = now - from;
-    int is_known = node->parent != NULL && outside * OUTSIDE_PART <= whole;
+    int is_known = node->parent != NULL && outside * OUTSIDE_PART <= whole &&
+                   !has_called_unseen(node, from, whole);
     if (is_known)
         sample(GROWTH, UNIT, kib, thread, node);
     else

@@ -5,8 +5,9 @@
  * faults, and each 10 ms, there is a *look* at the process's resident memory; what it has grown by
  * since the last look is charged to the routine that was open until now. If that was entered in
  * the last window only, growth is charged if it had nine tenths of the window, and else stays
- * "between looks", at the routine that has been open all the time; then the thread's windows
- * become fine, one an event, for a while. What was given back is noted in the same way. */
+ * "between looks", at the routine that has been open all the time, as it is where nodes of a
+ * backward pass ran without the GIL; then the thread's windows become fine, one an event, for a
+ * while. What was given back is noted in the same way. */
 #ifndef TAUPY_MEMORY_H
 #define TAUPY_MEMORY_H
 

@@ -127,3 +127,12 @@ void finish(int has_status, int64_t status, uint64_t state)
     part->state = state;
     part_save(part);
 }
+
+int python_is_there(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsInitialized() && !Py_IsFinalizing();
+#else
+    return Py_IsInitialized() && !_Py_IsFinalizing();
+#endif
+}

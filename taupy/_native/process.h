@@ -12,6 +12,8 @@ extern char *spill_prefix; /* of the path where a part goes when the run folder 
 extern char *ancestors;  /* ids of the processes between this one and the root; NULL: none */
 extern ClockPair early;  /* a reading of the launcher's, to know a tick's length early */
 
+/* Has Python begun, and is it not about to end? */
+int python_is_there(void);
 /* Open a part for this process. -1: there is no memory at all. */
 int part_begin(void);
 /* Something was seen to happen now; threads say so without the GIL, too. */

@@ -262,6 +262,25 @@ thread.join()
     assert [found[f"backward of {i} > MulBackward0"] for i in range(5)] == [4000] * 5
 
 
+def test_long_passes_look_at_no_memory_without_the_gil(run):
+    """Windows of memory end at entries; what is done then may call Python."""
+    trial = run(
+        """
+net = Makes(*["MulBackward0"] * 200)
+import time, _thread
+_thread.start_new_thread(lambda: [len(bytearray(1 << 20)) for _ in range(2000)], ())
+end = time.monotonic() + 0.5
+passes = 0
+while time.monotonic() < end:
+    net()
+    backward()
+    passes += 1
+print(passes)
+"""
+    )
+    assert sum(passes(trial).values()) > 200 * 2
+
+
 @pytest.mark.parametrize("what", ["throws", "deep", "unknown thread", "forgotten", "anew"])
 def test_odd_nodes_break_nothing(run, what):
     programs = {
