@@ -23,6 +23,7 @@ COMMANDS = {
     "pprof": "show where a trial spent its time",
     "phases": "show the phases of a training: data, forward, backward, optimizer",
     "steps": "show the steps of a training: time, phases, loss, samples a second",
+    "ranks": "show what the ranks of a job did, and who was waited for",
     "layers": "show where the time of a network goes, layer by layer",
     "memory": "show when memory was largest, and where it grew",
     "waiting": "show what threads did: compute, wait for a processor, or wait",

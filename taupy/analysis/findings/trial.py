@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from taupy.analysis.findings.calls import TREE, Calls
 from taupy.analysis.kernel_advice import Advice
+from taupy.model.collectives import THREAD_NAME
 from taupy.model.finding import Cell, Evidence
 from taupy.model.gpu import Device
 from taupy.model.names import is_library
@@ -67,7 +68,11 @@ class Trial:
         question = Question(
             (self.id,), by=TREE, where=(HOST,), values=("calls", "inclusive", "exclusive")
         )
-        return Calls.of(self.ask(question))
+        table = self.ask(question)
+        threads = table.row_labels("thread")
+        # The collectives' thread has times of backends, which the program's threads waited for.
+        rows = [row for row, thread in enumerate(threads) if thread.name != THREAD_NAME]
+        return Calls.of(table.taken(rows))
 
     @cached_property
     def cpu_ns(self) -> dict[ThreadRow, float]:

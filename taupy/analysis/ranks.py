@@ -1,0 +1,326 @@
+"""Collectives matched across ranks: who waited for whom, and for how long.
+
+A rank's time in a collective is taken apart: *waiting* until the last rank has come, *transfer*, as
+long as the last one took, and the *rest*.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from taupy.analysis.rank_clocks import Clock, clocks
+from taupy.model.collectives import NOT_ENDED, Collectives
+from taupy.model.profile import Steps
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+_TOGETHER = ("all_reduce", "all_gather", "all_to_all", "barrier", "reduce_scatter")
+"""No rank leaves one of these before all ranks have come."""
+
+
+@dataclass(slots=True)
+class Rank:
+    """What one rank did.
+
+    Attributes:
+        steps: of its training, if there are any.
+        memory_bytes: its peak; None if that is not known.
+    """
+
+    number: int
+    communicators: list[Collectives] = field(default_factory=list)
+    steps: Steps | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Matched:
+    """The collectives of one communicator that several ranks have kept.
+
+    Attributes:
+        size: ranks that belong to it; 0 if that is not known.
+        ranks: those that are here, one per row of `asked` and `ended`.
+        number, operation, bytes: of each collective, one per column.
+        asked, ended: ns after `Ranks.start_ns` by the first rank's clock; not a number where the
+            rank did not come, or where it did not end.
+        step: of the training; 0 outside.
+    """
+
+    communicator: str
+    size: int
+    ranks: list[int]
+    number: list[int]
+    operation: list[str]
+    bytes: list[int]
+    asked: Array
+    ended: Array
+    step: np.ndarray[Any, np.dtype[np.int64]]
+
+    @property
+    def last(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The row of the rank that came last, of each collective."""
+        latest: np.ndarray[Any, np.dtype[np.int64]] = np.argmax(
+            np.where(np.isnan(self.asked), -np.inf, self.asked), axis=0
+        )
+        return latest
+
+    @property
+    def arrival(self) -> Array:
+        """When it came."""
+        latest: Array = np.nanmax(self.asked, axis=0)
+        return latest
+
+    @property
+    def waited(self) -> Array:
+        """How long each rank waited for it: 0 for itself."""
+        until = np.fmin(self.arrival, np.where(np.isnan(self.ended), np.inf, self.ended))
+        waited: Array = np.maximum(until - self.asked, 0)
+        return waited
+
+    @property
+    def transfer(self) -> Array:
+        """How long each rank was in it together with all others."""
+        took: Array = np.maximum(self.ended - np.fmax(self.arrival, self.asked), 0)
+        return took
+
+
+@dataclass(slots=True)
+class Ranks:
+    """All ranks of a trial.
+
+    Attributes:
+        missing: ranks that belong to a communicator, of which nothing is here.
+        apart: where ranks did different operations: these and what follows are not matched.
+        clocks: of ranks whose clock differs from the first one's.
+        alone: ranks that share no collective with others.
+    """
+
+    ranks: list[Rank]
+    matched: list[Matched]
+    start_ns: int = 0
+    missing: list[int] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
+    clocks: dict[int, Clock] = field(default_factory=dict)
+    never_ended: list[str] = field(default_factory=list)
+
+
+def listed(text: str) -> list[int]:
+    """`0-2,5` as numbers; without what has been cut off."""
+    ranks: list[int] = []
+    for piece in text.split(","):
+        first, _, last = piece.partition("-")
+        if first.isascii() and first.isdigit() and (not last or last.isdigit()):
+            ranks += range(int(first), int(last or first) + 1)
+    return ranks
+
+
+def of_ranks(ranks: Sequence[Rank]) -> Ranks:
+    """Match what the ranks did."""
+    every = [kept for rank in ranks for kept in rank.communicators]
+    starts = [min(kept.asked_ns) for kept in every if len(kept)]
+    start = min(starts, default=0)
+    here = {rank.number for rank in ranks}
+    members = {number for kept in every for number in listed(kept.ranks)}
+    job = Ranks([*ranks], [], start, sorted(members - here))
+    job.clocks = clocks({rank.number: _left(rank, start) for rank in ranks})
+    names = dict.fromkeys(kept.communicator for kept in every if len(kept))
+    for name in names:
+        matched = _match(job, name)
+        if matched is not None:
+            job.matched.append(matched)
+    return job
+
+
+def _left(rank: Rank, start: int) -> dict[tuple[str, int], float]:
+    return {
+        (kept.communicator, number): float(ended - start)
+        for kept in rank.communicators
+        for number, operation, ended in zip(kept.number, kept.operation, kept.ended_ns, strict=True)
+        if ended != NOT_ENDED and operation.partition(":")[2].startswith(_TOGETHER)
+    }
+
+
+def _match(job: Ranks, name: str) -> Matched | None:
+    mine = {
+        rank.number: kept
+        for rank in job.ranks
+        for kept in rank.communicators
+        if kept.communicator == name and len(kept)
+    }
+    if len(mine) < 2:
+        return None
+    operations: dict[int, Counter[str]] = {}
+    for kept in mine.values():
+        for number, operation in zip(kept.number, kept.operation, strict=True):
+            operations.setdefault(number, Counter())[operation] += 1
+    numbers = _agreed(job, name, mine, operations)
+    column = {number: at for at, number in enumerate(numbers)}
+    asked = np.full((len(mine), len(numbers)), np.nan)
+    ended = np.full_like(asked, np.nan)
+    moved = [0] * len(numbers)
+    for row, (rank, kept) in enumerate(mine.items()):
+        at = [(place, column[n]) for place, n in enumerate(kept.number) if n in column]
+        places, columns = [place for place, _ in at], [to for _, to in at]
+        asked[row, columns] = _moments(job, rank, kept.asked_ns)[places]
+        ended[row, columns] = _moments(job, rank, kept.ended_ns)[places]
+        for place, to in at:
+            moved[to] = max(moved[to], kept.bytes[place])
+    matched = Matched(
+        name,
+        max(kept.size for kept in mine.values()),
+        [*mine],
+        numbers,
+        [next(iter(operations[number])) for number in numbers],
+        moved,
+        asked,
+        ended,
+        np.zeros(len(numbers), "i8"),
+    )
+    _note_open(job, matched)
+    matched.step = _steps_of(job, matched)
+    return matched
+
+
+def _agreed(
+    job: Ranks,
+    name: str,
+    mine: Mapping[int, Collectives],
+    operations: Mapping[int, Counter[str]],
+) -> list[int]:
+    """Numbers of collectives that at least two ranks did, up to where they did different ones."""
+    apart = min((n for n, names in operations.items() if len(names) > 1), default=None)
+    if apart is not None:
+        by_name: dict[str, list[int]] = {}
+        for rank, kept in mine.items():
+            if apart in kept.number:
+                by_name.setdefault(kept.operation[kept.number.index(apart)], []).append(rank)
+        told = ", ".join(f"{what} on {_ranks(who)}" for what, who in by_name.items())
+        job.apart.append(f"collective {apart} of communicator {name} is {told}")
+    return sorted(
+        number
+        for number, names in operations.items()
+        if sum(names.values()) > 1 and (apart is None or number < apart)
+    )
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(map(str, numbers[:8]))
+
+
+def _moments(job: Ranks, rank: int, column: Iterable[int]) -> Array:
+    whole = np.array(column, "i8")
+    moments: Array = np.where(whole == NOT_ENDED, np.nan, (whole - job.start_ns).astype(float))
+    clock = job.clocks.get(rank)
+    return moments if clock is None else clock.aligned(moments)
+
+
+def _note_open(job: Ranks, matched: Matched) -> None:
+    """Say of collectives that never ended which ranks had come, and which had not."""
+    for at in np.flatnonzero((~np.isnan(matched.asked) & np.isnan(matched.ended)).any(axis=0)):
+        came = [rank for row, rank in enumerate(matched.ranks)
+                if not np.isnan(matched.asked[row, at])]  # fmt: skip
+        lacking = sorted({*matched.ranks} - {*came})
+        text = f"{matched.operation[at]} {matched.number[at]} of communicator "
+        text += f"{matched.communicator} never ended on all ranks: {_ranks(came)} had come"
+        job.never_ended.append(text + (f", {_ranks(lacking)} had not" if lacking else ""))
+
+
+def _steps_of(job: Ranks, matched: Matched) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The step in which the first rank that has steps asked for each collective; 0: in none."""
+    by_rank = {rank.number: rank for rank in job.ranks}
+    step = np.zeros(len(matched.number), "i8")
+    for row, number in enumerate(matched.ranks):
+        steps = by_rank[number].steps
+        if steps is None or not len(steps):
+            continue
+        start = _moments(job, number, steps.start_ns)
+        end = start + np.array(steps.time_ns, "f8")
+        asked = matched.asked[row]
+        at = np.clip(np.searchsorted(start, asked, "right") - 1, 0, None)
+        inside = (asked >= start[at]) & (asked < end[at]) & (step == 0)
+        step[inside] = np.array(steps.number, "i8")[at[inside]]
+    return step
+
+
+# --- sums ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RankTimes:
+    """Of one rank, over all steps of the training; over all collectives where there are none.
+
+    Attributes:
+        wait_ns: during which it waited for a rank that came later, in some collective.
+        transfer_ns: during which it was in one with all others, and waited in none.
+        caused_ns: that other ranks waited for it, added up over ranks and collectives.
+        last: collectives in which it came last.
+    """
+
+    rank: int
+    wait_ns: float
+    transfer_ns: float
+    caused_ns: float
+    last: int
+
+
+def times(job: Ranks, step: int | None = None) -> list[RankTimes]:
+    """The times of each rank; in one step, if asked for."""
+    waits: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
+    moves: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
+    caused: Counter[int] = Counter()
+    last: Counter[int] = Counter()
+    for matched in job.matched:
+        chosen = _chosen(job, matched, step)
+        arrival, waited = matched.arrival[chosen], matched.waited[:, chosen]
+        for row, rank in enumerate(matched.ranks):
+            asked, ended = matched.asked[row, chosen], matched.ended[row, chosen]
+            waits[rank].append(np.stack([asked, asked + waited[row]], 1))
+            moves[rank].append(np.stack([np.fmax(arrival, asked), ended], 1))
+        for row, total in zip(matched.last[chosen].tolist(), np.nansum(waited, 0), strict=True):
+            caused[matched.ranks[row]] += total
+            last[matched.ranks[row]] += 1
+    result = []
+    for number in waits:
+        wait = union(waits[number])
+        both = union([*waits[number], *moves[number]])
+        result.append(RankTimes(number, wait, both - wait, caused[number], last[number]))
+    return result
+
+
+def _chosen(job: Ranks, of_group: Matched, step: int | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Collectives of the step, of all steps, or all."""
+    if step is not None:
+        chosen: np.ndarray[Any, np.dtype[np.bool_]] = of_group.step == step
+        return chosen
+    if any(matched.step.any() for matched in job.matched):
+        inside: np.ndarray[Any, np.dtype[np.bool_]] = of_group.step > 0
+        return inside
+    return np.ones(len(of_group.number), bool)
+
+
+def union(intervals: Sequence[Array]) -> float:
+    """How long at least one of the intervals (start, end) lasts."""
+    whole = np.concatenate(intervals) if intervals else np.empty((0, 2))
+    whole = whole[~np.isnan(whole).any(axis=1) & (whole[:, 1] > whole[:, 0])]
+    if not len(whole):
+        return 0.0
+    whole = whole[np.argsort(whole[:, 0], kind="stable")]
+    until = np.maximum.accumulate(whole[:, 1])
+    begins = np.concatenate([[whole[0, 0]], np.maximum(whole[1:, 0], until[:-1])])
+    return float(np.maximum(whole[:, 1] - begins, 0).sum())
+
+
+def numbers_of_steps(job: Ranks) -> list[int]:
+    """Numbers of the steps in which collectives were matched."""
+    return sorted({int(step) for matched in job.matched for step in matched.step if step})
+
+
+def straggler(sums: Sequence[RankTimes]) -> RankTimes | None:
+    """The rank for which others waited most; None: they waited for none."""
+    worst = max(sums, key=lambda rank: rank.caused_ns, default=None)
+    return worst if worst is not None and worst.caused_ns > 0 else None

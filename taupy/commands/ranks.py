@@ -1,0 +1,138 @@
+"""Show what the ranks of a job did, who was waited for, and what took it longer.
+
+    taupy ranks                        the trial stored last, one row per rank
+    taupy ranks 12 --step              one row per step: who was waited for in it
+    taupy ranks 12 --step 17           the ranks in one step
+    taupy ranks 12 --collective        the collectives with the largest skew
+
+The time in a collective is taken apart: waiting until the last rank has come, and transfer. See
+docs/ranks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from taupy.analysis import ranks as analysis
+from taupy.analysis.ranks import Ranks, RankTimes
+from taupy.commands import options
+from taupy.comparison import rank_views as views
+from taupy.comparison import ranks as comparison
+from taupy.errors import UsageError
+from taupy.pprof import terminal
+from taupy.pprof.view import View
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
+from taupy.units import duration
+
+_EVERY = -1
+_COLLECTIVES = 20
+_SPREAD = 0.2
+"""A routine with a smaller share of what took a rank longer is not its cause alone."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
+    )
+    parser.add_argument(
+        "--step",
+        nargs="?",
+        type=options.count,
+        const=_EVERY,
+        metavar="N",
+        help="one row per step, or the ranks in step N",
+    )
+    parser.add_argument("--collective", action="store_true", help="one row per collective")
+    parser.add_argument("--all", action="store_true", help="every collective")
+    options.add_database_argument(parser)
+    options.add_form_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with ProfileDB.open(options.database_path(args)) as db:
+        trial = selector.trial(db, args.trial).id
+        job = comparison.read_ranks(db, trial)
+        if not job.matched:
+            raise UsageError(_nothing(trial, job))
+        view = _view(db, trial, job, args)
+    terminal.show(view, args.form)
+    return 0
+
+
+def _nothing(trial: int, job: Ranks) -> str:
+    if len(job.ranks) > 1 and not job.apart:
+        return (
+            f"trial {trial} has {len(job.ranks)} ranks, and no collective of two of them: measure "
+            "with taupy run --collectives; see docs/ranks.md"
+        )
+    if job.apart:
+        return f"no collective of trial {trial} can be matched: {'; '.join(job.apart)}"
+    return (
+        f"trial {trial} has no collectives of several ranks: measure it under torchrun or "
+        "another launcher, or with taupy run --collectives; see docs/ranks.md"
+    )
+
+
+def _view(db: ProfileDB, trial: int, job: Ranks, args: argparse.Namespace) -> View:
+    of_step = None if args.step in (None, _EVERY) else args.step
+    if of_step is not None and of_step not in analysis.numbers_of_steps(job):
+        raise UsageError(
+            f"trial {trial} has no collective in step {of_step}; `taupy ranks {trial} --step` "
+            "lists the steps"
+        )
+    if args.collective:
+        most = None if args.all or args.form != "text" else _COLLECTIVES
+        return views.collectives_view(job, of_step, most, views.remarks(job))
+    if args.step == _EVERY:
+        return views.steps_view(_steps(job), len(job.ranks))
+    sums = analysis.times(job, of_step)
+    return views.view(job, sums, of_step, _why(db, trial, job, sums, of_step))
+
+
+def _steps(job: Ranks) -> list[views.StepOfRanks]:
+    slowest = views.slowest(job)
+    numbers = analysis.numbers_of_steps(job)
+    return [
+        views.StepOfRanks(
+            number, slowest.get(number), analysis.straggler(sums), _phase(job, sums, number)
+        )
+        for number in numbers
+        for sums in [analysis.times(job, number)]
+    ]
+
+
+def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | None:
+    """The phase that took the rank longer for which the others waited."""
+    worst = analysis.straggler(sums)
+    waits = {times.rank: times.wait_ns for times in sums}
+    steps = {rank.number: rank.steps for rank in job.ranks if rank.steps is not None}
+    return None if worst is None else comparison.longer_phase(steps, waits, worst.rank, step)
+
+
+def _why(
+    db: ProfileDB, trial: int, job: Ranks, sums: list[RankTimes], step: int | None
+) -> list[str]:
+    """Who was waited for most, and what took that rank longer."""
+    worst = analysis.straggler(sums)
+    if worst is None:
+        return []
+    others = [rank.number for rank in job.ranks if rank.number != worst.rank]
+    waited = sum(times.caused_ns for times in sums)
+    notes = [
+        f"the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
+        f"{100 * worst.caused_ns / waited:.0f} % of all waiting"
+    ]
+    if step is not None and (longer := _phase(job, sums, step)) is not None:
+        notes.append(f"in step {step} its {longer[0]} took {duration(longer[1])} longer")
+    for cause in comparison.causes(db, trial, worst.rank, others)[:1]:
+        place = f"{cause.phase or 'no phase'}, {cause.layer or 'no layer'}"
+        spread = "; the rest is spread over other routines" if cause.share < _SPREAD else ""
+        notes.append(
+            f"over the whole run {cause.timer.timer} took rank {worst.rank} "
+            f"{duration(cause.excess_ns)} longer than the others ({place}): "
+            f"{100 * cause.share:.0f} % of what took it longer{spread}"
+        )
+    if interrupted := comparison.interruptions(db, trial, worst.rank, others):
+        notes.append(interrupted)
+    return notes

@@ -1,0 +1,215 @@
+"""Ranks, their steps and their collectives as tables: what `taupy ranks` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from taupy.analysis.ranks import Matched, Rank, Ranks, RankTimes
+from taupy.model.step_times import per_step
+from taupy.pprof.view import Cell, Column, View
+from taupy.units import duration, several
+
+_RANKS = (
+    Column("rank", "int", "Rank"),
+    Column("steps", "int", "Steps"),
+    Column("step_ns", "time_ns", "Step", width=9),
+    Column("compute_ns", "time_ns", "Compute", width=9),
+    Column("data_ns", "time_ns", "Data", width=9),
+    Column("wait_ns", "time_ns", "Wait", width=9),
+    Column("transfer_ns", "time_ns", "Transfer", width=9),
+    Column("memory_bytes", "bytes", "Memory", width=9),
+    Column("last", "int", "Last"),
+    Column("caused_ns", "time_ns", "Caused", width=9),
+)
+_STEPS = (
+    Column("step", "int", "Step"),
+    Column("time_ns", "time_ns", "Time", width=9),
+    Column("straggler", "int", "Straggler"),
+    Column("caused_ns", "time_ns", "Caused", width=9),
+    Column("phase", "text", "Longer phase"),
+    Column("phase_ns", "time_ns", "by", width=9),
+)
+_COLLECTIVES = (
+    Column("communicator", "text", "Communicator"),
+    Column("number", "int", "Number"),
+    Column("operation", "text", "Operation"),
+    Column("bytes", "bytes", "Bytes"),
+    Column("step", "int", "Step"),
+    Column("ranks", "int", "Ranks"),
+    Column("last", "int", "Last"),
+    Column("skew_ns", "time_ns", "Skew", width=9),
+    Column("waited_ns", "time_ns", "Waited", width=9),
+    Column("transfer_ns", "time_ns", "Transfer", width=9),
+)
+
+
+class StepOfRanks(NamedTuple):
+    """One step: how long it took on the slowest rank, who was waited for, and what took that rank
+    longer (`phase`, None if that is not known)."""
+
+    number: int
+    time_ns: float | None
+    straggler: RankTimes | None
+    phase: tuple[str, float] | None
+
+
+def view(
+    job: Ranks, sums: Sequence[RankTimes], step: int | None = None, notes: Sequence[str] = ()
+) -> View:
+    """One row per rank: of one step, or of all."""
+    cells = [_cells(rank, times, step) for rank, times in zip(job.ranks, sums, strict=True)]
+    shown = [at for at in range(len(_RANKS)) if any(row[at] is not None for row in cells)]
+    return View(
+        f"{several(len(job.ranks), 'rank')}, {_count(job)}".upper(),
+        [_RANKS[at] for at in shown],
+        [[row[at] for at in shown] for row in cells],
+        [*_imbalance(cells), *notes, *remarks(job)],
+    )
+
+
+def _count(job: Ranks) -> str:
+    count = sum(len(matched.number) for matched in job.matched)
+    return several(count, "matched collective")
+
+
+def _cells(rank: Rank, times: RankTimes, step: int | None) -> list[Cell]:
+    compute = None
+    count, median_ns, whole, data = _steps(rank, step)
+    if whole is not None and data is not None:
+        compute = max(0.0, whole - data - times.wait_ns - times.transfer_ns)
+    return [
+        *(rank.number, count, median_ns, compute, data, times.wait_ns, times.transfer_ns),
+        *(rank.memory_bytes, times.last, times.caused_ns),
+    ]
+
+
+def _steps(
+    rank: Rank, step: int | None
+) -> tuple[int | None, float | None, float | None, float | None]:
+    """The number of steps, the median of one, all of them and data in them; None: not known."""
+    steps = rank.steps
+    if steps is None or not len(steps):
+        return None, None, None, None
+    data = steps.phases.get("data") or [0] * len(steps)
+    if step is None:
+        return sum(steps.count), median(per_step(steps)), sum(steps.time_ns), sum(data)
+    for row, (number, count) in enumerate(zip(steps.number, steps.count, strict=True)):
+        if number <= step < number + count:
+            took = steps.time_ns[row] / count
+            return 1, took, took, data[row] / count
+    return None, None, None, None
+
+
+def _imbalance(cells: Sequence[Sequence[Cell]]) -> list[str]:
+    names = [column.name for column in _RANKS]
+    computed = [row[names.index("compute_ns")] for row in cells]
+    values = [value for value in computed if isinstance(value, int | float)]
+    if len(values) < 2 or not max(values):
+        return []
+    mean = sum(values) / len(values)
+    return [
+        f"compute: {duration(mean)} on average, {duration(max(values))} at most: an imbalance of "
+        f"{100 * (max(values) / mean - 1):.1f} %"
+    ]
+
+
+def remarks(job: Ranks) -> list[str]:
+    """What is missing, and how clocks were aligned."""
+    notes = []
+    if job.missing:
+        several_of = len(job.missing) > 1
+        notes.append(
+            f"{'ranks' if several_of else 'rank'} {_listed(job.missing)} "
+            f"{'are' if several_of else 'is'} missing: waiting for "
+            f"{'them' if several_of else 'it'} is counted as transfer"
+        )
+    notes += [f"{text}: from there on nothing is matched" for text in job.apart]
+    notes += job.never_ended[:5]
+    for rank, clock in sorted(job.clocks.items()):
+        way = "ahead" if clock.offset_ns > 0 else "behind"
+        drift = f", and drifts by {clock.drift * 1e6:.1f} us a second" if clock.drift else ""
+        notes.append(
+            f"the clock of rank {rank} is {duration(abs(clock.offset_ns))} {way}{drift}: aligned "
+            f"by {several(clock.pairs, 'collective')}, within {duration(clock.residual_ns)}"
+        )
+    return notes
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """`1-3, 7`."""
+    pieces: list[list[int]] = []
+    for number in numbers:
+        if pieces and number == pieces[-1][-1] + 1:
+            pieces[-1].append(number)
+        else:
+            pieces.append([number])
+    return ", ".join(
+        str(piece[0]) if len(piece) == 1 else f"{piece[0]}-{piece[-1]}" for piece in pieces
+    )
+
+
+def steps_view(steps: Sequence[StepOfRanks], ranks: int) -> View:
+    """One row per step."""
+    rows = [
+        (
+            step.number,
+            step.time_ns,
+            step.straggler.rank if step.straggler else None,
+            step.straggler.caused_ns if step.straggler else None,
+            *(step.phase or (None, None)),
+        )
+        for step in steps
+    ]
+    return View(f"steps of {several(ranks, 'rank')}".upper(), _STEPS, rows)
+
+
+def collectives_view(
+    job: Ranks, step: int | None = None, most: int | None = None, notes: Sequence[str] = ()
+) -> View:
+    """One row per collective: those with the largest skew, or all.
+
+    Args:
+        step: of this one alone.
+        most: rows at most; None: all, in their order.
+    """
+    rows = [row for matched in job.matched for row in _collectives(matched, step)]
+    said = [*notes]
+    if most is not None and len(rows) > most:
+        said.append(f"{most} of {len(rows)} collectives, the largest skew first; --all shows all")
+        rows = sorted(rows, key=lambda row: -_number(row[7]))[:most]
+    return View("COLLECTIVES", _COLLECTIVES, rows, said)
+
+
+def _number(cell: Cell) -> float:
+    return float(cell) if isinstance(cell, int | float) else 0.0
+
+
+def _collectives(matched: Matched, step: int | None) -> list[list[Cell]]:
+    skew = matched.arrival - np.nanmin(matched.asked, axis=0)
+    waited, transfer = np.nansum(matched.waited, axis=0), np.nan_to_num(matched.transfer).max(0)
+    return [
+        [
+            *(matched.communicator, matched.number[at], matched.operation[at], matched.bytes[at]),
+            int(matched.step[at]) or None,
+            int((~np.isnan(matched.asked[:, at])).sum()),
+            matched.ranks[int(last)],
+            *(float(skew[at]), float(waited[at]), float(transfer[at])),
+        ]
+        for at, last in enumerate(matched.last)
+        if step is None or matched.step[at] == step
+    ]
+
+
+def slowest(job: Ranks) -> Mapping[int, float]:
+    """How long each step took on the rank where it took longest [ns]."""
+    longest: dict[int, float] = {}
+    for rank in job.ranks:
+        if rank.steps is None:
+            continue
+        for number, time in zip(rank.steps.number, per_step(rank.steps), strict=True):
+            longest[number] = max(longest.get(number, 0.0), time)
+    return longest

@@ -1,0 +1,99 @@
+"""`taupy ranks` names who was waited for, and the routine that took it longer."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import pytest
+
+from taupy.commands import main
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, collectives, host, profile_of, small_profile, steps
+
+ROOT = Timer(".taupy application", groups=("TAUPY",))
+MAIN, SLOW = Timer("main", "train.py", 3), Timer("augment", "train.py", 17)
+BACKWARD = Timer("Tensor.backward", "torch/_tensor.py", 600, ("PYTHON", "PHASE_BACKWARD"))
+MAKES = Timer("init_process_group", "torch/distributed/distributed_c10d.py", 1666)
+LAYER = Timer("head [Linear]", groups=("LAYER",), short="head")
+
+
+def rank(number: int, augment: int, asked: list[int]):
+    """Of 2 steps; rank 1 waits long for the other while groups are made."""
+    tree = call(ROOT, 1, 5, [
+        call(MAKES, 1, 900 * number),
+        call(MAIN, 1, 10, [
+            call(LAYER, 2, 4, [call(SLOW, 2, augment)]),
+            call(BACKWARD, 2, 200 - augment),
+        ]),
+    ])  # fmt: skip
+    profile = profile_of(host(tree, number))
+    measured = profile.threads[0]
+    measured.collectives = [collectives(asked, [95, 195], ranks="0-2", size=3)]
+    measured.steps = [steps([100, 100])]
+    measured.steps[0].phases["backward"] = measured.steps[0].time_ns[:]
+    measured.steps[0].phases["data"][0] = 1
+    measured.steps[0].phases["forward"] = measured.steps[0].time_ns[:]
+    measured.steps[0].phases["forward"][0] = augment // 2
+    measured.steps[0].phases["backward"][0] = 95 - augment // 2
+    profile.node_metadata[number] = {"Peak Resident Memory (KiB)": "1024"}
+    return profile
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    profile = rank(0, 20, [20, 120])
+    other = rank(1, 160, [85, 180])
+    with ProfileDB.open("taupy.db", create=True) as db:
+        add_profile(db, profile)
+        add_profile(db, replace(other, uuid=profile.uuid))
+        add_profile(db, small_profile(2))
+
+    def ask(*arguments: str, code: int = 0) -> str:
+        assert main(["ranks", *arguments]) == code
+        captured = capsys.readouterr()
+        return captured.err if code else captured.out
+
+    return ask
+
+
+def test_the_one_that_was_waited_for_is_named_with_its_routine(ask):
+    text = ask("1")
+    assert text.splitlines()[0] == "2 RANKS, 2 MATCHED COLLECTIVES"
+    assert "the others waited 125 ns for rank 1, 100 % of all waiting" in text
+    assert (
+        "over the whole run augment [{train.py}{17}] took rank 1 140 ns longer than the others "
+        "(forward, head): 100 % of what took it longer" in text
+    )
+    assert "rank 2 is missing" in text
+    rows = list(csv.DictReader(ask("1", "--csv").splitlines()))
+    assert [row["wait_ns"] for row in rows] == ["125.0", "0.0"]
+    assert [row["transfer_ns"] for row in rows] == ["25.0", "25.0"]
+    assert [row["last"] for row in rows] == ["0", "2"]
+    assert [row["memory_bytes"] for row in rows] == ["1048576", "1048576"]
+
+
+def test_each_step_names_its_straggler_and_phase(ask):
+    rows = list(csv.DictReader(ask("1", "--step", "--csv").splitlines()))
+    assert [(row["step"], row["straggler"], row["caused_ns"]) for row in rows] == [
+        ("1", "1", "65.0"),
+        ("2", "1", "60.0"),
+    ]
+    assert (rows[0]["phase"], rows[0]["phase_ns"]) == ("forward", "70.0")
+    assert "in step 1 its forward took 70 ns longer" in ask("1", "--step", "1")
+    assert "`taupy ranks 1 --step` lists the steps" in ask("1", "--step", "7", code=2)
+
+
+def test_each_collective_stands_alone(ask):
+    rows = list(csv.DictReader(ask("1", "--collective", "--csv").splitlines()))
+    assert [(row["number"], row["last"], row["skew_ns"], row["transfer_ns"]) for row in rows] == [
+        ("1", "1", "65.0", "10.0"),
+        ("2", "1", "60.0", "15.0"),
+    ]
+
+
+def test_a_trial_without_collectives_says_what_to_do(ask):
+    assert "taupy run --collectives" in ask("2", code=2)
