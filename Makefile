@@ -3,6 +3,7 @@
 # make test-all    run all tests but those that need a GPU
 # make check   lint, format, types, import floors, docs, scripts of pages
 # make javascript   lint the scripts of pages with ESLint, where npm is (it fetches ESLint)
+# make browsers   test pages in Chromium and Firefox (PICTURES=docs/images: makes those of the docs)
 # make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
 # make random   run random programs that are counted independently (PROGRAMS=3000 SEED=N)
 # make fuzz   change files of every format, and taupy's own, at random (FUZZ_SECONDS=1800 SEED=N)
@@ -36,7 +37,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs javascript sanitize random fuzz faults soak foreign observer \
+.PHONY: demo test-environment test test-all check lint types floors docs javascript browsers sanitize random fuzz faults soak foreign observer \
   bench wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
@@ -75,6 +76,10 @@ javascript:
 	elif test -x $(ESLINT) || npm install --silent --no-audit --no-fund --prefix build/eslint eslint@9.39.5; \
 	then $(ESLINT) --max-warnings 0 taupy tests; \
 	else echo "javascript: skipped, since ESLint cannot be fetched here"; fi
+
+browsers: $(TEST)/.installed-browsers
+	$(if $(PICTURES),TAUPY_SCREENSHOTS=$(PICTURES)) \
+	  $(TEST)/bin/python -m pytest -q tests/integration/test_page_in_browsers.py
 
 sanitize: test-environment
 	$(TEST)/bin/python scripts/sanitize.py $(SANITIZE)

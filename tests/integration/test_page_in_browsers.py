@@ -1,8 +1,6 @@
 """The page of a report in Debian's Chromium and Firefox: what a reader does, and what they see.
 
-    TAUPY_SCREENSHOTS=docs/images python -m pytest tests/integration/test_page_in_browsers.py
-
-also makes the pictures of the docs.
+`make browsers PICTURES=docs/images` also makes the pictures of the docs.
 """
 
 from __future__ import annotations
