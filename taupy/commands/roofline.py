@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import get_args
 
 from taupy.commands import options
-from taupy.commands.roofline_files import ENDINGS, EXPORTS, KINDS, Drawing, write, write_export
+from taupy.commands.roofline_files import ENDINGS, EXPORTS, write, write_export
 from taupy.commands.roofline_roofs import known_ceilings
 from taupy.commands.roofline_view import points_view, roof_lines
 from taupy.errors import UsageError
@@ -35,6 +35,7 @@ from taupy.profiledb.roofline_query import trial_work
 from taupy.roofline import chart as charts
 from taupy.roofline import points, stated, sweep
 from taupy.roofline.choice import Wishes, also, placed
+from taupy.roofline.drawing import KINDS, Drawing
 from taupy.roofline.naming import aliased
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import Of, Point

@@ -4,77 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.roofline import chart as charts
-from taupy.roofline import classic, export, timebased
+from taupy.roofline import export
 from taupy.roofline.ceilings_file import ert_json
 from taupy.roofline.chart import Chart
-from taupy.roofline.palette import Theme
+from taupy.roofline.drawing import Drawing
 from taupy.roofline.placement import Placement
-from taupy.roofline.roofs import Roofs
 
-KINDS = get_args(charts.Kind)
 EXPORTS = ("ncu-csv", "ert-json")
 _PICTURES = (".png", ".svg", ".pdf")
 ENDINGS = (*_PICTURES, ".html", ".csv", ".json")
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """What to draw, and how.
-
-    Attributes:
-        kinds: kinds of charts requested; empty for the default.
-        level: memory level; None for the default.
-        top: number of points with labels.
-        also: further roofs to draw.
-        equal_decades: same length for a decade on both axes.
-        title: of all charts; empty for their own.
-        size: of pictures in inches; None for automatic.
-    """
-
-    placements: Sequence[Placement]
-    kinds: Sequence[charts.Kind]
-    level: str | None
-    theme: Theme | None
-    top: int
-    also: Sequence[Roofs]
-    equal_decades: bool = False
-    title: str = ""
-    size: tuple[float, float] | None = None
-
-    def chart(self, kind: charts.Kind, level: str) -> Chart:
-        drawn = self._chart(kind, level)
-        return replace(drawn, title=self.title) if self.title else drawn
-
-    def _chart(self, kind: charts.Kind, level: str) -> Chart:
-        placed, top, equal = self.placements, self.top, self.equal_decades
-        if kind == "hierarchical":
-            return classic.hierarchical(placed, top, self.also, equal)
-        if kind == "classic":
-            return classic.classic(placed, level, top, self.also, equal)
-        build = {
-            "complexity": timebased.complexity,
-            "time": timebased.time_plane,
-            "combined": timebased.combined,
-        }[kind]
-        return build(placed, level, top, equal)
-
-    def first_level(self) -> str:
-        """The requested level, or DRAM, or else the farthest one measured."""
-        levels = classic.levels_in(self.placements)
-        if self.level is None:
-            return "DRAM" if "DRAM" in levels else levels[-1]
-        if self.level not in levels:
-            raise UsageError(
-                f"no point has bytes of level {self.level} (measured: {', '.join(levels)})"
-            )
-        return self.level
 
 
 def write(paths: Sequence[str], drawing: Drawing) -> None:
@@ -98,7 +41,7 @@ def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
     if ending == ".html":
         from taupy.roofline.page import html_page
 
-        charts_drawn = _all_charts(drawing)
+        charts_drawn = drawing.all_charts()
         _save(path, html_page(charts_drawn, drawing.theme))
         return charts_drawn
     level = drawing.first_level()
@@ -137,22 +80,6 @@ def _write_numbers(path: str, endings: Sequence[str], charts_drawn: Sequence[Cha
         unique = {(chart.kind, chart.level): chart for chart in charts_drawn}
         data = [charts.to_json(chart) for chart in unique.values()]
         _save(path + ".json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-
-
-def _all_charts(drawing: Drawing) -> list[Chart]:
-    """All charts that are not empty, the requested kinds and level first."""
-    first = drawing.first_level()
-    levels = [first, *(level for level in classic.levels_in(drawing.placements) if level != first)]
-    all_charts = []
-    for kind in dict.fromkeys([*drawing.kinds, *KINDS]):
-        if kind == "hierarchical":
-            if len(levels) > 1:
-                all_charts.append(drawing.chart(kind, ""))
-            continue
-        for level in levels:
-            if kind == "classic" or any(placement.times(level) for placement in drawing.placements):
-                all_charts.append(drawing.chart(kind, level))
-    return all_charts
 
 
 def _save(path: str, text: str) -> None:

@@ -23,6 +23,7 @@ from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest, source_of, thread_name
 from taupy.report.report import Report, report
+from taupy.report.rooflines import roofline_page
 from taupy.report.timeline import MOST, Timeline
 from taupy.units import duration, percent, several
 
@@ -94,13 +95,18 @@ class Section:
 
 @dataclass(slots=True)
 class Contents:
-    """Everything on a page."""
+    """Everything on a page.
+
+    Attributes:
+        roofline: a page of its own, shown in a frame; "" where there is none.
+    """
 
     title: str
     subtitle: str
     sections: list[Section] = field(default_factory=list)
     forest: Forest = field(default_factory=Forest)
     timeline: Timeline = field(default_factory=Timeline)
+    roofline: str = ""
 
 
 def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
@@ -108,6 +114,7 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     contents = Contents(_title(trial), _subtitle(trial))
     add_trees(db, trial, contents.forest)
     _add_activities(db, trial, contents.timeline)
+    contents.roofline = roofline_page(db, trial)
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest)),
         Section("layers", "Layers", _layers(db, trial)),

@@ -88,11 +88,12 @@ def html_page(contents: Contents) -> str:
     layout = {
         "sections": [_section(section) for section in contents.sections],
         "forest": contents.forest.layout(widths),
+        "roofline": contents.roofline,
         "timeline": contents.timeline.layout(activity_widths) if contents.timeline.count else None,
     }
     script = _script()
     return _PAGE.format(
-        head=page_head(contents.title, _static("page.css"), [script]),
+        head=_head(contents, script),
         title=html(contents.title),
         subtitle=html(contents.subtitle),
         contents=_packed(json.dumps(layout, allow_nan=False, separators=(",", ":")).encode()),
@@ -100,6 +101,13 @@ def html_page(contents: Contents) -> str:
         activities=_packed(activities),
         script=script,
     )
+
+
+def _head(contents: Contents, script: str) -> str:
+    """A frame inherits the policy of the page that it stands in, beside its own."""
+    framed = re.findall(r"<script>(.*?)</script>", contents.roofline, re.DOTALL)
+    images = "img-src data: blob:" if framed else ""
+    return page_head(contents.title, _static("page.css"), [script, *framed], images)
 
 
 def _static(name: str) -> str:

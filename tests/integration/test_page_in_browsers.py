@@ -21,6 +21,7 @@ from taupy.profiledb.writer import add_profile
 from tests.builders import STARTED_AT, call, gpu_profile, host, profile_of, wide_profile
 from tests.hostile import hostile
 from tests.in_process import taupy
+from tests.unit.roofline.build import Kernel, gpu_trial
 
 BROWSERS = {
     "chromium": (("chromium", "google-chrome"), {"args": ["--no-sandbox", "--disable-gpu"]}),
@@ -83,7 +84,7 @@ def traced():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """A folder with one.html, compared.html, traced.html, hostile.html and empty.html."""
+    """A folder with one.html, compared.html and others."""
     folder = tmp_path_factory.mktemp("pages")
     with ProfileDB.open(folder / "a.db", create=True) as db:
         for number in range(10):
@@ -93,12 +94,16 @@ def pages(tmp_path_factory):
         add_profile(db, traced())
         add_profile(db, replace(hostile(wide_profile(400, number=7)), experiment="hostile"))
         add_profile(db, profile_of(host(call("main")), number=8, experiment="empty"))
+        counted = {"flop_fp32": 4e9, "bytes_dram": 2e8}
+        kernels = gpu_trial(Kernel("gemm", 10, 1_000_000, counted), number=9)
+        add_profile(db, replace(kernels, experiment="counted"))
     for name, trials in {
         "one": ["1"],
         "compared": ["experiment=a", "experiment=b"],
         "traced": ["experiment=traced"],
         "hostile": ["12"],
         "empty": ["experiment=empty"],
+        "counted": ["experiment=counted"],
     }.items():
         done = taupy("report", *trials, "-o", folder / f"{name}.html", "--db", folder / "a.db")
         assert done.returncode == 0, done.stderr
@@ -257,7 +262,7 @@ def test_everything_has_a_role_and_a_name(opened, name):
     assert page.evaluate("document.querySelectorAll('h1').length") == 1
 
 
-@pytest.mark.parametrize("name", ["one", "compared", "traced", "hostile"])
+@pytest.mark.parametrize("name", ["one", "compared", "traced", "hostile", "counted"])
 def test_in_a_narrow_window_nothing_is_wider_than_it(opened, name):
     page = opened(name, viewport=NARROW)
     for tab in page.locator("[role=tab]").all():
@@ -294,6 +299,15 @@ def test_the_timeline_zooms_and_keeps_what_it_shows(opened):
     settled(again, f"from=(?!{address.partition('from=')[2].partition('&')[0]}&)")
     again.keyboard.press("Escape")
     settled(again, "^((?!from=).)*$")
+
+
+def test_the_roofline_stands_in_a_frame_of_the_same_theme(opened):
+    page = opened("counted", "tab=roofline&theme=dark")
+    inside = page.frame_locator("#tab-roofline iframe")
+    inside.locator("html[data-theme=dark]").wait_for(timeout=LONG)
+    assert "gemm" in inside.locator("#legend").text_content()
+    page.click("#theme")
+    inside.locator("html[data-theme=light]").wait_for(timeout=LONG)
 
 
 def test_a_hostile_trial_is_text(opened):

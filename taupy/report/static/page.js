@@ -256,6 +256,32 @@ async function addTimeline(layout) {
   shown.draw();
 }
 
+/** The charts of another page, in a frame as high as they are. */
+function addRoofline(text) {
+  const panel = element("div");
+  const frame = element("iframe", undefined, { title: "roofline", srcdoc: text });
+  const fit = () => {
+    const inside = frame.contentDocument?.documentElement; // null within a notebook's sandbox
+    const button = frame.contentDocument?.getElementById("theme"); // null until it is loaded
+    if (!button || !inside.scrollHeight) return;
+    if (inside.dataset.theme !== (isDark() ? "dark" : "light")) button.click();
+    button.hidden = true; // it follows the page's own
+    frame.style.height = `${inside.scrollHeight + 4}px`;
+  };
+  frame.addEventListener("load", fit);
+  window.addEventListener("resize", fit);
+  panel.append(frame);
+  addTab("roofline", "Roofline", panel, byId("of-kernels") ? tabPlace("kernels") + 1 : Infinity);
+}
+
+function tabPlace(name) {
+  return [...byId("tabs").children].indexOf(byId(`of-${name}`));
+}
+
+function isDark() {
+  return getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1";
+}
+
 async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
   document.documentElement.dataset.theme = settings.theme ?? "";
@@ -267,6 +293,7 @@ async function begin() {
     addTab("flame", "Flame graph", flame.panel, 1);
     flame.rebuild();
   }
+  if (layout.roofline) addRoofline(layout.roofline);
   if (layout.timeline) await addTimeline(layout.timeline);
   showTab(settings.tab);
   document.documentElement.dataset.ready = "yes";
@@ -290,8 +317,7 @@ window.addEventListener("afterprint", () => {
 
 byId("theme").addEventListener("click", () => {
   const root = document.documentElement;
-  const dark = getComputedStyle(root).getPropertyValue("--dark").trim() === "1";
-  root.dataset.theme = dark ? "light" : "dark";
+  root.dataset.theme = isDark() ? "light" : "dark";
   remember({ theme: root.dataset.theme });
   window.dispatchEvent(new Event("resize"));
 });

@@ -24,11 +24,12 @@ from taupy.model.question import VALUES, Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from taupy.report import page
+from taupy.report import contents, page
 from taupy.report.forest import COLUMNS, DIMENSIONS, Forest
 from tests.builders import gpu_profile, small_profile, wide_profile
 from tests.hostile import hostile
 from tests.in_process import taupy
+from tests.unit.roofline.build import Kernel, gpu_trial
 
 HERE = Path(__file__).parent
 STATIC = Path(page.__file__).parent / "static"
@@ -235,3 +236,21 @@ def test_a_notebook_shows_the_page_in_a_frame(database, tmp_path):
     assert html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1]) == page.text
     page.save(tmp_path / "a.html")
     assert (tmp_path / "a.html").read_text("utf-8") == page.text
+
+
+def test_the_roofline_stands_on_the_page_with_scripts_that_its_policy_names(tmp_path):
+    kernel = Kernel("gemm", 10, 1_000_000, {"flop_fp32": 4e9, "bytes_dram": 2e8})
+    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
+        add_profile(db, gpu_trial(kernel))
+        held = contents.of_trial(db, db.trial(1))
+    assert "gemm" in held.roofline
+    text = page.html_page(held)
+    (script,) = re.findall(r"<script>(.*?)</script>", held.roofline, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = re.search(r'Policy" content="([^"]*)"', text)[1]
+    assert policy.count("sha256-") == 2 and digest in policy  # a frame inherits it
+
+
+def test_without_operations_or_bytes_there_is_no_roofline(database):
+    with ProfileDB.open(database) as db:
+        assert [contents.of_trial(db, db.trial(trial)).roofline for trial in (1, 2)] == ["", ""]
