@@ -348,17 +348,3 @@ os.wait()
 """
     rows = on_gpu(runs, PLAYED_TORCH + source, "--series")["rows"]
     assert {row["node"] for row in rows} == {0}
-
-
-def test_python_code_at_the_interpreters_end_asks_nothing(runs, native):
-    source = """
-class Late:
-    def __del__(self, work=sum, numbers=range):
-        def one(n): return work(numbers(n))
-        for _ in numbers(2000): one(1000)
-import sys
-sys.late = Late()
-cuda._initialized = True
-"""
-    done = runs.run(PLAYED_TORCH + source)
-    assert (done.returncode, done.stderr.count("Fatal")) == (0, 0), done.stderr
