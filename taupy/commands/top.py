@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,15 +22,17 @@ from taupy.commands.messages import say
 from taupy.live import LiveRun, live_runs
 from taupy.model.flat import flat_sums
 from taupy.model.processes import resident_bytes
-from taupy.model.profile import TIME, Profile
+from taupy.model.profile import TIME, Profile, Steps
 from taupy.network.phases import kind_of
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
+from taupy.units import prefixed, several
 
 if TYPE_CHECKING:
     from taupy.record.so_far import SoFar
 
 _EVERY_S = 2.0
+_PACE_NS = 10_000_000_000
 _ROUTINES = 10
 _PROCESSES_AT_MOST = 32
 
@@ -98,15 +101,29 @@ def _views(run: LiveRun, limit: int) -> Iterator[View]:
         yield View(title, _PROCESSES, (), ("it has measured nothing yet, or is being stored",))
         return
     processes = list(_processes(run, now))
-    notes = [f"not shown: {len(processes) - _PROCESSES_AT_MOST} threads"]
-    yield View(
-        title,
-        _PROCESSES,
-        processes[:_PROCESSES_AT_MOST],
-        notes if len(processes) > _PROCESSES_AT_MOST else (),
-    )
+    notes = list(_paces(now.profile))
+    if (more := len(processes) - _PROCESSES_AT_MOST) > 0:
+        notes.append(f"not shown: {more} threads")
+    yield View(title, _PROCESSES, processes[:_PROCESSES_AT_MOST], notes)
     yield View("", _ROUTINE, [(run.name, *row) for row in _hottest(now.profile, limit)])
     yield from _training(now.profile, limit)
+
+
+def _paces(profile: Profile) -> Iterator[str]:
+    """Of each thread that trains or validates: how many steps have ended, how many a second."""
+    for measured in profile.threads:
+        place = f"node {measured.thread.node}, {measured.thread.name or measured.thread.thread}"
+        for series in measured.steps:
+            if len(series):
+                ended = f"{several(sum(series.count), 'step')} of {series.kind} have ended"
+                yield f"{place}: {ended}, lately {prefixed(_pace(series), 'a second')}"
+
+
+def _pace(series: Steps) -> float:
+    """Steps per second over the last ten seconds, or the last row of steps if that is longer."""
+    ended_ns = series.start_ns[-1] + series.time_ns[-1]
+    first = bisect_left(series.start_ns, ended_ns - _PACE_NS, 0, len(series) - 1)
+    return sum(series.count[first:]) * 1e9 / max(1, ended_ns - series.start_ns[first])
 
 
 def _training(profile: Profile, limit: int) -> Iterator[View]:

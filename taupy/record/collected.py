@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from taupy.errors import FormatError
 from taupy.instrument.runfolder import RunSettings, boot_id, is_alive, process_start
 from taupy.record import part_files
-from taupy.record.host_part import peek_process, read_part
+from taupy.record.host_part import UNKNOWN, peek_process, read_part
 from taupy.record.part_data import Part
 from taupy.record.part_files import PartFile
 from taupy.state.folder import File, Folder
@@ -171,12 +172,14 @@ def _take_helper(collected: Collected, part: PartFile, clock_now: tuple[int, int
 
 
 def read_changing(part: PartFile, clock_now: tuple[int, int] | None) -> Part | None:
-    """A part of a process that may go on, which is read again if it does not make sense."""
+    """A part of a process that may go on, which is read again if it does not make sense, or if
+    call paths were new whose routines stand behind what was read."""
     for _ in range(_TRIES):
-        try:
-            return read_part(part, clock_now, is_changing=True)
-        except FormatError:
-            time.sleep(_PAUSE_S)
+        with suppress(FormatError):
+            read = read_part(part, clock_now, is_changing=True)
+            if read is None or all(routine.name != UNKNOWN for routine in read.routines):
+                return read
+        time.sleep(_PAUSE_S)
     return read_part(part, clock_now, is_changing=True)
 
 

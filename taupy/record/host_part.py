@@ -47,6 +47,8 @@ from taupy.state import container
 from taupy.state.container import Block, Container, Layout
 
 THROTTLED = 2  # flag of a routine
+UNKNOWN = "<unknown>"
+"""The routine of call paths whose own was not read: there was no room for it, or it is newer."""
 _COUNTER_FAULTS = {  # as in _native/counters.h
     1: "they did not count all the time: others used the processor's counters, too",
     2: "they could not be read any more: the program has closed their descriptors",
@@ -580,7 +582,7 @@ def _numbers(keys: Array, blocks: _Blocks) -> Array:
         numbers = np.zeros(len(keys), "i8")
     if missing.any():
         numbers[missing] = len(blocks.routines)
-        blocks.routines.append(Routine("<unknown>", "", 0, "python", "PYTHON"))
+        blocks.routines.append(Routine(UNKNOWN, "", 0, "python", "PYTHON"))
     return numbers
 
 
