@@ -211,7 +211,9 @@ def _without_parts(run: _Run) -> Delivery:
     if not run.running:
         run.remove(run.collected.files)
     why = [*run.settings.notes, *run.collected.lost]
-    reason = "; ".join(why or ["the program ended before its first routine"])
+    reason = "; ".join(
+        why or ["the program ended before its first routine, or could write no file"]
+    )
     return Delivery(problem=f"nothing was measured: {reason}", running=run.running)
 
 

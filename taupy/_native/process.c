@@ -39,8 +39,10 @@ int part_begin(void)
     long pid = getpid();
     int has_path = run_folder != NULL && snprintf(path, sizeof path, "%s/%ld-%llx.part", run_folder,
                                                   pid, ticks) < (int)sizeof path;
-    int has_spill = spill_prefix != NULL && snprintf(spill, sizeof spill, "%s%ld-%llx.part",
-                                                     spill_prefix, pid, ticks) < (int)sizeof spill;
+    /* A helper outlives the run, after which nobody looks for what lies elsewhere. */
+    int has_spill = spill_prefix != NULL && (!helper || forked) &&
+                    snprintf(spill, sizeof spill, "%s%ld-%llx.part", spill_prefix, pid, ticks) <
+                        (int)sizeof spill;
     part = part_open(has_path ? path : NULL, has_spill ? spill : NULL);
     if (part == NULL)
         return -1;

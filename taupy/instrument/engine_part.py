@@ -168,7 +168,7 @@ def health(state: "EngineState") -> dict[str, str]:
         )
     if state.refused:
         notes["audit"] = (
-            "an audit hook of the program refuses what measuring needs: most is missing"
+            "an audit hook of the program refuses what measuring needs: counts are lower bounds"
         )
     if state.wants_cpu_time:
         notes["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"

@@ -107,7 +107,9 @@ class Engine:
         if self.folder is not None:
             name = b"%d-%x.pypart" % (self.state.pid, self.state.start_ns)
             self.path = self.folder + b"/" + name
-            self.spill = None if self.spill_prefix is None else self.spill_prefix + name
+            # A helper outlives the run, after which nobody looks for what lies elsewhere.
+            elsewhere = None if self.state.helper and not self.state.forked else self.spill_prefix
+            self.spill = None if elsewhere is None else elsewhere + name
         elif self.state.forked and self.path is not None:
             self.path += b".%d" % self.state.pid
 
@@ -119,13 +121,17 @@ class Engine:
         engine_guard.set_again_after_errors(self.state, self.by_ident)
 
     def is_refused(self, frame: "FrameType") -> bool:
-        """Does an audit hook of the program refuse all that we do, such as to look at a
-        frame? Then we cannot go on, and the program can."""
+        """Does an audit hook of the program refuse what we do, such as to look at a frame or to
+        open a file? Then we cannot go on, and the program can."""
+        signals = engine_part.hold_signals()  # what a handler raises here is no refusal
         try:
+            engine_part.process_start_time()
             return frame.f_code is None
         except BaseException:
             self.state.refused = True
             return True
+        finally:
+            engine_part.release_signals(signals)
 
     def wait(self, frame: "FrameType", event: str, arg: object) -> None:
         """Profile function until the program's first frame starts."""

@@ -227,7 +227,8 @@ def profile_of(
             lost.append(part.loss)
         if not part.complete:
             cut_off.append(node)
-            complete = complete and part.pid != settings.root_pid
+            # What the plain engine has counted since it last wrote its part, nobody has.
+            complete = complete and part.pid != settings.root_pid and part.engine != "python"
     for here in asking:
         threads += collectives.thread_of(here.threads, timers.timers, here.part, here.find)
     threads.sort(key=lambda measured: measured.thread)
@@ -295,7 +296,7 @@ def _cut_off(parts: dict[int, Part], cut_off: list[int], roots: list[Part]) -> d
     health = {}
     if roots and not roots[-1].complete:
         root = roots[-1]
-        text = f"what the program had counted is here; it {endings.sentence(root)}"
+        text = f"what the program had counted{_noted([root])} is here; it {endings.sentence(root)}"
         if root.threads and root.threads[0].open:
             text += f"; it was in {endings.open_path(root, root.threads[0])}"
         health[f"{HEALTH}cut_off"] = text
@@ -308,10 +309,18 @@ def _cut_off(parts: dict[int, Part], cut_off: list[int], roots: list[Part]) -> d
         if seen < len(killed):
             until += f", which were seen of {seen}, else to the last moment that left a trace"
         health[f"{HEALTH}children_killed"] = (
-            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed by others: what "
-            f"they had counted is here, open routines count {until}"
+            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed, or could not "
+            f"write their end: what they had counted{_noted([parts[node] for node in killed])} is "
+            f"here, open routines count {until}"
         )
     return health
+
+
+def _noted(cut: list[Part]) -> str:
+    """The compiled engine counts in the file; the plain engine writes it now and then."""
+    if all(part.engine != "python" for part in cut):
+        return ""
+    return " when the plain engine last noted it (counts are lower bounds)"
 
 
 def _user_event(sampled: Sampled, row_of: Column) -> UserEvent:
