@@ -31,7 +31,7 @@ from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import derived, derived_sql, metrics, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
-from taupy.profiledb.meaning import COUNTS
+from taupy.profiledb.meaning import COUNTS, TrialMetrics
 
 _COLUMNS = (
     Column("name", heading="Name"),
@@ -73,12 +73,13 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if words:
         raise UsageError("taupy derive list takes no names; taupy derive show NAME shows one")
     trial = _trial(db, args.trial)
+    of_trial = None if trial is None else TrialMetrics(db, trial)
     rows: list[tuple[Cell, ...]] = []
     for definition in derived.definitions(db).values():
         unit, is_there = definition.unit, ""
-        if trial is not None:
+        if of_trial is not None:
             try:
-                unit, is_there = metrics.resolve(db, trial, definition.name).unit, "yes"
+                unit, is_there = of_trial.meaning(definition.name)[0].unit, "yes"
             except MissingMetric:
                 is_there = "no"
             except TaupyError as problem:

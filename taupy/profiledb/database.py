@@ -46,7 +46,11 @@ _TRIALS = """
      ORDER BY trial.id
 """
 
-_TAGS = "SELECT trial_id, name FROM tag ORDER BY trial_id, name"
+_TAGS = """
+    SELECT tag.trial_id, tag.name FROM tag
+     WHERE tag.trial_id IN (SELECT trial.id FROM trial WHERE {condition})
+     ORDER BY tag.trial_id, tag.name
+"""
 
 # Run in this order, after the trial's row was deleted and before its dependent rows are.
 _ORPHANS = (
@@ -208,7 +212,7 @@ class ProfileDB:
 
     def _trials(self, condition: str, parameters: Sequence[object]) -> list[TrialRow]:
         tags: dict[int, list[str]] = {}
-        for trial_id, name in self.rows(_TAGS):
+        for trial_id, name in self.rows(_TAGS.format(condition=condition), parameters):
             tags.setdefault(trial_id, []).append(name)
         rows = self.rows(_TRIALS.format(condition=condition), parameters)
         return [TrialRow._make((*row, tuple(tags.get(row[0], ())))) for row in rows]

@@ -54,7 +54,6 @@ _OTHERS = (
     "subprocess.py:Popen.communicate",
 )
 
-is_join = among(JOINS)
 is_take = among(TAKES)
 is_wait = among((*JOINS, *TAKES, *_OTHERS))
 
