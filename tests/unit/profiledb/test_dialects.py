@@ -28,10 +28,11 @@ from taupy.profiledb.gpu_query import WHERE_LAUNCHED
 from taupy.profiledb.roofline_query import trial_work
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from tests.builders import event, gpu_profile, samples, small_profile, steps
+from tests.builders import UUID, event, gpu_profile, samples, small_profile, steps
 from tests.in_process import taupy
 from tests.kernel_codes import code
 from tests.unit.analysis.counted import counted_profile
+from tests.unit.comparison.test_ranks import rank
 from tests.unit.profiledb.test_ceilings import MEASURED
 from tests.unit.profiledb.test_layers import network
 
@@ -108,6 +109,8 @@ def store(tmp_path_factory):
         made = (small_profile, gpu_profile, counted_profile, training, training)
         for number, make in enumerate(made, 1):
             add_profile(db, make(number))
+        for node, asked in enumerate(([20, 120], [85, 180])):
+            add_profile(db, replace(rank(node, 20, asked), uuid=UUID.format(6)))
         add_ceilings(db, [MEASURED])
         list(kernel_codes.storing(db, [code("gemm", chip="9.0")]))
     with ProfileDB.open(path) as db:
@@ -168,7 +171,7 @@ def assert_same_on(duck, store, asked):
 
 def roofline(db):
     works = trial_work(db, db.trials())
-    assert [bool(work.kernels) for work in works] == [False, True, True, False, False]
+    assert [bool(work.kernels) for work in works] == [False, True, True, False, False, False]
 
 
 def kernels(db):
@@ -213,6 +216,9 @@ READING = [
     "pprof 3 --metric warps_per_inst",
     "phases 4",
     "steps 4",
+    "ranks 6",
+    "ranks 6 --step",
+    "ranks 6 --collective",
     "layers 4",
     "layers 4 --by type",
     "memory 4",
@@ -268,7 +274,7 @@ def test_what_a_notebook_asks_gives_the_same_on_duckdb(store, duck, monkeypatch)
 
     def ask(db):
         database = taupy.open(db.path)
-        assert len(database.trials()) == 5 and len(database.pivot())
+        assert len(database.trials()) == 6 and len(database.pivot())
         trial = database.trial(2)
         for table in ("profile", "callpaths", "kernels", "launches", "threads", "metadata"):
             assert len(getattr(trial, table)()), table
