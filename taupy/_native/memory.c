@@ -84,11 +84,13 @@ Node *open_since(Node *node, uint64_t from)
     return node->parent != NULL ? node : NULL;
 }
 
-/* A window that is so long had no event that could end it; but without the GIL others are entered,
- * which may have touched memory (autograd.c). */
+/* A window that is so long had no event that could end it, since its beginning; but without the GIL
+ * others are entered, which may have touched memory (autograd.c). */
 static int has_called_unseen(const Node *node, uint64_t from, uint64_t whole)
 {
-    return node->last->t0 > from && whole > sample_ticks / WINDOWS_PER_SAMPLE * LONG_WINDOWS;
+    uint64_t entered = node->last->t0;
+    return entered > from && (entered - from) * OUTSIDE_PART > whole &&
+           whole > sample_ticks / WINDOWS_PER_SAMPLE * LONG_WINDOWS;
 }
 
 /* Growth in a window that ends now, while `node` is a thread's innermost routine. */

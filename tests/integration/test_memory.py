@@ -92,6 +92,19 @@ for _ in range(1500):
     assert growth_mib(runs).get("innocent", 0) < 0.1 * 1500 / 16
 
 
+def test_a_long_call_of_c_belongs_to_who_made_it_whatever_that_called_before(runs, native):
+    source = """
+kept = []
+def quick(): pass
+def fill():
+    quick()
+    kept.append(list(map(str, range(500_000))))
+fill()
+"""
+    runs.run(source)
+    assert growth_mib(runs)["fill"] > 20
+
+
 # --- the command
 
 
