@@ -320,6 +320,9 @@ def _rank() -> tuple[int, int, str | None]:
             # All ranks of a job share one parent process; use it to identify the job.
             parent = os.getppid()
             text += [str(parent), str(process_start(parent)), boot_id()]
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        if rank_name == "RANK" and restarts != "0":
+            text.append(restarts)  # the ranks begin again: they are not those that were stored
         return rank, size, derived_uuid("\0".join([rank_name, *text]))
     return 0, 1, None
 
