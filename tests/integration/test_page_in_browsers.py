@@ -18,7 +18,7 @@ from taupy.model.gpu import Activity
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import STARTED_AT, call, gpu_profile, host, profile_of, wide_profile
+from tests.builders import STARTED_AT, call, gpu_profile, host, profile_of, steps, wide_profile
 from tests.hostile import hostile
 from tests.in_process import taupy
 from tests.unit.roofline.build import Kernel, gpu_trial
@@ -94,6 +94,9 @@ def pages(tmp_path_factory):
         add_profile(db, traced())
         add_profile(db, replace(hostile(wide_profile(400, number=7)), experiment="hostile"))
         add_profile(db, profile_of(host(call("main")), number=8, experiment="empty"))
+        stepped = profile_of(host(call("main", 1, 9)), number=6, experiment="steps")
+        stepped.threads[0].steps = [steps([n * 1_000_000 for n in range(1, 40)])]
+        add_profile(db, stepped)
         counted = {"flop_fp32": 4e9, "bytes_dram": 2e8}
         kernels = gpu_trial(Kernel("gemm", 10, 1_000_000, counted), number=9)
         add_profile(db, replace(kernels, experiment="counted"))
@@ -104,6 +107,7 @@ def pages(tmp_path_factory):
         "hostile": ["12"],
         "empty": ["experiment=empty"],
         "counted": ["experiment=counted"],
+        "steps": ["experiment=steps"],
     }.items():
         done = taupy("report", *trials, "-o", folder / f"{name}.html", "--db", folder / "a.db")
         assert done.returncode == 0, done.stderr
@@ -299,6 +303,18 @@ def test_the_timeline_zooms_and_keeps_what_it_shows(opened):
     settled(again, f"from=(?!{address.partition('from=')[2].partition('&')[0]}&)")
     again.keyboard.press("Escape")
     settled(again, "^((?!from=).)*$")
+
+
+def test_a_line_says_its_values_where_one_points(opened):
+    page = opened("steps", "tab=steps")
+    chart = page.locator("#tab-steps .lines").first
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.99, box["y"] + 60)
+    words = page.locator("#tab-steps figcaption").first
+    assert words.text_content() == "step 39: time of a step of training: 39.0 ms"
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    assert words.text_content() == "step 38: time of a step of training: 38.0 ms"
 
 
 def test_the_roofline_stands_in_a_frame_of_the_same_theme(opened):

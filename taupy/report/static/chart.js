@@ -36,12 +36,55 @@ export function polyline(points, [right, bottom, top]) {
     .join(" ");
 }
 
+/** The position of the point nearest to a place. */
+export function nearest(points, place) {
+  return points.reduce(
+    (best, [x], at) => (Math.abs(x - place) < Math.abs(points[best][0] - place) ? at : best), 0,
+  );
+}
+
+function placeText(place, over) {
+  return over === "step" ? `step ${Math.round(place)}` : shown(place * 1e9, "time_ns");
+}
+
+/** A line below the chart that says the values where the pointer is, or where arrows moved to. */
+function cursor(chart, series, right) {
+  const { kind, over } = series[0];
+  const words = document.createElement("figcaption");
+  words.setAttribute("aria-live", "polite");
+  words.textContent = "Point at the chart, or use its arrows, for values.";
+  const line = svg("line", { y1: 10, y2: HEIGHT - BOTTOM, class: "cursor" });
+  const wide = WIDTH - LEFT - 10;
+  let at = -1;
+  const show = (next) => {
+    at = Math.max(0, Math.min(next, series[0].points.length - 1));
+    const [place] = series[0].points[at];
+    const values = series.map(({ name, points }) =>
+      `${name}: ${shown(points[nearest(points, place)][1], kind)}`);
+    const x = LEFT + (place / right) * wide;
+    for (const name of ["x1", "x2"]) line.setAttribute(name, x);
+    chart.append(line);
+    words.textContent = `${placeText(place, over)}: ${values.join(", ")}`;
+  };
+  chart.addEventListener("mousemove", (event) => {
+    const x = (event.offsetX / chart.clientWidth) * WIDTH;
+    show(nearest(series[0].points, ((x - LEFT) / wide) * right));
+  });
+  chart.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    show(at + step);
+    event.preventDefault();
+  });
+  return words;
+}
+
 /** @param series [{name, kind, over, points: [[place, value], ...]}], of one kind. */
 export function lineChart(series) {
   const bounds = extent(series);
   const [right, bottom, top] = bounds;
   const { kind, over } = series[0];
-  const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "lines", role: "img" });
+  const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "lines", role: "application", tabindex: 0 });
   chart.append(svg("title", {}, `${series.map(({ name }) => name).join(", ")} over ${over}s`));
   for (const part of [0, 0.5, 1]) {
     const y = HEIGHT - BOTTOM - part * (HEIGHT - BOTTOM - 10);
@@ -49,7 +92,7 @@ export function lineChart(series) {
     const value = shown(bottom + part * (top - bottom), kind);
     chart.append(svg("text", { x: LEFT - 6, y: y + 4, class: "end" }, value));
     const x = LEFT + part * (WIDTH - LEFT - 10);
-    const place = over === "step" ? `step ${Math.round(part * right)}` : shown(part * right * 1e9, "time_ns");
+    const place = placeText(part * right, over);
     chart.append(svg("text", { x, y: HEIGHT - 6, class: part ? "end" : "" }, place));
   }
   series.forEach(({ name, points }, at) => {
@@ -58,5 +101,7 @@ export function lineChart(series) {
     chart.append(line);
     chart.append(svg("text", { x: LEFT + 8, y: 22 + 14 * at, fill: COLORS[at % 8] }, name));
   });
-  return chart;
+  const figure = document.createElement("figure");
+  figure.append(chart, cursor(chart, series, right));
+  return figure;
 }

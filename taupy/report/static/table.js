@@ -1,7 +1,8 @@
 // Tables that can be sorted and filtered.
-import { shown } from "./numbers.js";
+import { count, shown } from "./numbers.js";
 
 const MOST_ROWS = 200; // more are shown on request
+const MORE_ROWS = 1000; // at once: a browser takes minutes to lay out tens of thousands
 
 function compare(a, b) {
   if (a === null || b === null) return (a === null) - (b === null); // unknown: last
@@ -55,7 +56,7 @@ export class SortedTable {
     this.table = element("table");
     scroll.append(this.table);
     this.more = element("button", "", { class: "more" });
-    this.more.addEventListener("click", () => { this.most = Infinity; this.fill(); });
+    this.more.addEventListener("click", () => { this.most += MORE_ROWS; this.fill(); });
     section.append(scroll, this.more);
     for (const note of this.data.notes) section.append(element("p", note, { class: "note" }));
     this.fill();
@@ -83,7 +84,8 @@ export class SortedTable {
     body.append(...rows.slice(0, this.most).map((row) => this.row(row)));
     this.table.replaceChildren(head, body);
     this.more.hidden = rows.length <= this.most;
-    this.more.textContent = `show all ${rows.length} rows`;
+    const next = Math.min(rows.length - this.most, MORE_ROWS);
+    this.more.textContent = `show ${count(next)} more of ${count(rows.length)} rows`;
   }
 
   heading() {

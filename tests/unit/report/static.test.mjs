@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { read, written } from "../../../taupy/report/static/address.js";
-import { extent, polyline } from "../../../taupy/report/static/chart.js";
+import { extent, nearest, polyline } from "../../../taupy/report/static/chart.js";
 import { Change } from "../../../taupy/report/static/change.js";
 import { boxes, pathTo } from "../../../taupy/report/static/flame.js";
 import { foldedRows, Inverted, outermostWhere, TopDown } from "../../../taupy/report/static/flame_tree.js";
@@ -166,6 +166,11 @@ test("the address keeps what is shown", () => {
   const settings = { tab: "flame", find: "a&b=c #1", zoom: "f\u001fg" };
   assert.deepEqual(read(written(settings)), settings);
   assert.equal(written({ tab: "overview", find: "" }), "#tab=overview");
+});
+
+test("a cursor finds the nearest point", () => {
+  const points = [[0, 5], [10, 6], [30, 7]];
+  assert.deepEqual([-4, 6, 19, 21, 99].map((place) => nearest(points, place)), [0, 1, 1, 2, 2]);
 });
 
 test("counts have separators", () => {
