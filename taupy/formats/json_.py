@@ -229,7 +229,9 @@ def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
         raise pieces.refusal("the uuid is none")
     if any(abs(node) > limits.INTEGER for node in head.node_metadata):
         raise pieces.refusal("the number of a node has more than 64 bits")
-    return Profile(timers=timers, threads=threads, **vars(head))
+    # msgspec leaves what a file lacks to the class: it is not among the object's variables.
+    said = {field.name: getattr(head, field.name) for field in fields(_Head)}
+    return Profile(timers=timers, threads=threads, **said)
 
 
 def _checked(kind: type[Checked], value: object, pieces: Pieces) -> Checked:
