@@ -260,7 +260,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
         )
     facts = run.facts
     if facts is None:
-        facts = {**_facts(run.settings), **watch_facts(run.folder), **lost}
+        facts = {**_facts(run.settings), **watch_facts(run.folder, run.collected.parts), **lost}
     _describe(profile, run.settings, facts)
     return profile, facts, done
 

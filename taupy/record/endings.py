@@ -24,6 +24,7 @@ from taupy.state.values import Damaged
 from taupy.units import duration
 
 _WAIT_S = 2.0
+_SEEN_LATE_NS = 1_000_000_000  # even a pause has a heartbeat each 100 ms
 _SLACK_NS = 100_000_000  # a watch that was to write is late by so much
 _THREADS_AT_MOST, _ROUTINES_AT_MOST = 64, 8
 
@@ -92,7 +93,7 @@ def _ending(part: Part, beat: Beat | None, end: End | None, why: str) -> tuple[i
     return beat.beat_ns, Ending("heartbeat", late_ns)
 
 
-def watch_facts(folder: Folder) -> dict[str, str]:
+def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
     """What the watch of a run has achieved, as metadata of its trial; empty if there was none."""
     try:
         kept = heartbeat.read(folder)
@@ -106,9 +107,20 @@ def watch_facts(folder: Folder) -> dict[str, str]:
         "taupy.watch": (
             f"{beat.rounds} rounds in {duration(watched_ns)}: one every "
             f"{duration(beat.interval_ns)}, at most {duration(beat.longest_ns)} apart, with "
-            f"{duration(beat.cpu_ns)} of CPU time"
+            f"{duration(beat.cpu_ns)} of CPU time{_unwatched(beat, parts)}"
         )
     }
+
+
+def _unwatched(beat: Beat, parts: Sequence[Part]) -> str:
+    """What it did not see."""
+    said = ""
+    unseen_ns = max((part.end_ns for part in parts), default=0) - beat.beat_ns
+    if not beat.is_over and unseen_ns > _SEEN_LATE_NS:
+        said += f"; nothing of the last {duration(unseen_ns)}, since it was stopped or killed"
+    if any(part.engine == "python" for part in parts):
+        said += "; the plain engine does not tell where memory grew, nor where threads waited"
+    return said
 
 
 def exit_code(ending: Ending | None) -> int | None:

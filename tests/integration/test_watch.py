@@ -243,6 +243,19 @@ def test_a_damaged_heartbeat_is_said_and_loses_nothing_else(runs, native):
     assert runs.calls()["nap"] == 1
 
 
+def test_a_watch_that_is_stopped_costs_what_it_would_have_seen(runs, engine):
+    program = began(runs, SLEEPER.replace("sleep(60)", "sleep(4)"), "--engine", engine)
+    watch = watch_of(runs)
+    os.kill(watch, signal.SIGSTOP)
+    assert program.wait() == 0
+    os.kill(watch, signal.SIGCONT)
+    said = runs.metadata("taupy.watch")
+    assert re.search(r"; nothing of the last \d.*, since it was stopped or killed", said), said
+    assert ("the plain engine does not tell where memory grew" in said) == (engine == "python")
+    assert runs.calls()["nap"] == 1 and runs.one("SELECT state FROM trial") == "complete"
+    wait_for(lambda: not process_start(watch))
+
+
 # --- processes that were not measured
 
 
