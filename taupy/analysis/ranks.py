@@ -97,7 +97,8 @@ class Ranks:
         missing: ranks that belong to a communicator, of which nothing is here.
         apart: where ranks did different operations: these and what follows are not matched.
         clocks: of ranks whose clock differs from the first one's.
-        alone: ranks that share no collective with others.
+        never_ended: collectives that did not end on all ranks: who had come, and who had not.
+        behind: communicators in which some ranks began fewer collectives than others.
     """
 
     ranks: list[Rank]
@@ -107,6 +108,7 @@ class Ranks:
     apart: list[str] = field(default_factory=list)
     clocks: dict[int, Clock] = field(default_factory=dict)
     never_ended: list[str] = field(default_factory=list)
+    behind: list[str] = field(default_factory=list)
 
 
 def listed(text: str) -> list[int]:
@@ -154,6 +156,7 @@ def _match(job: Ranks, name: str) -> Matched | None:
     }
     if len(mine) < 2:
         return None
+    _note_behind(job, name, mine)
     operations: dict[int, Counter[str]] = {}
     for kept in mine.values():
         for number, operation in zip(kept.number, kept.operation, strict=True):
@@ -206,6 +209,19 @@ def _agreed(
         for number, names in operations.items()
         if sum(names.values()) > 1 and (apart is None or number < apart)
     )
+
+
+def _note_behind(job: Ranks, name: str, mine: Mapping[int, Collectives]) -> None:
+    """Say which ranks did not come to the last collectives: they ended, or wait elsewhere."""
+    most = max(kept.begun for kept in mine.values())
+    by_count: dict[int, list[int]] = {}
+    for rank, kept in mine.items():
+        by_count.setdefault(kept.begun, []).append(rank)
+    for count, ranks in sorted(by_count.items()):
+        if count < most:
+            job.behind.append(
+                f"{_ranks(ranks)} began {count} of the {most} collectives of communicator {name}"
+            )
 
 
 def _ranks(numbers: Sequence[int]) -> str:

@@ -27,7 +27,7 @@ from taupy.units import duration
 
 _EVERY = -1
 _COLLECTIVES = 20
-_SPREAD = 0.2
+_SPREAD = 0.4
 """A routine with a smaller share of what took a rank longer is not its cause alone."""
 
 

@@ -90,6 +90,17 @@ def test_a_rank_that_never_came_is_named():
     assert times(found)[0].wait_ns == 5 + 1
 
 
+def test_a_rank_that_was_killed_before_the_last_collective_is_named():
+    found = of_ranks(
+        [
+            Rank(0, [collectives([0, 20], [10, 40])]),
+            Rank(1, [collectives([5], [10])]),
+        ]
+    )
+    assert found.behind == ["rank 1 began 1 of the 2 collectives of communicator 0"]
+    assert found.matched[0].number == [1]
+
+
 @pytest.mark.parametrize("drift", [0.0, 50e-6, -20e-6])
 def test_clocks_an_hour_apart_are_put_back(drift):
     """Rank 1 comes 4 ms later; its clock is an hour ahead, and may gain 50 us a second."""
