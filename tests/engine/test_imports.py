@@ -243,3 +243,34 @@ def test_c_functions_of_an_import_are_not_recorded(runner, engine):
     trial = runner.run("import html.parser\nlen('x')\n", engine, "--c-calls")
     assert trial.under("<module>", "import html.parser").subroutines == 0
     assert trial.under("<module>", "builtins.len").calls == 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="lazy imports came with Python 3.15")
+def test_what_is_imported_lazily_is_an_import_where_its_name_is_first_used(own, engine):
+    trial = own.run(
+        """
+import sys
+lazy import html.parser
+lazy import own
+def before(): return "html.parser" in sys.modules
+def first(): return html.parser.HTMLParser
+def second(): return html.parser.HTMLParser
+def mine(): return own.helper()
+print(before())
+first(), second(), mine()
+""",
+        engine,
+    )
+    assert trial.stdout == "False\n"
+    assert imports(trial)["import html.parser"] == 1
+    user = trial.under("first")
+    below = [path for path in trial.paths() if path.names[:-1] == user.names]
+    rows = [path for path in below if path.groups == ("IMPORT",)]
+    # 3.15 lets go of the module's lock after the import: its callback is a call like any other.
+    assert {path.names[-1] for path in below if path not in rows} <= {
+        "_get_module_lock.<locals>.cb"
+    }
+    assert user.exclusive == user.inclusive - sum(path.inclusive for path in below)
+    assert user.exclusive < sum(path.inclusive for path in rows)
+    assert trial.under("second").subroutines == 0
+    assert trial.calls("own.py")["helper"] == 3
