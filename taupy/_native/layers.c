@@ -20,13 +20,21 @@ static __thread struct {
 } open;
 static uint64_t starts;
 
+static uint32_t flags_of_kind(Routine *routine, enum LayerKind kind)
+{
+    static int has_newer;
+    has_newer |= kind == LAYER_MODULE;
+    if (kind == LAYER_OLDER && has_newer)
+        return ROUTINE_PLUMBING;
+    routine->layer_kind = kind == LAYER_OLDER ? LAYER_MODULE : kind;
+    return ROUTINE_LAYER;
+}
+
 uint32_t layer_flags(Routine *routine)
 {
     for (char **code = layer_codes; code != NULL && *code != NULL; code++)
-        if (routine_is_at(routine, strchr(*code, ' ') + 1)) {
-            routine->layer_kind = (uint32_t)**code;
-            return ROUTINE_LAYER;
-        }
+        if (routine_is_at(routine, strchr(*code, ' ') + 1))
+            return flags_of_kind(routine, (enum LayerKind)**code);
     for (char **code = plumbing_codes; code != NULL && *code != NULL; code++)
         if (routine_is_at(routine, *code))
             return ROUTINE_PLUMBING;

@@ -12,6 +12,7 @@
 
 enum LayerKind { /* what a routine calls */
     LAYER_MODULE = 'm',    /* a module of PyTorch, of whose backward pass autograd tells */
+    LAYER_OLDER = 'o',     /* the same in versions where no LAYER_MODULE calls this routine */
     LAYER_LAYER = 'l',     /* a layer of another framework */
     LAYER_ESTIMATOR = 'e', /* what is fitted and asked: no forward pass */
 };

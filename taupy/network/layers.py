@@ -37,7 +37,8 @@ def engine_options() -> dict[str, list[str]]:
             f"{framework.LAYER_KIND} {code}"
             for framework in _FRAMEWORKS
             for code in framework.LAYERS
-        ],
+        ]
+        + [f"older {code}" for code in torch.OLDER],
         "plumbing": [code for framework in _FRAMEWORKS for code in framework.PLUMBING],
     }
 
@@ -92,7 +93,7 @@ def doubt(timers: Iterable[Timer]) -> str | None:
     if not layers and calls:
         return (
             f"modules were called by {calls[0]}, which was recorded as a routine: the plain engine"
-            " knows no layers, and the compiled one knows those of PyTorch from 2.1 on"
+            " knows no layers, and the compiled one does not know those of this PyTorch"
         )
     if any(name.startswith("(other ") for name in layers):
         return "there are more than 10,000 modules: those beyond stand for their class"

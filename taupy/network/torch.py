@@ -10,7 +10,10 @@ LAYER_KIND = "module"
 LAYERS = (f"{_MODULE}:Module._wrapped_call_impl",)
 """FILE:NAME of the routines that call a module, their first argument; since PyTorch 2.1."""
 
-PLUMBING = (f"{_MODULE}:Module._call_impl", f"{_MODULE}:Module._call_impl.<locals>.inner")
+OLDER = (f"{_MODULE}:Module._call_impl",)
+"""Those of before, which newer versions call in between."""
+
+PLUMBING = (f"{_MODULE}:Module._call_impl.<locals>.inner",)
 """Those between them and the module's own `forward`."""
 
 _C10D = "torch/distributed/distributed_c10d.py"

@@ -63,8 +63,19 @@ def run(runner):
     for package in (folder, folder.parent, folder.parent.parent):
         (package / "__init__.py").write_text("")
 
-    def run(source: str, *options: str, engine: str = "native", known: bool = True):
-        stand_in = STAND_IN if known else STAND_IN.replace("_wrapped_call", "_new_call")
+    def run(
+        source: str,
+        *options: str,
+        engine: str = "native",
+        known: bool = True,
+        older: bool = False,
+    ):
+        stand_in = STAND_IN
+        if not known:
+            stand_in = STAND_IN.replace("_wrapped_call_impl", "_new_call")
+            stand_in = stand_in.replace("_call_impl", "_next_call")
+        if older:
+            stand_in = STAND_IN.replace("__call__ = _wrapped_call_impl", "__call__ = _call_impl")
         (folder / "module.py").write_text(stand_in)
         return runner.run(HEAD + source, engine, *options)
 
@@ -498,6 +509,36 @@ def test_a_framework_that_calls_modules_otherwise_is_named(run):
     trial = run("Leaf()()", known=False)
     assert layers(trial) == {}
     assert "Module._new_call" in trial.metadata()["taupy.health.layers"]
+
+
+def test_modules_of_pytorch_before_2_1_are_layers_too(run):
+    trial = run("net = Sequential(Leaf())\nfor _ in range(3): net()\n", older=True)
+    assert layers(trial) == {"Sequential": 3, "Sequential > 0": 3}
+    assert "Module._call_impl" not in trial.calls()
+    assert "taupy.health.layers" not in trial.metadata()
+
+
+def test_a_module_that_takes_itself_out_and_one_that_raises_break_nothing(run):
+    trial = run(
+        """
+class Vanishes(Leaf):
+    def forward(self):
+        net._modules.pop("1")
+        gc.collect()
+class Raises(Leaf):
+    def __getattr__(self, name): raise SystemError(name)
+net = Sequential(Raises(), Vanishes(), Leaf())
+net._modules = {**net._modules}
+for name in ("0", "1", "2"):
+    net._modules[name]()
+Sequential.forward = lambda self: [module() for module in [*self._modules.values()]]
+net()
+print([*net._modules])
+"""
+    )
+    assert trial.stdout == "['0', '2']\n"
+    assert sum(layers(trial).values()) == 3 + 3
+    assert classes(trial)["0"] == "0 [Raises]"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
