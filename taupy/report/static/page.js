@@ -57,6 +57,7 @@ function addTab(name, title, panel, at = Infinity) {
   panel.hidden = true;
   panel.setAttribute("role", "tabpanel");
   panel.setAttribute("aria-labelledby", button.id);
+  panel.dataset.title = title; // a printout has no tabs
   byId("panels").append(panel);
 }
 
